@@ -14,9 +14,9 @@ from registry.cel.checker.schema_types import declare
 from registry.definitions.warnings import warnings
 from registry.schema.model import from_json
 from registry.schema.objectmeta.decoding import validate_object_meta
-from tests.api.client import APPLY, Client
+from tests.api.client import APPLY, JSON_PATCH, MERGE, Client
 from tests.api.errors import failure
-from tests.api.widgets import DEFINITIONS, NAMESPACES, WIDGETS, define, definition, make, widget
+from tests.api.widgets import DEFINITIONS, GROUP, NAMESPACES, WIDGETS, define, definition, make, widget
 from tests.application import serving
 from tests.definitions.crds import crd, prepared
 
@@ -208,10 +208,38 @@ async def test_the_answer_of_a_deletion_has_its_revision(both: tuple[Client, boo
     assert int((await api.delete(f"{accounts}/s")).ok()["metadata"]["resourceVersion"]) > int(before)
 
 
-async def test_what_cannot_be_applied_is_called_a_patch(both: tuple[Client, bool]) -> None:
-    api, newer = both
-    status = failure(await api.patch(f"{WIDGETS}/a?fieldManager=m", b"a: [", APPLY), 400, "BadRequest")
-    assert status["message"].startswith(f"error decoding {'patch' if newer else 'YAML'}: error converting YAML to JSON")
+BROKEN_PATCHES = {
+    "an apply that is no YAML": (
+        APPLY,
+        b"a: [",
+        "error decoding YAML: error converting YAML to JSON: yaml:",
+        "error encoding patch: yaml:",
+    ),
+    "an apply that looks like JSON": (
+        APPLY,
+        b"{a: [",
+        "error decoding YAML: error converting YAML to JSON: yaml:",
+        "error decoding patch: error converting YAML to JSON: yaml:",
+    ),
+    "a merge patch that is no JSON": (MERGE, b"{", f'widgets.{GROUP} "a" not found', "invalid JSON patch"),
+    "a JSON patch that is no JSON": (JSON_PATCH, b"", f'widgets.{GROUP} "a" not found', "invalid JSON patch"),
+    "a number that is too large": (
+        MERGE,
+        b'{"spec":{"size":1e999}}',
+        f'widgets.{GROUP} "a" not found',
+        f'widgets.{GROUP} "a" not found',
+    ),
+}
+
+
+@pytest.mark.parametrize("media_type, patch, older, newer", BROKEN_PATCHES.values(), ids=BROKEN_PATCHES)
+async def test_patches_that_cannot_be_read(
+    both: tuple[Client, bool], media_type: str, patch: bytes, older: str, newer: str
+) -> None:
+    api, is_newer = both
+    answer = await api.patch(f"{WIDGETS}/a?fieldManager=m", patch, media_type)
+    assert answer.code in (400, 404)
+    assert answer.json["message"].startswith(newer if is_newer else older)
 
 
 async def test_preconditions_of_definitions(both: tuple[Client, bool]) -> None:

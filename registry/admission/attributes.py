@@ -36,7 +36,8 @@ class Resource(NamedTuple):
 class Attributes:
     """`name` is empty where the server generates it; a namespace object is in the namespace of its own name.
 
-    `equivalents` are the resource at its other served versions. `object` is what is written, None for a deletion.
+    `equivalents` are the resource at its other served versions, and in other groups that have it, too. `object` is what
+    is written, None for a deletion.
     """
 
     operation: str

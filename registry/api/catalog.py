@@ -140,6 +140,21 @@ class TenantCatalog:
             found = self._served[key] = Served(definition, version, self._strategy_for(definition, version))
         return found
 
+    def stored_together(self, served: Served) -> Sequence[Served]:
+        """The built-in resources of other groups, at their served versions, whose objects are those of `served`: events
+        of events.k8s.io are those of the core group."""
+        if not served.definition.builtin:
+            return ()
+        definitions = [self._by_resource.get((group, served.resource.name)) for group in self._builtin_groups]
+        others = [
+            self.at_version(definition, version)
+            for definition in definitions
+            if definition is not None and definition.group != served.resource.group
+            for version in definition.versions.values()
+            if version.served
+        ]
+        return [other for other in others if other.resource_name == served.resource_name]
+
     def is_builtin_group(self, group: str) -> bool:
         """Whether the server itself serves something of this group, so that a missing resource is a Status."""
         return group in self._builtin_groups

@@ -208,6 +208,11 @@ class Served:
         """The same for others; as the webhook or the strategy None gives it, not pruned."""
         return self._convert(obj, api_version)
 
+    def translated_from(self, source: Served, obj: Object) -> Object:
+        """`obj`, of a resource of another group that has the same stored objects, as one of this. It may be changed."""
+        stored = source.translation.write(obj) if source.translation is not None else obj
+        return self.translation.read(stored) if self.translation is not None else stored
+
     def _convert(self, obj: Object, api_version: str) -> Object:
         """`obj` at another version; may be changed in place. Raises ConversionNeeded (registry/api/conversions.py)."""
         if self.conversions is not None and not self.lenient:

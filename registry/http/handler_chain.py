@@ -6,7 +6,7 @@
     instrumentation metrics and the access log
     errors          failures become Status documents
     console         pages for browsers, where the settings serve them
-    deadline        ?timeout= is a duration
+    deadline        ?timeout= is a duration, within which the request is answered
     fairness        tenants take turns
     authentication  who is asking
     tenancy         which tenant is asked

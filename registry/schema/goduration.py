@@ -1,4 +1,4 @@
-"""What is wrong with a text that should be a duration, in the words of Go's time.ParseDuration."""
+"""Durations as Go's time.ParseDuration reads them, with its words for what is none."""
 
 from __future__ import annotations
 
@@ -21,28 +21,31 @@ _LARGEST: Final = 1 << 63
 _part: Final = re.compile(r"([0-9]*)(\.?)([0-9]*)([^.0-9]*)", re.ASCII).match
 
 
-def duration_error(text: str) -> str | None:
-    """`5x` gives `time: unknown unit "x" in duration "5x"`; None for a duration."""
+def parse_duration(text: str) -> int:
+    """Nanoseconds: `1.5s` is 1,500,000,000. Raises ValueError with Go's text, for `5x` as for `s`."""
     rest = text[1:] if text[:1] in ("-", "+") else text
     if rest == "0":
-        return None
+        return 0
+    is_negative = text.startswith("-")
     invalid = f"time: invalid duration {go_quote(text)}"
     if not rest:
-        return invalid
+        raise ValueError(invalid)
     total, place = 0, 0
     while place < len(rest):
         part = _part(rest, place)
         assert part is not None, "the pattern matches nothing, too"
         whole, _, fraction, unit = part.groups()
         if not whole and not fraction:
-            return invalid
+            raise ValueError(invalid)
         if not unit:
-            return f"time: missing unit in duration {go_quote(text)}"
+            raise ValueError(f"time: missing unit in duration {go_quote(text)}")
         if unit not in _UNITS:
-            return f"time: unknown unit {go_quote(unit)} in duration {go_quote(text)}"
+            raise ValueError(f"time: unknown unit {go_quote(unit)} in duration {go_quote(text)}")
         # A number that no 64 bits hold is refused before its digits are read.
         total += int(whole[:20] or "0") * _UNITS[unit] if len(whole.lstrip("0")) <= 19 else _LARGEST + 1
-        if total > _LARGEST - (not text.startswith("-")):
-            return invalid
+        digits = fraction[:18]
+        total += int(digits or "0") * _UNITS[unit] // 10 ** len(digits)
+        if total > _LARGEST - (not is_negative):
+            raise ValueError(invalid)
         place = part.end()
-    return None
+    return -total if is_negative else total

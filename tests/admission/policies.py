@@ -52,9 +52,8 @@ async def mutate(api: Client, expression: str, *, name: str = "m", reinvocation:
     policy = named(
         "MutatingAdmissionPolicy",
         name,
-        matchConstraints={"resourceRules": [rule("CREATE", "UPDATE")]},
+        **{"matchConstraints": {"resourceRules": [rule("CREATE", "UPDATE")]}, **spec},
         reinvocationPolicy=reinvocation,
-        **spec,
         mutations=[{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}],
     )
     (await api.post(MUTATING, policy)).ok(201)

@@ -358,3 +358,54 @@ async def test_requests_for_tokens(api: Client) -> None:
     assert (await api.post(path, {"spec": {"expirationSeconds": 1200}})).ok(201)["status"]["token"]
     # A token request is still no resource of its own.
     assert (await api.get("/apis/authentication.k8s.io/v1/tokenrequests")).code == 404
+
+
+def _event(group: str, **fields: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": f"{group}/v1".removeprefix("/"),
+        "kind": "Event",
+        "metadata": {"name": "e", "namespace": "default"},
+        "eventTime": "2026-01-01T00:00:00.000000Z",
+        "reportingInstance": "me",
+        "action": "Look",
+        "reason": "Seen",
+        "type": "Normal",
+        **fields,
+    }
+
+
+CORE_EVENT = _event("", involvedObject={"namespace": "default"}, message="bad", reportingComponent="x.example.com/me")
+NEW_EVENT = _event(
+    "events.k8s.io", regarding={"namespace": "default"}, note="bad", reportingController="x.example.com/me"
+)
+CORE_EVENTS = "/api/v1/namespaces/default/events"
+NEW_EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
+
+
+@pytest.mark.parametrize(
+    "group, policy, path, event, code",
+    [
+        pytest.param("", "Equivalent", NEW_EVENTS, NEW_EVENT, 422, id="a rule for the core group, and the other"),
+        pytest.param("events.k8s.io", "Equivalent", CORE_EVENTS, CORE_EVENT, 422, id="the other way around"),
+        pytest.param("", "Exact", NEW_EVENTS, NEW_EVENT, 201, id="exactly the core group"),
+        pytest.param("events.k8s.io", "Exact", CORE_EVENTS, CORE_EVENT, 201, id="exactly events.k8s.io"),
+    ],
+)
+async def test_events_of_both_groups_are_equivalent(
+    api: Client, group: str, policy: str, path: str, event: dict[str, Any], code: int
+) -> None:
+    """What a rule names is the form that the policy sees."""
+    text, involved = ("note", "regarding") if group else ("message", "involvedObject")
+    seen = f"request.resource.group == '{group}' && object.{text} == 'bad' && has(object.{involved})"
+    match = {"matchPolicy": policy, "resourceRules": [rule("CREATE", resources="events", group=group)]}
+    await enforce(api, f"!({seen})", match=match)
+    answer = await api.post(f"{path}?dryRun=All", event)
+    assert answer.code == code, answer.json
+
+
+async def test_an_event_is_mutated_in_the_form_of_the_rule(api: Client) -> None:
+    match = {"resourceRules": [rule("CREATE", resources="events", group="")]}
+    await mutate(api, 'Object{message: "better"}', matchConstraints=match)
+    created = (await api.post(NEW_EVENTS, NEW_EVENT)).ok(201)
+    assert (created["apiVersion"], created["note"], created.get("message")) == ("events.k8s.io/v1", "better", None)
+    assert (await api.get(f"{CORE_EVENTS}/e")).ok()["message"] == "better"

@@ -91,6 +91,13 @@ async def test_the_hash_of_a_document_is_that_of_its_present_content(api: Client
             f"/openapi/v3/apis/{GROUP}/v1", "text/plain, */*;q=0.1", 200, "application/json", id="v3, at last"
         ),
         pytest.param(f"/openapi/v3/apis/{GROUP}/v1", "application/yaml", 406, "", id="v3, yaml"),
+        pytest.param(
+            f"/openapi/v3/apis/{GROUP}/v1",
+            "application/com.github.proto-openapi.spec.v3@v1.0+protobuf",
+            200,
+            "application/com.github.proto-openapi.spec.v3.v1.0+protobuf",
+            id="v3, protobuf",
+        ),
         pytest.param(f"/openapi/v3/apis/none.{GROUP}/v1", "*/*", 404, "", id="v3, none"),
         pytest.param("/openapi/v3/version", "*/*", 200, "application/json", id="v3, a page"),
         pytest.param(

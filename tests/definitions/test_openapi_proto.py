@@ -4,7 +4,9 @@ import struct
 from typing import Any
 
 from registry.definitions.compiled import compile_definition
-from registry.definitions.openapi.proto import encode_v2
+from registry.definitions.openapi.documents import openapi_v3_document
+from registry.definitions.openapi.proto_v2 import encode_v2
+from registry.definitions.openapi.proto_v3 import encode_v3
 from registry.definitions.openapi.v2 import openapi_v2
 from tests.codec.wire_fields import fields
 from tests.definitions.crds import crd, established
@@ -70,3 +72,62 @@ def test_schema() -> None:
     listed = named(properties, 1, "l")
     assert parts(parts(parts(parts(listed, 23)[0], 1)[0], 22)[0], 1) == [b"string"]
     assert named(listed, 31, "x-kubernetes-list-type") == b"\x12\x04set\n"
+
+
+SCHEMA_V3 = {
+    "type": "object",
+    "properties": {
+        "n": {"type": "integer", "minimum": 1, "maxLength": 3, "enum": [1, None], "default": 0, "nullable": True},
+        "b": {"type": "boolean", "default": False},
+        "s": {"type": "string", "default": "ä", "pattern": "^a"},
+        "o": {"type": "object", "default": {}, "additionalProperties": {"type": "string"}},
+        "e": {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True},
+        "l": {"type": "array", "items": {"type": "string"}, "not": {"maxItems": 0}, "x-kubernetes-list-type": "set"},
+    },
+}
+DOCUMENT_V3 = encode_v3(
+    openapi_v3_document([compile_definition(established(crd(SCHEMA_V3)))], "apis/g.example.com/v1") or {}
+)
+
+
+def at(message: bytes, *path: int) -> Any:
+    """What the first field of each number holds, one within the other."""
+    found: Any = message
+    for number in path:
+        found = parts(found, number)[0]
+    return found
+
+
+def test_document_of_v3() -> None:
+    assert parts(DOCUMENT_V3, 1) == [b"3.0.0"]
+    assert at(DOCUMENT_V3, 2, 6) == b"v0.1.0"
+    item = named(at(DOCUMENT_V3, 4), 1, "/apis/g.example.com/v1/namespaces/{namespace}/widgets/{name}")
+    patch = at(item, 10)
+    assert parts(patch, 5) == [b"patchGExampleComV1NamespacedWidget"]
+    assert named(patch, 13, "x-kubernetes-action") == b"\x12\x06patch\n"
+    query = at(patch, 6, 1)
+    assert (parts(query, 1), parts(query, 2), at(query, 10, 1, 25)) == ([b"dryRun"], [b"query"], b"string")
+    body = named(at(patch, 7, 1, 2), 1, "application/merge-patch+json")
+    assert at(body, 1, 2, 1) == b"#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.Patch"
+    answer = at(named(at(patch, 8), 2, "200"), 1)
+    assert parts(answer, 1) == [b"OK"]
+    assert at(named(at(answer, 3), 1, "application/json"), 1, 2, 1) == (b"#/components/schemas/com.example.g.v1.Widget")
+
+
+def test_schema_of_v3() -> None:
+    widget = at(named(at(DOCUMENT_V3, 5, 1), 1, "com.example.g.v1.Widget"), 1)
+    assert b"kind: Widget" in named(widget, 36, "x-kubernetes-group-version-kind")
+    properties = at(widget, 31)
+    number, flag, text, mapping, either, listed = (at(named(properties, 1, name), 1) for name in "nbsoel")
+    assert (at(number, 25), parts(number, 1), parts(number, 15)) == (b"integer", [1], [3])
+    assert parts(number, 24) == [b"\x12\x021\n", b"\x12\x05null\n"]
+    assert parts(at(number, 33), 1) == [0]
+    assert parts(at(flag, 33), 2) == [0]
+    assert (at(text, 33, 3), at(text, 17)) == ("ä".encode(), b"^a")
+    assert at(mapping, 33) == b"", "the message has no form for defaults that are no scalars"
+    assert at(mapping, 32, 1, 1, 25) == b"string"
+    assert [at(branch, 1, 25) for branch in parts(either, 28)] == [b"integer", b"string"]
+    assert at(listed, 30, 1, 1, 25) == b"string"
+    assert parts(at(listed, 29), 18) == [0]
+    assert named(listed, 36, "x-kubernetes-list-type") == b"\x12\x04set\n"
+    assert at(named(properties, 1, "metadata"), 1, 26, 2, 1).endswith(b".ObjectMeta")

@@ -23,6 +23,7 @@ from registry.api.admission.policies import PolicyAdmission
 from registry.api.admission.reinvocation import Rounds
 from registry.api.admission.webhooks import WebhookAdmission
 from registry.api.request import ResourceRequest
+from registry.definitions.model import Definition
 
 
 class NullAdmitter:
@@ -75,11 +76,16 @@ class Admitter:
 
     def _attributes(self, operation: str, name: str, obj: Object | None, old: Object | None) -> Attributes:
         request = self._request
-        resource = _resource(request, request.served.version.name)
+        served = request.served
+        resource = _resource(request, served.definition, served.version.name)
         others = [
-            _resource(request, version.name)
-            for version in request.served.definition.versions.values()
-            if version.served and version is not request.served.version
+            _resource(request, served.definition, version.name)
+            for version in served.definition.versions.values()
+            if version.served and version is not served.version
+        ]
+        others += [
+            _resource(request, other.definition, other.version.name)
+            for other in request.catalog.stored_together(served)
         ]
         namespace = name if resource.resource == "namespaces" and not resource.group else request.namespace
         return Attributes(
@@ -127,8 +133,7 @@ class Admitter:
             await self._by_webhooks.validate(self._admission.validating_webhooks, attributes)
 
 
-def _resource(request: ResourceRequest, version: str) -> Resource:
-    definition = request.served.definition
+def _resource(request: ResourceRequest, definition: Definition, version: str) -> Resource:
     kind = (definition.group, version, definition.names.kind)
     if request.subresource == "scale":
         kind = ("autoscaling", "v1", "Scale")

@@ -91,15 +91,15 @@ class AdmissionInputs:
     async def at(self, obj: Object | None, matched: Resource, attributes: Attributes) -> Object | None:
         """An object of the request at the version that a configuration has matched it as."""
         own = attributes.resource
-        if obj is None or matched is own or matched.version == own.version or attributes.subresource == "scale":
+        if obj is None or _same_form(matched, own) or attributes.subresource == "scale":
             return obj
-        return await self._convert(obj, matched)
+        return await self._convert(obj, own, matched)
 
     async def back(self, obj: Object, matched: Resource, attributes: Attributes) -> Object:
         own = attributes.resource
-        if matched is own or matched.version == own.version or attributes.subresource == "scale":
+        if _same_form(matched, own) or attributes.subresource == "scale":
             return obj
-        return await self._convert(obj, own)
+        return await self._convert(obj, matched, own)
 
     async def decode(self, obj: Object, resource: Resource, attributes: Attributes) -> Object:
         """What a mutation has made, with the defaults of its kind and nothing that the kind does not know."""
@@ -111,21 +111,30 @@ class AdmissionInputs:
             raise internal_error(str(error)) from error
         return await self.back(decoded, resource, attributes)
 
-    async def _convert(self, obj: Object, to: Resource) -> Object:
+    async def _convert(self, obj: Object, of: Resource, to: Resource) -> Object:
         request = self._request
-        served = self.served_at(to)
-        source = {**obj, "metadata": dict(obj["metadata"])}
+        source, target = self.served_at(of), self.served_at(to)
 
         def convert() -> Object:
-            found = request.served.convert({**source, "metadata": dict(source["metadata"])}, served.api_version)
-            served.version.schema().prune_and_default(found)
+            copied = {**obj, "metadata": dict(obj["metadata"])}
+            if of.group == to.group:
+                found = request.served.convert(copied, target.api_version)
+            else:
+                found = target.translated_from(source, copied)
+            target.version.schema().prune_and_default(found)
             return found
 
         return await request.run_with_conversions(convert)
 
     def served_at(self, resource: Resource) -> Served:
-        """The resource of the request at another of its versions."""
+        """The resource of the request at another of its versions, or in another group that has its objects."""
         own = self._request.served
+        if resource.group != own.resource.group and self._request.subresource != "token":
+            return next(
+                other
+                for other in self._request.catalog.stored_together(own)
+                if (other.resource.group, other.version.name) == (resource.group, resource.version)
+            )
         definition = own.definition
         if resource.version == own.version.name and self._request.subresource == "token":
             return own  # a token request is no resource of the catalog
@@ -221,6 +230,11 @@ class AdmissionInputs:
         )
         decision = await request.backend.policies.decide(request.tenant, user, asked)
         return Answer(decision.allowed, decision.reason, decision.evaluation_error)
+
+
+def _same_form(one: Resource, other: Resource) -> bool:
+    """Whether objects of the two have the same form: a version of a group has one of each kind."""
+    return (one.group, one.version) == (other.group, other.version)
 
 
 def _service_account(namespace: str, name: str) -> User:

@@ -72,8 +72,12 @@ def decode_configuration(body: Body) -> Decoded:
     try:
         decoded = body.read(decode_cbor if body.media_type.endswith("cbor") else decode_yaml)
     except CborError as error:
-        raise bad_request(f"error decoding CBOR: {error}") from error
+        noun = "patch" if emulated().is_1_37 else "CBOR"
+        raise bad_request(f"error decoding {noun}: {error}") from error
     except CodecError as error:
+        if emulated().is_1_37 and not body.data.lstrip().startswith(b"{"):
+            # It is made JSON for the audit log before anything is done with it, unless it looks like JSON.
+            raise bad_request(f"error encoding patch: {error}") from error
         raise bad_request(f"error decoding {_noun()}: error converting YAML to JSON: {error}") from error
     if decoded.value is None:
         decoded.value = {}

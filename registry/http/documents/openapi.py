@@ -20,7 +20,8 @@ from registry.caches import LruCache
 from registry.codec.json_encode import encode_json
 from registry.controllers.api_services.monitor import Monitor
 from registry.definitions.openapi.documents import openapi_v3_document, openapi_v3_hashes, openapi_v3_index
-from registry.definitions.openapi.proto import ACCEPTED, MEDIA_TYPE, encode_v2
+from registry.definitions.openapi.proto_v2 import ACCEPTED_V2, MEDIA_TYPE_V2, encode_v2
+from registry.definitions.openapi.proto_v3 import ACCEPTED_V3, MEDIA_TYPE_V3, encode_v3
 from registry.definitions.openapi.v2 import openapi_v2
 from registry.flowcontrol.evaluation import evaluate
 from registry.http.documents.answers import TEXT, send_nothing, send_with_etag, size_of
@@ -45,11 +46,11 @@ class OpenAPIEndpoint:
     async def v2(self, scope: Scope, receive: Receive, send: Send) -> None:
         """kubectl asks for protobuf, to validate resources that have no version 3."""
         state: RequestState = scope[STATE]
-        media_type = negotiate_types(state.header(b"accept"), (_JSON, *ACCEPTED))
+        media_type = negotiate_types(state.header(b"accept"), (_JSON, *ACCEPTED_V2))
         if media_type is None:
             await send_nothing(send, scope, 406)
             return
-        protobuf = media_type in ACCEPTED
+        protobuf = media_type in ACCEPTED_V2
         catalog = await self._catalogs.current(state.authorized.tenant)
         hashes = await self._hashes_of(catalog)
         parts = await self._monitor.openapi.get(state.authorized.tenant, catalog.aggregated.servers.values())
@@ -63,7 +64,7 @@ class OpenAPIEndpoint:
             return document(encode_v2(value) if protobuf else encode_json(value), tag)
 
         found = await self._cache.get(("v2", tag, protobuf), make, size_of(catalog))
-        await send_with_etag(send, scope, found, MEDIA_TYPE if protobuf else _JSON)
+        await send_with_etag(send, scope, found, MEDIA_TYPE_V2 if protobuf else _JSON)
 
     async def v3_index(self, scope: Scope, receive: Receive, send: Send) -> None:
         state: RequestState = scope[STATE]
@@ -77,11 +78,16 @@ class OpenAPIEndpoint:
         await send_with_etag(send, scope, document(encode_json(openapi_v3_index(hashes, prefix))), TEXT)
 
     async def v3(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """A version of a group at /openapi/v3/api/v1 or /openapi/v3/apis/<group>/<version>, or a page of the server."""
+        """A version of a group at /openapi/v3/api/v1 or /openapi/v3/apis/<group>/<version>, or a page of the server.
+
+        As in kube-apiserver, a document has one ETag in both of its forms, and its form changes with Accept.
+        """
         state: RequestState = scope[STATE]
-        if negotiate_types(state.header(b"accept"), (_JSON,)) is None:
+        media_type = negotiate_types(state.header(b"accept"), (_JSON, *ACCEPTED_V3))
+        if media_type is None:
             await send_nothing(send, scope, 406)
             return
+        protobuf = media_type in ACCEPTED_V3
         catalog = await self._catalogs.current(state.authorized.tenant)
         name = state.info.document_path.removeprefix("/openapi/v3/")
         tag = (await self._hashes_of(catalog)).get(name)
@@ -94,10 +100,13 @@ class OpenAPIEndpoint:
             return
 
         def make() -> Document:
-            return document(encode_json(openapi_v3_document(list(catalog.definitions()), name, subresources_of)), tag)
+            value = openapi_v3_document(list(catalog.definitions()), name, subresources_of)
+            assert value is not None, "there is a hash, and so a document"
+            return document(encode_v3(value) if protobuf else encode_json(value), tag)
 
-        found = await self._cache.get(("v3", name, tag), make, size_of(catalog))
-        await send_with_etag(send, scope, found, _JSON, _immutable() if wanted else ())
+        found = await self._cache.get(("v3", name, tag, protobuf), make, size_of(catalog))
+        media_type = MEDIA_TYPE_V3 if protobuf else _JSON
+        await send_with_etag(send, scope, found, media_type, _immutable() if wanted else ())
 
     async def _aggregated_hashes(self, tenant: Tenant, catalog: TenantCatalog) -> dict[str, str]:
         """Of the documents of other servers; requests for them are passed on (registry/http/aggregated.py)."""

@@ -1,15 +1,29 @@
-"""The deadline that a client asks for with `?timeout=`: what is no duration is refused, even before authentication.
+"""The deadline that a client asks for with `?timeout=`: what is no duration is refused, even before authentication, and
+what takes longer is cancelled and answered with 504.
 
-Follows apiserver pkg/endpoints/filters/request_deadline.go.
+A write that is cancelled before it was sent to the database has not happened; later it happens all the same, as in
+kube-apiserver (registry/store/commit/writer.py).
+
+Follows apiserver pkg/endpoints/filters/request_deadline.go and pkg/server/filters/timeout.go.
 """
 
 from __future__ import annotations
 
+import asyncio
+import time
+from typing import Final
+
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from registry.api.errors import bad_request
+from registry.api.errors import bad_request, timeout
+from registry.http.request_info import RequestInfo
 from registry.http.request_state import STATE, RequestState
-from registry.schema.goduration import duration_error
+from registry.schema.goduration import parse_duration
+
+# kube-apiserver's --request-timeout: a longer one is not obeyed there. Here such a request has no deadline.
+_MAXIMUM_SECONDS: Final = 60.0
+# What other servers serve below their objects, which lasts as long as both sides like.
+_LONG_RUNNING: Final = frozenset({"attach", "exec", "log", "portforward", "proxy"})
 
 
 class DeadlineMiddleware:
@@ -18,7 +32,29 @@ class DeadlineMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         state: RequestState = scope[STATE]
-        given = state.info.query.get("timeout")
-        if given and given[0] and state.info.verb != "watch" and (why := duration_error(given[0])) is not None:
-            raise bad_request(f"invalid timeout specified in the request URL - {why}")
-        await self._app(scope, receive, send)
+        seconds = _timeout_seconds(state.info)
+        if seconds is None:
+            await self._app(scope, receive, send)
+            return
+        left = seconds - (time.perf_counter() - state.started)
+        try:
+            async with asyncio.timeout(max(left, 0)) as deadline:
+                # One that has passed already cancels at the first wait: nothing is begun.
+                await asyncio.sleep(0)
+                await self._app(scope, receive, send)
+        except TimeoutError as error:
+            if not deadline.expired():
+                raise
+            raise timeout("Timeout: request did not complete within the allotted timeout") from error
+
+
+def _timeout_seconds(info: RequestInfo) -> float | None:
+    """What a request may take; None for as long as it likes."""
+    given = info.query.get("timeout")
+    if not given or not given[0] or info.verb == "watch" or info.subresource in _LONG_RUNNING:
+        return None
+    try:
+        seconds = parse_duration(given[0]) / 1e9
+    except ValueError as error:
+        raise bad_request(f"invalid timeout specified in the request URL - {error}") from error
+    return seconds if 0 < seconds < _MAXIMUM_SECONDS else None

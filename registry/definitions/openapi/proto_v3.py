@@ -1,0 +1,236 @@
+"""OpenAPI v3 documents in protobuf.
+
+`encode_v3(openapi_v3_document(...))`. The messages are those of gnostic (openapiv3/OpenAPIv3.proto); only the fields
+that our documents have are here. A default stands in it where it is a scalar: the message has no form for others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from registry.codec.wire import encode_delimited
+from registry.definitions.openapi.proto_fields import (
+    Encoder,
+    Json,
+    encode_any,
+    encode_anys,
+    encode_double,
+    encode_flag,
+    encode_integer,
+    encode_message,
+    encode_named,
+    encode_text,
+    encode_texts,
+)
+
+MEDIA_TYPE_V3 = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
+# What clients put into Accept: older ones write the version behind an @.
+ACCEPTED_V3 = (MEDIA_TYPE_V3, "application/com.github.proto-openapi.spec.v3@v1.0+protobuf")
+
+
+def encode_v3(document: Json) -> bytes:
+    return encode_message(_DOCUMENT, document)
+
+
+# ---- schemas
+
+
+def _schema(number: int, value: Json) -> bytes:
+    return encode_delimited(number, encode_message(_SCHEMA, value, 36))
+
+
+def _schema_or_reference(number: int, value: Json) -> bytes:
+    """What has a `$ref` is nothing but a reference."""
+    if "$ref" in value:
+        return encode_delimited(number, encode_delimited(2, encode_text(1, value["$ref"])))
+    return encode_delimited(number, _schema(1, value))
+
+
+def _schemas(number: int, value: list[Json]) -> bytes:
+    return b"".join(_schema_or_reference(number, v) for v in value)
+
+
+def _schemas_by_name(number: int, value: Mapping[str, Json]) -> bytes:
+    # The value of a pair is the field 2, as which a schema or reference encodes itself.
+    pairs = (encode_delimited(1, encode_text(1, name) + _schema_or_reference(2, v)) for name, v in value.items())
+    return encode_delimited(number, b"".join(pairs))
+
+
+def _items(number: int, value: Json) -> bytes:
+    return encode_delimited(number, _schema_or_reference(1, value))
+
+
+def _additional(number: int, value: Any) -> bytes:
+    return encode_delimited(
+        number, encode_flag(2, value) if isinstance(value, bool) else _schema_or_reference(1, value)
+    )
+
+
+def _default(number: int, value: Any) -> bytes:
+    return encode_delimited(number, _scalar(value))
+
+
+def _scalar(value: Any) -> bytes:
+    match value:
+        case bool():
+            return encode_flag(2, value)
+        case int() | float():
+            return encode_double(1, value)
+        case str():
+            return encode_text(3, value)
+    return b""
+
+
+def _external_docs(number: int, value: Json) -> bytes:
+    return encode_delimited(number, encode_message({"description": (1, encode_text), "url": (2, encode_text)}, value))
+
+
+_SCHEMA: Mapping[str, tuple[int, Encoder]] = {
+    "nullable": (1, encode_flag),
+    "externalDocs": (6, _external_docs),
+    "example": (7, encode_any),
+    "title": (9, encode_text),
+    "multipleOf": (10, encode_double),
+    "maximum": (11, encode_double),
+    "exclusiveMaximum": (12, encode_flag),
+    "minimum": (13, encode_double),
+    "exclusiveMinimum": (14, encode_flag),
+    "maxLength": (15, encode_integer),
+    "minLength": (16, encode_integer),
+    "pattern": (17, encode_text),
+    "maxItems": (18, encode_integer),
+    "minItems": (19, encode_integer),
+    "uniqueItems": (20, encode_flag),
+    "maxProperties": (21, encode_integer),
+    "minProperties": (22, encode_integer),
+    "required": (23, encode_texts),
+    "enum": (24, encode_anys),
+    "type": (25, encode_text),
+    "allOf": (26, _schemas),
+    "oneOf": (27, _schemas),
+    "anyOf": (28, _schemas),
+    "not": (29, _schema),
+    "items": (30, _items),
+    "properties": (31, _schemas_by_name),
+    "additionalProperties": (32, _additional),
+    "default": (33, _default),
+    "description": (34, encode_text),
+    "format": (35, encode_text),
+}
+
+
+# ---- requests
+
+
+def _named(number: int, value: Mapping[str, Json], fields: Mapping[str, tuple[int, Encoder]]) -> bytes:
+    """A message of pairs of a name and a message of `fields`."""
+    pairs = (encode_named(1, name, encode_message(fields, v)) for name, v in value.items())
+    return encode_delimited(number, b"".join(pairs))
+
+
+_MEDIA_TYPE: Mapping[str, tuple[int, Encoder]] = {"schema": (1, _schema_or_reference)}
+
+
+def _content(number: int, value: Mapping[str, Json]) -> bytes:
+    return _named(number, value, _MEDIA_TYPE)
+
+
+_PARAMETER: Mapping[str, tuple[int, Encoder]] = {
+    "name": (1, encode_text),
+    "in": (2, encode_text),
+    "description": (3, encode_text),
+    "required": (4, encode_flag),
+    "schema": (10, _schema_or_reference),
+}
+
+
+def _parameters(number: int, value: list[Json]) -> bytes:
+    return b"".join(encode_delimited(number, encode_delimited(1, encode_message(_PARAMETER, v))) for v in value)
+
+
+_BODY: Mapping[str, tuple[int, Encoder]] = {
+    "description": (1, encode_text),
+    "content": (2, _content),
+    "required": (3, encode_flag),
+}
+
+
+def _body(number: int, value: Json) -> bytes:
+    return encode_delimited(number, encode_delimited(1, encode_message(_BODY, value)))
+
+
+_RESPONSE: Mapping[str, tuple[int, Encoder]] = {"description": (1, encode_text), "content": (3, _content)}
+
+
+def _responses(number: int, value: Mapping[str, Json]) -> bytes:
+    pairs = (
+        encode_named(2, code, encode_delimited(1, encode_message(_RESPONSE, response)))
+        for code, response in value.items()
+    )
+    return encode_delimited(number, b"".join(pairs))
+
+
+_OPERATION: Mapping[str, tuple[int, Encoder]] = {
+    "tags": (1, encode_texts),
+    "description": (3, encode_text),
+    "operationId": (5, encode_text),
+    "parameters": (6, _parameters),
+    "requestBody": (7, _body),
+    "responses": (8, _responses),
+}
+
+
+def _operation(number: int, value: Json) -> bytes:
+    return encode_delimited(number, encode_message(_OPERATION, value, 13))
+
+
+_ITEM: Mapping[str, tuple[int, Encoder]] = {
+    "get": (4, _operation),
+    "put": (5, _operation),
+    "post": (6, _operation),
+    "delete": (7, _operation),
+    "patch": (10, _operation),
+    "parameters": (13, _parameters),
+}
+
+
+def _paths(number: int, value: Mapping[str, Json]) -> bytes:
+    return _named(number, value, _ITEM)
+
+
+def _info(number: int, value: Json) -> bytes:
+    return encode_delimited(number, encode_message({"title": (1, encode_text), "version": (6, encode_text)}, value))
+
+
+_SECURITY_SCHEME: Mapping[str, tuple[int, Encoder]] = {
+    "type": (1, encode_text),
+    "description": (2, encode_text),
+    "name": (3, encode_text),
+    "in": (4, encode_text),
+}
+
+
+def _security_schemes(number: int, value: Mapping[str, Json]) -> bytes:
+    pairs = (
+        encode_named(1, name, encode_delimited(1, encode_message(_SECURITY_SCHEME, v))) for name, v in value.items()
+    )
+    return encode_delimited(number, b"".join(pairs))
+
+
+_COMPONENTS: Mapping[str, tuple[int, Encoder]] = {
+    "schemas": (1, _schemas_by_name),
+    "securitySchemes": (7, _security_schemes),
+}
+
+
+def _components(number: int, value: Json) -> bytes:
+    return encode_delimited(number, encode_message(_COMPONENTS, value))
+
+
+_DOCUMENT: Mapping[str, tuple[int, Encoder]] = {
+    "openapi": (1, encode_text),
+    "info": (2, _info),
+    "paths": (4, _paths),
+    "components": (5, _components),
+}

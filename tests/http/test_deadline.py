@@ -1,0 +1,96 @@
+"""`?timeout=`: what is not answered in time is cancelled and answered with 504."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+from starlette.types import Receive, Scope, Send
+
+from registry import logs
+from registry.api.errors import StatusError
+from registry.http.middleware.deadline import DeadlineMiddleware
+from registry.http.request_info import request_info
+from registry.http.request_state import STATE, RequestState
+from tests.api.client import Client
+from tests.api.errors import failure
+from tests.api.widgets import WIDGETS, widget
+from tests.application import shares_application
+
+
+class Endpoint:
+    """Ends when it is cancelled, or at once where `waits` is false."""
+
+    def __init__(self, *, waits: bool = True, error: Exception | None = None) -> None:
+        self.waits = waits
+        self.error = error
+        self.seen: list[str] = []
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.seen.append("called")
+        if self.error is not None:
+            raise self.error
+        try:
+            if self.waits:
+                await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self.seen.append("cancelled")
+            raise
+        self.seen.append("answered")
+
+
+async def ask(endpoint: Endpoint, path: str, query: bytes) -> None:
+    info = request_info("GET", path, query)
+    state = RequestState(info, {}, info.attributes(), logs.begin_request(), time.perf_counter(), [])
+
+    async def receive() -> dict[str, str]:
+        raise AssertionError("a deadline reads nothing")
+
+    async def send(message: object) -> None:
+        raise AssertionError("a deadline sends nothing")
+
+    await DeadlineMiddleware(endpoint)({STATE: state}, receive, send)
+
+
+EXPIRED = "Timeout: request did not complete within the allotted timeout"
+
+
+@pytest.mark.parametrize("query", [b"timeout=20ms", b"timeout=1ms&timeout=1h"])
+async def test_what_takes_longer_is_cancelled(query: bytes) -> None:
+    endpoint = Endpoint()
+    with pytest.raises(StatusError) as raised:
+        await ask(endpoint, "/api/v1/namespaces", query)
+    assert (raised.value.code, raised.value.reason, str(raised.value)) == (504, "Timeout", EXPIRED)
+    assert endpoint.seen == ["called", "cancelled"]
+
+
+@pytest.mark.parametrize(
+    "path, query",
+    [
+        pytest.param("/api/v1/namespaces", b"timeout=30s", id="in time"),
+        pytest.param("/api/v1/namespaces", b"timeout=0", id="none"),
+        pytest.param("/api/v1/namespaces", b"timeout=-1ns", id="negative"),
+        pytest.param("/api/v1/namespaces", b"timeout=", id="empty"),
+        pytest.param("/api/v1/namespaces", b"timeout=60s", id="beyond the maximum"),
+        pytest.param("/api/v1/namespaces", b"timeout=1ns&watch=1", id="a watch"),
+        pytest.param("/apis/g.example.com/v1/namespaces/n/machines/m/exec", b"timeout=1ns", id="a session"),
+    ],
+)
+async def test_what_has_no_deadline_or_meets_it(path: str, query: bytes) -> None:
+    endpoint = Endpoint(waits=False)
+    await ask(endpoint, path, query)
+    assert endpoint.seen == ["called", "answered"]
+
+
+async def test_a_timeout_of_something_else_is_not_the_deadline() -> None:
+    with pytest.raises(TimeoutError, match="the database"):
+        await ask(Endpoint(error=TimeoutError("the database")), "/api/v1/namespaces", b"timeout=30s")
+
+
+@shares_application
+async def test_a_deadline_that_has_passed_already(shared_api: Client) -> None:
+    status = failure(await shared_api.post(f"{WIDGETS}?timeout=1ns", widget("late")), 504, "Timeout")
+    assert (status["message"], status["details"]) == (EXPIRED, {})
+    failure(await shared_api.get(f"{WIDGETS}/late"), 404, "NotFound")
+    failure(await shared_api.with_token("").get(f"{WIDGETS}?timeout=1ns"), 504, "Timeout")
