@@ -19,7 +19,8 @@ from registry.schema.formats.formats import format_check
 from registry.schema.model import Structural
 from registry.schema.numbers import to_int64
 from registry.schema.patterns import PatternError, compile_pattern
-from registry.schema.validation import is_valid, schema_format, schema_types
+from registry.schema.scalars import schema_format, schema_types
+from registry.schema.validation import is_valid
 from registry.schema.values import Json
 
 Compile = Callable[[Structural], Check]

@@ -8,26 +8,25 @@ Added to uvicorn's:
 - trailers are dropped: uvicorn would show them to the application as headers, past a proxy that removes some;
 - the client's TLS certificate in the scope, where a client CA is configured:
   `scope["extensions"]["tls"] == {"client_certificate": b"<DER>"}`;
-- an answer of known length leaves in one write, head and body together: one TLS record, one system call
-  (a fifth of the CPU of a small answer; docs/decisions/http-server.md).
+- an answer of known length leaves in one write (cycle.py).
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import unquote
 
 import httptools
-from uvicorn._types import ASGI3Application, ASGIReceiveEvent, ASGISendEvent, HTTPResponseStartEvent, HTTPScope
+from uvicorn._types import ASGI3Application
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from registry.flowcontrol.byte_shares import ABORT
 from registry.flowcontrol.time_slice import IS_GONE
+from registry.http.serving.cycle import Cycle
 from registry.http.serving.heads import FIELDS_LIMIT, RefusalLog, Refused, check_head
 from registry.http.serving.tunnel import SWITCH, Switch, Tunnel
 
@@ -61,127 +60,6 @@ _PIPELINED_BYTES: Final = 4 * 1024
 TOO_LATE = Refused(408)
 TOO_LARGE = Refused(431)
 TOO_MUCH = Refused(429, "the server has no room for this request now", [(b"retry-after", b"1")])
-
-# Above this, copying head and body together costs more than a second write.
-JOINED_LIMIT_BYTES = 64 * 1024
-
-
-def _status_line(code: int) -> bytes:
-    """Admission webhooks may refuse with codes that have no name; Go names them like this."""
-    known = code in HTTPStatus._value2member_map_
-    return f"HTTP/1.1 {code} {HTTPStatus(code).phrase if known else f'status code {code}'}\r\n".encode()
-
-
-_STATUS_LINES: Final = {code: _status_line(code) for code in range(100, 1000)}
-
-
-class Cycle(RequestResponseCycle):
-    """One request and its answer.
-
-    Invariant: `_head` is not empty exactly between the start of an answer of known length and its first body.
-    """
-
-    def __init__(self, protocol: Protocol, scope: HTTPScope, *, expects_continue: bool, keep_alive: bool) -> None:
-        super().__init__(
-            scope,
-            protocol.transport,
-            protocol.flow,
-            protocol.logger,
-            protocol.access_logger,
-            False,
-            protocol.server_state.default_headers,
-            asyncio.Event(),
-            expects_continue,
-            keep_alive,
-            protocol.on_response_complete,
-        )
-        self._head = b""
-        self._count_kept = protocol.count_kept
-        self._begin_tunnel = protocol.begin_tunnel
-
-    async def run_asgi(self, app: ASGI3Application) -> None:
-        try:
-            await super().run_asgi(app)
-        finally:
-            # The scope names functions of this cycle: without this, the garbage collector would have to find both.
-            self.scope = {}  # type: ignore[typeddict-item]
-
-    def is_gone(self) -> bool:
-        """Whether the client has hung up."""
-        return self.disconnected
-
-    def abort(self) -> None:
-        """Closes the connection at once: the answer has begun and cannot be finished."""
-        self.disconnected = True
-        self.transport.abort()
-
-    async def receive(self) -> ASGIReceiveEvent:
-        message = await super().receive()
-        self._count_kept()
-        return message
-
-    async def send(self, message: ASGISendEvent) -> None:
-        if self._head:
-            await self._send_with_head(message)
-        elif message["type"] == "http.response.start" and not self.response_started and not self.disconnected:
-            if self.flow.write_paused:
-                await self.flow.drain()
-            if not self.disconnected:
-                self._start(message)
-        else:
-            await super().send(message)
-
-    def _start(self, message: HTTPResponseStartEvent) -> None:
-        """Encodes the head. It waits for its body where the length is known; heads of streams leave at once."""
-        code, length, closes = message["status"], -1, False
-        parts = [_STATUS_LINES[code]]
-        for name, value in (*self.default_headers, *message.get("headers", ())):
-            parts += (name, b": ", value, b"\r\n")
-            if name == b"content-length":
-                length = int(value)
-            elif name == b"connection":
-                closes = b"close" in value.lower()
-        if closes:
-            self.keep_alive = False
-        elif not self.keep_alive and code != 101:
-            parts += (b"connection", b": ", b"close", b"\r\n")
-        self.chunked_encoding = length < 0 and self.scope["method"] != "HEAD" and code not in (101, 204, 304)
-        if self.chunked_encoding:
-            parts += (b"transfer-encoding", b": ", b"chunked", b"\r\n")
-        parts.append(b"\r\n")
-        head, lines = b"".join(parts), len(parts) // 4 + 2
-        self.response_started = True
-        self.waiting_for_100_continue = False
-        self.expected_content_length = max(length, 0)
-        if head.count(b"\n") != lines or head.count(b"\r") != lines or 0 in head:
-            raise RuntimeError("a header of the answer holds a line break or a NUL")
-        if code == 101:
-            self.keep_alive = False
-            self._begin_tunnel(head)
-        elif length < 0:
-            self.transport.write(head)
-        else:
-            self._head = head
-
-    async def _send_with_head(self, message: ASGISendEvent) -> None:
-        if self.flow.write_paused and not self.disconnected:
-            await self.flow.drain()
-        head, self._head = self._head, b""
-        if self.disconnected:
-            return
-        body = message.get("body", b"") if message["type"] == "http.response.body" else b""
-        whole = not message.get("more_body") and len(body) == self.expected_content_length
-        if not whole or len(body) > JOINED_LIMIT_BYTES:
-            self.transport.write(head)
-            await super().send(message)
-            return
-        self.transport.write(head + body)
-        self.expected_content_length = 0
-        self.response_complete = True
-        self.message_event.set()
-        if not self.keep_alive:  # The server began to stop in between.
-            self.transport.close()
-        self.on_response()
 
 
 class Backlog:
@@ -392,7 +270,15 @@ class Protocol(HttpToolsProtocol):
         scope["raw_path"] = url.path
         scope["query_string"] = url.query or b""
         keep_alive = version != "1.0" and parser.should_keep_alive() and not self.is_last
-        before, cycle = self.cycle, Cycle(self, scope, expects_continue=self.expect_100_continue, keep_alive=keep_alive)
+        before = self.cycle
+        cycle = Cycle(
+            self,
+            scope,
+            expects_continue=self.expect_100_continue,
+            keep_alive=keep_alive,
+            count_kept=self.count_kept,
+            begin_tunnel=self.begin_tunnel,
+        )
         scope[IS_GONE] = cycle.is_gone  # type: ignore[typeddict-unknown-key]
         scope[ABORT] = cycle.abort  # type: ignore[typeddict-unknown-key]
         if parser.should_upgrade():
