@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import os
 import signal
 import socket
@@ -31,6 +32,7 @@ class Node:
         self.account = account_for(None)
         self.binaries = find_binaries(None, self.account, folder / "binaries")
         self.port = free_port()
+        self._database = "postgres"
         self.process: subprocess.Popen[bytes] | None = None
         self.account.make_outer_folder(folder)
         # Sockets and the log, and the data itself.
@@ -43,7 +45,7 @@ class Node:
 
     @property
     def url(self) -> str:
-        return f"postgresql://{ROLE}@{self.host}/postgres"
+        return f"postgresql://{ROLE}@{self.host}/{self._database}"
 
     def make(self, **settings: str) -> None:
         """An empty primary."""
@@ -133,7 +135,7 @@ class Node:
         wait_until(lambda: primary.execute("SELECT pid FROM pg_stat_replication") == [], f"{self.name} left")
 
     def promote(self) -> None:
-        self.execute("SELECT pg_promote(wait => true)")
+        self.execute("SELECT CASE WHEN pg_is_in_recovery() THEN pg_promote(wait => true) END")
 
     def execute(self, statement: str) -> list[Any]:
         with psycopg.connect(self.url, autocommit=True, connect_timeout=5) as connection:
@@ -147,6 +149,12 @@ class Node:
             lambda: self.execute(f"SELECT pg_last_wal_replay_lsn() >= '{position}'::pg_lsn") == [(True,)],
             f"{self.name} is at {position}",
         )
+
+    def database(self, name: str) -> Node:
+        """The same server, for statements in another of its databases."""
+        other = copy.copy(self)
+        other._database = name
+        return other
 
     def _append(self, name: str, text: str) -> None:
         with open(self.data / name, "a") as file:

@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, Protocol
 
 from registry.definitions.compiled import is_served_alike
 from registry.definitions.model import Definition
+from registry.logs import Condition
 from registry.store.errors import StoreError, TenantNotFound
 from registry.store.store import Store
 from registry.store.types import Change, DomainId, Guards, ResourceName, Tenant, TenantId
@@ -26,6 +28,8 @@ logger = logging.getLogger(__name__)
 
 DEFINITIONS: Final = ResourceName("customresourcedefinitions.apiextensions.k8s.io")
 _RETRY_SECONDS: Final = 1.0
+# A restart of PostgreSQL is over by then.
+_SILENT_SECONDS: Final = 5.0
 
 
 class Following:
@@ -71,6 +75,13 @@ class DefinitionChanges:
         self._store = store
         self._fresh = fresh
         self._domains: dict[DomainId, _Domain] = {}
+        self._unread = Condition(
+            logger,
+            "changes of definitions cannot be read",
+            "changes of definitions are read again",
+            level=logging.WARNING,
+            delay_seconds=_SILENT_SECONDS,
+        )
 
     async def follow(
         self, tenant: Tenant, definition: Definition, *, is_bound: bool, wake: Callable[[], None]
@@ -79,7 +90,10 @@ class DefinitionChanges:
         following = Following(tenant, definition, is_bound, wake, self._forget)
         domain = self._domains.get(tenant.domain)
         if domain is None:
-            task = asyncio.create_task(self._read(tenant.domain), name="registry definition changes")
+            # In a context of its own: it is no part of the request that happens to begin it.
+            task = asyncio.create_task(
+                self._read(tenant.domain), name="registry definition changes", context=contextvars.Context()
+            )
             domain = self._domains[tenant.domain] = _Domain(task)
         domain.followings.add(following)
         try:
@@ -104,7 +118,7 @@ class DefinitionChanges:
             try:
                 await self._read_on(domain)
             except StoreError as error:
-                logger.warning("changes of definitions cannot be read: %s", error)
+                self._unread.hold(str(error))
             except Exception:
                 logger.exception("reading changes of definitions failed in an unforeseen way")
             await asyncio.sleep(_RETRY_SECONDS)
@@ -117,6 +131,7 @@ class DefinitionChanges:
         try:
             # After a failure changes may have been missed.
             await self._check_all(followings)
+            self._unread.end()
             async for batch in subscription:
                 for change in batch.changes:
                     await self._check_all(self._concerned(domain, change), change.revision)

@@ -62,11 +62,15 @@ SET plan_cache_mode = force_generic_plan
 T = TypeVar("T")
 
 
+class CallTimeout(psycopg.OperationalError):
+    """A call exceeded its limit of time; the connection is closed."""
+
+
 class Connection(AsyncConnection[tuple[Any, ...]]):
     """psycopg's connection, with a limit of time for each call.
 
-    A call that exceeds `call_limit_seconds` (None: no limit) raises psycopg.OperationalError, and the connection is
-    closed: its answer may still come, and nobody would know to which call it belongs.
+    A call that exceeds `call_limit_seconds` (None: no limit) raises CallTimeout, and the connection is closed: its
+    answer may still come, and nobody would know to which call it belongs.
     """
 
     call_limit_seconds: float | None = CALL_LIMIT_SECONDS
@@ -81,9 +85,7 @@ class Connection(AsyncConnection[tuple[Any, ...]]):
             return await super().wait(gen, interval, self.call_limit_seconds)
         except psycopg.errors._WaitTimeout as error:
             self.pgconn.finish()
-            raise psycopg.OperationalError(
-                f"PostgreSQL has not answered for {self.call_limit_seconds:.0f} s"
-            ) from error
+            raise CallTimeout(f"PostgreSQL has not answered for {self.call_limit_seconds:.0f} s") from error
 
     def abort(self) -> None:
         """Ends whatever waits for this connection, with an error."""

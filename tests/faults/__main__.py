@@ -1,4 +1,5 @@
-"""`python -m tests.faults --rounds 1000 --seed 1`: a campaign of faults, and what it found. Exit code 1 for a violation."""
+"""`python -m tests.faults --rounds 1000 --seed 1`: a campaign of faults, and what it found. Exit code 1 for a violation,
+a request without an answer or a watch that stands still."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import time
 
 from tests.faults import campaign
 from tests.faults.defects import DEFECTS, NONE, command_of
-from tests.faults.disturbances import DISTURBANCES, REPLICATED
+from tests.faults.disturbances import DISTURBANCES, OF_WORKERS, REPLICATED
 
 
 def main() -> int:
@@ -18,11 +19,12 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, help="time for faults, in place of their number")
     parser.add_argument("--seed", type=int, default=1, help="of all that is at random (default: 1)")
     parser.add_argument("--servers", type=int, default=2, help="number of servers (default: 2)")
+    parser.add_argument("--workers", type=int, default=1, help="of each server (default: 1)")
     parser.add_argument(
         "--replication", choices=["asynchronous", "synchronous"], default="", help="with a standby, and failovers to it"
     )
     parser.add_argument("--defect", choices=sorted(DEFECTS), help="serve with this defect, which must be found")
-    named = {one.__name__: one for one in (*DISTURBANCES, *REPLICATED)}
+    named = {one.__name__: one for one in (*DISTURBANCES, *OF_WORKERS, *REPLICATED)}
     parser.add_argument("--only", choices=sorted(named), nargs="+", help="these faults and no others")
     options = parser.parse_args()
     if options.rounds is None and options.seconds is None:
@@ -32,6 +34,8 @@ def main() -> int:
         options.rounds,
         options.seconds,
         options.servers,
+        options.workers,
+        0,
         command_of(options.defect or NONE),
         options.replication,
         [named[name] for name in options.only or ()],
@@ -40,7 +44,7 @@ def main() -> int:
     report = asyncio.run(campaign.run(plan))
     print("\n".join(report.lines()))
     print(f"seed {options.seed}, {time.monotonic() - begun:.0f} s")
-    return 1 if report.violations else 0
+    return 1 if report.violations or report.hung or report.late else 0
 
 
 if __name__ == "__main__":

@@ -21,9 +21,11 @@ from tests.api.widgets import GROUP, widget
 from tests.faults.history import UNKNOWN, Event, History, Listing, Read, Watch, Write
 
 # Long enough for a server that waits for its database; what hangs for longer is a fault of its own (`hung`).
-REQUEST_SECONDS = 40.0
+REQUEST_SECONDS = 60.0
 NAMES = [f"w{number}" for number in range(12)]
 PAGE = 5
+# The name of tasks that end by themselves when clients stop.
+_ENDS = "client that ends"
 
 
 # Something that a client does at a tenant; false where it had better wait before the next.
@@ -62,6 +64,8 @@ class Actors:
         self.history = History()
         # Requests that had no answer within REQUEST_SECONDS.
         self.hung: list[str] = []
+        # Watches that had not come up to what was written, REQUEST_SECONDS after the last write.
+        self.late: list[str] = []
         # When the last write was acknowledged, by time.monotonic.
         self.wrote_at = 0.0
         self._cluster = cluster
@@ -71,30 +75,41 @@ class Actors:
         self._open: list[Watch] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._jobs: list[Callable[[], Coroutine[Any, Any, None]]] = []
+        self._watchers: list[Callable[[], Coroutine[Any, Any, None]]] = []
         for number, tenant in enumerate(tenants):
             chances = [random.Random(f"{seed}/{number}/{n}") for n in range(6)]
             repeated = (self._write, self._write, self._read, self._list)
             self._jobs += [
                 partial(self._repeat, once, tenant, chance) for once, chance in zip(repeated, chances[:4], strict=True)
             ]
-            self._jobs += [partial(self._follow, tenant, chance) for chance in chances[4:]]
+            self._watchers += [partial(self._follow, tenant, chance) for chance in chances[4:]]
 
     def start(self) -> None:
-        self._tasks = [asyncio.create_task(job()) for job in self._jobs]
+        self._tasks = [
+            *(asyncio.create_task(job(), name=_ENDS) for job in self._jobs),
+            *(asyncio.create_task(job()) for job in self._watchers),
+        ]
 
     async def stop(self) -> None:
         """Ends the writers, lets the watchers come up to what was written, and ends them."""
         self._stopping = True
+        # What is under way is answered first: nothing may be written while the log is read.
+        await asyncio.wait([task for task in self._tasks if task.get_name() == _ENDS])
         newest: dict[str, int] = {}
         for write in self.history.writes:
             newest[write.tenant] = max(newest.get(write.tenant, 0), write.revision)
         deadline = time.monotonic() + REQUEST_SECONDS
 
-        def late() -> bool:
-            return any(watch.position < newest.get(watch.tenant, 0) for watch in self._open)
+        def late() -> list[str]:
+            return [
+                f"{watch.tenant}: a watch at {watch.position}, and {newest[watch.tenant]} was written"
+                for watch in self._open
+                if watch.position < newest.get(watch.tenant, 0)
+            ]
 
         while late() and time.monotonic() < deadline:  # noqa: ASYNC110 (they have no event to wait for)
             await asyncio.sleep(0.05)
+        self.late = late()
         for task in self._tasks:
             task.cancel()
         for outcome in await asyncio.gather(*self._tasks, return_exceptions=True):

@@ -9,6 +9,7 @@ import random
 import re
 import ssl
 import statistics
+import sys
 import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
@@ -21,26 +22,30 @@ from tests.faults.actors import Actors, Cluster
 from tests.faults.checker import violations
 from tests.faults.clients import ServerClient
 from tests.faults.defects import command_of
-from tests.faults.disturbances import CLOCK, DISTURBANCES, REPLICATED, Disturbance, Place, Scene, follow
+from tests.faults.disturbances import CLOCK, DISTURBANCES, OF_WORKERS, REPLICATED, Disturbance, Place, Scene, follow
 from tests.faults.history import Change, Log, Views
 from tests.proxy import Proxy
 from tests.replication import Node, free_port
-from tests.running import data_folder, start_server
+from tests.running import RunningServer, data_folder, start_server
 
 TENANTS = ("alpha", "beta", "gamma")
 # After a fault a write must be acknowledged within this time: what takes longer has not recovered.
-RECOVERY_SECONDS = 60.0
+RECOVERY_SECONDS = 120.0
 CREATE_TENANTS = "/clusters/system/apis/tenancy.registry/v1/tenants"
 
 
 @dataclass(slots=True)
 class Plan:
-    """`rounds` faults, or as many as fit into `seconds`. `command` starts the servers in place of `registry`."""
+    """`rounds` faults, or as many as fit into `seconds`, and more until `writes` are acknowledged. `command` starts the
+    servers in place of `registry`."""
 
     seed: int
     rounds: int | None = None
     seconds: float | None = None
     servers: int = 2
+    # Of each server: one is a process alone, more have a supervisor.
+    workers: int = 1
+    writes: int = 0
     command: tuple[str, ...] = command_of()
     # "asynchronous" or "synchronous": with a standby, which is promoted now and then.
     replication: str = ""
@@ -54,6 +59,8 @@ class Report:
     acknowledged: int = 0
     events: int = 0
     hung: list[str] = field(default_factory=list)
+    # Watches that stood still at the end, short of what was written.
+    late: list[str] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
 
     def lines(self) -> list[str]:
@@ -67,7 +74,8 @@ class Report:
             *table,
             f"{count} faults, {self.operations} operations, {self.acknowledged} acknowledged writes,"
             f" {self.events} watch events",
-            f"{len(self.hung)} requests without an answer in time",
+            f"{len(self.hung)} requests without an answer in time: {self.hung[:5]}",
+            f"{len(self.late)} watches that stood still: {self.late[:5]}",
             *([f"VIOLATION {line}" for line in self.violations] or ["no violation"]),
         ]
 
@@ -91,28 +99,38 @@ async def run(plan: Plan) -> Report:
         report.acknowledged = sum(write.is_acknowledged for write in history.writes)
         report.events = sum(len(watch.events) for watch in history.watches)
         report.hung = actors.hung
+        report.late = actors.late
         logs = await asyncio.to_thread(read_logs, scene.node.url, TENANTS)
-        report.violations = violations(history, logs)
+        report.violations = violations(history, logs, lossless=plan.replication != "asynchronous")
     return report
 
 
 async def _disturb(plan: Plan, scene: Scene, actors: Actors, report: Report) -> None:
-    known = DISTURBANCES | (REPLICATED if plan.replication else {})
+    known = DISTURBANCES | (REPLICATED if plan.replication else {}) | (OF_WORKERS if plan.workers > 1 else {})
     choices = list(plan.disturbances or known)
     weights = [known.get(one, 1) for one in choices]
     end = time.monotonic() + plan.seconds if plan.seconds is not None else None
     done = 0
-    await _recovered(actors, "the start")
-    while (plan.rounds is None or done < plan.rounds) and (end is None or time.monotonic() < end):
+    await recovered(actors, "the start")
+
+    def enough() -> bool:
+        if sum(write.is_acknowledged for write in actors.history.writes) < plan.writes:
+            return False
+        return done >= plan.rounds if plan.rounds is not None else end is not None and time.monotonic() >= end
+
+    while not enough():
         await scene.pause(0.2, 1)
         disturbance = scene.chance.choices(choices, weights)[0]
         with contextlib.suppress(psycopg.OperationalError):  # PostgreSQL is still busy with the fault before
             await disturbance(scene)
-        report.faults.setdefault(disturbance.__name__, []).append(await _recovered(actors, disturbance.__name__))
+        begun = time.strftime("%H:%M:%S")
+        seconds = await recovered(actors, disturbance.__name__)
+        report.faults.setdefault(disturbance.__name__, []).append(seconds)
+        print(f"{begun} {disturbance.__name__} {seconds:.2f} s", file=sys.stderr, flush=True)
         done += 1
 
 
-async def _recovered(actors: Actors, after: str) -> float:
+async def recovered(actors: Actors, after: str) -> float:
     """Seconds from now until a write that began later is acknowledged."""
     begun = time.monotonic()
     while True:
@@ -136,11 +154,14 @@ async def _scene(plan: Plan, chance: random.Random) -> AsyncIterator[Scene]:
         with Proxy("127.0.0.1", node.port) as proxy:
             try:
                 for number in range(plan.servers):
-                    arguments = ("--database-url", proxy.url(node.url), "--port", str(free_port()))
+                    arguments = (
+                        "--database-url", proxy.url(node.url), "--port", str(free_port()),
+                        *(("--workers", str(plan.workers)) if plan.workers > 1 else ()),
+                    )  # fmt: skip
                     place = folder / f"server-{number}"
                     server = await asyncio.to_thread(start_server, place, *arguments, command=plan.command)
                     places.append(Place(server, arguments, plan.command))
-                await _define(places[0])
+                await define(places[0].server)
                 yield Scene(node, proxy, places, chance, standby, plan.replication == "synchronous")
                 for one in places:
                     assert "Traceback" not in one.server.log, one.server.log[-5000:]
@@ -160,9 +181,8 @@ def _keep(folder: Path, seed: int) -> None:
     (kept / f"{seed}-{folder.name}.log").write_text((folder / "server.log").read_text(errors="replace"))
 
 
-async def _define(place: Place) -> None:
-    server = place.server
-
+async def define(server: RunningServer) -> None:
+    """Makes the tenants, and widgets in each."""
     context = ssl.create_default_context(cafile=str(server.authority))
     async with ServerClient(server.url, server.token, context) as client:
         for tenant in TENANTS:

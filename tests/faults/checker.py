@@ -1,5 +1,6 @@
 """Whether a history is one that the server may give, by the change log: each violation in one line.
 
+    lost              with synchronous replication no acknowledged write is among what a failover has lost
     acknowledged      every write that was answered with success is in the log, at the revision of its answer
     refused           no write that was refused is; none is there twice
     revisions         the log of a domain has no holes but those of a failover
@@ -25,7 +26,8 @@ from tests.faults.history import Change, History, Listing, Log, Read, Watch, Wri
 MOST_VIOLATIONS = 20
 
 
-def violations(history: History, logs: Mapping[str, Log]) -> list[str]:
+def violations(history: History, logs: Mapping[str, Log], *, lossless: bool = True) -> list[str]:
+    """`lossless`: no failover may have lost a write that was acknowledged."""
     found: list[str] = []
     for tenant, log in logs.items():
         writes = [write for write in history.writes if write.tenant == tenant]
@@ -33,6 +35,8 @@ def violations(history: History, logs: Mapping[str, Log]) -> list[str]:
         listings = [listing for listing in history.listings if listing.tenant == tenant]
         for check in (
             check_acknowledged(writes, log),
+            check_deletions(writes, log) if lossless else (),
+            check_lost(writes, log) if lossless else (),
             check_refused(writes, log),
             check_revisions(log),
             check_time(writes, reads, listings, log),
@@ -48,11 +52,6 @@ def violations(history: History, logs: Mapping[str, Log]) -> list[str]:
 
 def check_acknowledged(writes: list[Write], log: Log) -> Iterator[str]:
     at = {change.revision: change for change in log.changes}
-    deletions = [change.name for change in log.changes if change.type == "DELETED"]
-    unnumbered = [write.name for write in writes if write.is_acknowledged and not write.revision]
-    for name in sorted(set(unnumbered)):
-        if unnumbered.count(name) > deletions.count(name):
-            yield f"deletions acknowledged, and not in the log: {name}"
     for write in writes:
         if not write.is_acknowledged or not write.revision or continued(write.revision, log.lost) is None:
             continue
@@ -62,6 +61,21 @@ def check_acknowledged(writes: list[Write], log: Log) -> Iterator[str]:
             yield f"acknowledged, and not in the log: {write}"
         elif (change.type, change.name) != expected or (write.verb != "DELETED" and change.token != write.token):
             yield f"acknowledged, and the log has something else there: {write}: {change}"
+
+
+def check_deletions(writes: list[Write], log: Log) -> Iterator[str]:
+    """Those that are answered with a Status, which has no revision, by their number."""
+    deletions = [change.name for change in log.changes if change.type == "DELETED"]
+    unnumbered = [write.name for write in writes if write.is_acknowledged and not write.revision]
+    for name in sorted(set(unnumbered)):
+        if unnumbered.count(name) > deletions.count(name):
+            yield f"deletions acknowledged, and not in the log: {name}"
+
+
+def check_lost(writes: list[Write], log: Log) -> Iterator[str]:
+    for write in writes:
+        if write.is_lost(log.lost):
+            yield f"acknowledged, and lost in a failover: {write}"
 
 
 def check_refused(writes: list[Write], log: Log) -> Iterator[str]:

@@ -26,7 +26,7 @@ from registry.store.feed.subscription import Subscription
 from registry.store.types import Batch, Change, ChangeType, Committed, Tenant, TenantId, Write
 
 # How often it strikes, of all times that it could.
-SHARE: Final = 0.1
+SHARE: Final = 0.2
 
 Changes = list[tuple[TenantId, Change]]
 

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+import psutil
 import psycopg
 
 from tests.processes import wait_until
@@ -31,6 +32,10 @@ class Place:
     async def start_again(self) -> None:
         folder = self.server.data_dir
         self.server = await asyncio.to_thread(start_server, folder, *self._arguments, command=self._command)
+
+    def workers(self) -> list[int]:
+        """The process numbers of the workers below the supervisor."""
+        return [child.pid for child in psutil.Process(self.server.process.pid).children()]
 
     async def kill(self) -> None:
         self.server.process.kill()
@@ -80,6 +85,27 @@ async def stall_server(scene: Scene) -> None:
         await scene.pause(0.5, 4)
     finally:
         os.kill(pid, signal.SIGCONT)
+
+
+def _worker(scene: Scene) -> int:
+    """The process number of a worker, of a server that has some."""
+    return scene.chance.choice([pid for place in scene.places for pid in place.workers()])
+
+
+async def kill_worker(scene: Scene) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(_worker(scene), signal.SIGKILL)
+
+
+async def stall_worker(scene: Scene) -> None:
+    pid = _worker(scene)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        await scene.pause(0.5, 4)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
 
 
 async def _restart_postgresql(scene: Scene, number: int) -> None:
@@ -197,20 +223,20 @@ async def _heal(action: Callable[[], object]) -> None:
     raise AssertionError("what was broken cannot be put right")
 
 
-_FULL: Final = """
+FULL_DISK: Final = """
     CREATE OR REPLACE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
         RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = '53100'; END $$;
-    CREATE TRIGGER full_disk BEFORE INSERT ON changes FOR EACH ROW EXECUTE FUNCTION full_disk()
+    CREATE OR REPLACE TRIGGER full_disk BEFORE INSERT ON changes FOR EACH ROW EXECUTE FUNCTION full_disk()
 """
 
 
 async def fill_disk(scene: Scene) -> None:
     """For the change log, in the middle of a transaction."""
-    await asyncio.to_thread(scene.execute, _FULL)
+    await asyncio.to_thread(scene.execute, FULL_DISK)
     try:
         await scene.pause(0.5, 2)
     finally:
-        await _heal(lambda: scene.execute("DROP TRIGGER full_disk ON changes"))
+        await _heal(lambda: scene.execute("DROP TRIGGER IF EXISTS full_disk ON changes"))
 
 
 async def forbid_writes(scene: Scene) -> None:
@@ -275,14 +301,15 @@ async def fail_over(scene: Scene) -> None:
         await asyncio.to_thread(standby.leave, primary)
         await scene.pause(0.1, 1)
     await asyncio.to_thread(primary.kill)
-    await asyncio.to_thread(standby.promote)
+    await _heal(standby.promote)
     scene.node, scene.standby = standby, primary
     scene.proxy.redirect(standby.port)
-    await asyncio.to_thread(follow, primary, standby, synchronous=scene.synchronous)
+    await _heal(lambda: follow(primary, standby, synchronous=scene.synchronous))
 
 
 def follow(standby: Node, primary: Node, *, synchronous: bool) -> None:
     """Makes a server a standby of a running primary, from nothing; synchronous as soon as it streams."""
+    standby.stop(signal.SIGQUIT)
     shutil.rmtree(standby.data, ignore_errors=True)
     standby.clone(primary)
     standby.start()
@@ -301,5 +328,7 @@ DISTURBANCES: Final[dict[Disturbance, int]] = {
     stall_postgresql: 2, cut: 5, freeze: 2, refuse: 2, delay: 2, lose_answers: 6, lose_calls: 4, fill_disk: 3,
     forbid_writes: 2, jump_clock: 3, jump_clock_of_postgresql: 3,
 }  # fmt: skip
+# Only where servers have several workers.
+OF_WORKERS: Final[dict[Disturbance, int]] = {kill_worker: 3, stall_worker: 3}
 # Only where there is a standby.
-REPLICATED: Final[dict[Disturbance, int]] = {fail_over: 3}
+REPLICATED: Final[dict[Disturbance, int]] = {fail_over: 15}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from registry.store.lost import Lost, continued
+
 # Without an answer, or with a 500: the write may have been made.
 UNKNOWN: Final = 0
 
@@ -33,6 +35,10 @@ class Write:
     def is_refused(self) -> bool:
         """The server says that nothing was written."""
         return self.code not in (UNKNOWN, 500, 504) and not self.is_acknowledged
+
+    def is_lost(self, lost: Lost) -> bool:
+        """It was acknowledged, and a failover has lost it: `lost` as in the table of domains."""
+        return self.is_acknowledged and self.revision > 0 and continued(self.revision, lost) is None
 
 
 @dataclass(frozen=True, slots=True)

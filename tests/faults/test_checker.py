@@ -132,4 +132,7 @@ def test_what_a_failover_has_lost_counts_for_nothing() -> None:
     history.listings.append(Listing("t", 10, 11, 6, {"a": (4, 12), "lost": (6, 15)}))
     history.watches[0].events.append(Event("ADDED", 6, "lost", 15))
     history.writes.append(Write("t", "ADDED", "c", 20, 12, 13, 201, 101))
-    assert violations(history, {"t": log}) == []
+    assert violations(history, {"t": log}, lossless=False) == []
+    # Not so with synchronous replication.
+    [found] = violations(history, {"t": log})
+    assert "acknowledged, and lost in a failover" in found

@@ -28,7 +28,7 @@ from registry.store.arrays import BigintArray, TextArray
 from registry.store.commit.batch import Pending
 from registry.store.database import CONNECT_TIMEOUT_SECONDS
 from registry.store.errors import Uncertain
-from registry.store.session import Connection
+from registry.store.session import CallTimeout, Connection
 from registry.store.statements import statement
 from registry.store.types import Committed, Guards, Row, Uid
 
@@ -132,10 +132,8 @@ async def replicated(connection: Connection) -> None:
     connection.is_unreplicated = False
     try:
         await connection.execute(BARRIER.sql)
-    except psycopg.Error as error:
-        if connection.closed:
-            raise Uncertain("no synchronous standby has confirmed it") from error
-        raise
+    except CallTimeout as error:
+        raise Uncertain("no synchronous standby has confirmed it") from error
     finally:
         connection.call_limit_seconds = limit
     if connection.is_unreplicated:

@@ -235,15 +235,19 @@ class WriterConnection:
             try:
                 await self._make_partitions()
             except StoreError as failure:
-                _fail(batch, failure)
+                self._refuse(batch, f"the change log lacks a partition: {failure}")
             else:
                 await self._commit(batch, again=False)
-        elif is_transient(error):
-            self._refused.hold(first_line(error))
-            self.refusal = Refusal(time.monotonic(), isinstance(error, psycopg.errors.DiskFull), first_line(error))
-            _fail(batch, translate(error))
+        elif is_transient(error) or isinstance(error, psycopg.errors.InsufficientPrivilege):
+            self._refuse(batch, first_line(error), is_full=isinstance(error, psycopg.errors.DiskFull))
         else:
             await self._one_by_one(batch, translate(error))
+
+    def _refuse(self, batch: list[Pending], reason: str, *, is_full: bool = False) -> None:
+        """PostgreSQL takes no writes for now, whatever they are: nothing of the batch was written."""
+        self._refused.hold(reason)
+        self.refusal = Refusal(time.monotonic(), is_full, reason)
+        _fail(batch, Unavailable(reason))
 
     async def _one_by_one(self, batch: list[Pending], error: StoreError) -> None:
         """Finds the write that the transaction failed for; it alone gets the error."""
