@@ -1,7 +1,8 @@
 # The registry's image: one for the migration job and for the API processes, without PostgreSQL's server, pip or a secret.
-# What it is made of is in docs/operations.md. `make pin-images` adds the digests of base images, and renews them.
+# What it is made of is in docs/operations.md. The digest is that of the list for all architectures; `make pin-images`
+# renews it.
 #   docker build -t registry .
-ARG PYTHON_IMAGE=python:3.11.15-slim-trixie
+ARG PYTHON_IMAGE=python:3.11.15-slim-trixie@sha256:db3ff2e1800a8581e2c48a27c3995339d47bdf046da21c7627accd3d51053a93
 
 FROM ${PYTHON_IMAGE} AS build
 WORKDIR /src
