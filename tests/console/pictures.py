@@ -65,7 +65,7 @@ def take(page: Page, server: RunningServer, folder: Path) -> None:
         page.screenshot(folder / f"{name}.png")
     go(page, *PAGES["history"])
     page.click("Difference")
-    page.wait_text("What changed in nightly")
+    page.wait("!!document.querySelector('.difference-box > div')")
     page.evaluate("new Promise(done => setTimeout(done, 400))")
     page.screenshot(folder / "difference.png")
 

@@ -232,3 +232,12 @@ def test_the_token_expires(page: Page, server: RunningServer, tokens: dict[str, 
     page.wait_text("The server would accept this")
     page.click("Discard")
     page.wait_text("No changes")
+
+
+def test_nothing_of_one_tenant_is_shown_under_the_name_of_another(page: Page, server: RunningServer) -> None:
+    sign_in(page, server, server.token)
+    go(page, "#/shop", "Custom kinds")
+    page.wait("document.querySelector('.side').innerText.includes('Backup')")
+    page.evaluate("void (location.hash = '#/no-such-tenant')")
+    page.wait_text("the tenant does not exist")
+    assert "Backup" not in page.text

@@ -74,6 +74,6 @@ def test_a_namespace_is_deleted_by_its_name_only(page: Page, server: RunningServ
 
 def test_the_past_of_a_deleted_object_is_still_there(page: Page, server: RunningServer, tokens: dict[str, str]) -> None:
     sign_in(page, server, tokens["editor"])
-    go(page, f"#/~/object/{GROUP}/v1/backups/default/billing-5?tab=history", "This object has been deleted.")
+    go(page, f"#/~/object/{GROUP}/v1/backups/default/billing-5?tab=history", "It may have been deleted.")
     page.wait_text("Delete by admin")
     page.wait_text("Create by admin")

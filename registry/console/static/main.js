@@ -66,7 +66,8 @@ function Frame({ api, session, route, signOut, problem }) {
   const [notices, setNotices] = useState(problem ? [{ id: 0, text: problem.message, kind: "error" }] : []);
   const rights = useMemo(() => new Rights(api, tenantPrefix(tenant)), [tenant, session]);
   const who = useLoaded(() => whoAmI(api, tenant), [tenant, session]);
-  const kinds = useLoaded(() => loadKinds(api, tenant), [tenant, session]);
+  const loaded = useLoaded(async () => ({ of: tenant, found: await loadKinds(api, tenant) }), [tenant, session]);
+  const kinds = loaded.value?.of === tenant ? loaded.value.found : null; // not those of the tenant before
   const tenants = useLoaded(() => mayListTenants(api), [session]);
   const find = () => {
     location.hash = formatRoute({ tenant, page: "kinds" });
@@ -91,11 +92,11 @@ function Frame({ api, session, route, signOut, problem }) {
       setTimeout(() => setNotices((old) => old.filter((one) => one.id !== id)), 8000);
     };
     return {
-      api, rights, session, tenant, notify, kinds: kinds.value ?? [], reloadKinds: kinds.again, user: who.value,
+      api, rights, session, tenant, notify, kinds: kinds ?? [], reloadKinds: loaded.again, user: who.value,
       go: (to) => (location.hash = typeof to === "string" ? to : formatRoute({ tenant, ...to })),
       href: (to) => formatRoute({ tenant, ...to }),
     };
-  }, [api, rights, session, tenant, kinds.value, who.value]);
+  }, [api, rights, session, tenant, kinds, who.value]);
   return html`<${Console.Provider} value=${context}>
     <div class="frame">
       <a class="skip" href="#main"
@@ -110,11 +111,11 @@ function Frame({ api, session, route, signOut, problem }) {
         <span class="who quiet">${who.value ?? ""}</span>
         <button type="button" onClick=${signOut}>Sign out</button>
       </header>
-      <${Side} route=${route} kinds=${kinds.value ?? []} open=${menu} showTenants=${tenants.value} />
+      <${Side} route=${route} kinds=${kinds ?? []} open=${menu} showTenants=${tenants.value} />
       <main id="main" tabindex="-1">
         ${notices.map((one) => html`<${Notice} key=${one.id} kind=${one.kind}>${one.text}</>`)}
-        ${kinds.error && kinds.error.code !== 401 && !kinds.value ? html`<${NoKinds} error=${kinds.error} again=${kinds.again} />`
-          : kinds.value ? html`<${Page} key=${tenant} route=${route} />` : html`<${Loading} />`}
+        ${!kinds && loaded.error && loaded.error.code !== 401 ? html`<${NoKinds} error=${loaded.error} again=${loaded.again} />`
+          : kinds ? html`<${Page} key=${tenant} route=${route} />` : html`<${Loading} />`}
       </main>
     </div>
   </>`;

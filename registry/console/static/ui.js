@@ -64,7 +64,7 @@ export function ErrorNotice({ error, again }) {
     429: "The server is busy, or a limit of the tenant is reached. Try again in a moment.",
   };
   return html`<${Notice} kind="error">
-    <p>${error.message}</p>
+    <p class=${error.message.includes("\n") ? "mono lines" : ""}>${error.message}</p>
     ${texts[error.code] && html`<p class="quiet">${texts[error.code]}</p>`}
     ${again && html`<button type="button" onClick=${again}>Try again</button>`}
   </>`;

@@ -1,5 +1,5 @@
 // All kinds that the tenant serves: search, categories. The key "/" leads here from any page.
-import { isBuiltin, qualifiedName, searchKinds } from "../logic/kinds.js";
+import { qualifiedName, searchKinds } from "../logic/kinds.js";
 import { kindArgs } from "../logic/routes.js";
 import { plural } from "../logic/text.js";
 import { Heading, html, Table, useConsole, useTitle } from "../ui.js";
@@ -15,15 +15,13 @@ export default function Kinds({ query }) {
   const categories = useMemo(() => [...new Set(kinds.flatMap((kind) => kind.categories))].sort(), [kinds]);
   const found = searchKinds(kinds, text).filter((kind) => !category || kind.categories.includes(category));
   const to = (kind) => ({ page: "objects", args: kindArgs(kind) });
-  const definitionLink = (kind) => html`<a href=${href({ page: "definition", args: [qualifiedName(kind)] })} tabindex="-1">definition</a>`;
   const columns = [
     { id: "kind", title: "Kind", cell: (kind) => html`<a href=${href(to(kind))}>${kind.kind}</a>` },
     { id: "name", title: "Resource", cell: qualifiedName },
-    { id: "version", title: "Version", cell: (kind) => kind.version },
-    { id: "scope", title: "Scope", cell: (kind) => (kind.namespaced ? "Namespaced" : "Cluster") },
     { id: "short", title: "Short names", cell: (kind) => kind.shortNames.join(", ") },
     { id: "categories", title: "Categories", cell: (kind) => kind.categories.join(", ") },
-    { id: "origin", title: "From", cell: (kind) => (isBuiltin(kind) ? "server" : definitionLink(kind)) },
+    { id: "scope", title: "Scope", cell: (kind) => (kind.namespaced ? "Namespaced" : "Cluster") },
+    { id: "version", title: "Version", cell: (kind) => kind.version },
   ];
   return html`<${Heading} parts=${[["Kinds"]]} about=${plural(found.length, "kind")} />
     <form class="bar-row" onSubmit=${(event) => (event.preventDefault(), found[0] && go(to(found[0])))}>

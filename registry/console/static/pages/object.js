@@ -1,5 +1,5 @@
 // One object: its YAML, history, events, relations. And a new one.
-import { ApiError, follow } from "../api.js";
+import { follow } from "../api.js";
 import { conditionsOf } from "../logic/changes.js";
 import { resourcePath } from "../logic/paths.js";
 import { kindArgs, NONE, objectRoute } from "../logic/routes.js";
@@ -47,10 +47,10 @@ function Known({ kind, namespace, name, tab }) {
     </>
     ${error && html`<${ErrorNotice} error=${error} again=${live.again} />`}
     ${live.message && html`<${Notice} kind="warning">${live.message}</>`}
-    ${live.gone && html`<${Gone} kind=${kind} namespace=${namespace} name=${name} />`}
+    ${live.gone && html`<${Gone} kind=${kind} namespace=${namespace} name=${name} isKnown=${object} />`}
     <${Tabs} tabs=${tabs} current=${tab}
         href=${(id) => objectRoute(tenant, kind, namespace, name, { tab: id === "yaml" ? "" : id })} />
-    ${!object && !error ? html`<${Loading} />`
+    ${!object && !error && !live.gone ? html`<${Loading} />`
       : module.value?.tab === tab && (object || tab === "history") && html`<${module.value.View} key=${tab}
           kind=${kind} namespace=${namespace} name=${name} object=${object} gone=${live.gone} may=${may} />`}
     ${deleting && html`<${Deletion} kind=${kind} object=${object} onClose=${() => setDeleting(false)}
@@ -75,7 +75,7 @@ function useObject(kind, namespace, name) {
     const path = (resourceVersion) => resourcePath(tenant, kind, { namespace, query: { ...query, resourceVersion } });
     const onEvent = ({ type, object }) => set({ object, gone: type === "DELETED" });
     const report = (what, error) => {
-      if (error?.code === 404) set({ gone: true, error: new ApiError(404, `There is no ${kind.kind} ${name}.`) });
+      if (error?.code === 404) set({ gone: true });
       else if (what === "failed") set({ error });
       else if (what === "cut" && error.code !== 410) set({ message: `${error.message} Trying again.` });
     };
@@ -96,10 +96,11 @@ function Summary({ object, kind, gone }) {
     ${typeof status?.phase === "string" && html` · <${Status} text=${status.phase} />`}`;
 }
 
-function Gone({ kind, namespace, name }) {
+function Gone({ kind, namespace, name, isKnown }) {
   const { href } = useConsole();
-  return html`<${Notice}
-      kind="warning">This object has been deleted. <a href=${href({ page: "deleted", args: kindArgs(kind), query: { ns: namespace, name } })}>See deleted objects</a>.</>`;
+  const deleted = href({ page: "deleted", args: kindArgs(kind), query: { ns: namespace, name } });
+  const text = isKnown ? "This object has been deleted." : `There is no ${kind.kind} ${name}. It may have been deleted.`;
+  return html`<${Notice} kind="warning">${text} <a href=${deleted}>See deleted objects</a></>`;
 }
 
 /** Deletes an object, after showing what depends on it. */

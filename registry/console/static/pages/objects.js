@@ -1,7 +1,7 @@
 // The objects of a kind: printer columns, live, filtered and sorted by the server, page by page.
 import { METADATA_LIST, TABLE } from "../api.js";
 import { PAGE, useList } from "../list.js";
-import { findKind, qualifiedName } from "../logic/kinds.js";
+import { findKind, isBuiltin, qualifiedName } from "../logic/kinds.js";
 import { resourcePath } from "../logic/paths.js";
 import { CORE, formatRoute, kindArgs, objectRoute } from "../logic/routes.js";
 import { filterOf, orderBy, orderOf, rowsOf } from "../logic/tables.js";
@@ -40,15 +40,16 @@ function Known({ kind, query }) {
   const resource = { group: kind.group, resource: kind.plural, namespace: ns };
   const may = useRights({ create: { ...resource, verb: "create" }, deleted: { ...resource, verb: "list", subresource: "deleted" } });
   // What the printer columns show, to sort by it; without the right to read definitions, by name and age only.
-  const paths = useLoaded(async (signal) => {
-    const definition = await api.get(resourcePath(tenant, DEFINITIONS, { name: qualifiedName(kind) }), { signal }).catch(() => null);
-    const version = definition?.spec.versions.find((one) => one.name === kind.version);
-    return Object.fromEntries((version?.additionalPrinterColumns ?? []).map((one) => [one.name, orderOf(one.jsonPath)]));
-  }, [tenant, kind]);
+  const definition = useLoaded((signal) => {
+    return isBuiltin(kind) ? null : api.get(resourcePath(tenant, DEFINITIONS, { name: qualifiedName(kind) }), { signal }).catch(() => null);
+  }, [tenant, kind]).value;
+  const version = definition?.spec.versions.find((one) => one.name === kind.version);
+  const paths = Object.fromEntries((version?.additionalPrinterColumns ?? []).map((one) => [one.name, orderOf(one.jsonPath)]));
   const about = [qualifiedName(kind), kind.version, kind.namespaced ? ns || "all namespaces" : "cluster-wide"].join(" · ");
   return html`<${Listing} kind=${kind} tenant=${tenant} namespace=${ns} query=${query} title=${kind.kind} about=${about}
-    columns=${(list) => columnsOf(kind, list?.columnDefinitions ?? [], paths.value ?? {}, { ns, wide, tenant })}
+    columns=${(list) => columnsOf(kind, list?.columnDefinitions ?? [], paths, { ns, wide, tenant })}
     actions=${html`
+      ${definition && html`<a class="button" href=${href({ page: "definition", args: [qualifiedName(kind)] })}>Definition</a>`}
       ${may.deleted && html`<a class="button" href=${href({ page: "deleted", args: kindArgs(kind), query: { ns } })}>Deleted</a>`}
       ${may.create && kind.verbs.includes("create") && html`<a class="button main"
           href=${href({ page: "new", args: kindArgs(kind), query: { ns } })}>New</a>`}`}
