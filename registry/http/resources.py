@@ -142,13 +142,14 @@ class ResourceEndpoint:
         state: RequestState,
     ) -> None:
         context, query = state.authorized, state.info.query
+        accept_encoding = state.headers.get(b"accept-encoding", b"")
         match answer:
             case ObjectAnswer():
                 form = form_of(representation, answer.served.table, query, custom=not answer.served.definition.builtin)
-                await respond_object(send, scope, answer, form, context)
+                await respond_object(send, scope, answer, form, context, accept_encoding)
             case ListAnswer():
                 form = list_form_of(representation, answer.served, query)
-                await respond_list(send, scope, answer, form, context, state.headers.get(b"accept-encoding", b""))
+                await respond_list(send, scope, answer, form, context, accept_encoding)
             case WatchAnswer():
                 form = form_of(representation, answer.served.table, query, custom=not answer.served.definition.builtin)
                 await respond_watch(scope, receive, send, answer, form, context, self._stopping)

@@ -7,7 +7,6 @@ streamed: no more than a chunk is held. Watches are in watch_stream.py.
 from __future__ import annotations
 
 import time
-import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
@@ -42,14 +41,11 @@ from registry.emulation import emulated
 from registry.flowcontrol.byte_shares import HeldAnswer
 from registry.flowcontrol.evaluation import evaluate
 from registry.flowcontrol.time_slice import TimeSlice
+from registry.http.compression import GZIP_HEADERS, GZIP_THRESHOLD_BYTES, Gzip, accepts_gzip
 from registry.http.negotiation import CBOR, JSON, PARTIAL, PARTIAL_LIST, PROTOBUF, TABLE, YAML, Representation, pretty
 from registry.http.projection import keep
 from registry.http.warnings import warning_headers
 
-# Smaller answers are not worth compressing (apiserver writers.go, defaultGzipThresholdBytes).
-GZIP_THRESHOLD_BYTES = 128 * 1024
-# The fastest level, as kube-apiserver: clients are near, and processors dear.
-_GZIP_LEVEL = 1
 # Small items of a list are sent together. Not less than the threshold: one piece that is smaller is the whole list.
 PIECE_BYTES = GZIP_THRESHOLD_BYTES
 # What a list in protobuf or CBOR may have.
@@ -228,7 +224,9 @@ def go_type(api_version: str, kind: str) -> str:
     return f"*{'core' if group in ('', 'events') else group}.{kind}"
 
 
-async def respond_object(send: Send, scope: Scope, answer: ObjectAnswer, form: Form, context: Context) -> None:
+async def respond_object(
+    send: Send, scope: Scope, answer: ObjectAnswer, form: Form, context: Context, accept_encoding: bytes
+) -> None:
     representation = form.representation
     if form.is_plain:
         body = answer.text.encode() + b"\n"
@@ -239,6 +237,11 @@ async def respond_object(send: Send, scope: Scope, answer: ObjectAnswer, form: F
 
         body = await evaluate(encode, repeatable=True)
     headers = headers_for(representation.media_type, context.warnings)
+    if len(body) > GZIP_THRESHOLD_BYTES and accepts_gzip(accept_encoding):
+        hold(2 * len(body))  # with what it was made from
+        headers += GZIP_HEADERS
+        packer = Gzip()
+        body = await packer.compress(body) + packer.finish()
     await send_body(send, scope, answer.code, headers, body)
 
 
@@ -497,27 +500,23 @@ async def _stream(
     if len(piece) < GZIP_THRESHOLD_BYTES:
         await send_body(send, scope, 200, headers, piece)
         return
-    packer = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, 31) if b"gzip" in accept_encoding else None
+    packer = Gzip() if accepts_gzip(accept_encoding) else None
     slices = TimeSlice.current()
     if packer is not None:
-        headers += [(b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding")]
+        headers += GZIP_HEADERS
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     if scope["method"] == "HEAD":
         await send({"type": "http.response.body", "body": b""})
         return
     while piece is not None:
-        await _send_piece(send, piece, packer, slices)
+        await _send_piece(send, piece if packer is None else await packer.compress(piece), slices)
         piece = None  # it need not be held while the next one is made
         piece = await anext(pieces, None)
-    await send({"type": "http.response.body", "body": packer.flush() if packer else b""})
+    await send({"type": "http.response.body", "body": packer.finish() if packer else b""})
 
 
-async def _send_piece(send: Send, piece: bytes, packer: Any, slices: TimeSlice) -> None:
+async def _send_piece(send: Send, piece: bytes, slices: TimeSlice) -> None:
     for start in range(0, len(piece), PART_BYTES):
-        part = piece if len(piece) <= PART_BYTES else piece[start : start + PART_BYTES]
-        if packer is not None:
-            part = packer.compress(part)
-        if part:
-            await send_part(send, part)
+        await send_part(send, piece if len(piece) <= PART_BYTES else piece[start : start + PART_BYTES])
         if slices.expired():
             await slices.yield_now()

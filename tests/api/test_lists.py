@@ -211,6 +211,20 @@ async def test_a_long_list_is_streamed_whole_and_compressed_for_who_likes(api: C
     packed = await api.get(WIDGETS, headers={"accept-encoding": "gzip"})
     assert packed.header("content-encoding") == "gzip"
     assert zlib.decompress(packed.body, 31) == plain.body
+    refused = await api.get(WIDGETS, headers={"accept-encoding": "gzip;q=0"})
+    assert (refused.header("content-encoding"), refused.body) == ("", plain.body)
+
+
+async def test_a_long_object_is_compressed_for_clients_that_accept_it(api: Client) -> None:
+    await make(api, "long", free={"text": "x" * 200_000})
+    await make(api, "short", free={"text": "x" * 2_000})
+    plain = await api.get(f"{WIDGETS}/long")
+    packed = await api.get(f"{WIDGETS}/long", headers={"accept-encoding": "gzip"})
+    assert (packed.header("content-encoding"), packed.header("vary")) == ("gzip", "Accept-Encoding")
+    assert int(packed.header("content-length")) == len(packed.body) < len(plain.body)
+    assert zlib.decompress(packed.body, 31) == plain.body
+    short = await api.get(f"{WIDGETS}/short", headers={"accept-encoding": "gzip"})
+    assert "content-encoding" not in short.headers
 
 
 def opened(given: str) -> dict[str, Any]:
