@@ -1,5 +1,5 @@
-"""PostgreSQL: the only package that speaks SQL. Knows nothing of HTTP and of Kubernetes' rules.
+"""PostgreSQL storage: the only package that contains SQL. It knows nothing of HTTP or of Kubernetes' rules.
 
-store.py is the object through which all above reads and writes; types.py its border; commit/ the writes, reads/ the
-reads, feed/ the change log as watches see it, reporting/ the SQL views, encryption/ the sealed bodies.
+store.py is the entry point for everything above, types.py the types it exchanges; commit/ writes, reads/ reads, feed/
+serves the change log to watches, reporting/ maintains the SQL views, encryption/ seals bodies.
 """

@@ -1,8 +1,8 @@
-"""Arrays as parameters, in PostgreSQL's binary form.
+"""Array parameters in PostgreSQL's binary format.
 
-psycopg's own list dumper looks at each element to find the type of the array, and quotes bodies with a regular
+psycopg's own list dumper inspects each element to find the type of the array, and quotes bodies with a regular
 expression when it writes text; here the type is known. `TextArray(["a", None])` is a `text[]`, `BigintArray([1, None])`
-a `bigint[]`. The form is that of `array_recv` in PostgreSQL's src/backend/utils/adt/arrayfuncs.c.
+a `bigint[]`. The format is that of `array_recv` in PostgreSQL's src/backend/utils/adt/arrayfuncs.c.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class BigintArrayDumper(Dumper):
 
 
 class RecordArray:
-    """Values of a composite type, each as `record` makes it; `oid` is that of the type in this database."""
+    """Values of a composite type, each encoded by `record`; `oid` is the type's OID in this database."""
 
     __slots__ = ("oid", "records")
 
@@ -77,7 +77,7 @@ class RecordArray:
 
 
 class RecordArrayDumper(Dumper):
-    """The array's own type is left to the statement, which casts it."""
+    """Leaves the array's own type to the statement, which casts it."""
 
     format = Format.BINARY
 
@@ -96,7 +96,7 @@ _NULL_TEXT: Final = _field(_TEXT_OID, -1)
 
 
 def record(integers: Sequence[int | None], texts: Sequence[str | None]) -> bytes:
-    """A value of a composite type whose attributes are bigints and then texts; the form of `record_recv`."""
+    """Encodes a value of a composite type whose attributes are bigints followed by texts, as `record_recv` reads it."""
     parts = [_length(len(integers) + len(texts))]
     parts += [_NULL_INTEGER if item is None else _integer_field(_BIGINT_OID, 8, item) for item in integers]
     for text in texts:
@@ -116,17 +116,18 @@ def register(connection: AsyncConnection[object]) -> None:
 
 
 def literal(items: Iterable[str]) -> str:
-    r"""The text form of an array of texts: `['a', 'b"c']` gives `{"a","b\"c"}`. For arrays in an array."""
+    r"""Returns the text form of an array of texts: `['a', 'b"c']` gives `{"a","b\"c"}`. For arrays nested in an
+    array."""
     return "{" + ",".join([f'"{_escape(item)}"' for item in items]) + "}"
 
 
 def number_literal(items: Iterable[int]) -> str:
-    """The text form of an array of integers."""
+    """Returns the text form of an array of integers."""
     return "{" + ",".join(map(str, items)) + "}"
 
 
 def bytes_literal(items: Iterable[bytes]) -> str:
-    r"""The text form of a `bytea[]`: `[b"\x01"]` gives `{"\\x01"}`."""
+    r"""Returns the text form of a `bytea[]`: `[b"\x01"]` gives `{"\\x01"}`."""
     return "{" + ",".join([f'"\\\\x{item.hex()}"' for item in items]) + "}"
 
 

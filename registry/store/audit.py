@@ -1,4 +1,4 @@
-"""The table of audit events: written in batches, and kept for some time."""
+"""The table of audit events: batched inserts, and deletion after the retention."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from registry.store.arrays import TextArray
 from registry.store.connection import Pool
 from registry.store.statements import statement
 
-# Rows a statement when old events are removed: its locks and its time stay short.
+# Rows per DELETE statement, which keeps its locks and duration short.
 DELETE_ROWS: Final = 5_000
 
 INSERT: Final = statement(
@@ -40,13 +40,13 @@ REMOVE: Final = statement(
 
 
 async def insert(pool: Pool, lines: Sequence[bytes]) -> None:
-    # jsonb takes no U+0000; a backslash before it is part of the text.
+    # jsonb rejects U+0000. A backslash before its escape belongs to the text.
     texts = [line.decode("utf-8", "replace") for line in lines]
     await pool.execute(INSERT, {"events": TextArray([_storable(text) for text in texts])})
 
 
 async def remove_old(pool: Pool, retention: datetime.timedelta) -> int:
-    """How many there were."""
+    """Deletes events older than `retention` and returns their number."""
     removed = 0
     while rows := await pool.execute(REMOVE, {"keep": retention.total_seconds(), "limit": DELETE_ROWS}):
         removed += len(rows)
@@ -56,5 +56,5 @@ async def remove_old(pool: Pool, retention: datetime.timedelta) -> int:
 def _storable(text: str) -> str:
     if "\\u0000" not in text:
         return text
-    # An even number of backslashes before it is a text of its own: split by pairs.
+    # An even number of backslashes before it is literal text: split by pairs.
     return "\\\\".join(part.replace("\\u0000", "\\ufffd") for part in text.split("\\\\"))

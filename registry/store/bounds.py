@@ -1,28 +1,28 @@
-"""How much one read brings along: a bound on the size of bodies as they are served, not as they are stored.
+"""Limits on what one read returns, by the size of bodies as they are served rather than as they are stored.
 
 Bodies are stored compressed, and 3 MB of one letter compress to a few kilobytes. `octet_length` is the size before
-compression; PostgreSQL reads it from the header of the stored value and decompresses nothing for it
-(toast_raw_datum_size in src/backend/access/common/detoast.c).
+compression; PostgreSQL reads it from the header of the stored value without decompressing it (toast_raw_datum_size in
+src/backend/access/common/detoast.c).
 """
 
 from __future__ import annotations
 
 from typing import Final, LiteralString
 
-# Bytes of bodies that one query brings along. A body that is larger by itself comes alone. What a process holds of them
-# at the same time is a few times as much: libpq's buffer, the texts, and what is made of them.
+# Bytes of bodies that one query returns. A larger body is returned alone. A process temporarily holds a few times as
+# much: libpq's buffer, the texts, and what is built from them.
 READ_BYTES: Final = 4 << 20
-# Bytes of bodies that are gathered where all rows are needed at once: quotas of a namespace, exports of a tenant.
+# Bytes of bodies collected where all rows are needed at once: quotas of a namespace, exports of a tenant.
 GATHERED_BYTES: Final = 16 << 20
 
 
 def within_bytes(
     rows: LiteralString, order: LiteralString, size: LiteralString = "octet_length(r.body)"
 ) -> LiteralString:
-    """The first of `rows`, in their order, that have %(bytes)s bytes together, and always one.
+    """Returns SQL for the first of `rows`, in their order, that total at most %(bytes)s bytes, but at least one row.
 
-    `size` is that of a row named r, never NULL. There may be more rows where fewer come than `rows` allows: readers go
-    on until none comes.
+    `size` is the size expression of a row named r, never NULL. A result shorter than the limit of `rows` does not mean
+    the end: readers continue until a query returns nothing.
     """
     return (
         "SELECT r.* FROM (SELECT r.*, sum(" + size + ") OVER w AS upto, row_number() OVER w AS place"

@@ -1,4 +1,4 @@
-"""Reading the change log: rows become Changes."""
+"""Reads the change log and converts its rows to Changes."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ COLUMNS: Final = """
     c.actor_user, c.actor_manager, c.actor_verb, c.at
 """
 
-# What a row brings along, before compression (bounds.py).
+# The size of a row before compression (bounds.py).
 SIZE: Final = "coalesce(octet_length(c.body), 0) + coalesce(octet_length(c.previous_body), 0)"
 
-# The first of each domain come before the second of any, so that a domain of large changes does not hold up the others.
+# Interleaves the domains, first changes first, so that large changes in one domain do not delay the others.
 NEWS: Final = statement(
     "news",
     "The next changes of several domains, each after a revision, up to some bytes together; by the log's index of"
@@ -60,7 +60,7 @@ COUNTERS: Final = statement(
     "SELECT id, revision, compact_revision, lost FROM domains WHERE id = ANY (%(domains)s::bigint[])",
 )
 
-# `+ 0` keeps the planner from the index of keys, by which it would have to sort.
+# `+ 0` keeps the planner from using the index of keys, which would require a sort.
 REPLAY: Final = statement(
     "replay",
     "The changes of one tenant in a window of revisions, with the domain's counter and compact revision in the same"
@@ -91,24 +91,24 @@ REPLAY: Final = statement(
     """,
 )
 
-# In place of a tenant: all tenants of a domain. No tenant has this number.
+# Stands for all tenants of a domain. No tenant has this ID.
 ALL_TENANTS: Final = TenantId(0)
 
-# The window bounds the work where few of the revisions are of the resource; rows and bytes bound the answer.
+# The window bounds the scan where few revisions are of the resource; rows and bytes bound the result.
 REPLAY_WINDOW: Final = 10_000
 MAX_ROWS: Final = 500
 MAX_BYTES: Final = READ_BYTES
 
 
 class Counter(NamedTuple):
-    """Of a domain."""
+    """The counter of a domain."""
 
     revision: int
     compact_revision: int
     lost: Lost
 
     def continued(self, revision: int) -> int:
-        """Where to go on from a revision up to which everything was seen. Raises RevisionExpired."""
+        """Returns the revision to resume from after everything up to `revision` was seen. Raises RevisionExpired."""
         onward = continued(revision, self.lost)
         if revision < self.compact_revision or onward is None:
             lowest = self.compact_revision if onward is not None else self.revision
@@ -117,7 +117,7 @@ class Counter(NamedTuple):
 
 
 async def counters(pool: Pool, domains: list[DomainId]) -> dict[DomainId, Counter]:
-    """The counter of each domain that exists."""
+    """Returns the counter of each domain that exists."""
     rows = await pool.fetch(COUNTERS, {"domains": BigintArray(domains)})
     return {DomainId(row[0]): Counter(row[1], row[2], row[3]) for row in rows}
 
@@ -127,9 +127,9 @@ async def alive(pool: Pool, tenants: list[TenantId]) -> set[TenantId]:
 
 
 async def news(pool: Pool, positions: dict[DomainId, int]) -> dict[DomainId, list[tuple[TenantId, Change]]]:
-    """For each domain its next changes after its position: all that there are, or the first of many.
+    """Returns the next changes of each domain after its position, up to MAX_ROWS and MAX_BYTES.
 
-    Where all together are too large, the domains that were named last may get none.
+    When all together are too large, the domains listed last may get none.
     """
     rows = await pool.fetch(
         NEWS,
@@ -149,12 +149,13 @@ async def news(pool: Pool, positions: dict[DomainId, int]) -> dict[DomainId, lis
 async def replay(
     pool: Pool, tenant: TenantId, domain: DomainId, resource: ResourceName | None, after: int
 ) -> tuple[tuple[Change, ...], int]:
-    """The next changes after a revision, and the revision up to which there are no others. Bounded: call it again.
+    """Returns the next changes after a revision, and the revision up to which there are no others. Bounded: call it
+    again.
 
-    `tenant` may be ALL_TENANTS. It is at the end when it gives no changes and a revision that is not past `after` +
+    `tenant` may be ALL_TENANTS. The end is reached when it returns no changes and a revision not above `after` +
     REPLAY_WINDOW.
-    Raises RevisionExpired when `after` is below the compact revision. An `after` in the future gives nothing, and
-    itself.
+    Raises RevisionExpired when `after` is below the compact revision. An `after` in the future returns no changes and
+    `after` itself.
     """
     rows = await pool.fetch(
         REPLAY,

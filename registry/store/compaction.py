@@ -1,10 +1,10 @@
-"""Keeps the change log to its retention: partitions made ahead of time, the oldest dropped whole.
+"""Retention of the change log: creates partitions ahead of time and drops the oldest ones.
 
-Dropping a partition costs a 190th of deleting its rows. Before it is dropped, each domain's compact revision rises to
-the newest of its revisions in there, and that is committed: a later read gets RevisionExpired rather than a log with a
-hole, and an earlier one has the partition locked, so that the drop waits for it.
+Dropping a partition costs 1/190 of deleting its rows. First each domain's compact revision is raised to its newest
+revision in that partition, and committed: later reads get RevisionExpired instead of a log with a hole, and earlier
+ones hold a lock on the partition, so that the drop waits for them.
 
-At most twelve partitions: every read of the log looks into each.
+At most twelve partitions, since every read of the log looks into each.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ CHANGES_PARTITION_PREFIX: Final = "changes_p"
 
 DEFAULT_RETENTION: Final = datetime.timedelta(days=7)
 
-# Parts of the retention: with the one being filled, the one that is partly out of date and one ahead, eleven.
+# Partitions per retention; with the one being filled, the partly expired one and one ahead, eleven.
 PARTS: Final = 8
 
-# Who waits for a lock on the log makes all behind it wait too, so we give up early and come again.
+# Waiting for a lock on the log blocks everything queued behind it, so give up early and retry later.
 LOCK_TIMEOUT: Final = "300ms"
 
 PARTITIONS: Final = statement(
@@ -70,7 +70,7 @@ RAISE_COMPACT_REVISIONS: Final = statement(
     """,
 )
 
-# Counters that are locked at the same time, for about a millisecond.
+# Counters locked at the same time, for about a millisecond.
 DOMAINS_AT_ONCE: Final = 200
 
 
@@ -81,7 +81,7 @@ class Partition:
 
 
 async def make_partitions(pool: Pool, retention: datetime.timedelta = DEFAULT_RETENTION) -> list[str]:
-    """Sees to it that the log has partitions for now and for some time ahead. Gives the names of the new ones."""
+    """Creates missing partitions for now and one width ahead. Returns the names of the new ones."""
     async with pool.connection() as connection, connection.transaction():
         await connection.execute("SELECT pg_advisory_xact_lock(%s)", (_SHAPE_LOCK,))
         existing = await partitions(connection)
@@ -97,7 +97,7 @@ async def make_partitions(pool: Pool, retention: datetime.timedelta = DEFAULT_RE
 def missing_ranges(
     end: datetime.datetime | None, now: datetime.datetime, width: datetime.timedelta
 ) -> list[tuple[datetime.datetime | None, datetime.datetime]]:
-    """The ranges to be made when the last one ends at `end`: the very first has no beginning, and one is ahead."""
+    """Returns the ranges to create when the last one ends at `end`, one ahead; the very first has no lower bound."""
     ranges: list[tuple[datetime.datetime | None, datetime.datetime]] = []
     lower = None if end is None else max(end, now - width)
     while lower is None or lower <= now + width:
@@ -108,7 +108,7 @@ def missing_ranges(
 
 
 async def compact(pool: Pool, retention: datetime.timedelta = DEFAULT_RETENTION) -> list[str]:
-    """Drops what is older than `retention`; the names of the dropped. What is in use now stays for the next time."""
+    """Drops partitions older than `retention` and returns their names. Those in use now are left for the next run."""
     async with pool.connection() as connection:
         before = await _now(connection) - retention
         old = [partition.name for partition in await partitions(connection) if partition.ends <= before]
@@ -129,7 +129,7 @@ async def partitions(connection: Connection) -> list[Partition]:
     return [Partition(*row) async for row in cursor]
 
 
-# Guards the shape of the log; nothing else uses this number.
+# The advisory lock for changes to the set of partitions; nothing else uses this number.
 _SHAPE_LOCK: Final = 0x7265_6769_6C6F_6700
 
 
@@ -141,7 +141,7 @@ async def _now(connection: Connection) -> datetime.datetime:
 
 
 async def _make(connection: Connection, name: str, lower: datetime.datetime | None, upper: datetime.datetime) -> None:
-    # Attached rather than created in place: that would lock out all readers and writers of the log.
+    # Attached rather than created in place, which would lock out all readers and writers of the log.
     table = sql.Identifier(name)
     begin: sql.Composable = sql.SQL("MINVALUE") if lower is None else sql.Literal(lower.isoformat())
     await connection.execute(sql.SQL("CREATE TABLE {} (LIKE changes INCLUDING ALL)").format(table))
@@ -154,7 +154,7 @@ async def _make(connection: Connection, name: str, lower: datetime.datetime | No
 
 async def _raise_compact_revisions(connection: Connection, name: str) -> None:
     async with connection.transaction():
-        # Reads all of an index of the partition: with as long as it takes.
+        # Reads a whole index of the partition, so it runs without a timeout.
         await connection.execute("SET LOCAL statement_timeout = 0")
         connection.call_limit_seconds = None
         cursor = await connection.execute(sql.SQL(NEWEST.sql).format(partition=sql.Identifier(name)))

@@ -19,18 +19,18 @@ from registry.store.session import connect as connect
 from registry.store.statements import Statement
 from registry.store.translate import is_transient, translate
 
-# What may wait for a connection of a pool. Lists are what holds them longest, some 100 a second.
+# Callers that may wait for a connection of a pool. Lists hold connections longest, at some 100 a second.
 MAX_WAITING: Final = 1_000
 
-# A read that is not answered within this time is repeated on another connection: this one may be frozen.
+# A read without an answer within this time is retried on another connection, since this one may be frozen.
 FIRST_ATTEMPT_SECONDS: Final = 8.0
 
 
 class Pool:
-    """A few connections, opened when first needed, for statements that may be repeated when one breaks."""
+    """A few connections, opened on first use, for statements that can be retried when a connection breaks."""
 
     def __init__(self, database: Database | str, purpose: str, size: int, *, settings: LiteralString = "") -> None:
-        """`settings` are SQL that each of its sessions begins with."""
+        """`settings` is SQL that each new session runs first."""
         self._database = Database(database) if isinstance(database, str) else database
         self._purpose = purpose
         self._settings = settings
@@ -43,7 +43,7 @@ class Pool:
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
-        """One connection for as long as the block lasts. Driver errors inside come out translated."""
+        """Lends one connection for the duration of the block. Translates driver errors raised inside it."""
         if self._closed:
             raise Unavailable("the store is closed")
         self._database.require()
@@ -72,8 +72,8 @@ class Pool:
     async def fetch(
         self, statement: Statement, parameters: dict[str, Any], *, prepare: bool = True
     ) -> list[tuple[Any, ...]]:
-        """All rows of a statement that reads. Repeated once on a new connection when the old one has been cut, or gives
-        no sign of life."""
+        """Returns all rows of a statement that reads. Retries once on another connection when the first one was cut or
+        does not answer."""
         for attempt in (1, 2):
             async with self.connection() as connection:
                 if attempt == 1:
@@ -84,12 +84,12 @@ class Pool:
                 except psycopg.Error as error:
                     if attempt == 2 or not (connection.closed and is_transient(error)):
                         raise
-                    # The others that idle were cut with it, by a restart.
+                    # A restart has cut the other idle connections, too.
                     self._drop_idle()
         raise AssertionError("the second attempt returns or raises")
 
     async def execute(self, statement: Statement, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
-        """A statement that writes, so it is not repeated by itself. Gives its rows, if it has any. Raises Uncertain."""
+        """Runs a statement that writes, and returns its rows, if any. Never retried. Raises Uncertain."""
         async with self.connection() as connection:
             try:
                 cursor = await connection.execute(statement.sql, parameters)
@@ -127,7 +127,7 @@ class Pool:
         return None
 
     def _drop_idle(self) -> None:
-        # psycopg notices a cut connection only by using it.
+        # psycopg notices a cut connection only when it is used.
         stale, self._idle = self._idle, deque()
         for connection in stale:
             connection.pgconn.finish()

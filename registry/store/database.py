@@ -1,14 +1,14 @@
-"""Where PostgreSQL is, whether it answers, and on which timeline: what all connections of a process share.
+"""Where PostgreSQL is, whether it answers, and on which timeline it is: shared by all connections of a process.
 
-    known to be                    a call that needs a new connection        who finds out
-    there                          connects                                  every connection, and the probe
-    failing for under GRACE        tries again until it is there             connects that fail
-    away                           Unavailable at once                       the probe, which goes on trying
+    known state                    a call that needs a new connection        detected by
+    available                      connects                                  every connection, and the probe
+    failing for less than GRACE    retries until it is available             failing connects
+    away                           raises Unavailable at once                the probe, which keeps trying
 
-A restart of PostgreSQL takes a second, so calls wait it out; where it is away for longer they fail at once rather than
-each after a timeout of its own. A PostgreSQL that hangs (connections stay open and carry nothing) counts as away when
-neither the probe's connection nor a new one answers; then all connections of the process are ended, and with them the
-calls that wait for them.
+A restart of PostgreSQL takes a second, so calls wait for it; during a longer outage they fail at once instead of
+timing out one by one. A PostgreSQL that hangs (connections stay open and carry nothing) counts as away when neither
+the probe's connection nor a new one answers; then all connections of the process are closed, which fails the calls
+that wait on them.
 """
 
 from __future__ import annotations
@@ -32,28 +32,28 @@ from registry.store.translate import first_line
 
 logger = logging.getLogger(__name__)
 
-# How long a call waits for a PostgreSQL that is away, before it is Unavailable. A restart takes about two seconds.
+# How long a call waits for PostgreSQL before it raises Unavailable. A restart takes about two seconds.
 CONNECT_TIMEOUT_SECONDS: Final = 5.0
 
-# How often the probe asks, and how long it waits for an answer.
+# The interval of the probe, and its timeout.
 PROBE_SECONDS: Final = 1.0
 PROBE_LIMIT_SECONDS: Final = 2.0
-# For those who ask how it stands: readiness is answered at once, whatever hangs.
+# The timeout of health checks: readiness is answered at once, whatever hangs.
 ANSWER_SECONDS: Final = 0.05
-# The clocks of this process and of PostgreSQL differ by more than tokens and leases can bear.
+# The most that the clocks of this process and of PostgreSQL may differ without breaking tokens and leases.
 CLOCK_SECONDS: Final = 30.0
-# For a connection to one of several hosts, before the next one is tried.
+# The connect timeout per host, where there are several.
 HOST_SECONDS: Final = 2
-# While PostgreSQL is away, how often it is looked for.
+# The interval of the probe while PostgreSQL is away.
 RETRY_SECONDS: Final = 0.25
-# Nothing has answered for so long: it is away. A restart and a promotion are over by then.
+# Without an answer for this long PostgreSQL counts as away. Restarts and promotions are usually over by then.
 GRACE_SECONDS: Final = 2.0
 
 
 class Database:
-    """One PostgreSQL, or several of which one is the primary.
+    """One PostgreSQL server, or several of which one is the primary.
 
-    Without `start` there is no probe: then it is never known to be away, and every call finds out by itself.
+    Without `start` there is no probe: PostgreSQL is never known to be away, and every call finds out by itself.
     """
 
     def __init__(
@@ -63,19 +63,19 @@ class Database:
         self._several_hosts = session.has_several_hosts(dsn)
         self.connect_timeout_seconds = connect_timeout_seconds
         self.timelines = timelines
-        # Why PostgreSQL is away; None while it is there, or may be.
+        # Why PostgreSQL is away; None while it is available, or may be.
         self.away: str | None = None
         self._failing_since: float | None = None
         self._connections: weakref.WeakSet[Connection] = weakref.WeakSet()
         self._probe: asyncio.Task[None] | None = None
-        # Set to have the probe ask now; replaced by a new one with each answer.
+        # Set to make the probe ask now. `_answer` is set and replaced with each answer.
         self._asked = asyncio.Event()
         self._answer = asyncio.Event()
         self.clock_problem: str | None = None
         self._condition = Condition(logger, "PostgreSQL is away", "PostgreSQL is back")
 
     def start(self) -> None:
-        """Begins to probe; `close` ends it."""
+        """Starts the probe; `close` stops it."""
         self._probe = asyncio.create_task(
             self._probe_forever(), name="registry database probe", context=contextvars.Context()
         )
@@ -86,16 +86,17 @@ class Database:
             await asyncio.gather(self._probe, return_exceptions=True)
 
     def require(self) -> None:
-        """Raises Unavailable where PostgreSQL is known to be away."""
+        """Raises Unavailable if PostgreSQL is known to be away."""
         if self.away is not None:
             raise Unavailable(self.away)
 
     def problem(self) -> str | None:
-        """Why PostgreSQL does not answer, as far as is known; None while it does."""
+        """Returns why PostgreSQL does not answer, as far as is known; None while it does."""
         return self.away or ("PostgreSQL does not answer" if self._failing_since is not None else None)
 
     async def ping(self) -> None:
-        """Raises Unavailable unless PostgreSQL answers the probe; what is unknown for a moment counts as before."""
+        """Raises Unavailable unless PostgreSQL answers the probe. Without an answer in time, the last known state
+        counts."""
         self._asked.set()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(ANSWER_SECONDS):
@@ -106,8 +107,8 @@ class Database:
     async def connect(
         self, purpose: str, *, lookups_only: bool = False, attempt_seconds: int | None = None
     ) -> Connection:
-        """A new connection to the primary, on a timeline that continues what this process knows. Raises psycopg's
-        errors, and OSError."""
+        """Opens a connection to the primary, on a timeline that continues the one known to this process. Raises
+        psycopg's errors and OSError."""
         if attempt_seconds is None:
             attempt_seconds = HOST_SECONDS if self._several_hosts else session.CONNECT_ATTEMPT_SECONDS
         connection = await session.connect(
@@ -127,7 +128,7 @@ class Database:
         return connection
 
     async def connect_with_retry(self, purpose: str, *, lookups_only: bool = False) -> Connection:
-        """Tries until it works. Raises Unavailable after the connect timeout, for a fault in the DSN too, and at once
+        """Retries until it connects. Raises Unavailable after the connect timeout (also for a faulty DSN), and at once
         while PostgreSQL is known to be away."""
         deadline = asyncio.get_running_loop().time() + self.connect_timeout_seconds
         pause = 0.02
@@ -136,14 +137,14 @@ class Database:
             try:
                 return await self.connect(purpose, lookups_only=lookups_only)
             except (psycopg.Error, OSError) as error:
-                # PostgreSQL may be starting again, or failing over.
+                # PostgreSQL may be restarting or failing over.
                 if asyncio.get_running_loop().time() + pause > deadline:
                     raise Unavailable(f"PostgreSQL cannot be reached: {first_line(error)}") from error
             await asyncio.sleep(pause)
             pause = min(pause * 2, 0.5)
 
     def abort(self) -> None:
-        """Ends all connections, and with them what waits for an answer."""
+        """Closes all connections, which fails the calls that wait on them."""
         for connection in list(self._connections):
             with contextlib.suppress(psycopg.Error):
                 connection.abort()
@@ -158,7 +159,7 @@ class Database:
                         connection.call_limit_seconds = PROBE_LIMIT_SECONDS
                     await self._ask(connection)
                 except psycopg.errors.TooManyConnections:
-                    self._note_answer()  # it is there; those who have a connection can go on
+                    self._note_answer()  # it is up; callers with a connection can continue
                 except (psycopg.Error, OSError) as error:
                     if connection is not None:
                         connection.pgconn.finish()

@@ -1,4 +1,4 @@
-"""Documents for reports that PostgreSQL refuses: jsonb takes less than JSON does, and a report must fail no write."""
+"""Report documents that PostgreSQL rejects: jsonb accepts less than JSON does, and a report must not fail a write."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _BEGINNING = '{"metadata":{"facets":'
 
 
 def strip_document(document: str | None) -> str | None:
-    """A document of nothing but its indexed fields, by which the object is still found; None for one of another form.
+    """Reduces a document to its indexed fields, so that the object can still be found; None for any other shape.
 
     `{"metadata":{"facets":{"any":true},"name":"a"},"spec":{..}}` gives `{"metadata":{"facets":{"any":true}}}`.
     """

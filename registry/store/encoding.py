@@ -1,4 +1,4 @@
-"""How texts of users stand in columns and arguments, so that one index serves all tenants and PostgreSQL takes them."""
+"""How user-supplied texts are encoded in columns and parameters: one index for all tenants, valid for PostgreSQL."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Final
 from registry.codec.json_encode import encode_json_text
 from registry.store.types import Contents, TenantId
 
-# In characters; four bytes each, with key and prefix before it, must stay below 2.7 kB.
+# In characters of at most four bytes; with prefix and key the element must stay below 2.7 kB.
 MAX_LABEL: Final = 512
 
 
 def label_prefix(tenant: TenantId, resource: str) -> str:
-    """What stands before each element of the labels column, to make one index serve all tenants and resources."""
+    """Returns the prefix of each element of the labels column, which lets one index serve all tenants and resources."""
     return f"{tenant}/{resource}/"
 
 
@@ -22,7 +22,7 @@ def owner_element(tenant: TenantId, uid: str) -> str:
 
 
 def storable(text: str) -> str:
-    """PostgreSQL knows neither U+0000 nor lone surrogates; in what is only looked up by, a mark stands for them."""
+    """Replaces U+0000 and lone surrogates, which PostgreSQL rejects; only for values used in lookups."""
     if "\x00" in text:
         text = text.replace("\x00", "\ufffd")
     if text.isascii():
@@ -31,9 +31,10 @@ def storable(text: str) -> str:
 
 
 def label_element(label: str) -> str:
-    """A label `key=value` as the column holds it: a long value by its digest, for GIN takes no more than 2.7 kB.
+    """Returns the column's form of a label `key=value`. A long value is replaced by its digest: GIN limits items to 2.7
+    kB.
 
-    Label values have 63 characters at most, but a selectable field may have any text.
+    Label values have at most 63 characters, but a selectable field may have any text.
     """
     label = storable(label)
     if len(label) <= MAX_LABEL:
@@ -43,7 +44,7 @@ def label_element(label: str) -> str:
 
 
 def contents_json(contents: Contents) -> str:
-    """As `registry_in_use` reads it."""
+    """Returns the JSON that `registry_in_use` reads."""
     if contents.resource is not None:
         return encode_json_text({"resource": contents.resource})
     return encode_json_text({"prefix": contents.prefix, "except": contents.excepted})

@@ -1,24 +1,24 @@
-"""What can go wrong in the store. Nothing of psycopg's passes this border.
+"""The errors of the store. No exception of psycopg's passes this boundary.
 
 StoreError
 ├── AlreadyExists        a create found an object
 ├── NotFound             an update or delete found none
 ├── RevisionConflict     the object is not at the expected revision
-├── InUse                a write that must not be made while the object has others finds some
+├── InUse                a write that requires that other objects do not exist found some
 ├── GuardsChanged        the definitions or namespaces changed since the write was validated: validate it again
-├── RevisionExpired      the revision asked for is below the retained history
-├── RevisionInFuture     the revision asked for has not been given out yet
-├── IndexNotReady        a declared index is not complete (yet) at the revision asked for
+├── RevisionExpired      the requested revision is below the retained history
+├── RevisionInFuture     the requested revision has not been assigned yet
+├── IndexNotReady        a declared index is not complete (yet) at the requested revision
 ├── QueryTooLarge        a query over an index would read for too long
 ├── TooManyBytes         all objects of a resource are needed at once, and are too large together
 ├── TenantNotFound
 ├── TenantExists
-├── TenantSuspended      the tenant takes no writes for now
-├── QuotaExceeded        the write would go beyond a limit of its tenant
-├── TenancyRefused       a tenant cannot become what its object would say
-├── SharingRefused       what tenants share forbids the write
-├── Unreadable           what is stored is encrypted by a key that this server does not have, or damaged
-├── Unstorable           PostgreSQL refuses the statement: it will fail again
+├── TenantSuspended      the tenant accepts no writes for now
+├── QuotaExceeded        the write would exceed a limit of its tenant
+├── TenancyRefused       a tenant object asks for a change that is not possible
+├── SharingRefused       a write conflicts with what tenants share
+├── Unreadable           stored data is damaged, or encrypted by a key that this server does not have
+├── Unstorable           PostgreSQL rejects the statement: it will fail again
 │   └── ValueRefused     because of a value: U+0000, a number that is too large, a key that is too long
 └── Unavailable          PostgreSQL is away, read-only, full or too slow; nothing was written
     └── Uncertain        the connection broke during a commit: it may or may not have been written
@@ -30,7 +30,7 @@ from registry.store.types import Guards, ResourceName, Row
 
 
 class StoreError(Exception):
-    """Whatever a caller of the store must expect."""
+    """The base of all errors that a caller of the store must expect."""
 
 
 class AlreadyExists(StoreError):
@@ -60,7 +60,7 @@ class GuardsChanged(StoreError):
 
 
 class RevisionExpired(StoreError):
-    """`compact_revision` (etcd's word) is the lowest revision from which the log is whole; `current` the newest."""
+    """`compact_revision` (etcd's term) is the lowest revision from which the log is complete; `current` the newest."""
 
     def __init__(self, revision: int, compact_revision: int, current: int) -> None:
         super().__init__(f"revision {revision} is below {compact_revision}")
@@ -70,7 +70,7 @@ class RevisionExpired(StoreError):
 
 
 class IndexNotReady(StoreError):
-    """`since` is the revision from which on it is complete; None while it is being built."""
+    """`since` is the revision from which the index is complete; None while it is being built."""
 
     def __init__(self, since: int | None) -> None:
         super().__init__("the index is not complete")
@@ -109,7 +109,7 @@ class TenantSuspended(StoreError):
 
 
 class QuotaExceeded(StoreError):
-    """`what` is objects, bytes, definitions or namespaces; of it `requested` more were asked for."""
+    """`what` is objects, bytes, definitions or namespaces; `requested` is how many more the write needs."""
 
     def __init__(self, what: str, requested: int, used: int, limit: int) -> None:
         super().__init__(f"{what}: {requested} more than {used} is over {limit}")
@@ -120,7 +120,7 @@ class QuotaExceeded(StoreError):
 
 
 class TenancyRefused(StoreError):
-    """`reason` is parent, cycle, depth, schema, ending, children or provides; `name` another tenant that it is about,
+    """`reason` is parent, cycle, depth, schema, ending, children or provides; `name` the other tenant concerned,
     or ""."""
 
     def __init__(self, reason: str, name: str = "") -> None:
@@ -139,7 +139,7 @@ class SharingRefused(StoreError):
 
 
 class Unstorable(StoreError):
-    """What was asked can't be done with these values, now or later; nothing was written."""
+    """The request can't be stored with these values, now or later; nothing was written."""
 
 
 class ValueRefused(Unstorable):
@@ -147,11 +147,11 @@ class ValueRefused(Unstorable):
 
 
 class Unreadable(StoreError):
-    """Stored in a way that this server cannot read: encrypted by a key that it does not have, or damaged."""
+    """Stored data is damaged, or encrypted by a key that this server does not have."""
 
 
 class Unavailable(StoreError):
-    """Trying again later can help. `retry_after_seconds` is a hint for the client."""
+    """Retrying later can help. `retry_after_seconds` is a hint for the client."""
 
     retry_after_seconds = 1
 

@@ -1,4 +1,4 @@
-"""Building declared indexes: what has entries of another layout gets those of the present one (sql/indexes.sql)."""
+"""Builds declared indexes: objects with entries of another layout get those of the current one (sql/indexes.sql)."""
 
 from __future__ import annotations
 
@@ -61,16 +61,17 @@ class Indexing:
         self._sealing = sealing
 
     def seals(self, resource: ResourceName) -> bool:
-        """Whether objects of a resource are encrypted: such have no entries."""
+        """Returns whether objects of a resource are encrypted; those have no entries."""
         return resource in self._sealing.resources
 
     async def ready(self, tenant: Tenant, resource: ResourceName) -> dict[int, int]:
-        """The indexes that are complete, and from which revision on."""
+        """Returns the complete indexes, each with the revision from which it is complete."""
         rows = await self._pool.fetch(STATE, {"tenant": tenant.id, "resource": resource})
         return dict(rows)
 
     async def begin(self, tenant: Tenant, resource: ResourceName, numbers: Sequence[int]) -> int | None:
-        """A build, None where all is complete. Indexes of other numbers are given up."""
+        """Begins a build and returns its ID, or None if all indexes are complete. Indexes not in `numbers` are
+        dropped."""
         build = secrets.randbits(62)
         rows = await self._pool.execute(BEGIN, self._values(tenant, resource, numbers, build))
         return build if rows[0][0] else None
@@ -78,7 +79,7 @@ class Indexing:
     async def stale(
         self, tenant: Tenant, resource: ResourceName, layout: int, after: ObjectKey, limit: int
     ) -> Sequence[Row]:
-        """Objects that have to get entries, in the order of their keys; none where there are no others."""
+        """Returns the next objects that need entries, in the order of their keys; empty when none is left."""
         values = {"tenant": tenant.id, "resource": resource, "layout": layout, "after": after, "limit": limit}
         rows = await self._pool.fetch(STALE, {**values, "bytes": READ_BYTES})
         found = [Row(resource, ObjectKey(row[0]), Uid(row[1]), *row[2:6]) for row in rows]
@@ -87,7 +88,8 @@ class Indexing:
     async def put(
         self, tenant: Tenant, build: int, layout: int, rows: Sequence[Row], entries: Sequence[Sequence[bytes]]
     ) -> bool:
-        """Unless they have been written meanwhile. False where another build has begun. Raises QuotaExceeded."""
+        """Stores entries, except of objects written meanwhile. False if another build has begun. Raises
+        QuotaExceeded."""
         found = await self._pool.execute(
             PUT,
             {
@@ -107,7 +109,7 @@ class Indexing:
         return bool(outcome == "ok")
 
     async def finish(self, tenant: Tenant, resource: ResourceName, numbers: Sequence[int], build: int) -> bool:
-        """All objects have been gone through since `begin`. False where a write has spoiled it meanwhile."""
+        """Marks the indexes complete once all objects were processed. False if a write has invalidated the build."""
         rows = await self._pool.execute(READY, self._values(tenant, resource, numbers, build))
         done: bool = rows[0][0]
         return done

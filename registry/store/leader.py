@@ -1,11 +1,11 @@
-"""One leader at a time for a background job: a row that its holder renews before it expires, by PostgreSQL's clock.
+"""Leader election for background jobs: a row that its holder renews before it expires, by PostgreSQL's clock.
 
-A process that is killed does not renew, and need not be waited for: the row also names a session of its holder's, and
-PostgreSQL ends that as soon as the process's connections are closed, which the machine does at once. What is only
-stalled, cut off from PostgreSQL, or behind a pooler (which keeps sessions) is found out by the clock.
+After a crash nobody waits for the expiry: the row also names a session of its holder, which PostgreSQL ends as soon as
+the process's connections are closed, and the operating system closes them at once. A holder that has only stalled, is
+cut off from PostgreSQL, or is behind a pooler (which keeps sessions) is detected by the expiry.
 
-A holder that stalls past its expiry does not know that it has lost, and one whose connection breaks counts as gone
-until it renews; so what a leader does must be right even if two do it for a moment.
+A holder that stalls past its expiry does not know that it has lost the leadership, and one whose connection breaks
+counts as gone until it renews; so a leader's work must be safe to run twice at the same time.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Final
 from registry.store.connection import Pool
 from registry.store.statements import statement
 
-# `holder` is "<process>/<pid>/<start>" of the session that has renewed it last; rows of older servers end after the
-# process, and are only found out by the clock.
+# `holder` is "<process>/<pid>/<start>" of the session that renewed it last. Rows of older servers have only the
+# process, and can only expire.
 ACQUIRE: Final = statement(
     "acquire-leadership",
     "Takes or renews the row when it is ours, nobody's, expired, or of a holder whose session is gone; by the primary"
@@ -49,7 +49,8 @@ class Leader:
         self._seconds = seconds
 
     async def acquire(self) -> bool:
-        """Whether we lead for the next `seconds`. Call it again well before they are over to stay it."""
+        """Returns whether this process leads for the next `seconds`. Call it again well before they are over to keep
+        it."""
         return bool(await self._pool.execute(ACQUIRE, {**self._values, "seconds": self._seconds}))
 
     async def release(self) -> None:

@@ -1,7 +1,7 @@
-"""Revisions that a failover has lost: `domains.lost` holds pairs (a, b) of which those between a and b do not count.
+"""Revisions lost in a failover: `domains.lost` holds pairs (a, b); revisions between a and b are not valid.
 
-They were given out by a server that is gone (timelines.py), or by nobody. a is the last revision of the log before them
-and b the counter after them, so b continues a. Pairs are in their order; None stands for none.
+They were assigned by a server that is gone (timelines.py), or never. a is the last revision of the log before them and
+b the counter after them, so b continues a. Pairs are ordered; None means no pairs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ Lost = Sequence[int] | None
 
 
 def continued(revision: int, lost: Lost) -> int | None:
-    """The revision to go on from where a client has seen everything up to `revision`; None if that one is lost."""
+    """Returns the revision to resume from after everything up to `revision` was seen; None if `revision` is lost."""
     for last, first in pairs(lost):
         if last == revision:
             revision = first
@@ -23,7 +23,7 @@ def continued(revision: int, lost: Lost) -> int | None:
 
 
 def reached(after: int, upto: int, lost: Lost) -> int:
-    """The revision to go on from where the log has nothing from `after` to `upto`: across what is lost, not into it."""
+    """Returns the revision to resume from where the log has nothing from `after` to `upto`, skipping lost revisions."""
     for last, first in pairs(lost):
         if after <= last <= upto:
             upto = max(upto, first)
@@ -31,8 +31,8 @@ def reached(after: int, upto: int, lost: Lost) -> int:
 
 
 def lowest(at: LiteralString) -> LiteralString:
-    """SQL of the lowest revision that `at` must not be below: the compact revision, or the end of what is lost with it.
-    `at` is an expression; `d` the row of the domain."""
+    """Returns SQL of the lower bound for the revision `at`: the compact revision, or the end of the lost range it is
+    in. `at` is an expression; `d` the row of the domain."""
     return (
         "CASE WHEN d.lost IS NULL THEN d.compact_revision ELSE greatest(d.compact_revision, ("
         "SELECT max(d.lost[i + 1]) FROM generate_series(1, cardinality(d.lost), 2) i WHERE d.lost[i] < "

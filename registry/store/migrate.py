@@ -1,8 +1,8 @@
-"""Brings a database to a revision of the migrations, up or down, beside servers that use it.
+"""Migrates a database up or down to a revision, while servers use it.
 
-One process at a time (an advisory lock of the session), each migration in a transaction of its own, with timeouts: a
-migration that cannot get its lock steps back and tries again instead of making everybody wait. Synchronous: it runs
-before there is a server. Any URL or DSN that libpq knows will do.
+One process at a time (a session-level advisory lock), each migration in its own transaction, with timeouts: a migration
+that cannot get its lock rolls back and retries instead of blocking everybody. Synchronous: it runs before there is a
+server. Accepts any URL or DSN that libpq knows.
 """
 
 from __future__ import annotations
@@ -29,23 +29,24 @@ logger = logging.getLogger(__name__)
 # Any number that nothing else in the database uses as an advisory lock.
 ADVISORY_LOCK: Final = 0x7265_6769_7374_7279
 
-# While a migration waits for a lock, all who want the table after it wait too: so it waits shortly, and often.
+# While a migration waits for a table lock, later queries queue behind it: so it waits briefly, and often.
 LOCK_TIMEOUT: Final = "2s"
 LOCK_ATTEMPTS: Final = 10
 LOCK_PAUSE_SECONDS: Final = 1.0
-# A migration that rewrites a large table must set its own.
+# A migration that rewrites a large table must set its own timeout.
 STATEMENT_TIMEOUT: Final = "10min"
 
-# Where the revisions are: Alembic's name of a Python package, which lies beside `registry` and above the store.
+# The location of the revisions, in Alembic's notation: a package beside `registry`, above the store.
 SCRIPTS: Final = "migrations:"
 
 
 def upgrade(
     url: str, revision: str = "head", *, scripts: str = SCRIPTS, observer: Callable[..., None] | None = None
 ) -> None:
-    """Raises Incompatible, and changes nothing, where servers run that the new revision is too far from.
+    """Upgrades the database. Raises Incompatible, without changes, where running servers cannot work with the new
+    revision.
 
-    A database that a newer release has migrated stays as it is, if this code can use it. `observer` is Alembic's
+    A database migrated by a newer release is left as it is, if this code can use it. `observer` is Alembic's
     `on_version_apply`.
     """
 
@@ -68,7 +69,7 @@ def upgrade(
 
 
 def downgrade(url: str, revision: str, *, scripts: str = SCRIPTS) -> None:
-    """`revision` may be "base": nothing is left then, and all data is gone. Raises Incompatible while servers run."""
+    """Downgrades; "base" drops everything, including all data. Raises Incompatible while servers run."""
 
     def apply(connection: Connection, config: Config) -> None:
         if found := running(connection):
@@ -84,13 +85,13 @@ def downgrade(url: str, revision: str, *, scripts: str = SCRIPTS) -> None:
 
 
 def planned(url: str, revision: str = "head", *, scripts: str = SCRIPTS) -> Plan:
-    """What `upgrade` would do."""
+    """Returns what `upgrade` would do."""
     with _connect(url) as connection:
         return _plan(connection, ScriptDirectory.from_config(_config(scripts)), revision)
 
 
 def current(url: str) -> str | None:
-    """The revision that the database is at, or None when it is empty."""
+    """Returns the database's current revision, or None when it is empty."""
     with _connect(url) as connection:
         return _revision(connection)
 
@@ -122,11 +123,11 @@ def _run(
     with _connect(url) as connection:
         connection.exec_driver_sql(f"SELECT pg_advisory_lock({ADVISORY_LOCK})")
         try:
-            # Only now: to wait for another process's migrations is right, to wait for a table is not.
+            # Set only now: waiting for another process's migrations is right, waiting for a table is not.
             connection.exec_driver_sql(f"SET lock_timeout = '{LOCK_TIMEOUT}'")
             connection.commit()
             prefer_fast_compression(connection)
-            # Alembic commits only the transactions that it has begun itself.
+            # Alembic commits only transactions that it began itself.
             connection.commit()
             config = _config(scripts)
             config.attributes.update(connection=connection, on_version_apply=observer)
@@ -138,7 +139,7 @@ def _run(
 
 
 def _patiently(connection: Connection, action: Callable[[], Any]) -> None:
-    """Again where a lock was not to be had in time: migrations that were committed before it are not repeated."""
+    """Retries `action` when a lock timed out: migrations that were already committed are not repeated."""
     for attempt in range(1, LOCK_ATTEMPTS + 1):
         try:
             action()
@@ -152,10 +153,11 @@ def _patiently(connection: Connection, action: Callable[[], Any]) -> None:
 
 
 def prefer_fast_compression(connection: Connection) -> None:
-    """Makes lz4 the database's TOAST compression where this PostgreSQL was built with it and we may.
+    """Makes lz4 the database's default TOAST compression, if this PostgreSQL supports it and the role has the
+    privilege.
 
-    Not a part of the migrations: those must give the same tables on every PostgreSQL. Sessions of the store set it for
-    themselves too (`connection.py`), for databases that belong to somebody else.
+    Not a migration: those must produce the same tables on every PostgreSQL. The store's sessions also set it for
+    themselves (session.py), for databases that belong to another role.
     """
     known = connection.exec_driver_sql(
         "SELECT enumvals FROM pg_settings WHERE name = 'default_toast_compression'"

@@ -1,6 +1,6 @@
-"""What an upgrade would do to a database in use: what it locks, how, for about how long; who may serve meanwhile.
+"""What an upgrade would do to a database in use: what it locks, how, for how long; which servers may run meanwhile.
 
-Revisions declare their locks and the oldest servers that go on beside them (migrations/locks.py). Servers name the
+Revisions declare their locks and the oldest servers that can run beside them (migrations/locks.py). Servers publish the
 newest revision that they know in the table of leaders (process_heartbeats.py); those of the first release do not.
 """
 
@@ -20,11 +20,11 @@ from registry.store.revision import newest_revision
 
 FIRST_RELEASE: Final = "0013"
 
-# What PostgreSQL does at the least on a machine of today, with indexes to maintain.
+# Conservative rates of PostgreSQL on current hardware, with indexes to maintain.
 ROWS_WRITTEN_PER_SECOND: Final = 20_000
 ROWS_READ_PER_SECOND: Final = 500_000
 
-# A partitioned table has the rows of its partitions. Before its first ANALYZE a table says -1; a row is taken for 1 kB.
+# A partitioned table counts its partitions' rows. reltuples is -1 before the first ANALYZE; then a row counts as 1 kB.
 _ROWS: Final = """
     SELECT sum(CASE WHEN c.reltuples >= 0 THEN c.reltuples ELSE c.relpages * 8 END)::bigint
     FROM pg_class c WHERE c.relkind = 'r'
@@ -42,11 +42,11 @@ _SERVERS: Final = """
 
 
 class Incompatible(Exception):
-    """Servers that run cannot go on with what a migration makes of the database, or this code with what it is."""
+    """Running servers cannot work with the result of a migration, or this code with the current database."""
 
 
 class TableLock(NamedTuple):
-    """A lock that a step holds until its commit. `rows`: what happens to them; `row_count`: about how many."""
+    """A lock that a step holds until its commit. `rows` says what happens to the rows, `row_count` is an estimate."""
 
     table: str
     mode: str
@@ -56,7 +56,7 @@ class TableLock(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A revision to be applied. `servers`: the oldest whose servers go on then."""
+    """A revision to apply. `servers` is the oldest revision whose servers can run with it."""
 
     revision: str
     title: str
@@ -66,14 +66,14 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`running` is the revision and the name of each server process that runs."""
+    """`running` is the revision and the name of each running server process."""
 
     current: str | None
     steps: Sequence[Step]
     running: Sequence[tuple[str, str]]
 
     def refusal(self) -> str | None:
-        """Why the steps must wait."""
+        """Returns why the steps must wait, or None."""
         for step in self.steps:
             if old := [name for revision, name in self.running if revision < step.servers]:
                 return (
@@ -83,7 +83,7 @@ class Plan:
         return None
 
     def lines(self) -> list[str]:
-        """The plan for people."""
+        """Returns the plan as text, by line."""
         if not self.steps:
             return [f"the database is at {self.current}, and there is nothing to do"]
         found = [f"the database is at {self.current or 'no revision'}"]
@@ -120,7 +120,7 @@ def _lock(connection: Connection, table: str, mode: str, rows: Any) -> TableLock
 
 
 def running(connection: Connection) -> list[tuple[str, str]]:
-    """Revision and name of each server process that has said within the last seconds that it runs."""
+    """Returns revision and name of each server process with a current heartbeat."""
     if not connection.exec_driver_sql("SELECT to_regclass('leaders') IS NOT NULL").scalar():
         return []
     return [(row[0], row[1]) for row in connection.exec_driver_sql(_SERVERS, (FIRST_RELEASE,))]
@@ -130,13 +130,13 @@ _NOTE: Final = re.compile(r"servers of (\d{4}) and newer")
 
 
 def note_servers(connection: Connection, modules: Iterable[Any]) -> None:
-    """Writes beside the database's revision which servers may use it, for code that does not know the revision."""
+    """Records in a table comment which servers may use the database, for code that does not know its revision."""
     oldest = max(getattr(module, "SERVERS", FIRST_RELEASE) for module in modules)
     connection.exec_driver_sql(f"COMMENT ON TABLE alembic_version IS 'servers of {oldest} and newer'")
 
 
 def require_usable(connection: Connection, current: str) -> None:
-    """Raises Incompatible where a newer release has migrated the database to what this code cannot use."""
+    """Raises Incompatible if a newer release has migrated the database to a revision that this code cannot use."""
     note = connection.exec_driver_sql("SELECT obj_description(to_regclass('alembic_version'), 'pg_class')").scalar()
     found = _NOTE.search(note or "")
     oldest = found[1] if found else current

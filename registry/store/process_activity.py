@@ -1,7 +1,8 @@
-"""What tenants do in each process, published so that one process can answer for all of them.
+"""Per-tenant activity of each process, published so that one process can report for all of them.
 
-A process writes the figures of its busiest tenants as JSON into a row of its own in the table of leaders, under the
-name `activity/<process>`: {"acme": [120, 14, 3]}, as the fields of Figures. The row of one that has crashed expires.
+A process writes the figures of its busiest tenants as JSON into its own row of the table of leaders, under the name
+`activity/<process>`: {"acme": [120, 14, 3]}, in the order of the fields of Figures. The row of a crashed process
+expires.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from registry.store.connection import Pool
 from registry.store.statements import statement
 
 LIFETIME_SECONDS: Final = 30.0
-# What one process publishes, by the busiest: what many processes together make of it stays small.
+# The busiest tenants that one process publishes: bounds the sum over many processes.
 MAX_PUBLISHED: Final = 100
 
 PUBLISH: Final = statement(
@@ -50,25 +51,25 @@ OTHERS: Final = statement(
 
 
 class ProcessActivity:
-    """What this process publishes, and what the others have published."""
+    """Publishes this process's figures, and reads those of the others."""
 
     def __init__(self, pool: Pool, process: str) -> None:
         self._pool = pool
         self._process = process
 
     async def publish(self, figures: Mapping[str, Figures]) -> None:
-        """Of the busiest MAX_PUBLISHED tenants."""
+        """Publishes the figures of the busiest MAX_PUBLISHED tenants."""
         busiest = sorted(figures.items(), key=lambda item: item[1], reverse=True)[:MAX_PUBLISHED]
         await self._pool.execute(
             PUBLISH, {"process": self._process, "figures": json.dumps(dict(busiest)), "seconds": LIFETIME_SECONDS}
         )
 
     async def withdraw(self) -> None:
-        """This process ends, or nothing happens in it."""
+        """Removes what was published, when this process ends or is idle."""
         await self._pool.execute(WITHDRAW, {"process": self._process})
 
     async def of_others(self) -> dict[str, Figures]:
-        """The sums over all other processes, by the names of tenants; a few seconds old."""
+        """Returns the sums over all other processes, by tenant name; a few seconds old."""
         found: dict[str, Figures] = {}
         for (published,) in await self._pool.fetch(OTHERS, {"process": self._process}):
             for name, figures in json.loads(published).items():

@@ -1,10 +1,10 @@
-"""Heartbeats of processes, so that the work that a crashed one left unfinished is picked up by another.
+"""Heartbeats of processes, so that work left unfinished by a crashed one is picked up by another.
 
-A process renews its row while it runs. The row of one that has crashed expires; what it may have left is then found in
-the change log from the time that the row names. The rows share the table of leaders: the name is `duties/<process>`,
-the holder the time from which the log is to be read, both by PostgreSQL's clock, by which the log is written too.
-`release/<process>` names the newest migration that its code knows (migration_plan.py says what for).
-`session/<process>` names a session of the process: once that is gone the process is, and expiry need not be waited for
+A process renews its row while it runs. The row of a crashed process expires; the work it may have left is then found
+in the change log from the time in that row. The rows share the table of leaders: the name is `duties/<process>`, the
+holder the time from which to read the log. Both times are PostgreSQL's, as are those of the log.
+`release/<process>` names the newest migration that the process's code knows (see migration_plan.py).
+`session/<process>` names a session of the process: once that is gone, so is the process, without waiting for the expiry
 (leader.py says what this does not detect).
 """
 
@@ -22,7 +22,7 @@ from registry.store.rows import tenant_of
 from registry.store.statements import statement
 from registry.store.types import ObjectKey, ResourceName, Tenant, Uid
 
-# A transaction that takes longer than this from its time stamp to its commit is not reckoned with.
+# The longest time assumed between a transaction's time stamp and its commit.
 MARGIN_SECONDS: Final = 60.0
 PAGE_ROWS: Final = 500
 
@@ -68,7 +68,7 @@ FORGET: Final = statement(
     """,
 )
 
-# Read page by page in the order of the log's index of revisions; older partitions are left out by `at`.
+# Read in pages, in the order of the log's index of revisions; `at` excludes older partitions.
 MISSED: Final = statement(
     "missed-changes",
     "The changes since a time after which other objects may have to change, up to some bytes; by the log's index of"
@@ -90,7 +90,7 @@ MISSED: Final = statement(
 
 
 class MissedChange(NamedTuple):
-    """A change whose consequences may be missing. `last_body` is that of an object that is gone, else None."""
+    """A change whose follow-up work may be missing. `last_body` is the body of a deleted object, else None."""
 
     tenant: Tenant
     resource: ResourceName
@@ -100,7 +100,7 @@ class MissedChange(NamedTuple):
 
 
 class ProcessHeartbeats:
-    """The heartbeat of this process, and those of the others."""
+    """Renews the heartbeat of this process, and finds crashed ones."""
 
     def __init__(self, pool: Pool, process: str, sealing: Sealing, *, seconds: float = 30.0) -> None:
         self._pool = pool
@@ -109,30 +109,30 @@ class ProcessHeartbeats:
         self._seconds = seconds
 
     async def renew(self, age_seconds: float, *, lives: bool = True) -> None:
-        """This process runs for the next `seconds`; the work after its commits is done up to `age_seconds` ago.
+        """Renews the heartbeat for `seconds`. All follow-up work of commits older than `age_seconds` is done.
 
-        `lives` False: it is about to end, and leaves the rest to others.
+        `lives` False: this process is about to end and leaves unfinished work to others.
         """
         seconds = self._seconds if lives else 0.0
         parameters = {"process": self._process, "age": age_seconds, "seconds": seconds, "release": newest_revision()}
         await self._pool.execute(RENEW, parameters)
 
     async def end(self) -> None:
-        """Nothing is left unfinished."""
+        """Removes the heartbeat: nothing is left unfinished."""
         await self._pool.execute(FORGET, {"process": self._process, "since": None})
 
     async def dead(self) -> list[tuple[str, datetime.datetime]]:
-        """The processes that crashed, and since when they may have left work unfinished."""
+        """Returns the crashed processes, each with the time since when it may have left work unfinished."""
         rows = await self._pool.fetch(DEAD, {})
         return [(row[0], row[1]) for row in rows]
 
     async def forget(self, process: str, since: datetime.datetime) -> None:
-        """The work that a crashed process left since then is done, or taken over by this one. Its row stays if it still
-        runs after all, and has renewed it meanwhile."""
+        """Removes the heartbeat of a crashed process once its work is done or taken over. The row stays if the process
+        still runs and has renewed it meanwhile."""
         await self._pool.execute(FORGET, {"process": process, "since": since})
 
     async def missed_changes(self, since: datetime.datetime) -> AsyncIterator[list[MissedChange]]:
-        """Every change since then that may have consequences, in pages."""
+        """Returns every change since then that may need follow-up work, in pages."""
         start = since - datetime.timedelta(seconds=MARGIN_SECONDS)
         domain, revision = 0, 0
         while True:

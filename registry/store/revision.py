@@ -1,6 +1,6 @@
-"""Whether a database has the newest tables and functions, found out without Alembic.
+"""Checks whether a database has the newest tables and functions, without Alembic.
 
-Importing Alembic and SQLAlchemy takes a third of a start, and nearly every start finds nothing to migrate.
+Importing Alembic and SQLAlchemy takes a third of the startup time, and nearly every start finds nothing to migrate.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import psycopg
 
 from registry.store.statements import statement
 
-# The files of Alembic's revisions, which number them: r0020_search.py.
+# The file names of Alembic's revisions carry their numbers: r0020_search.py.
 _FILE: Final = re.compile(r"r(\d{4})_\w+\.py")
 
 IS_MADE: Final = statement(
     "is-made",
     "Whether there are a table of revisions and the functions of a server.",
-    # Servers of the release before call some of the same names with other arguments (sql/former.sql).
+    # Servers of the previous release call some of the same names with other arguments (sql/former.sql).
     "SELECT to_regclass('alembic_version') IS NOT NULL AND ("
     "SELECT count(*) = 4 FROM pg_proc WHERE pronamespace = current_schema()::regnamespace"
     " AND proname IN ('registry_commit', 'registry_commit_tenant'))",
@@ -29,13 +29,13 @@ REVISION: Final = statement("revision", "The revision of the tables.", "SELECT v
 
 
 def newest_revision() -> str:
-    """The newest that this version of the server has."""
+    """Returns the newest revision of this version of the server."""
     names = (_FILE.fullmatch(file.name) for file in files("migrations").joinpath("versions").iterdir())
     return max(name[1] for name in names if name is not None)
 
 
 def is_newest(url: str) -> bool:
-    """Whether migrating would change nothing. Raises psycopg.Error where the database cannot be asked."""
+    """Returns whether a migration would change nothing. Raises psycopg.Error if the database cannot be queried."""
     with psycopg.connect(url, application_name="registry migrate", connect_timeout=10) as connection:
         made = connection.execute(IS_MADE.sql).fetchone()
         return made == (True,) and connection.execute(REVISION.sql).fetchall() == [(newest_revision(),)]

@@ -1,4 +1,4 @@
-"""Rows that are not as they would be written now, and objects of all tenants that something has to be done about."""
+"""Rows stored in an outdated version or schema, and objects of all tenants that need some work."""
 
 from __future__ import annotations
 
@@ -69,9 +69,10 @@ class Rewrites:
     async def outdated_rows(
         self, tenant: Tenant, resource: ResourceName, *, version: str, schema: int | None, after: ObjectKey, limit: int
     ) -> list[Row]:
-        """The first rows, in the order of their keys, that are of another version, or schema if one is given.
+        """Returns the next rows, in the order of their keys, of another version (or of another schema, if one is
+        given).
 
-        None where there are no others; fewer than `limit` says nothing.
+        Empty when none is left; a result shorter than `limit` is not the end.
         """
         rows = await self._pool.fetch(
             OUTDATED,
@@ -82,7 +83,7 @@ class Rewrites:
         return list(await self._sealing.rows(tenant.id, found))
 
     async def count_outdated(self, tenant: Tenant, resource: ResourceName, *, version: str, schema: int | None) -> int:
-        """How many rows `outdated_rows` would return in all."""
+        """Returns how many rows `outdated_rows` would return in total."""
         values = {"tenant": tenant.id, "resource": resource, "version": version, "schema": schema}
         [[count]] = await self._pool.fetch(COUNT_OUTDATED, values)
         return int(count)
@@ -90,12 +91,13 @@ class Rewrites:
     async def matching(
         self, resource: ResourceName, pattern: str, *, seconds: float, limit: int
     ) -> list[tuple[Tenant, ObjectKey]]:
-        """Objects of all tenants whose bodies match a regular expression of PostgreSQL's, unchanged for `seconds`."""
+        """Returns objects of all tenants, unchanged for `seconds`, whose bodies match a PostgreSQL regular
+        expression."""
         values = {"resource": resource, "pattern": pattern, "seconds": seconds, "limit": limit}
         rows = await self._pool.fetch(MATCHING, values)
         return [(tenant_of(row), ObjectKey(row[6])) for row in rows]
 
     async def pending(self, resource: ResourceName, *, limit: int) -> list[tuple[Tenant, ObjectKey]]:
-        """Objects of all tenants that a controller has to go on with."""
+        """Returns objects of all tenants that a controller still has to reconcile."""
         rows = await self._pool.fetch(PENDING, {"resource": resource, "limit": limit})
         return [(tenant_of(row), ObjectKey(row[6])) for row in rows]

@@ -1,4 +1,4 @@
-"""Parts of statements and their rows that several readers share."""
+"""Statement fragments and row conversions shared by several readers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final
 from registry.store.lost import lowest
 from registry.store.types import DomainId, Guards, Tenant, TenantId, TenantName
 
-# What a page begins with: the counter, the lowest revision of the log and the guards, in the snapshot of its rows.
+# Selects what a page starts with: counter, compact revision and guards, in the snapshot of its rows.
 STATE: Final = """
     SELECT d.revision AS current, d.compact_revision, t.definitions_revision, t.namespaces_revision
     FROM tenants t JOIN domains d ON d.id = t.domain_id
@@ -15,10 +15,10 @@ STATE: Final = """
 """
 
 
-# The same for a page at a revision, which may be lost.
+# The same for a page at a given revision, which may be lost.
 STATE_AT: Final = STATE.replace("d.compact_revision", lowest("%(at)s::bigint") + " AS compact_revision")
 
 
 def tenant_of(row: tuple[Any, ...]) -> Tenant:
-    """Of a row that begins with id, name, domain_id, definitions_revision, namespaces_revision and attributes."""
+    """Converts a row that begins with id, name, domain_id, definitions_revision, namespaces_revision and attributes."""
     return Tenant(TenantId(row[0]), TenantName(row[1]), DomainId(row[2]), Guards(row[3], row[4]), row[5])

@@ -1,7 +1,7 @@
-"""One session with PostgreSQL: how it is opened, and what it promises on top of psycopg's connection.
+"""One PostgreSQL session: how it is opened, and what it adds to psycopg's connection.
 
-Every session is in autocommit mode, since a write is one call; transactions are opened by name where one is needed.
-The DSN must lead to PostgreSQL directly or through a pooler in session mode: statements are prepared.
+Every session is in autocommit mode, since a write is a single call; transactions are opened explicitly where needed.
+The DSN must reach PostgreSQL directly or through a pooler in session mode, because statements are prepared.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from registry.store import arrays
 # For a TCP connection, TLS and authentication with one host.
 CONNECT_ATTEMPT_SECONDS: Final = 5
 
-# Longer than any statement of ours takes; an unlimited wait would hide a fault.
+# Longer than any of our statements takes; waiting without a limit would hide a fault.
 STATEMENT_TIMEOUT_MS: Final = 15_000
 
-# A call that gives no sign of life for longer than PostgreSQL would let it run has lost its connection: TCP's own
-# limits do not notice a proxy, a stopped process or a stalled host that still acknowledges packets.
+# A call that stays silent for longer than PostgreSQL would let it run has lost its connection: TCP timeouts do not
+# detect a proxy, a stopped process or a stalled host that still acknowledges packets.
 CALL_LIMIT_SECONDS: Final = STATEMENT_TIMEOUT_MS / 1000 + 5
 
 # A peer that vanished (no RST) is noticed after about 20 s.
@@ -39,8 +39,8 @@ _KEEPALIVE: Final = {
     "tcp_user_timeout": 20_000,
 }
 
-# What is read is in memory, or on a disk without a head: at the default of 4 the planner reads ranges of the primary
-# key to save a few visits to the table. Warnings must arrive: see `Connection.is_unreplicated`.
+# Data is in memory or on an SSD: at the default random_page_cost of 4 the planner reads ranges of the primary key to
+# avoid a few heap fetches. Warnings must arrive: see `Connection.is_unreplicated`.
 _SESSION: Final = f"""
 SET statement_timeout = {STATEMENT_TIMEOUT_MS};
 SET idle_in_transaction_session_timeout = '60s';
@@ -51,7 +51,7 @@ SELECT set_config('default_toast_compression', 'lz4', false)
 FROM pg_settings WHERE name = 'default_toast_compression' AND 'lz4' = ANY (enumvals)
 """
 
-# Point look-ups keep their plan of index scans, whatever size the tables had when it was made.
+# Point lookups keep a plan of index scans, whatever the size of the tables when it was made.
 _LOOKUPS_ONLY: Final = """
 SET enable_seqscan = off;
 SET enable_hashjoin = off;
@@ -63,19 +63,19 @@ T = TypeVar("T")
 
 
 class CallTimeout(psycopg.OperationalError):
-    """A call exceeded its limit of time; the connection is closed."""
+    """A call exceeded its time limit; the connection is closed."""
 
 
 class Connection(AsyncConnection[tuple[Any, ...]]):
-    """psycopg's connection, with a limit of time for each call.
+    """psycopg's connection with a time limit for each call.
 
-    A call that exceeds `call_limit_seconds` (None: no limit) raises CallTimeout, and the connection is closed: its
-    answer may still come, and nobody would know to which call it belongs.
+    A call that exceeds `call_limit_seconds` (None: no limit) raises CallTimeout and closes the connection: its response
+    may still arrive, and could be taken for that of the next call.
     """
 
     call_limit_seconds: float | None = CALL_LIMIT_SECONDS
-    # Whether a commit of this session returned without the replication that `synchronous_commit` asks for, since its
-    # wait was cancelled. PostgreSQL reports that as a warning behind a success.
+    # Whether a commit of this session returned without the replication that `synchronous_commit` requires because its
+    # wait was cancelled. PostgreSQL reports that as a warning along with success.
     is_unreplicated = False
 
     async def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:  # noqa: ASYNC109
@@ -88,18 +88,18 @@ class Connection(AsyncConnection[tuple[Any, ...]]):
             raise CallTimeout(f"PostgreSQL has not answered for {self.call_limit_seconds:.0f} s") from error
 
     def abort(self) -> None:
-        """Ends whatever waits for this connection, with an error."""
+        """Shuts the socket down, so that whatever waits for this connection fails."""
         with contextlib.suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(self.pgconn.socket)) as twin:
             twin.shutdown(socket.SHUT_RDWR)
 
     def _note(self, diagnostic: psycopg.errors.Diagnostic) -> None:
-        # src/backend/replication/syncrep.c. The text of the message is in the server's language.
+        # src/backend/replication/syncrep.c. The message text is localized, the function name is not.
         if diagnostic.source_function == "SyncRepWaitForLSN":
             self.is_unreplicated = True
 
 
 class TracedCursor(AsyncCursor[tuple[Any, ...]]):
-    """Makes a span of each statement (registry/tracing.py)."""
+    """Creates a tracing span for each statement (registry/tracing.py)."""
 
     async def execute(self, query: Any, params: Params | None = None, **options: Any) -> Self:
         with tracing.statement(query):
@@ -109,9 +109,9 @@ class TracedCursor(AsyncCursor[tuple[Any, ...]]):
 async def connect(
     dsn: str, purpose: str, *, lookups_only: bool = False, attempt_seconds: int = CONNECT_ATTEMPT_SECONDS
 ) -> Connection:
-    """A new connection, or psycopg's error. `purpose` is seen in pg_stat_activity as "registry <purpose>".
+    """Opens a connection. Raises psycopg's errors. `purpose` appears in pg_stat_activity as "registry <purpose>".
 
-    Of several hosts in the DSN the first that is a primary is taken, unless its `target_session_attrs` says otherwise.
+    With several hosts in the DSN the first primary is used, unless its `target_session_attrs` says otherwise.
     """
     connection = await _whole(
         Connection.connect(
@@ -139,12 +139,12 @@ async def connect(
 
 
 async def _whole(connecting: Coroutine[Any, Any, Connection]) -> Connection:
-    """Cancelled, it ends the connection that is being made rather than leave half of one behind."""
+    """Awaits a connection attempt; when cancelled, closes the connection being made rather than leak it."""
     task = asyncio.ensure_future(connecting)
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
-        # Whenever it comes: also after a second cancellation, which ends the wait below.
+        # Runs whenever the connection is made, even after a second cancellation, which ends the wait below.
         task.add_done_callback(_discard)
         await asyncio.wait([task], timeout=1)
         task.cancel()
@@ -162,8 +162,8 @@ def has_several_hosts(dsn: str) -> bool:
 
 
 def preferring(dsn: str, host: str, port: int) -> str:
-    """The DSN with the host that was the primary before the others: a host that is down without a word would else be
-    waited for by each new connection.
+    """Returns the DSN with the last known primary first: otherwise every new connection would wait for a host that is
+    silently down.
 
         host=a,b,c port=1,2,3  with b  ->  host=b,a,c port=2,1,3
     """
@@ -180,7 +180,7 @@ def preferring(dsn: str, host: str, port: int) -> str:
 
 
 def _parameters(dsn: str) -> dict[str, Any]:
-    """What the DSN says itself beats our keepalive settings; several hosts are asked for the primary among them."""
+    """Returns the keepalive settings that the DSN overrides, and asks for the primary when there are several hosts."""
     given = psycopg.conninfo.conninfo_to_dict(dsn)
     found: dict[str, Any] = {name: value for name, value in given.items() if name in _KEEPALIVE}
     hosts = str(given.get("host") or given.get("hostaddr") or "")

@@ -1,7 +1,7 @@
-"""Whether PostgreSQL still opens sessions that work.
+"""Checks that PostgreSQL still opens working sessions.
 
-Sessions that are open go on when its files are replaced under it, by an upgrade of its package; a new one may fail to
-load plpgsql, in which our functions are written.
+Open sessions survive when its files are replaced under it, by a package upgrade; a new one may fail to load plpgsql, in
+which our functions are written.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from registry.store.session import Connection
 from registry.store.statements import statement
 from registry.store.translate import first_line
 
-# What was found is good for so long: no more sessions are opened, however many ask.
+# How long a result is cached, so that any number of checks opens no more sessions.
 _GOOD_SECONDS: Final = 5.0
 _BAD_SECONDS: Final = 1.0
 
@@ -34,12 +34,12 @@ class SessionCheck:
         self._until = 0.0
         self._problem: str | None = None
         self._trying: asyncio.Task[None] | None = None
-        # The newest migration that was seen.
+        # The newest migration seen so far.
         self._migration = ""
         self.migration_problem: str | None = None
 
     async def require(self) -> None:
-        """Raises Unavailable. What is not found out within a moment is answered by what was known before."""
+        """Raises Unavailable. A check that takes longer than ANSWER_SECONDS is answered by the previous result."""
         self._database.require()
         if self._trying is None and asyncio.get_running_loop().time() >= self._until:
             self._trying = asyncio.create_task(

@@ -1,4 +1,4 @@
-"""Values that all processes share: read by name, changed by compare-and-set."""
+"""Values shared by all processes: read by name, changed by compare-and-set."""
 
 from __future__ import annotations
 
@@ -33,6 +33,6 @@ class Settings:
         return rows[0][0] if rows else None
 
     async def put(self, name: str, value: Any, *, expected: Any | None = None) -> bool:
-        """Sets a value if it is still `expected` (None: if there is none). False when another was first."""
+        """Sets a value if it is still `expected` (None: if it does not exist). False if another process was first."""
         values = {"name": name, "value": Jsonb(value), "expected": Jsonb(expected)}
         return bool(await self._pool.execute(INSERT if expected is None else REPLACE, values))

@@ -1,4 +1,4 @@
-"""Which definitions of other tenants a tenant has bound, and who has bound what (sql/sharing.sql writes it).
+"""Which definitions of other tenants a tenant has bound, and which tenants have bound its own (sql/sharing.sql writes).
 
 All that one tenant learns of another goes through here: a consumer gets the definitions that it has bound and nothing
 else of its provider; a provider gets which tenants have bound its own definitions.
@@ -123,8 +123,8 @@ CLEAN: Final = statement(
 
 
 class BoundDefinition(NamedTuple):
-    """A definition that a tenant has bound; `binding` is the body of the binding's row where that may be terminating,
-    else empty."""
+    """A definition that a tenant has bound. `binding` is the body of the binding if that may be terminating, else
+    empty."""
 
     resource: ResourceName
     provider: TenantId
@@ -133,7 +133,7 @@ class BoundDefinition(NamedTuple):
 
 
 class BindingSpan(NamedTuple):
-    """A tenant, and the revisions in which its objects of a resource can be seen: since < revision <= until."""
+    """A tenant, and the revisions at which its objects of a resource are visible: since < revision <= until."""
 
     tenant: Tenant
     since: int
@@ -154,8 +154,8 @@ class Sharing:
     async def bound(
         self, tenant: Tenant, *, definitions: ResourceName, bindings: ResourceName
     ) -> list[BoundDefinition]:
-        """What a tenant has bound, in the order of the resources' names. Definitions and bindings are objects of these
-        resources."""
+        """Returns what a tenant has bound, ordered by resource name. `definitions` and `bindings` are the resources of
+        these objects."""
         values = {"tenant": tenant.id, "definitions": definitions, "bindings": bindings}
         rows = await self._pool.fetch(BOUND, values)
         return [BoundDefinition(ResourceName(r[0]), TenantId(r[1]), r[2], r[3]) for r in rows]
@@ -163,9 +163,10 @@ class Sharing:
     async def bodies(
         self, tenant: Tenant, resources: Sequence[ResourceName], *, definitions: ResourceName
     ) -> list[tuple[TenantId, str, int, str]]:
-        """Provider, name, revision and body of the first of some definitions that the tenant has bound, by their names.
+        """Returns provider, name, revision and body of the first of `resources` that the tenant has bound, ordered by
+        name.
 
-        None where it has bound none of them; fewer than are asked for says nothing.
+        Empty if it has bound none of them; a result with fewer than requested is not the end.
         """
         values = {
             "tenant": tenant.id,
@@ -180,25 +181,25 @@ class Sharing:
         return [(tenant_of(row[:6]), ObjectKey(row[6])) for row in rows]
 
     async def shared_among(self, provider: Tenant, resources: Sequence[ObjectKey]) -> set[ObjectKey]:
-        """Those of some definitions, by their keys, that any tenant has bound."""
+        """Returns those of the definitions, by key, that at least one tenant has bound."""
         rows = await self._pool.fetch(SHARED_AMONG, {"tenant": provider.id, "resources": TextArray(list(resources))})
         return {ObjectKey(row[0]) for row in rows}
 
     async def spans(self, provider: Tenant, resource: ResourceName, domain: DomainId) -> list[BindingSpan]:
-        """Who of a domain has bound the provider's definition, or had."""
+        """Returns the tenants of a domain that have bound the provider's definition, now or in the past."""
         values = {"provider": provider.id, "resource": resource, "domain": domain}
         return [BindingSpan(_tenant(r, domain), r[4], r[5]) for r in await self._pool.fetch(SPANS, values)]
 
     async def of_domain(self, domain: DomainId) -> list[BindingSpan]:
-        """All tenants of a domain."""
+        """Returns all tenants of a domain."""
         rows = await self._pool.fetch(OF_DOMAIN, {"domain": domain})
         return [BindingSpan(_tenant(r, domain), -1, None) for r in rows]
 
     async def domain_named(self, name: str, asker: Tenant | None) -> tuple[DomainId, TenantName] | None:
-        """A domain that tenants share by its name, and one of them.
+        """Returns a shared domain by its name, and one of its tenants.
 
-        For a tenant that asks there are only its own and those where somebody has, or had, bound what it exports: it
-        cannot find out which others there are.
+        A tenant that asks finds only its own domain and those where a tenant has, or had, bound one of its exports: it
+        cannot discover others.
         """
         values = {"name": name, "asker": asker and asker.id, "asker_domain": asker and asker.domain}
         rows = await self._pool.fetch(NAMED, values)
@@ -207,7 +208,7 @@ class Sharing:
     async def defining(
         self, domain: DomainId, resource: ResourceName, *, definitions: ResourceName
     ) -> TenantName | None:
-        """A tenant of the domain that serves a resource which is not built in."""
+        """Returns a tenant of the domain that serves a resource which is not built in."""
         rows = await self._pool.fetch(DEFINING, {"domain": domain, "resource": resource, "definitions": definitions})
         return TenantName(rows[0][0]) if rows else None
 

@@ -1,7 +1,7 @@
-"""The keys that service account tokens are signed with: one set for the server, shared by all its processes.
+"""The keys that sign service account tokens: one set for the server, shared by all its processes.
 
-Their secrets are sealed by the first master key, where there is one (master_keys.py). A key is published some
-time before it signs, and is kept until the last token that it has signed is past its end.
+Their secrets are sealed by the first master key, if there is one (master_keys.py). A key is published some time before
+it signs, and is kept until the last token that it signed has expired.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from registry.store.encryption.master_keys import CannotUnseal, MasterKeys, seal
 from registry.store.errors import Unreadable
 from registry.store.statements import statement
 
-# What signing keys are sealed for.
+# The purpose that signing keys are sealed for.
 PURPOSE: Final = "signing-key"
 
 _COLUMNS: Final = "id, secret, signs_from, signs_until, verifies_until"
-# Only one process makes a key at a time; any number that is no other advisory lock of ours.
+# Lets only one process create a key at a time; the number differs from our other advisory locks.
 _LOCK: Final = 0x7265_675F_6B65_7973
 
 LIST: Final = statement(
@@ -85,7 +85,7 @@ CLEAN: Final = statement(
 
 @dataclass(frozen=True, slots=True)
 class StoredKey:
-    """`secret` is as it was before it was sealed."""
+    """`secret` is in the clear."""
 
     id: str
     secret: bytes
@@ -100,14 +100,14 @@ class SigningKeys:
         self._masters = masters
 
     async def list(self) -> list[StoredKey]:
-        """Raises Unreadable."""
+        """Returns all keys that still verify, in the order in which they sign. Raises Unreadable."""
         try:
             return [self._key(row) for row in await self._pool.fetch(LIST, {})]
         except CannotUnseal as error:
             raise Unreadable(f"a signing key cannot be unsealed: {error}") from error
 
     async def add(self, key: StoredKey, *, at_once: bool = False) -> bool:
-        """False where another process has been faster. `at_once`: no other key signs any more."""
+        """Adds a key; False if another process was faster. `at_once` stops all other keys from signing."""
         async with self._pool.connection() as connection, connection.transaction():
             await connection.execute(LOCK.sql, {"lock": _LOCK})
             cursor = await connection.execute(
@@ -127,11 +127,12 @@ class SigningKeys:
         return made
 
     async def extend(self, id: str, until: datetime.datetime) -> bool:
-        """False where the key is gone."""
+        """Keeps a key at least until `until`; False if it is gone."""
         return bool(await self._pool.execute(EXTEND, {"id": id, "until": until}))
 
     async def secret(self, id: str, fresh: bytes) -> tuple[bytes, datetime.datetime]:
-        """The secret of this name and when it was made; `fresh` becomes it where there is none. Raises Unreadable."""
+        """Returns the secret of this name and its creation time; creates it from `fresh` if missing. Raises
+        Unreadable."""
         rows = await self._pool.fetch(SECRET, {"id": id})
         if not rows:
             sealed = seal(self._masters, fresh, PURPOSE)

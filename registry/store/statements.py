@@ -1,7 +1,7 @@
-"""How SQL is written in the store: each statement has a name and a sentence on what it does and which index serves it.
+"""Statements of the store: each has a name and a sentence on what it does and which index it uses.
 
-The statements stand in the modules that run them. The name is put in front of the text as a comment, so it is seen in
-pg_stat_activity and in PostgreSQL's log. Texts are LiteralString: what a user sends cannot become a part of one.
+They are defined in the modules that run them. The name is prepended as a comment, so that it appears in
+pg_stat_activity and in PostgreSQL's log. Texts are LiteralString: user input cannot become part of one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The store: the one object through which everything above reads and writes PostgreSQL.
 
-Connections of a process: 2 writers, 2 readers, 4 for pages, tenants and what is rare, 2 for queries over declared
-indexes, 2 for the change feed, 1 that notifies and 1 that listens, 1 for reporting views, 1 that probes: at most 16.
-Each is opened when first needed.
+Connections of a process: 2 writers, 2 readers, 4 for pages, tenants and rare calls, 2 for queries over declared
+indexes, 2 for the change feed, 1 each to notify, listen, maintain reporting views and probe: at most 16.
+Each is opened on first use.
 """
 
 from __future__ import annotations
@@ -70,14 +70,14 @@ from registry.store.types import (
 
 logger = logging.getLogger(__name__)
 
-# How often partitions are looked after, by one process of all.
+# How often housekeeping runs, in one of all processes.
 HOUSEKEEPING_SECONDS: Final = 60.0
-# Queries over declared indexes that read at the same time.
+# Queries over declared indexes that run at the same time.
 QUERY_CONNECTIONS: Final = 2
 
 
 class Store:
-    """Made by `await Store.open(dsn)`, ended by `await store.close()`.
+    """Created by `await Store.open(dsn)`, closed by `await store.close()`.
 
     Every method may raise Unavailable; those that take a tenant, TenantNotFound.
     """
@@ -103,7 +103,7 @@ class Store:
             listens = Database(listen_dsn, connect_timeout_seconds=connect_timeout_seconds, timelines=timelines)
         self._pool = Pool(self.database, "pool", pool_size)
         self._reader = Reader(self.database, connections=readers)
-        # Its own, so that lists do not hold up watches.
+        # A separate pool, so that lists do not delay watches.
         self._feed_pool = Pool(self.database, "feed", 2)
         self._sealing = Sealing(self._pool, encryption)
         self._feed = Feed(self._feed_pool, self.database, listens, self.process, self._sealing)
@@ -114,7 +114,7 @@ class Store:
             connections=writers,
         )
         self._session_check = SessionCheck(self.database)
-        # Its own, so that queries that read much hold up no other list.
+        # A separate pool, so that expensive queries do not delay other lists.
         self._query_pool = Pool(self.database, "query", QUERY_CONNECTIONS, settings=indexed.SESSION)
         self._index_reads = IndexReads(self._query_pool, self._pool)
         self._group_reads = GroupReads(self._query_pool)
@@ -126,14 +126,14 @@ class Store:
         self.rewrites = Rewrites(self._pool, self._sealing)
         self.tokens = Tokens(self._pool)
         self.sharing = Sharing(self._pool)
-        # One connection, for views are made one at a time, and wait for each other in PostgreSQL.
+        # One connection: views are created one at a time, and wait for each other in PostgreSQL.
         self.reporting_pool = Pool(self.database, "reporting", 1)
         self.keys = SigningKeys(self._pool, self._sealing.masters)
         self._housekeeping: asyncio.Task[None] | None = None
 
     @classmethod
     async def open(cls, dsn: str, *, listen_dsn: str | None = None, housekeeping: bool = True, **options: Any) -> Self:
-        """Connects and sees to it that the log can be written. The database must be migrated (migrate.upgrade)."""
+        """Connects and creates missing log partitions. The database must be migrated (migrate.upgrade)."""
         store = cls(dsn, listen_dsn=listen_dsn, **options)
         store.database.start()
         try:
@@ -162,21 +162,22 @@ class Store:
         await self._pool.close()
 
     def _forget(self) -> None:
-        """PostgreSQL is on a new timeline: what was read of the one before may be lost."""
+        """Drops caches when PostgreSQL is on a new timeline: what was read on the old one may be lost."""
         self._sealing.forget()
         self._tenants.forget_all()
         self._feed.look_again()
-        # Those to the server before may be open still, and carry nothing.
+        # Connections to the old server may still be open, and carry nothing.
         self.database.abort()
 
     async def require_readable(self) -> None:
-        """Raises Unreadable where something is encrypted by a master key that is not listed."""
+        """Raises Unreadable if anything is encrypted by a master key that is not configured."""
         await resealing.require_masters(self._pool, self._sealing.masters)
 
     async def commit(self, tenant: Tenant, write: Write) -> Committed:
-        """Raises AlreadyExists, NotFound, RevisionConflict, InUse, GuardsChanged, Unstorable, Unavailable, Uncertain.
+        """Commits one write. Raises AlreadyExists, NotFound, RevisionConflict, InUse, GuardsChanged, Unstorable,
+        Unavailable, Uncertain.
 
-        Cancelled before the write was sent, nothing is written; cancelled later, it is written all the same.
+        Cancelled before the write was sent, nothing is written; cancelled later, it is written nevertheless.
         """
         if write.resource in self._sealing.resources:
             write = await self._sealing.write(tenant, write)
@@ -222,8 +223,8 @@ class Store:
         key: ObjectKey | None = None,
         left: int | None = None,
     ) -> Page:
-        """Rows in the order of their keys, exact at one revision: `at`, or now. No `limit`: all of them, if they
-        have GATHERED_BYTES (registry/store/bounds.py) at most. `left`: what remained after the page before.
+        """Returns rows in the order of their keys, exact at one revision: `at`, or now. Without `limit` all of them, if
+        they total at most GATHERED_BYTES (registry/store/bounds.py). `left` is `remaining` of the page before.
 
         Raises RevisionExpired, RevisionInFuture, TooManyBytes.
         """
@@ -243,7 +244,8 @@ class Store:
         words: Words | None = None,
         rows: int = CHUNK_ROWS,
     ) -> AsyncGenerator[Page, None]:
-        """All rows in chunks of about `rows`, all at one revision; at least one chunk. Holds two chunks at a time."""
+        """Yields all rows in chunks of about `rows`, at one revision; at least one chunk. Holds two chunks at a
+        time."""
         return self._scan(tenant, Query(resource, namespace, at, after, requirements, key, words=words), rows)
 
     async def _scan(self, tenant: Tenant, query: Query, rows: int) -> AsyncGenerator[Page, None]:
@@ -263,7 +265,7 @@ class Store:
         key: ObjectKey | None = None,
         limit: int | None = None,
     ) -> AsyncGenerator[Places, None]:
-        """Where objects are, all at one revision, without their bodies: at least one part, perhaps empty."""
+        """Yields the places of objects without their bodies, all at one revision: at least one part, perhaps empty."""
         left = limit
         while True:
             query = Query(resource, namespace, at, after, requirements, key)
@@ -276,18 +278,18 @@ class Store:
             at, after = part.revision, part.places[-1].key
 
     async def index_page(self, tenant: Tenant, read: IndexRead, limit: int) -> IndexPage:
-        """At most `limit` objects of a declared index, exact at one revision.
+        """Returns at most `limit` objects of a declared index, exact at one revision.
 
         Raises IndexNotReady, QueryTooLarge, RevisionExpired, RevisionInFuture.
         """
         return await self._index_reads.page(tenant, read, limit)
 
     async def index_count(self, tenant: Tenant, read: IndexRead, limit: int) -> int:
-        """How many objects there are at the revision of a read; from `limit` on not exact. Raises as `index_page`."""
+        """Counts the objects at the revision of a read; inexact from `limit` on. Raises as `index_page`."""
         return await self._index_reads.count(tenant, read, limit)
 
     async def entry_counts(self, tenant: Tenant, read: GroupRead) -> EntryCounts:
-        """How many objects have each entry of an index, as of now. Raises IndexNotReady, QueryTooLarge."""
+        """Counts the objects of each entry of an index, as of now. Raises IndexNotReady, QueryTooLarge."""
         return await self._group_reads.counts(tenant, read)
 
     async def count_up_to(
@@ -299,13 +301,13 @@ class Store:
         requirements: Sequence[Requirement],
         limit: int,
     ) -> int:
-        """How many objects a scan would read, counted up to `limit`."""
+        """Returns how many objects a scan would read, counted up to `limit`."""
         return await self._index_reads.count_up_to(tenant, resource, namespace, requirements, limit)
 
     async def count_words(
         self, tenant: Tenant, resource: ResourceName, *, namespace: str | None, words: Words, limit: int
     ) -> int:
-        """How many objects a search would look at now, counted up to `limit`."""
+        """Returns how many objects a search would look at now, counted up to `limit`."""
         return await self._index_reads.count_words(tenant, resource, namespace, words, limit)
 
     async def _open_page(self, tenant: Tenant, page: Page) -> Page:
@@ -315,7 +317,7 @@ class Store:
     async def subscribe(
         self, tenant: Tenant, resource: ResourceName | None = None, after: int | None = None
     ) -> Subscription:
-        """What changes after a revision (None: after now), of a resource or of all. Close it when done.
+        """Subscribes to changes after a revision (None: after now), of one resource or of all. Close it when done.
 
         Raises RevisionExpired. A revision in the future is waited for.
         """
@@ -334,9 +336,10 @@ class Store:
         after: tuple[TenantId, ObjectKey] = across.START,
         limit: int,
     ) -> WildcardPage:
-        """Rows of the tenants of a domain that have bound a definition of `provider`; without one, of all tenants.
+        """Returns rows of the tenants of a domain that have bound a definition of `provider`; without one, of all
+        tenants.
 
-        In the order of tenants and keys, exact at one revision. Raises RevisionExpired, RevisionInFuture.
+        Ordered by tenant and key, exact at one revision. Raises RevisionExpired, RevisionInFuture.
         """
         page = await across.page(
             self._pool, domain, provider, resource, namespace=namespace, at=at, after=after, limit=limit
@@ -346,14 +349,14 @@ class Store:
         return page._replace(rows=opened)
 
     async def subscribe_wildcard(self, domain: DomainId, resource: ResourceName, after: int) -> Subscription:
-        """What changes of a resource in all tenants of a domain; who may see which is for the caller."""
+        """Subscribes to a resource in all tenants of a domain; the caller decides which changes may be seen."""
         everybody = Tenant(change_log.ALL_TENANTS, TenantName("*"), domain, Guards(0, 0))
         return await self._feed.subscribe(everybody, resource, after)
 
     async def changes(
         self, tenant: Tenant, resource: ResourceName, *, after: int, upto: int
     ) -> AsyncIterator[Sequence[Change]]:
-        """What changed of a resource after a revision, up to another one at least, in parts that are bounded by bytes.
+        """Yields the changes of a resource after a revision, at least up to `upto`, in batches bounded by bytes.
 
         Raises RevisionExpired.
         """
@@ -365,7 +368,7 @@ class Store:
     async def history(
         self, tenant: Tenant, resource: ResourceName, key: ObjectKey, *, before: int, limit: int
     ) -> HistoryPage:
-        """What the log has of one object, newest first, below the revision `before`."""
+        """Returns the logged changes of one object below the revision `before`, newest first."""
         past = await history.of_object(self._pool, tenant, resource, key, before=before, limit=limit)
         await self._sealing.changes(tenant.id, past.changes)
         return past
@@ -380,7 +383,7 @@ class Store:
         after: ObjectKey,
         limit: int,
     ) -> HistoryPage:
-        """The last deletion of each key after `after` that has no object now, or of `key` alone."""
+        """Returns the last deletion of each key after `after`, or of `key` alone, where no object exists now."""
         past = await history.list_deleted(
             self._pool, tenant, resource, namespace=namespace, key=key, after=after, limit=limit
         )
@@ -390,7 +393,8 @@ class Store:
     async def statistics(
         self, tenant: Tenant, resource: ResourceName, *, namespace: str | None, seconds: float, buckets: int
     ) -> Statistics:
-        """Objects and writes of a resource over the last `seconds`, by intervals of time. Raises TooManyWrites."""
+        """Returns objects and writes of a resource over the last `seconds`, in `buckets` intervals. Raises
+        TooManyWrites."""
         return await reads_of_statistics.statistics(
             self._pool, tenant, resource, namespace=namespace, seconds=seconds, buckets=buckets
         )
@@ -406,7 +410,8 @@ class Store:
         after: tuple[ObjectKey, int] | None,
         limit: int,
     ) -> list[Change]:
-        """The changes of a resource from a time up to a revision, by key and revision; the next ones after `after`."""
+        """Returns changes of a resource from a time up to a revision, ordered by key and revision, starting after
+        `after`."""
         found = await reads_of_statistics.changes_since(
             self._pool, tenant, resource, namespace=namespace, since=since, upto=upto, after=after, limit=limit
         )
@@ -414,59 +419,60 @@ class Store:
         return found
 
     async def in_use(self, tenant: Tenant, contents: Contents) -> bool:
-        """What `Write.unless_used` is checked against, as of now."""
+        """Checks now what `Write.unless_used` checks at commit."""
         return await self._lookups.in_use(tenant, contents)
 
     async def count(self, tenant: Tenant, resource: ResourceName) -> int:
         return await self._lookups.count(tenant, resource)
 
     async def resources(self, tenant: Tenant) -> list[tuple[ResourceName, int]]:
-        """Each resource that the tenant has objects of, and how many."""
+        """Returns each resource that the tenant has objects of, with their number."""
         return await self._lookups.resources(tenant)
 
     async def owned_by(
         self, tenant: Tenant, uids: Sequence[Uid], *, after: Row | None = None, limit: int = 500
     ) -> list[Row]:
-        """Objects that name one of `uids` as an owner, by resource and key, after the last row of the page before."""
+        """Returns objects that list one of `uids` as an owner, by resource and key, after the last row of the page
+        before."""
         rows = await self._lookups.owned_by(tenant, uids, after=after, limit=limit)
         return list(await self._sealing.rows(tenant.id, rows))
 
     async def keys_of_uid(self, tenant: Tenant, resource: ResourceName, uid: Uid) -> list[ObjectKey]:
-        """The keys of the objects of a resource that have a uid: one at the most, unless somebody wrote it."""
+        """Returns the keys of the objects of a resource with a uid: at most one, unless a client wrote the uid."""
         return await self._lookups.keys_of_uid(tenant, resource, uid)
 
     async def pending(self, limit: int) -> list[tuple[Tenant, ResourceName, ObjectKey]]:
-        """What writes have left to controllers, in all tenants, at most `limit` objects."""
+        """Returns at most `limit` objects, of all tenants, that writes have left pending for controllers."""
         return await self._lookups.pending(limit)
 
     async def everywhere(self, resource: ResourceName, after: tuple[TenantId, ObjectKey], limit: int) -> TenantsPage:
-        """Objects of a resource in all tenants, in the order of tenants and keys: at most `limit`, perhaps none though
-        there are more further on. Begun with BEGINNING."""
+        """Returns at most `limit` objects of a resource in all tenants, ordered by tenant and key; perhaps none
+        although more follow. Start with BEGINNING."""
         return await self._lookups.everywhere(resource, after, limit)
 
     async def resources_in_namespace(self, tenant: Tenant, namespace: str) -> list[tuple[ResourceName, int]]:
         return await self._lookups.resources_in_namespace(tenant, namespace)
 
     async def newest_of(self, tenant: Tenant, resources: Sequence[ResourceName]) -> tuple[int, int]:
-        """How many objects some resources have together, and the newest revision among them (0 without any).
+        """Returns how many objects some resources have together, and their newest revision (0 without any).
 
-        Both the same as before: nothing has changed meanwhile.
+        If both are the same as before, nothing has changed meanwhile.
         """
         return await self._lookups.newest_of(tenant, resources)
 
     def rows_of(self, tenant: Tenant, resources: Sequence[ResourceName], *, newer: int) -> AsyncIterator[list[RowOf]]:
-        """Resource, key and revision of all objects of some resources, in that order, and the body of those newer than
-        a revision; in parts that are bounded by bytes, all of one snapshot."""
+        """Yields resource, key and revision of all objects of some resources, in that order, and the body of those
+        above the revision `newer`; in parts bounded by bytes, all from one snapshot."""
         return self._lookups.rows_of(tenant, resources, newer=newer)
 
     async def create_tenant(
         self, name: TenantName, domain: DomainId | None = None, attributes: dict[str, Any] | None = None
     ) -> Tenant:
-        """Raises TenantExists. `domain` is that of the tenants which it shall be watched together with."""
+        """Raises TenantExists. `domain` is that of the tenants with which it is to be watched together."""
         return await self._tenants.create(name, domain, attributes)
 
     async def tenant(self, name: TenantName) -> Tenant:
-        """From a cache of some seconds; its guards and attributes may be that old."""
+        """Returns a tenant, cached for CACHE_SECONDS; its guards and attributes may be that old."""
         return await self._tenants.find(name)
 
     async def tenants(self, after: TenantName | None = None, limit: int = 500) -> list[Tenant]:
@@ -476,31 +482,31 @@ class Store:
         return await self._tenants.update(tenant, attributes)
 
     async def delete_tenant(self, tenant: Tenant) -> None:
-        """With all that it has, at once for everybody who asks."""
+        """Deletes a tenant with all its data; it disappears at once for all readers."""
         await self._tenants.delete(tenant)
 
     async def update_tenant_note(self, tenant: Tenant, note: dict[str, Any]) -> None:
-        """Keeps what the server knows of a tenant, under "server" of its attributes."""
+        """Merges server-side state of a tenant into "server" of its attributes."""
         await self._tenants.note(tenant, note)
 
     async def usage(self, names: list[str]) -> dict[str, Usage]:
-        """What tenants use and may use, by their names."""
+        """Returns usage and limits of tenants, by their names."""
         return await self._tenants.usage(names)
 
     async def usage_after(self, name: str, limit: int) -> dict[str, Usage]:
-        """The same of the next tenants behind a name, in the order of their names."""
+        """Returns the same for the next tenants after a name, in the order of their names."""
         return await self._tenants.usage_after(name, limit)
 
     async def terminating_tenant(self, name: TenantName) -> TerminatingTenant | None:
-        """A tenant that has been deleted; None where there is none of this name."""
+        """Returns a tenant that has been deleted; None if there is none of this name."""
         return await self._tenants.ending(name)
 
     async def remove_next_rows(self, ending: TerminatingTenant) -> bool:
-        """One step of a tenant's removal; False when nothing was left."""
+        """Performs one step of a tenant's removal; False when nothing was left."""
         return await self._tenants.remove_next_rows(ending)
 
     async def load_tenant(self, name: TenantName) -> Tenant:
-        """Reads the row, also where the tenant is cached."""
+        """Reads the tenant's row, bypassing the cache."""
         self._tenants.forget_name(name)
         return await self._tenants.find(name)
 
@@ -508,19 +514,19 @@ class Store:
         return await self._settings.get(name)
 
     async def put_setting(self, name: str, value: Any, *, expected: Any | None = None) -> bool:
-        """Compare and set; `expected` None demands that there is none yet."""
+        """Compare and set; `expected` None requires that there is none yet."""
         return await self._settings.put(name, value, expected=expected)
 
     def leader(self, name: str, *, seconds: float = 15.0) -> Leader:
-        """A candidate for the leadership of a background job, in the name of this process."""
+        """Returns a candidate, for this process, for the leadership of a background job."""
         return Leader(self._pool, name, self.process, seconds=seconds)
 
     def heartbeats(self, *, seconds: float = 30.0) -> ProcessHeartbeats:
-        """What this process owes to controllers, and what others have left behind."""
+        """Returns the heartbeat of this process, which also finds the unfinished work of crashed ones."""
         return ProcessHeartbeats(self._pool, self.process, self._sealing, seconds=seconds)
 
     def activity(self) -> ProcessActivity:
-        """What tenants do in this process, for the others, and what they do there."""
+        """Publishes the tenants' activity in this process, and reads that of the others."""
         return ProcessActivity(self._pool, self.process)
 
     @property
@@ -532,7 +538,7 @@ class Store:
         return await compaction.make_partitions(self._pool, self._retention)
 
     async def compact(self) -> list[str]:
-        """Drops what the log holds beyond its retention."""
+        """Drops log partitions older than the retention."""
         return await compaction.compact(self._pool, self._retention)
 
     async def ping(self) -> None:
@@ -540,7 +546,7 @@ class Store:
         await self.database.ping()
 
     def problems(self) -> dict[str, Callable[[], str | None]]:
-        """What else can be wrong, by the name of a health check: each says what is wrong now, None for nothing."""
+        """Returns further health checks by name: each returns what is wrong now, or None."""
         return {
             "database": self.database.problem,
             "migrations": lambda: self._session_check.migration_problem,
@@ -570,7 +576,7 @@ class Store:
                     logger.warning("housekeeping did not get through: %s", error)
                 await asyncio.sleep(HOUSEKEEPING_SECONDS)
         finally:
-            # Another need not wait until our time is over.
+            # Lets another process take over before our lease expires.
             try:
                 async with asyncio.timeout(1):
                     await leader.release()

@@ -1,4 +1,4 @@
-"""Tenants: made, found, listed and deleted. Each is a row, with a revision domain of its own or a shared one."""
+"""Creates, finds, lists and deletes tenants. Each is a row, with a revision domain of its own or a shared one."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from registry.store.rows import tenant_of
 from registry.store.statements import Statement, statement
 from registry.store.types import DomainId, Tenant, TenantId, TenantName
 
-# How long a process may go on with what it knows of a tenant. Writes are checked against the row itself.
+# How long a process may use a cached tenant. Writes are checked against the row itself.
 CACHE_SECONDS: Final = 5.0
 CACHE_SIZE: Final = 20_000
 
-# Rows a statement when a tenant's objects are removed: its locks and its time stay short.
+# Rows per DELETE statement, which keeps its locks and duration short.
 DELETE_ROWS: Final = 5_000
 
 _COLUMNS: Final = "id, name, domain_id, definitions_revision, namespaces_revision, attributes"
@@ -167,7 +167,7 @@ DELETE: Final = statement(
 
 
 def _emptying(name: LiteralString) -> Statement:
-    """Removes some rows of a tenant from a table."""
+    """Returns the statement that removes some rows of a tenant from a table."""
     return statement(
         "delete-of-tenant",
         "Removes some rows of a tenant; by the primary key.",
@@ -179,8 +179,8 @@ def _emptying(name: LiteralString) -> Statement:
     )
 
 
-# Whatever else has rows of a tenant; the log is partitioned, and has a statement of its own. With its row in
-# report_schemas goes what the row tells of: `_drop_schema`. Named here, for a server that does not migrate does without
+# All other tables with rows of a tenant; the log is partitioned and has its own statement. `_drop_schema` removes the
+# schema of a row of report_schemas with that row. Listed here because a server that does not migrate avoids importing
 # SQLAlchemy, in which tables.py is written; a test compares them.
 EMPTIED_TABLES: Final[tuple[LiteralString, ...]] = (
     "access_tokens",
@@ -197,7 +197,7 @@ OTHER_TABLES: Final = tuple(map(_emptying, EMPTIED_TABLES))
 
 
 class TerminatingTenant(NamedTuple):
-    """A tenant that has been deleted. `objects` is what it still has; until it `is_due` it may come back."""
+    """A deleted tenant. `objects` is how many it still has; until it `is_due` it may be restored."""
 
     id: TenantId
     domain: DomainId
@@ -206,7 +206,7 @@ class TerminatingTenant(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """What a tenant uses, and may use; None is without a limit. `bytes` are those of its objects as they are stored."""
+    """A tenant's usage and limits; None means no limit. `bytes` is the size of its objects as they are stored."""
 
     objects: int
     bytes: int
@@ -226,7 +226,7 @@ class Tenants:
     async def create(
         self, name: TenantName, domain: DomainId | None = None, attributes: dict[str, Any] | None = None
     ) -> Tenant:
-        """Raises TenantExists, also while one of that name is being deleted; TenantNotFound for an unknown domain."""
+        """Raises TenantExists, even while one of that name is being deleted; TenantNotFound for an unknown domain."""
         values = {"name": name, "domain": domain, "attributes": Jsonb(attributes or {})}
         async with self._pool.connection() as connection:
             try:
@@ -239,7 +239,7 @@ class Tenants:
         return self._remember(rows[0])
 
     async def find(self, name: TenantName) -> Tenant:
-        """The tenant, as it was within the last seconds. Raises TenantNotFound."""
+        """Returns the tenant, cached for up to CACHE_SECONDS. Raises TenantNotFound."""
         known = self._cache.get(name)
         if known is not None:
             return known
@@ -261,7 +261,7 @@ class Tenants:
         return self._remember(rows[0])
 
     async def note(self, tenant: Tenant, note: dict[str, Any]) -> None:
-        """Keeps what the server knows of a tenant, under "server" of its attributes."""
+        """Merges server-side state of a tenant into "server" of its attributes."""
         rows = await self._pool.execute(NOTE, {"id": tenant.id, "note": Jsonb(note)})
         if rows:
             self._remember(rows[0])
@@ -275,25 +275,25 @@ class Tenants:
         return {row[0]: Usage(*row[1:]) for row in rows}
 
     async def delete(self, tenant: Tenant) -> None:
-        """Hides the tenant at once, then removes it. Interrupted, `finish_deletions` goes on."""
+        """Hides the tenant at once, then removes it. If interrupted, `finish_deletions` continues."""
         self.forget(tenant)
         await self._pool.execute(MARK_DELETED, {"id": tenant.id, "domain": tenant.domain})
         await self._finish(tenant.id, tenant.domain)
 
     async def finish_deletions(self, *, seconds: float = 0.0) -> None:
-        """Removes what has been deleted at least `seconds` ago: what others are about to remove is left to them."""
+        """Removes tenants deleted at least `seconds` ago; younger deletions are left to the process that began them."""
         for row in await self._pool.fetch(DELETED, {"seconds": seconds}):
             await self._finish(TenantId(row[0]), DomainId(row[1]))
 
     async def ending(self, name: TenantName) -> TerminatingTenant | None:
-        """A tenant that has been deleted, None where there is none of this name."""
+        """Returns a deleted tenant, or None if there is none of this name."""
         rows = await self._pool.fetch(ENDING, {"name": storable(name)})
         return TerminatingTenant(TenantId(rows[0][0]), DomainId(rows[0][1]), *rows[0][2:]) if rows else None
 
     async def remove_next_rows(self, ending: TerminatingTenant) -> bool:
-        """One step of a removal, of DELETE_ROWS rows at the most; False when nothing was left, nor the tenant's row.
+        """Removes at most DELETE_ROWS rows; False when nothing was left, and the tenant's own row is gone too.
 
-        Each step is a transaction: what was killed in between is gone on with.
+        Each step is a transaction, so an interrupted removal can be continued.
         """
         values = {"id": ending.id, "limit": DELETE_ROWS}
         for step in (DELETE_OBJECTS, DELETE_CHANGES):
@@ -314,11 +314,12 @@ class Tenants:
         self._cache.clear()
 
     def forget_name(self, name: str) -> None:
-        """What is known of a tenant whose object has been written."""
+        """Drops a tenant from the cache after its object has been written."""
         self._cache.pop(TenantName(name))
 
     async def _drop_schema(self, tenant: TenantId) -> bool:
-        """Whether the tenant had a schema for its reports. Nothing is made for its reports after this."""
+        """Drops the tenant's reporting schema, and returns whether there was one. No views are created for it
+        afterwards."""
         async with self._pool.connection() as connection, connection.transaction():
             await begin(connection)
             return await drop_schema_of(connection, tenant)

@@ -1,27 +1,27 @@
-"""On which timeline PostgreSQL is, and what is done where it is not that of the last write (docs/high-availability.md).
+"""Detects that PostgreSQL has moved to another timeline since the last write (docs/high-availability.md).
 
-A promoted standby begins a new timeline, a restored copy does too, and a dump that is loaded elsewhere has another
-system identifier. None of them needs to have all commits of the server before it, so its counters may stand below
-revisions that clients have seen. Before a process writes or reads anything there, every domain's counter is raised
-beyond all that could have been seen (`registry_begin_timeline`, sql/timelines.sql), and the revisions in between are
-noted as lost:
+A promoted standby begins a new timeline, and so does a restored copy; a dump loaded elsewhere has another system
+identifier. Any of them may lack commits of the previous server, so its counters may be below revisions that clients
+have seen. Before a process writes or reads anything there, every domain's counter is raised above everything that
+clients could have seen (`registry_begin_timeline`, sql/timelines.sql), and the revisions in between are recorded as
+lost:
 
     before the failover                        after it
-    the standby has revisions up to 100        100 is the last one that counts
-    clients have seen up to 130                101 to 1,000,000,099 are lost: 410 for those who come with one
+    the standby has revisions up to 100        100 is the last valid one
+    clients have seen up to 130                101 to 1,000,000,099 are lost: a client with one of them gets 410
                                                the next write gets 1,000,000,101
 
-Clients at 100 or below have missed nothing and go on. So nobody has to know whether anything was lost.
+Clients at 100 or below have missed nothing and continue. So nobody has to know whether anything was lost.
 
-A row of `timelines` names each server that has been written to. A process remembers the newest that it has seen, and
-refuses a server that does not know it: an old primary that has come back. It also remembers how far the write-ahead
-log was: a server that stands before that has lost commits too, without a new timeline.
+A row of `timelines` records each server that has been written to. A process remembers the newest it has seen, and
+refuses a server that does not know it: an old primary that has come back. It also remembers the position in the
+write-ahead log: a server behind that has lost commits too, without a new timeline.
 
-    what a server says                                                   then
+    a server reports                                                     action
     it is a standby                                                      refused
-    it does not know the newest row that this process knows              refused, unless it was recovered by hand since
+    it does not know the newest row that this process knows              refused, unless recovered by hand since
     system identifier or timeline are not those of its newest row        a new timeline begins
-    its log is behind what this process has seen of it                   a new timeline begins
+    its WAL position is behind the one that this process has seen        a new timeline begins
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from registry.store.statements import statement
 
 logger = logging.getLogger(__name__)
 
-# While it runs all counters are locked; with 100,000 domains it takes some seconds.
+# All counters are locked while it runs; with 100,000 domains that takes some seconds.
 BEGIN_LIMIT_SECONDS: Final = 300
 
 POSITION: Final = statement(
@@ -64,7 +64,7 @@ BEGIN: Final = statement(
     "SELECT registry_begin_timeline(%(after)s::bigint, %(reason)s::text)",
 )
 
-# What services answer that are PostgreSQL only by their protocol.
+# The errors of services that only speak PostgreSQL's protocol.
 _UNSUPPORTED: Final = (
     psycopg.errors.InsufficientPrivilege,
     psycopg.errors.UndefinedFunction,
@@ -77,7 +77,7 @@ RECOVERED: Final = "recovered"
 
 
 class WrongServer(psycopg.OperationalError):
-    """The server must not be written to or read from by this process; another host may be the right one."""
+    """This process must not write to or read from the server; another host may be the right one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,26 +90,26 @@ class _Noted:
 
 
 class Timelines:
-    """What a process knows of the servers that it has been connected to. `on_change` is called after a new timeline has
-    begun, in whichever process."""
+    """A process's knowledge of the servers it has connected to. `on_change` is called after any process has begun a new
+    timeline."""
 
     def __init__(self, on_change: Callable[[], None] = lambda: None) -> None:
         self._on_change = on_change
         self._newest: _Noted | None = None
-        # Of the server of `_newest`, in bytes.
+        # The WAL position of the server of `_newest`, in bytes.
         self._wal_bytes = 0
         self._unsupported = False
         self._refused = Condition(logger, "a server is refused", "no server is refused any more")
 
     async def admit(self, connection: Connection) -> None:
-        """Returns when the connection's server may be used. Raises WrongServer, and psycopg's errors."""
+        """Returns if the connection's server may be used. Raises WrongServer, and psycopg's errors."""
         if self._unsupported:
             return
         known, wal_bytes = self._newest, self._wal_bytes
         try:
             cursor = await connection.execute(POSITION.sql, {"token": known.token if known else None})
         except psycopg.errors.UndefinedTable:
-            return  # not migrated yet: the first statement says so
+            return  # not migrated yet: the first statement reports that
         except _UNSUPPORTED as error:
             self._unsupported = True
             logger.warning("a failover of PostgreSQL cannot be noticed here: %s", str(error).partition("\n")[0])
@@ -152,7 +152,7 @@ class Timelines:
 
 
 async def begin_timeline(connection: Connection, after: int, reason: str) -> int:
-    """The number of the newest timeline, which is above `after`; begun here unless another process was first."""
+    """Begins a timeline above `after`, unless another process was first, and returns the number of the newest one."""
     limit, connection.call_limit_seconds = connection.call_limit_seconds, BEGIN_LIMIT_SECONDS
     try:
         async with connection.transaction():
@@ -167,8 +167,8 @@ async def begin_timeline(connection: Connection, after: int, reason: str) -> int
 
 
 async def recover(connection: Connection) -> int:
-    """Begins a timeline by hand: for a copy that says of itself that it is the server it was made from. Returns the
-    number of domains whose counters were raised."""
+    """Begins a timeline by hand, for a restored copy that claims to be the server it was made from. Returns the number
+    of domains whose counters were raised."""
     cursor = await connection.execute("SELECT coalesce(max(number), 0) FROM timelines")
     row = await cursor.fetchone()
     assert row is not None

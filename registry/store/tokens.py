@@ -1,4 +1,4 @@
-"""Bearer tokens of tenants: a row each. Only the hash of a token is stored: no reader of the table can use one."""
+"""Bearer tokens of tenants, one row each. Only the hash of a token is stored, so no reader of the table can use one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from registry.store.encoding import storable
 from registry.store.statements import statement
 from registry.store.types import Tenant, TenantId
 
-# Rows that can be of no use any more are kept this long, so that they are seen in the list.
+# Expired and revoked tokens stay this long, so that they are still listed.
 KEPT_DAYS: Final = 30
 
 _COLUMNS: Final = "tenant_id, id, hash, user_name, groups, description, created_at, expires_at, revoked_at"
@@ -68,7 +68,7 @@ CLEAN: Final = statement(
 
 @dataclass(frozen=True, slots=True)
 class StoredToken:
-    """`hash` is the SHA-256 of the secret part; `expires_at` None is never."""
+    """`hash` is the SHA-256 of the secret part; `expires_at` None means never."""
 
     tenant: TenantId
     id: str
@@ -98,7 +98,7 @@ class Tokens:
         description: str,
         expires_at: datetime.datetime | None,
     ) -> StoredToken | None:
-        """None where the tenant is gone."""
+        """Returns None if the tenant is gone."""
         rows = await self._pool.execute(
             CREATE,
             {
@@ -122,7 +122,7 @@ class Tokens:
         return [_token(row) for row in rows]
 
     async def revoke(self, tenant: Tenant, id: str) -> StoredToken | None:
-        """None where there is none of this id."""
+        """Returns None if there is no such token."""
         rows = await self._pool.execute(REVOKE, {"tenant": tenant.id, "id": storable(id)})
         return _token(rows[0]) if rows else None
 

@@ -1,11 +1,11 @@
-"""What psycopg raises, in the store's own terms. Every error of the driver passes here; none is seen above.
+"""Translates psycopg's errors into the store's own. Every driver error passes here; none is seen above.
 
-class of SQLSTATE or error                                   becomes
+SQLSTATE class or error                                      becomes
 08 connection, 57 ended or cancelled, 53 out of resources,
 25 read-only, 40 deadlock, 55 lock timeout, 58/XX the
-server's own faults; the client's connection errors          Unavailable: trying again can help
-22 a value, 54 a limit                                       ValueRefused: it is the client's to change
-anything else (23 a constraint, 42 a statement ...)          Unstorable: trying again cannot help
+server's own faults; the client's connection errors          Unavailable: retrying can help
+22 a value, 54 a limit                                       ValueRefused: the client must change it
+anything else (23 a constraint, 42 a statement ...)          Unstorable: retrying cannot help
 """
 
 from __future__ import annotations
@@ -28,22 +28,24 @@ def translate(error: psycopg.Error) -> StoreError:
 
 
 def is_transient(error: psycopg.Error) -> bool:
-    """Whether it is the state of the server rather than what was asked of it."""
+    """Returns whether the error is due to the state of the server rather than to the statement."""
     if error.sqlstate is not None:
         return error.sqlstate[:2] in _TRANSIENT_CLASSES
     return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | psycopg.InternalError)
 
 
 def is_conflict_of_transactions(error: psycopg.Error) -> bool:
-    """A deadlock or failed serialization: PostgreSQL has rolled back one of several, which may run again at once."""
+    """Returns whether it is a deadlock or serialization failure: PostgreSQL rolled back one transaction, which can be
+    retried at once."""
     return error.sqlstate is not None and error.sqlstate.startswith("40")
 
 
 def lacks_partition(error: psycopg.Error) -> bool:
-    """Whether the change log has no partition for now: the SQLSTATE of check constraints, but those have a name."""
+    """Returns whether the change log lacks a current partition: the SQLSTATE of a check violation, without a
+    constraint."""
     return isinstance(error, psycopg.errors.CheckViolation) and error.diag.constraint_name is None
 
 
 def first_line(error: BaseException) -> str:
-    """The reason in one line; never empty. Further lines may quote rows: other people's data."""
+    """Returns the reason in one line; never empty. Further lines may quote rows, that is, other tenants' data."""
     return str(error).partition("\n")[0] or type(error).__name__

@@ -1,7 +1,7 @@
-"""What goes into the store and what comes out: the boundary between SQL and everything above.
+"""The types that enter and leave the store: the boundary between SQL and everything above.
 
-The store knows tenants, resources (an opaque text such as `crontabs.stable.example.com`), keys and bodies; what a body
-means is the business of the layers above. All revisions are integers of the tenant's revision domain.
+The store knows tenants, resources (opaque texts such as `crontabs.stable.example.com`), keys and bodies; the layers
+above interpret bodies. All revisions are integers of the tenant's revision domain.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ ObjectKey = NewType("ObjectKey", str)
 class Guards(NamedTuple):
     """What a write was validated against: the revisions at which the tenant's definitions and namespaces last changed.
 
-    `definitions` rises with each write of a definition, `namespaces` whenever a namespace begins to terminate or goes
-    (a new namespace cannot make an earlier validation wrong).
+    `definitions` rises with each write of a definition, `namespaces` whenever a namespace begins to terminate or is
+    removed (a new namespace cannot invalidate an earlier validation).
     """
 
     definitions: int
@@ -38,7 +38,7 @@ class Guards(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """A tenant as it stands in its row. `attributes` is for the layers above (display name, suspended ...)."""
+    """A tenant as stored in its row. `attributes` belongs to the layers above (display name, suspended ...)."""
 
     id: TenantId
     name: TenantName
@@ -48,7 +48,7 @@ class Tenant:
 
 
 class State(NamedTuple):
-    """The tenant as a read found it, from the same snapshot as the rows."""
+    """The tenant's state in the same snapshot as the rows of a read."""
 
     revision: int
     guards: Guards
@@ -73,22 +73,22 @@ class Row(NamedTuple):
 
 
 class WriteFlag(enum.IntFlag):
-    """What the commit and later readers must know of a write, whose body they do not look into (sql/commit.sql)."""
+    """What the commit and later readers must know of a write without looking into its body (sql/commit.sql)."""
 
     CHANGES_DEFINITIONS = 1
     CHANGES_NAMESPACES = 2
-    # A controller has to go on with the object; it is found by `pending` until a write says otherwise.
+    # A controller has to reconcile the object; `pending` finds it until a write clears the flag.
     PENDING = 4
-    # What the object counts as in its tenant's limits, in addition to being an object.
+    # What the object also counts as in its tenant's limits, in addition to being an object.
     COUNTS_AS_DEFINITION = 8
     COUNTS_AS_NAMESPACE = 16
-    # Counted in the tenant's limits, but never refused by them: what the server itself writes, and deletions.
+    # Counted in the tenant's limits, but never rejected by them: the server's own writes, and deletions.
     UNLIMITED = 32
-    # The server's own: accepted in a suspended tenant.
+    # Written by the server itself: accepted in a suspended tenant.
     BY_SERVER = 128
-    # Other objects may have to change after this write: another process finds it in the log if this one dies.
+    # Other objects may have to change after this write: if this process crashes, another finds it in the log.
     FOLLOW_UP = 256
-    # The object only waits for its end.
+    # The object is being deleted.
     TERMINATING = 512
 
 
@@ -97,9 +97,9 @@ NO_FLAGS: Final = WriteFlag(0)
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The objects that go with another: all of `resource`, or all whose keys begin with `prefix` (`"ns/"`).
+    """The objects that belong to another: all of `resource`, or all whose keys begin with `prefix` (`"ns/"`).
 
-    Of the latter `excepted` resources do not count, or some keys of them where any are named.
+    With a prefix, `excepted` resources do not count; or only some of their keys, if any are listed.
     """
 
     resource: ResourceName | None = None
@@ -115,7 +115,7 @@ class Operation(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who wrote: for the change log and history. `verb` is the API verb (create, update, patch, apply, delete ...)."""
+    """Who wrote, for the change log and history. `verb` is the API verb (create, update, patch, apply, delete ...)."""
 
     user: str
     manager: str
@@ -124,9 +124,9 @@ class Actor:
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """What an object is found by in the indexes that its definition declares (registry/query/indexes.py).
+    """An object's entries in the indexes that its definition declares (registry/query/indexes.py).
 
-    `numbers` are those of all of these indexes, and `layout` stands for them together.
+    `numbers` identify all of these indexes, and `layout` their combination.
     """
 
     layout: int
@@ -138,10 +138,10 @@ class Entries:
 class Write:
     """One change of one object.
 
-    `expected_revision` None means whatever is there (it must be there all the same for update and delete);
-    a create demands that nothing is there. `expected_guards` None means that the write does not depend on them.
-    `labels` are `key=value` texts, selectable fields among them as `f:spec.color=red`; `owners` the uids of the owner
-    references, for garbage collection. `doc` is JSON text for the reporting column, or None where reporting is off.
+    `expected_revision` None accepts any revision (update and delete still require that the object exists; create
+    requires that it does not). `expected_guards` None means that the write does not depend on them. `labels` are
+    `key=value` texts, including selectable fields as `f:spec.color=red`; `owners` the uids of the owner references, for
+    garbage collection. `doc` is JSON text for the reporting column, or None where reporting is off.
     """
 
     operation: Operation
@@ -158,29 +158,29 @@ class Write:
     expected_revision: int | None = None
     expected_guards: Guards | None = None
     flags: WriteFlag = NO_FLAGS
-    # The object is a tenant: what its row becomes in the same commit, as JSON (registry_follow, sql/tenancy.sql).
+    # Of a tenant object: what its row becomes in the same commit, as JSON (registry_follow, sql/tenancy.sql).
     tenancy: str | None = None
-    # The object is a definition that tenants may share, an export or a binding: what it does to those who share, as
-    # JSON (registry_sharing_refusal, sql/sharing.sql).
+    # Of a definition that tenants may share, an export or a binding: its effect on the tenants that share it, as JSON
+    # (registry_sharing_refusal, sql/sharing.sql).
     sharing: str | None = None
-    # The size of the body that this replaces, as far as the caller knows it: the commit brings it back.
+    # The size of the replaced body, as far as the caller knows it: the commit returns that body.
     replaced_bytes: int = 0
-    # Refused while there is one of these.
+    # The write is refused while any of these exists.
     unless_used: Contents | None = None
     # Writes with the same number were prepared together: they may share a transaction although each changes guards.
     group: int | None = None
-    # Its entries in declared indexes; None where the definition declares none, or the body is sealed.
+    # Entries in declared indexes; None if the definition declares none, or the body is sealed.
     indexed: Entries | None = None
 
     @property
     def alone(self) -> bool:
-        """Whether it is committed by a call of its own, with what it does to other tenants."""
+        """Whether the write is committed by a call of its own, because it affects other tenants."""
         return self.tenancy is not None or self.sharing is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The outcome of a write. `previous` is what an update or delete replaced."""
+    """The outcome of a write. `previous` is the row that an update or delete replaced."""
 
     revision: int
     previous: Row | None
@@ -197,8 +197,8 @@ class ChangeType(enum.StrEnum):
 class Change:
     """One row of the change log, in the order of its revision.
 
-    For DELETED, `body` is the last stored state. `forms` is a cache for the layers above: the same Change is handed to
-    every watcher, so what one has encoded the others reuse.
+    For DELETED, `body` is the last stored state. `forms` is a cache for the layers above: all watchers get the same
+    Change, so that its encodings are shared.
     """
 
     revision: int
@@ -222,8 +222,8 @@ class Change:
 
     @property
     def size(self) -> int:
-        """About the bytes that it takes in memory, without `forms`. A body with one rare character takes four times its
-        length."""
+        """The approximate size in memory in bytes, without `forms`. A body with one non-Latin-1 character takes up to
+        four times its length."""
         previous = self.previous_body
         size = 500 + getsizeof(self.body)
         return size if previous is None or previous is self.body else size + getsizeof(previous)
@@ -231,7 +231,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What a subscription hands on: changes in order, perhaps none, and the revision up to which it is complete."""
+    """One result of a subscription: changes in order, perhaps none, and the revision up to which it is complete."""
 
     changes: Sequence[Change]
     revision: int
@@ -263,9 +263,9 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Rows in the order of their keys as of `state.revision` (or of the revision asked for).
+    """Rows in the order of their keys as of `state.revision` (or of the requested revision).
 
-    `remaining` counts the rows after this page when the page is limited and has no selector, else None.
+    `remaining` counts the rows after this page if the page is limited and has no selector, else None.
     """
 
     rows: Sequence[Row]
@@ -276,5 +276,5 @@ class Page:
 
     @property
     def size(self) -> int:
-        """The length of its bodies."""
+        """The total length of its bodies."""
         return sum([len(row.body) for row in self.rows])
