@@ -1,6 +1,6 @@
-"""Defaults without what an object would not keep: unknown fields of the metadata of embedded resources.
+"""Prunes the defaults of a schema: removes unknown fields of the metadata of embedded resources.
 
-A default is pruned as part of an object: what surrounds it decides what it is.
+A default is pruned as part of an object, because its place in the object decides which of its fields are known.
 
 Follows apiextensions-apiserver pkg/apiserver/schema/defaulting/prune.go.
 """
@@ -15,7 +15,7 @@ from registry.schema.model import UNSET, Structural
 from registry.schema.pruning import prune
 from registry.schema.values import Json, deep_copy
 
-# The way from the root to a default: names of members, and None into a list.
+# The path from the root to a default: names of members, and None for an item of a list.
 _Way = tuple[str | None, ...]
 
 
@@ -51,7 +51,7 @@ def _is_other(before: object, after: object) -> bool:
 
 
 def _pruned_default(default: Json, root: Structural, embedded: EmbeddedResources, way: _Way) -> Json:
-    """UNSET where nothing is left of it."""
+    """Returns the pruned default, or UNSET if nothing is left of it."""
     whole = deep_copy(default)
     for name in reversed(way):
         whole = [whole] if name is None else {name: whole}

@@ -1,4 +1,4 @@
-"""Durations as Go's time.ParseDuration reads them, with its words for what is none."""
+"""Parses durations as Go's time.ParseDuration does, with its error texts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _part: Final = re.compile(r"([0-9]*)(\.?)([0-9]*)([^.0-9]*)", re.ASCII).match
 
 
 def parse_duration(text: str) -> int:
-    """Nanoseconds: `1.5s` is 1,500,000,000. Raises ValueError with Go's text, for `5x` as for `s`."""
+    """Returns nanoseconds: 1,500,000,000 for `1.5s`. Raises ValueError with Go's text, for `5x` as for `s`."""
     rest = text[1:] if text[:1] in ("-", "+") else text
     if rest == "0":
         return 0
@@ -41,7 +41,7 @@ def parse_duration(text: str) -> int:
             raise ValueError(f"time: missing unit in duration {go_quote(text)}")
         if unit not in _UNITS:
             raise ValueError(f"time: unknown unit {go_quote(unit)} in duration {go_quote(text)}")
-        # A number that no 64 bits hold is refused before its digits are read.
+        # A number that does not fit into 64 bits is rejected before its digits are parsed.
         total += int(whole[:20] or "0") * _UNITS[unit] if len(whole.lstrip("0")) <= 19 else _LARGEST + 1
         digits = fraction[:18]
         total += int(digits or "0") * _UNITS[unit] // 10 ** len(digits)

@@ -1,4 +1,4 @@
-"""What a validation found: problems by their texts, before it is known of which field they are."""
+"""The problems that a validation finds, by text, before the field of each is known."""
 
 from __future__ import annotations
 

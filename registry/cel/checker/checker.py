@@ -1,10 +1,10 @@
-"""The type checker: what type each node of a tree has, and which overloads each call can mean.
+"""The type checker: infers the type of each node, and the overloads that each call may resolve to.
 
-`check(parsed, {"self": some_object_type})` gives a Checked: its issues are worded and placed as cel-go words and places
-them; without issues every node has a type in `types` and every call its overload ids in `overloads`, by node id. More
-than one overload is left where `dyn` is involved, and the right one is found at run time. `idents` has the full names
-of the nodes that turned out to be names with dots, as `google.protobuf.Duration`, or calls of namespaced functions, as
-`optional.of(x)`, whose target is then no value.
+`check(parsed, {"self": some_object_type})` returns a Checked, whose issues have cel-go's texts and offsets. Without
+issues, every node has a type in `types` and every call its overload ids in `overloads`, by node id. Several overloads
+remain where `dyn` is involved; the one to call is then chosen at run time. `idents` has the full names of nodes that
+resolve to qualified names, such as `google.protobuf.Duration`, or to calls of namespaced functions, such as
+`optional.of(x)`, whose target is not a value.
 
 Follows cel-go checker/checker.go.
 """
@@ -26,7 +26,7 @@ from registry.cel.syntax.parser import Parsed
 
 
 class Messages(Protocol):
-    """The types whose values `Name{field: value}` makes, beside those of the standard."""
+    """The message types that `Name{field: value}` can construct, in addition to the standard ones."""
 
     def type_of(self, name: str) -> Type | None: ...
 
@@ -37,7 +37,7 @@ class Messages(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Checked:
-    """A tree with its types. Only without `issues` are `root` and the annotations complete."""
+    """A tree with its types. `root` and the annotations are complete only if there are no `issues`."""
 
     parsed: Parsed
     issues: tuple[Issue, ...]
@@ -56,7 +56,7 @@ class Checked:
         return self.types[self.root.id]
 
     def nodes(self) -> Iterator[Expr]:
-        """The nodes that are values, parents first: those that only spell a name with dots are left out."""
+        """Yields the nodes that are values, parents first; omits those that only spell a qualified name."""
         stack = [self.root]
         while stack:
             node = stack.pop()
@@ -74,7 +74,7 @@ def check(
     functions: Mapping[str, Function] | None = None,
     messages: Messages | None = None,
 ) -> Checked:
-    """Checks what was parsed with these variables. Issues of the parser are handed on.
+    """Type-checks a parsed expression with these variables. The parser's issues are returned unchanged.
 
     `functions` are those that may be called, by default those of the emulated version.
     """
@@ -91,7 +91,7 @@ def check(
 
 
 class _Checker:
-    """`scopes` holds what is visible, outermost first; every scope is a dict that is only read once it is pushed."""
+    """`scopes` holds the visible names, outermost first; a scope's dict is not changed once it is pushed."""
 
     __slots__ = ("_free", "functions", "idents", "issues", "messages", "overloads", "scopes", "substitutions", "types")
 
@@ -109,7 +109,7 @@ class _Checker:
         self._free = 0
 
     def final_types(self) -> dict[int, Type]:
-        """The types of all nodes with all that was learned; what is still unknown is dyn."""
+        """The types of all nodes after substitution; type parameters that are still free become dyn."""
         closed: dict[int, Type] = {}
         return {node: self.substitutions.close(of, closed) if of.open else of for node, of in self.types.items()}
 
@@ -129,7 +129,7 @@ class _Checker:
         self.report(node, f"expected type '{expected.text}' but found '{found.text}'")
 
     def free(self) -> Type:
-        """A type that is not known yet."""
+        """Returns a new type variable."""
         name = f"_var{self._free}"
         self._free += 1
         return types.param(name)
@@ -190,7 +190,7 @@ class _Checker:
             self.report(node, f"unexpected failed resolution of '{target.text}'")
             return types.ERROR
         found = target.fields.get(name)
-        if found is None and name in RESERVED:  # Kubernetes lets them be written as they are.
+        if found is None and name in RESERVED:  # Kubernetes allows them unescaped.
             found = target.fields.get(f"__{name}__")
         if found is None:
             self.report(node, f"undefined field '{name}'")
@@ -229,7 +229,7 @@ class _Checker:
         return self.substitutions.substitute(found)
 
     def resolve(self, node: Call, function: Function, arguments: tuple[Type, ...], member: bool) -> Type:
-        """The type of a call: that of all overloads that fit, or dyn where these differ."""
+        """The type of a call: the result type shared by all matching overloads, or dyn if they differ."""
         if function.name in _LOGIC:
             return self.logic(node, function, arguments)
         substitutions = self.substitutions
@@ -291,7 +291,7 @@ class _Checker:
         return types.map_of(keys, values)
 
     def unwrap(self, node: Expr, of: Type) -> Type:
-        """The type in an optional; what is marked with `?` must be one."""
+        """The type inside an optional; an operand marked with `?` must be one."""
         if types.is_optional(of):
             return of.parameters[0]
         if of.kind is not TypeKind.DYN:
@@ -299,15 +299,15 @@ class _Checker:
         return of
 
     def join(self, previous: Type | None, current: Type) -> Type:
-        """The type of elements of both types."""
+        """The element type of a list or map with elements of both types."""
         if previous is None or previous is current:
             return current
         if self.substitutions.assignable(previous, current):
             return types.most_general(previous, current)
-        return types.DYN  # rules/literals.py reports it, if it must.
+        return types.DYN  # rules/literals.py reports it where that is an error.
 
     def struct(self, node: StructExpr) -> Type:
-        """A message: `google.protobuf.Duration{seconds: 1}`, a Timestamp, or one that the caller knows."""
+        """A message: `google.protobuf.Duration{seconds: 1}`, a Timestamp, or one of the caller's `messages`."""
         known = self.messages.type_of(node.name) if self.messages is not None else None
         if known is not None:
             return self.known_message(node, known)
@@ -399,7 +399,7 @@ class _Checker:
 
 
 def _qualified_name(node: Expr) -> str | None:
-    """`a.b.c` for the selections of that shape, None for anything else."""
+    """`a.b.c` for a chain of selections, None for anything else."""
     names = []
     while isinstance(node, Select):
         if node.test_only:
@@ -426,7 +426,7 @@ _LITERALS = {
 }
 
 _CHECKS: dict[type, Callable[[_Checker, Expr], Type]] = {
-    Literal: _Checker.literal,  # type: ignore[dict-item]  # Each is called with nodes of its own type only.
+    Literal: _Checker.literal,  # type: ignore[dict-item]  # Each is only called with nodes of its own type.
     Ident: _Checker.ident,  # type: ignore[dict-item]
     Select: _Checker.select,  # type: ignore[dict-item]
     Call: _Checker.call,  # type: ignore[dict-item]

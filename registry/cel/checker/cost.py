@@ -1,11 +1,11 @@
-"""The static cost of an expression: the most that one evaluation of it can cost.
+"""Static cost estimation: the most that one evaluation of an expression can cost.
 
-Costs and sizes are ranges (least, most) of integers that stop at 2**64-1, which also stands for "unknown". Sizes of
-what comes from the object are those that the schema allows: each node that is a path into the object is followed from
-the declared type, with `@items`, `@keys` and `@values` for what is in lists and maps. cost_functions.py has the costs
-of calls.
+Costs and sizes are ranges (least, most) of integers that saturate at 2**64-1, which also means "unknown". The sizes of
+values in the object are those that the schema allows: each node that is a path into the object is resolved from the
+declared type, with the path segments `@items`, `@keys` and `@values` for the contents of lists and maps. The costs of
+calls are in cost_functions.py.
 
-Where this looks odd it is because it must agree with the reference: which definitions are accepted depends on it.
+Oddities are deliberate: the result must equal kube-apiserver's, since it decides which definitions are accepted.
 Follows cel-go v0.26 checker/cost.go and apiextensions-apiserver pkg/apiserver/schema/cel/compilation.go.
 """
 
@@ -30,12 +30,12 @@ _STRUCT_BASE = fixed(40)
 
 
 def estimate(checked: Checked, root: Declared) -> int:
-    """The most that `checked` costs when `self` has the declared type."""
+    """The most that `checked` can cost when `self` has the declared type."""
     return _Coster(checked, root).cost(checked.root)[1]
 
 
 class _Entries(NamedTuple):
-    """Sizes of the keys and values of a list or map that the expression makes."""
+    """Sizes of the keys and values of a list or map that the expression constructs."""
 
     is_list: bool
     key: Range
@@ -49,7 +49,7 @@ class _Variable(NamedTuple):
 
 
 class _Coster(Estimator):
-    """One estimate. `paths`, `sizes` and `entries` hold what is known of nodes, by id; `variables` by name."""
+    """One estimation. `paths`, `sizes` and `entries` hold the known properties of nodes, by id; `variables` by name."""
 
     __slots__ = ("checked", "entries", "paths", "root", "sizes", "variables")
 
@@ -95,7 +95,7 @@ class _Coster(Estimator):
             return ONE
         cost = self.cost(node.operand)
         if node.test_only:
-            return cost  # Kubernetes lets presence tests be free.
+            return cost  # Kubernetes does not charge for presence tests.
         self.paths[node.id] = (*self.path(node.operand), node.field)
         if self.type(node.operand).kind in (TypeKind.MAP, TypeKind.STRUCT, TypeKind.PARAM):
             cost = add(cost, ONE)
@@ -250,7 +250,7 @@ class _Coster(Estimator):
         return self.paths.get(node.id, ())
 
     def size(self, node: Expr) -> Range | None:
-        """The size of a node: computed before, that of a literal, that of the schema, or that of its type."""
+        """The size of a node: computed before, or else from the literal, the schema or the type, in this order."""
         found = self.sizes.get(node.id)
         if found is not None:
             return found

@@ -1,7 +1,7 @@
-"""What calls cost beyond their arguments, and how long their results can get.
+"""The costs of function calls without their arguments, and the sizes of their results.
 
-A call that is not named here costs 1. Rules of Kubernetes go by the name of the function, those of cel-go by the id of
-the overload; the first that answers wins: the list and set libraries of cel-go, Kubernetes, the standard library.
+A call that is not listed here costs 1. Kubernetes' estimators are keyed by function name, cel-go's by overload id; the
+first that returns a result wins, in this order: cel-go's list and set libraries, Kubernetes, the standard library.
 
 Follows apiserver pkg/cel/library/cost.go, and cel-go v0.26 checker/cost.go, ext/lists.go and ext/sets.go.
 """
@@ -33,14 +33,14 @@ from registry.cel.syntax.ast import Expr, Literal, NodeKind
 
 
 class CallCost(NamedTuple):
-    """The cost of a call without its arguments; the size of its result when that is a string, list or map."""
+    """The cost of a call without its arguments; the size of its result if that is a string, list or map."""
 
     cost: Range
     size: Range | None = None
 
 
 class Argument(NamedTuple):
-    """An argument: `path` leads to its schema, or is empty; `size` is None when nothing is known."""
+    """An argument: `path` is the path of its schema, or empty; `size` is None if unknown."""
 
     node: Expr
     type: Type
@@ -49,13 +49,13 @@ class Argument(NamedTuple):
 
 
 class Estimator(ABC):
-    """What estimates ask of the one who walks the tree."""
+    """The size look-ups that call estimates need from the tree walk."""
 
     __slots__ = ()
 
     @abstractmethod
     def size_at(self, path: tuple[str, ...]) -> Range | None:
-        """The size that the schema at `path` allows; None when there is no such schema."""
+        """The size that the schema at `path` allows; None if there is no such schema."""
 
 
 class Call(NamedTuple):
@@ -84,7 +84,7 @@ class Call(NamedTuple):
 
 
 def estimate_call(call: Call, function: str) -> CallCost | None:
-    """The cost of a call, None when it costs what every call costs."""
+    """The cost of a call; None if it has the default cost."""
     for found in (_EXTENSIONS.get(call.overload), _KUBERNETES.get(function), _STANDARD.get(call.overload)):
         if found is not None:
             cost = found(call)
@@ -187,7 +187,7 @@ _EXTENSIONS: Final[dict[str, _Estimate]] = {
 
 
 def _each_element(call: Call) -> CallCost | None:
-    """One for each element, and for strings what comparing them costs; indexOf exists for strings too."""
+    """One for each element, plus the cost of comparing it if it is a string; indexOf is also a function of strings."""
     if call.target is None:
         return None
     if not call.target.type.parameters:
@@ -199,7 +199,7 @@ def _each_element(call: Call) -> CallCost | None:
 
 
 def _includes(call: Call) -> CallCost | None:
-    """What is not known to be a list may be one of as many elements as the value has parts."""
+    """A target not known to be a list counts as a list with one element for each unit of its size."""
     if call.target is not None and not call.target.type.parameters:
         return CallCost(multiply(call.target_size(), ONE))
     return _each_element(call)
@@ -218,7 +218,7 @@ def _read_target(call: Call) -> CallCost | None:
 
 
 def _replace(call: Call) -> CallCost | None:
-    """The result is longest when the shortest text to replace occurs everywhere and the longest takes its place."""
+    """The result is longest if the shortest old text occurs everywhere and is replaced by the longest new text."""
     if call.target is None or len(call.arguments) < 2:
         return None
     size, old, new = call.target_size(), call.size(0), call.size(1)
@@ -229,8 +229,8 @@ def _replace(call: Call) -> CallCost | None:
 
 
 def _replacements(length: int, old: int, kept: bool) -> tuple[int, int]:
-    """How many replacements there can be in a text of `length`, and how much of it stays."""
-    if old == 0:  # An empty text is found around every character.
+    """The number of replacements possible in a text of `length`, and how many of its characters remain."""
+    if old == 0:  # An empty text matches around every character.
         return min(length + 1, LIMIT), length
     if kept:
         return 0, length
@@ -261,7 +261,7 @@ def _join(call: Call) -> CallCost | None:
 
 
 def _regex(text: Range, pattern: Range) -> Range:
-    """One more than the text, so that a pattern costs something where the text is empty."""
+    """One more than the text, so that a pattern also costs something on an empty text."""
     return multiply(traversal(add(text, ONE)), times(pattern, REGEX))
 
 
@@ -301,7 +301,7 @@ def _validate(call: Call) -> CallCost | None:
 
 
 def _equal(call: Call) -> CallCost | None:
-    """`==` of the types that Kubernetes adds; that of others is the standard library's."""
+    """`==` of the types that Kubernetes adds; other types use the standard library's."""
     left, right = call.arguments
     if left.type.runtime_name != right.type.runtime_name:
         return None

@@ -1,4 +1,4 @@
-"""Ranges of costs and sizes: pairs (least, most) of integers that stop at 2**64-1.
+"""Ranges of costs and sizes: pairs (least, most) of integers that saturate at 2**64-1.
 
 Follows the arithmetic of cel-go checker/cost.go.
 """
@@ -42,12 +42,12 @@ def union(one: Range, other: Range) -> Range:
 
 
 def times(of: Range, factor: float) -> Range:
-    """Both ends multiplied in floating point and rounded up."""
+    """Multiplies both ends in floating point and rounds up."""
     return _times(of[0], factor), _times(of[1], factor)
 
 
 def traversal(size: Range) -> Range:
-    """What reading a string of this size once costs."""
+    """The cost of reading a string of this size once."""
     return times(size, TRAVERSAL)
 
 

@@ -1,14 +1,14 @@
-"""The functions and names that rules of Kubernetes 1.36 may use: their overloads with the types they take and give.
+"""The functions and names that rules of Kubernetes 1.36 may use: overloads with argument and result types.
 
 `FUNCTIONS["size"]` is a Function with one Overload for each of `size(list)`, `list.size()` and so on. Overload ids are
-those of cel-go and of Kubernetes' libraries; evaluation and cost are looked up by them. `IDENTS` are the names of types
-that an expression may use as values, as in `type(x) == int`.
+those of cel-go and of Kubernetes' libraries; the interpreter and the cost estimation are keyed by them. `IDENTS` are
+the names of types that an expression may use as values, as in `type(x) == int`.
 
 A table is written as one line for each overload: `id: (arguments) -> result`, or `id: target.(arguments) -> result` for
 members; A, B, K, T, V are type parameters.
 
-Follows cel-go common/stdlib/standard.go, cel/library.go and ext, and apiserver pkg/cel/library, as
-apiserver pkg/cel/environment/base.go puts them together.
+Follows cel-go common/stdlib/standard.go, cel/library.go and ext, and apiserver pkg/cel/library, as combined by
+apiserver pkg/cel/environment/base.go.
 """
 
 from __future__ import annotations
@@ -434,7 +434,7 @@ FORMATS: Final = (
 
 
 def _comparisons() -> str:
-    """`<` and its like: each type with itself, and numbers with each other."""
+    """`<` and the other comparisons: each type with itself, and numbers with each other."""
     pairs = [
         ("bool", "bool"),
         ("int", "int"),
@@ -464,7 +464,7 @@ _WIDE = {"int": "int64", "uint": "uint64"}
 
 
 def _by_element() -> str:
-    """Functions of lists that need elements which can be compared or added: one overload for each type."""
+    """Functions of lists whose elements must be comparable or summable: one overload for each type."""
     lines = []
     for function, overload in (
         ("isSorted", "list_{0}_is_sorted_bool: list({0}).() -> bool"),
@@ -525,7 +525,7 @@ _WORD: Final = re.compile(r"\s*([A-Za-z_]+|[(),])")
 
 
 def _read_type(text: str, position: int = 0) -> tuple[Type, int]:
-    """The type at `position` of, for example, `map(K, list(V))`, and where it ends."""
+    """Parses the type at `position` of, for example, `map(K, list(V))`; returns it and the position after it."""
     word = _WORD.match(text, position)
     assert word is not None, text
     position = word.end()

@@ -1,9 +1,9 @@
-"""CEL types from structural schemas, with the sizes that cost estimates need.
+"""CEL types of structural schemas, with the sizes that cost estimates need.
 
-`declare(schema, resource_root=True)` turns `{"type": "object", "properties": {"replicas": {"type": "integer"}}}` into a
+`declare(schema, resource_root=True)` maps `{"type": "object", "properties": {"replicas": {"type": "integer"}}}` to a
 Declared whose type is an object with the field `replicas: int`, and with kind, apiVersion and metadata, which every
-resource has. What has no type in CEL gives None and is left out of its parent: untyped nodes, and lists and maps of
-them. Unknown fields that are preserved are not accessible.
+resource has. Nodes without a CEL type (untyped nodes, and lists and maps of them) give None and are omitted from their
+parent. Preserved unknown fields are not accessible.
 
 Follows apiserver pkg/cel/common/schemas.go and apiextensions-apiserver pkg/apiserver/schema/cel/model.
 """
@@ -38,8 +38,8 @@ _MIN_EMPTY: Final = 2  # {} or []
 class Declared:
     """A schema with its CEL type.
 
-    `name` is that of the type if it is an object's, and what such names begin with below: `selfType.spec`.
-    `max_elements` is the greatest length of a string in bytes, or of a list or map; 0 for what has none, as numbers.
+    `name` is the name of its type if that is an object, and the prefix of the names below it: `selfType.spec`.
+    `max_elements` is the maximum length of a string in bytes, or of a list or map; 0 for types without a length.
     `min_bytes` is the size of the smallest value in JSON. `fields` are by CEL name: `my__dash__prop`.
     """
 
@@ -53,7 +53,7 @@ class Declared:
     element: Declared | None = None
 
     def property(self, name: str) -> Declared | None:
-        """What is declared for a property by its JSON name, None when CEL cannot see it."""
+        """The declaration of a property by its JSON name; None if it is not accessible in CEL."""
         if self.fields is None:
             return None
         identifier = escape(name)
@@ -61,9 +61,9 @@ class Declared:
 
 
 def declare(schema: Structural, resource_root: bool = False, name: str = ROOT_NAME) -> Declared | None:
-    """The CEL type of `schema`; None when it has none. `name` is the name of the type, if it is an object's.
+    """The CEL type of `schema`; None if it has none. `name` is the name of the type if that is an object.
 
-    `resource_root` says that the schema is that of a whole resource or of an embedded one.
+    `resource_root` means that the schema is that of a whole resource or of an embedded one.
     """
     if schema.int_or_string:
         longest = _MAX_STRING if schema.max_length is None else 4 * max(schema.max_length, 0)
@@ -106,13 +106,13 @@ def with_object_meta(schema: Structural) -> Structural:
 
 
 _ANY_STRING: Final = Structural(type="string")
-# The longest name, and the longest that leaves room for a generated ending.
+# The longest name, and the longest generateName that leaves room for a generated suffix.
 _MAX_NAME: Final = 253
 _MAX_GENERATE_NAME: Final = _MAX_NAME - 1
 
 
 def _object_meta(given: Structural | None) -> Structural:
-    """What rules see of metadata. From 1.37 on names are no longer than they can be, which makes them cheaper."""
+    """The metadata visible to rules. From 1.37 on the lengths of names are bounded, which lowers the estimated cost."""
     if not emulated().is_1_37:
         return Structural(type="object", properties={"name": _ANY_STRING, "generateName": _ANY_STRING})
     of = given.properties if given is not None else {}
@@ -153,7 +153,7 @@ def _map(schema: Structural, name: str) -> Declared | None:
     if element is None:
         return None
     if schema.max_properties is None:
-        # A pair is at least a key of two bytes, its quotes, colon and comma, and the value.
+        # An entry is at least a key of two bytes, its quotes, colon and comma, and the value.
         largest = (MAX_REQUEST_BYTES - 2) // (element.min_bytes + 6)
     else:
         largest = max(schema.max_properties, 0)

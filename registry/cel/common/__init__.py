@@ -1,1 +1,1 @@
-"""What all of CEL shares: types, run-time values and their equality, times, names of properties."""
+"""Shared by all of CEL: types, run-time values and their equality, times, escaping of property names."""

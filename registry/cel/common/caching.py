@@ -1,6 +1,6 @@
-"""A cache for functions of a text that are asked for the same texts again and again: fields that updates leave alone.
+"""A cache for pure functions of a text, for fields that repeated updates do not change.
 
-Long texts are not kept: a few thousand of them would fill the memory.
+Long texts are not cached: a few thousand of them would fill the memory.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _R = TypeVar("_R")
 
 
 def cache_by_text(function: Callable[[str], _R]) -> Callable[[str], _R]:
-    """Remembers what `function` returned for texts of up to 200 characters. Errors are not remembered."""
+    """Caches the results of `function` for texts of up to 200 characters. Errors are not cached."""
     remembered = lru_cache(maxsize=_MAX_ENTRIES)(function)
 
     @wraps(function)

@@ -1,4 +1,4 @@
-"""Names of properties as identifiers of CEL: `my-prop` is `my__dash__prop`, `namespace` is `__namespace__`.
+"""Property names as CEL identifiers: `my-prop` is `my__dash__prop`, `namespace` is `__namespace__`.
 
 Follows apiserver pkg/cel/escaping.go.
 """
@@ -41,7 +41,7 @@ _NAMES: Final = {"underscores": "__", "dot": ".", "dash": "-", "slash": "/"}
 
 
 def escape(name: str) -> str | None:
-    """The identifier of a property, or None when it has none: `1st`, `a b`, and names beyond ASCII."""
+    """The identifier of a property; None if it has none: `1st`, `a b`, and names with characters beyond ASCII."""
     if not _ALLOWED.fullmatch(name):
         return None
     if name in RESERVED:
@@ -50,7 +50,7 @@ def escape(name: str) -> str | None:
 
 
 def unescape(identifier: str) -> str | None:
-    """The property of an identifier, or None when it has an escape that does not exist."""
+    """The property name of an identifier; None if it contains an unknown escape."""
     if "__" not in identifier:
         return identifier
     bad = False

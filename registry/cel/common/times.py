@@ -1,7 +1,7 @@
-"""Timestamps and durations with nanoseconds, and the texts that Go reads and writes for them.
+"""Timestamps and durations with nanoseconds, parsed and formatted as in Go.
 
-A Timestamp is a moment and the offset it was written with; only its text shows the offset. A Duration is a signed
-64-bit number of nanoseconds. Calendars come from datetime, which knows the years that CEL allows, 1 to 9999.
+A Timestamp is an instant and the UTC offset it was written with, which only shows in its text. A Duration is a signed
+64-bit number of nanoseconds. Calendars are datetime's, whose years are those that CEL allows, 1 to 9999.
 
 Follows Go's package time, cel-go common/types/{timestamp,duration}.go and kube-openapi pkg/validation/strfmt.
 """
@@ -35,7 +35,7 @@ _UTC: Final = datetime.UTC
 
 
 class Duration(Opaque):
-    """A length of time in nanoseconds, within int64."""
+    """A duration in nanoseconds, within int64."""
 
     __slots__ = ("nanoseconds",)
 
@@ -61,7 +61,7 @@ class Duration(Opaque):
 
 
 class Timestamp(Opaque):
-    """A moment in nanoseconds since 1970, and the offset from UTC in seconds that its text shows."""
+    """An instant in nanoseconds since 1970, and the UTC offset in seconds of its text."""
 
     __slots__ = ("nanoseconds", "offset")
 
@@ -98,7 +98,7 @@ class Timestamp(Opaque):
         return f"{text}{'-' if offset < 0 else '+'}{minutes // 60:02}:{minutes % 60:02}"
 
     def calendar(self, zone: str = "") -> datetime.datetime:
-        """Date and time in `zone` (UTC without one). Raises EvalError for a zone that does not exist."""
+        """Date and time in `zone` (default UTC). Raises EvalError for an unknown zone."""
         seconds = self.nanoseconds // SECOND
         return _calendar(seconds + (_zone_offset(zone, seconds) if zone else 0))
 
@@ -113,14 +113,14 @@ register_ordered(Timestamp)
 
 
 def duration(nanoseconds: int, error: str = "integer overflow") -> Duration:
-    """A Duration of a computed length; raises EvalError beyond int64."""
+    """A computed Duration. Raises EvalError beyond int64."""
     if not INT_MIN <= nanoseconds <= INT_MAX:
         raise EvalError(error)
     return Duration(nanoseconds)
 
 
 def timestamp(nanoseconds: int, offset: int = 0) -> Timestamp:
-    """A Timestamp of a computed moment; raises EvalError outside the years 1 to 9999."""
+    """A computed Timestamp. Raises EvalError outside the years 1 to 9999."""
     if not MIN_SECONDS <= nanoseconds // SECOND <= MAX_SECONDS:
         raise EvalError("timestamp overflow")
     return Timestamp(nanoseconds, offset)
@@ -134,13 +134,13 @@ def _calendar(seconds: int) -> datetime.datetime:
 
 
 def seconds_text(nanoseconds: int) -> str:
-    """5405.25 for 5405250000000: the shortest text of the double, without an exponent."""
+    """5405.25 for 5405250000000: the shortest decimal form of the double, without an exponent."""
     whole, rest = divmod(abs(nanoseconds), SECOND)
     return double_text((whole + rest / 1e9) * (-1 if nanoseconds < 0 else 1))
 
 
 def double_text(value: float) -> str:
-    """strconv.FormatFloat(value, 'f', -1, 64): the shortest digits that read back the same, no exponent."""
+    """strconv.FormatFloat(value, 'f', -1, 64): the shortest digits that parse to the same value, no exponent."""
     if value != value:
         return "NaN"
     if value in (float("inf"), float("-inf")):
@@ -161,7 +161,7 @@ def double_text(value: float) -> str:
 
 
 def _zone_offset(zone: str, seconds: int) -> int:
-    """Seconds east of UTC of `zone`, a name or an offset such as `-08:00`, at a moment."""
+    """The UTC offset, in seconds east, of `zone` at an instant; `zone` is a name, or an offset such as `-08:00`."""
     if ":" in zone:
         return _fixed_offset(zone)
     try:
@@ -201,7 +201,7 @@ def _atoi(text: str) -> int:
     return int(text)
 
 
-# --- reading
+# --- parsing
 
 _RFC3339: Final = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)T(\d{1,2}):(\d\d):(\d\d)([.,]\d+)?(?:Z|([+-])(\d\d):(\d\d))", re.ASCII
@@ -210,7 +210,7 @@ _RFC3339: Final = re.compile(
 
 @cache_by_text
 def parse_rfc3339(text: str) -> Timestamp | None:
-    """A timestamp as Go's time.RFC3339 reads it, or None. Years outside 1 to 9999 are the caller's to refuse."""
+    """Parses a timestamp as Go's time.RFC3339; None if invalid. The caller must reject years outside 1 to 9999."""
     match = _RFC3339.fullmatch(text)
     if match is None:
         return None
@@ -230,7 +230,7 @@ def parse_rfc3339(text: str) -> Timestamp | None:
 
 @cache_by_text
 def parse_date(text: str) -> Timestamp | None:
-    """`2024-02-29` as the first moment of that day in UTC, or None."""
+    """`2024-02-29` as the start of that day in UTC; None if invalid."""
     match = re.fullmatch(r"(\d{4})-(\d\d)-(\d\d)", text, re.ASCII)
     if match is None:
         return None
@@ -247,7 +247,7 @@ def _month_days(year: int, month: int) -> int:
 
 
 def _days(year: int, month: int, day: int) -> int:
-    """Days since 1970-01-01. The year 0, which datetime does not know, is 400 years before the year 400."""
+    """Days since 1970-01-01. The year 0, which datetime does not support, is 400 years before the year 400."""
     if year == 0:
         return datetime.date(400, month, day).toordinal() - 146097 - 719163
     return datetime.date(year, month, day).toordinal() - 719163
@@ -267,8 +267,8 @@ _PART: Final = re.compile(r"(\d*)(\.(\d*))?(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
 
 
 def parse_duration(text: str) -> int | None:
-    """Nanoseconds of a text such as `1h30m` or `-1.5s` as Go's time.ParseDuration reads it, or None."""
-    if len(text) > 4096:  # Go would sum up any number of parts; no duration needs that many
+    """Nanoseconds of a text such as `1h30m` or `-1.5s`, parsed as by Go's time.ParseDuration; None if invalid."""
+    if len(text) > 4096:  # Go would add up any number of parts; no duration needs that many
         return None
     rest = text[1:] if text[:1] in ("-", "+") else text
     if rest == "0":
@@ -289,7 +289,7 @@ def parse_duration(text: str) -> int | None:
     return -total if text[0] == "-" else total
 
 
-# As in schema/formats/formats.py: a long run of digits without a unit must not be tried from each of them.
+# As in schema/formats/formats.py: a long run of digits without a unit must not be retried from each digit.
 _LOOSE: Final = re.compile(r"(?<![0-9])([0-9]++)\s*+([A-Za-zµ]+)")
 _LOOSE_UNITS: Final[tuple[tuple[int, tuple[str, ...]], ...]] = (
     (1, ("ns", "nano")),
@@ -305,7 +305,7 @@ _LOOSE_UNITS: Final[tuple[tuple[int, tuple[str, ...]], ...]] = (
 
 @cache_by_text
 def parse_format_duration(text: str) -> int | None:
-    """Nanoseconds of a field of format duration, which allows `2 hours`, `1d` and `1w` in addition to Go's texts."""
+    """Nanoseconds of a field of format duration, which allows `2 hours`, `1d` and `1w` in addition to Go's syntax."""
     strict = parse_duration(text)
     if strict is not None:
         return strict
@@ -326,7 +326,7 @@ _LOCAL_TIME: Final = re.compile(r"(\d{4}-\d\d-\d\d)T(\d{1,2}):(\d\d):(\d\d)([.,]
 
 
 def parse_format_date_time(text: str) -> Timestamp:
-    """A field of format date-time, with or without an offset; an empty text is 1970. Raises EvalError."""
+    """Parses a field of format date-time, with or without an offset; an empty text is 1970. Raises EvalError."""
     if not text:
         return Timestamp(0)
     read = parse_rfc3339(text) or (parse_rfc3339(text + "Z") if _LOCAL_TIME.fullmatch(text) else None)

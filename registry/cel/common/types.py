@@ -1,8 +1,8 @@
-"""The types of CEL, as its checker knows them.
+"""The types of CEL, as the checker uses them.
 
-A Type prints itself in `text` as cel-go's messages do: `int`, `list(string)`, `map(string, dyn)`,
-`optional_type(int)`, `type(int)`, `!error!`. Two types are the same when their texts are the same: the name of an
-object type is unique in its schema. Object types carry their fields.
+The `text` of a Type is its form in cel-go's messages: `int`, `list(string)`, `map(string, dyn)`, `optional_type(int)`,
+`type(int)`, `!error!`. Two types are the same if their texts are the same: the name of an object type is unique in its
+schema. Object types carry their fields.
 
 Follows cel-go common/types/types.go and checker/format.go.
 """
@@ -21,13 +21,13 @@ class TypeKind(enum.Enum):
     DOUBLE = "double"
     DURATION = "duration"
     DYN = "dyn"
-    ERROR = "!error!"  # of an expression that has been reported already; fits everywhere
+    ERROR = "!error!"  # of an expression with an error that has been reported; assignable to and from every type
     INT = "int"
     LIST = "list"
     MAP = "map"
     NULL = "null"
     OPAQUE = "opaque"  # a named type with parameters: optional_type, net.IP
-    PARAM = "param"  # a type parameter, or a type that is not known yet
+    PARAM = "param"  # a type parameter, or a type variable
     STRING = "string"
     STRUCT = "struct"  # an object of the schema, or a named type without parameters: kubernetes.Quantity
     TIMESTAMP = "timestamp"
@@ -37,7 +37,7 @@ class TypeKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Type:
-    """One type. `runtime_name` is what `type(x)` gives; `open` says that it has type parameters in it."""
+    """One type. `runtime_name` is the name of `type(x)`; `open` means that it contains type parameters."""
 
     kind: TypeKind
     text: str
@@ -45,7 +45,7 @@ class Type:
     parameters: tuple[Type, ...] = ()
     fields: Mapping[str, Type] | None = None  # of objects of a schema, by their CEL names
     open: bool = False
-    size: int = 1  # how many types it consists of; the fields of an object do not count
+    size: int = 1  # the number of types that it consists of, not counting the fields of an object
 
     def __repr__(self) -> str:
         return self.text
@@ -59,7 +59,7 @@ MAX_SIZE: Final = 1000
 
 
 class TypeTooLargeError(Exception):
-    """A type has more than MAX_SIZE types in it."""
+    """A type consists of more than MAX_SIZE types."""
 
 
 def _make(kind: TypeKind, text: str, runtime_name: str, parameters: tuple[Type, ...]) -> Type:
@@ -138,10 +138,10 @@ def is_dyn_or_error(of: Type) -> bool:
 
 @dataclass(slots=True)
 class Substitutions:
-    """What is known of type parameters, by their names; grows while an expression is checked.
+    """The bindings of type parameters, by name; grows while an expression is checked.
 
-    `learned` lists what was known before of each parameter that has been learned since the last question, so that it
-    can be unlearned when the answer turns out to be no.
+    `learned` is the undo log of the current call: each parameter bound by it, with its previous binding. If the types
+    turn out not to be assignable, the bindings are restored.
 
     Follows cel-go checker/types.go and checker/mapping.go.
     """
@@ -150,12 +150,12 @@ class Substitutions:
     learned: list[tuple[str, Type | None]] = field(default_factory=list)
 
     def assignable(self, left: Type, right: Type) -> bool:
-        """Whether both can be the same type. Learns what parameters must be for that, only when the answer is yes."""
+        """Whether both can be the same type. Binds type parameters accordingly, only if the result is True."""
         self.learned.clear()
         return self._assignable(left, right) or self._unlearn()
 
     def all_assignable(self, left: tuple[Type, ...], right: tuple[Type, ...]) -> bool:
-        """The same for pairs of types; there must be as many on both sides."""
+        """The same for pairs of types; both tuples must have the same length."""
         self.learned.clear()
         for one, other in zip(left, right, strict=True):
             if not self._assignable(one, other):
@@ -175,7 +175,7 @@ class Substitutions:
         return False
 
     def substitute(self, of: Type, unknown_to_dyn: bool = False) -> Type:
-        """`of` with what is known in place of its parameters, and DYN in place of the others if asked."""
+        """`of` with its bound parameters replaced; `unknown_to_dyn` replaces the unbound ones with DYN."""
         if not of.open:
             return of
         if of.kind is TypeKind.PARAM:
@@ -186,8 +186,8 @@ class Substitutions:
         return _with_parameters(of, [self.substitute(p, unknown_to_dyn) for p in of.parameters])
 
     def close(self, of: Type, closed: dict[int, Type]) -> Type:
-        """The same as `substitute(of, True)`. `closed` has what was found before, by the identity of types: a tree of
-        lists in lists would otherwise be built again for each of them."""
+        """The same as `substitute(of, True)`. `closed` caches results by the identity of types: nested lists would be
+        rebuilt at each level otherwise."""
         if not of.open:
             return of
         found = closed.get(id(of))
@@ -226,7 +226,7 @@ class Substitutions:
         return left.kind is TypeKind.TYPE or left.text == right.text
 
     def _fits(self, of: Type, parameter: Type) -> tuple[bool, bool]:
-        """Whether `of` can stand for `parameter`, and whether something already did."""
+        """Whether `of` can be bound to `parameter`, and whether the parameter was already bound (or is `of` itself)."""
         if of.same(parameter):
             return True, True
         known = self.known.get(parameter.text)
@@ -245,7 +245,7 @@ class Substitutions:
         return True, True
 
     def _free_of(self, parameter: Type, within: Type) -> bool:
-        """Whether `parameter` does not occur in `within`: no type contains itself."""
+        """Whether `parameter` does not occur in `within` (the occurs check)."""
         if not within.open:
             return True
         if within.kind is TypeKind.PARAM:
@@ -273,7 +273,7 @@ _CONTAINERS: Final = frozenset((TypeKind.OPAQUE, TypeKind.LIST, TypeKind.MAP))
 
 
 def most_general(left: Type, right: Type) -> Type:
-    """The one of two types that fit each other which says less."""
+    """The less specific of two types that are assignable to each other."""
     return left if _less_specific(left, right) else right
 
 

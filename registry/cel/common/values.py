@@ -1,9 +1,9 @@
-"""The values that expressions work on at run time, and what CEL says about equality, order and types.
+"""Run-time values of expressions: equality, order and types as in CEL.
 
-Most values are plain Python: None, bool, int (CEL's int), float (double), str, bytes and list. What Python has no word
-for is here: Uint, Type, Optional and Map; Timestamp and Duration are in times.py. Values that come out of an object
-are seen through its schema by ListView and MapView (views.py), which keep the `Sequence` and `Mapping` shapes below, so
-that libraries need not know where a list comes from.
+Most values are plain Python: None, bool, int (CEL's int), float (double), str, bytes and list. Those without a Python
+counterpart are here: Uint, Type, Optional and Map; Timestamp and Duration are in times.py. Values of an object are
+accessed through its schema by SchemaList and SchemaMap (interpreter/schema_values.py), which implement ListValue and
+MapValue below, so that libraries do not depend on where a list comes from.
 
 An error is an exception, EvalError; the operators `&&`, `||` and `?:` are the only ones that catch it.
 
@@ -26,23 +26,24 @@ UINT_MAX: Final = (1 << 64) - 1
 
 
 class EvalError(Exception):
-    """An expression has no value. The text is cel-go's, for example `no such key: x`."""
+    """The evaluation of an expression failed. The text is cel-go's, for example `no such key: x`."""
 
 
 class CostExceeded(BudgetExceeded):
-    """The evaluation costs more than it may, as kube-apiserver counts it. Not an EvalError: `||` must not absorb it.
-    It may be that the exact cost is lower, whereas a BudgetExceeded is final."""
+    """The evaluation exceeds its cost limit, as kube-apiserver counts it. Not an EvalError: `||` must not absorb it.
+    The exact cost may be lower, whereas a BudgetExceeded is final."""
 
 
-# What the costs of CEL do not see: comparing lists of lists, copying lists, building texts, in elements touched; and
-# rounds of loops, for what one costs takes from 20 ns to 3 µs. kube-apiserver's costs count the outermost size only
-# (and `x in untyped` as 1), which lets a rule of modest cost run for hours. Nothing reasonable comes near these limits.
+# CEL's costs do not cover comparing lists of lists, copying lists and building texts: counted here in elements touched.
+# Nor do they bound the time of a loop's rounds, since a cost of 1 takes 20 ns to 3 µs. kube-apiserver's costs count the
+# outermost size only (and `x in untyped` as 1), which lets a rule of modest cost run for hours. Realistic rules stay
+# far below these limits.
 EVALUATION_ELEMENTS: Final = 10_000_000
 EVALUATION_SECONDS: Final = 0.25
 
 
 def evaluation_budget() -> Budget:
-    """For one evaluation, whose elements are spent from it."""
+    """The budget of one evaluation, in elements."""
     return Budget(EVALUATION_ELEMENTS, EVALUATION_SECONDS)
 
 
@@ -69,7 +70,7 @@ class TypeValue:
 
 
 class Optional:
-    """`optional.of(v)`; NONE below has no value."""
+    """`optional.of(v)`; NONE below is the one without a value."""
 
     __slots__ = ("_value", "present")
 
@@ -86,9 +87,9 @@ class Optional:
 NONE: Final = Optional(None, present=False)
 
 
-# Not an ABC, nor is MapValue: `isinstance`, which evaluation asks of every value, takes seven times as long of one.
+# Neither this nor MapValue is an ABC: `isinstance`, called on every value, takes seven times as long on one.
 class ListValue:
-    """A list that is not a Python list: one that is seen through a schema."""
+    """A list that is not a Python list: one accessed through a schema."""
 
     __slots__ = ()
 
@@ -100,7 +101,7 @@ class ListValue:
         raise NotImplementedError
 
     def elements(self) -> list[Value]:
-        """All elements; raises EvalError when one of them has no value."""
+        """All elements. Raises EvalError if one of them cannot be converted."""
         raise NotImplementedError
 
     def contains(self, needle: Value) -> bool:
@@ -115,7 +116,7 @@ class ListValue:
 
 
 class MapValue:
-    """What every map answers: entries by key, keys in order."""
+    """The interface of every map: entries by key, keys in order."""
 
     __slots__ = ()
 
@@ -134,7 +135,7 @@ class MapValue:
 
 
 class Missing:
-    """What `find` returns when there is no such key: every CEL value is a possible value of a key."""
+    """The result of `find` for an unknown key: every CEL value is a possible value of an entry."""
 
     __slots__ = ()
 
@@ -143,7 +144,7 @@ MISSING: Final = Missing()
 
 
 class Opaque:
-    """A value of a library: equal only to its own kind. Subclasses name their type and compare themselves."""
+    """A value of a library type: equal only to values of its own type. Subclasses define `type` and `equals`."""
 
     __slots__ = ()
 
@@ -154,7 +155,7 @@ class Opaque:
         raise NotImplementedError
 
     def size(self) -> int:
-        """What the value counts for in the cost of a call."""
+        """The size of the value in the cost of a call."""
         return 1
 
     def text(self) -> str:
@@ -162,7 +163,7 @@ class Opaque:
 
 
 class Map(MapValue):
-    """A map that an expression made. Keys are bool, int, uint, double (for look-ups) and string.
+    """A map constructed by an expression. Keys are bool, int, uint, double (for look-ups) and string.
 
     int, uint and double keys of the same number are the same key, as in Python; bool keys are distinct from them.
     """
@@ -256,7 +257,7 @@ _TYPES: dict[type, TypeValue] = {
 
 
 def register_type(python_type: type, cel_type: TypeValue) -> None:
-    """Says what `type()` answers for values of a Python class."""
+    """Registers the CEL type of a Python class, which `type()` returns."""
     _TYPES[python_type] = cel_type
 
 
@@ -268,7 +269,7 @@ def type_of(value: Value) -> TypeValue:
 
 
 def equal(left: Value, right: Value) -> bool:
-    """`left == right`. Numbers compare by value over their types; values of different types differ.
+    """`left == right`. Numbers compare by value across their types; values of other different types are unequal.
 
     Raises EvalError where cel-go does: for values of the Kubernetes libraries and of objects against other types.
     """
@@ -310,8 +311,8 @@ def _equal_lists(left: list[Value], right: Value) -> bool:
 
 
 def are_plain(values: list[Value]) -> bool:
-    """Whether Python compares the list with another plain one as CEL does: to Python True is 1, and 2^53 + 1 is not
-    2^53 as a double."""
+    """Whether Python compares the list with another plain list as CEL does: in Python True equals 1, and 2^53 + 1 does
+    not equal 2^53 as a double."""
     return set(map(type, values)) <= _PLAIN
 
 
@@ -332,7 +333,7 @@ def _equal_numbers(double: float, integer: int) -> bool:
 
 
 def compare(left: Value, right: Value) -> int:
-    """-1, 0 or 1; raises EvalError for NaN and for types that have no order between them."""
+    """-1, 0 or 1. Raises EvalError for NaN and for types that are not ordered."""
     kind, other = type(left), type(right)
     if kind is int or kind is Uint:
         if other is int or other is Uint:
@@ -355,7 +356,7 @@ _ORDERED: set[type] = {str, bytes, bool}
 
 
 def register_ordered(python_type: type) -> None:
-    """Says that two values of a Python class can be compared by `<`."""
+    """Registers a Python class whose values can be compared by `<`."""
     _ORDERED.add(python_type)
 
 
@@ -371,7 +372,7 @@ def _compare_checked(double: float, integer: int) -> int:
 
 
 def _compare_double(double: float, integer: int) -> int:
-    """Compares as doubles, as cel-go does: 2^53 and 2^53 + 1 are then the same."""
+    """Compares as doubles, as cel-go does: 2^53 and 2^53 + 1 are then equal."""
     if math.isinf(double):
         return 1 if double > 0 else -1
     number = float(integer)
@@ -388,7 +389,7 @@ def is_list(value: Value) -> bool:
 
 
 def elements(value: Value, function: str = "") -> list[Value]:
-    """The elements of any list; raises `no such overload` for anything else. The result must not be changed."""
+    """The elements of any list, not to be changed. Raises EvalError `no such overload` for anything else."""
     if type(value) is list:
         return value
     if isinstance(value, ListValue):
@@ -400,7 +401,7 @@ def contains(haystack: list[Value], needle: Value) -> bool:
     """`needle in haystack`"""
     spend(len(haystack))
     kind = type(needle)
-    # Python finds what CEL finds, except that to Python True is 1, and that numbers beyond 2^53 are compared exactly.
+    # Python's `in` agrees with CEL's, but True equals 1 in Python, and numbers beyond 2^53 are compared exactly.
     if kind is str or (kind is int and abs(needle) <= _EXACT_IN_DOUBLES):
         if needle not in haystack:
             return False
@@ -412,7 +413,7 @@ def contains(haystack: list[Value], needle: Value) -> bool:
 
 
 def size_of(value: Value) -> int:
-    """What a value counts for in costs: the length of what has one, 1 for the rest."""
+    """The size of a value in costs: its length if it has one, else 1."""
     kind = type(value)
     if kind is str or kind is bytes or kind is list:
         return len(value)

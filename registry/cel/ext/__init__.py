@@ -1,6 +1,6 @@
-"""The function libraries of CEL: importing this package enters all of them into its table.
+"""CEL's function libraries: importing this package registers all of them.
 
-The table is `table.GLOBALS`, `table.MEMBERS` and `table.COSTS`; each module is one library.
+The registries are `table.GLOBALS`, `table.MEMBERS` and `table.COSTS`; each module is one library.
 """
 
 from registry.cel.ext import (  # noqa: F401

@@ -24,7 +24,7 @@ from registry.cel.ext.table import function, member, mismatch
 
 @function("timestamp", 1)
 def to_timestamp(value: Value) -> Timestamp:
-    """From RFC 3339, or from seconds since 1970."""
+    """Converts RFC 3339 text, or seconds since 1970."""
     if type(value) is str:
         moment = parse_rfc3339(value)
         if moment is None:
@@ -46,7 +46,7 @@ def _check(seconds: int) -> None:
 
 @function("duration", 1)
 def to_duration(value: Value) -> Duration:
-    """From a text such as `1h30m`. That of an integer is declared, and fails when it is evaluated, as in cel-go."""
+    """Converts text such as `1h30m`. duration(int) is declared, but fails when it is evaluated, as in cel-go."""
     if type(value) is str:
         nanoseconds = parse_duration(value)
         if nanoseconds is None:
@@ -60,7 +60,7 @@ def to_duration(value: Value) -> Duration:
 
 
 def _parts(name: str, of_calendar: Callable[[datetime.datetime], int], unit: int = 0) -> None:
-    """Enters a member that reads a part of a timestamp's calendar or, with a unit, counts it in a duration."""
+    """Registers a member that returns a part of a timestamp's calendar or, with a unit, a duration's length in it."""
 
     def read(value: Value, zone: Value = "") -> int:
         if type(value) is Timestamp:
@@ -90,7 +90,7 @@ def _milliseconds(value: Value, zone: Value = "") -> int:
     if type(value) is Timestamp:
         if type(zone) is not str:
             raise no_such_overload()
-        value.calendar(zone)  # a zone that does not exist is an error all the same
+        value.calendar(zone)  # an unknown zone is an error all the same
         return value.nanoseconds % SECOND // 1_000_000
     if type(value) is Duration:
         count = abs(value.nanoseconds) // 1_000_000

@@ -1,6 +1,6 @@
 """Conversions between types: int(), uint(), double(), string(), bytes(), bool(), and type().
 
-duration() and timestamp() are in clock.py. Libraries that add a type give it a `text()` for string().
+duration() and timestamp() are in clock.py. Types of libraries have a `text()` for string().
 
 Follows cel-go common/types, `ConvertToType`, and Go's strconv.
 """
@@ -38,13 +38,13 @@ from registry.cel.common.values import (
 )
 from registry.cel.ext.table import function, mismatch, traversal
 
-# Names that stand for types in an expression; libraries add theirs.
+# Names of types in an expression; libraries add theirs.
 TYPE_NAMES: Final = {
     type_.name: type_
     for type_ in (BOOL, BYTES, DOUBLE, DURATION, INT, LIST, MAP, NULL_TYPE, OPTIONAL, STRING, TIMESTAMP, TYPE, UINT)
 }
 
-# Beyond these, doubles do not fit into the integers; the bounds themselves do not either, as in cel-go.
+# Doubles beyond these do not fit into the integers; nor do the bounds themselves, as in cel-go.
 _INT_BOUND: Final = float(1 << 63)
 _UINT_BOUND: Final = float(1 << 64)
 
@@ -110,7 +110,7 @@ def to_uint(value: Value) -> Uint:
 
 
 def _parse_integer(text: str, *, signed: bool) -> int | None:
-    """strconv.ParseInt and ParseUint in base 10: no blanks, no underscores; a sign for the former only."""
+    """strconv.ParseInt and ParseUint in base 10: no blanks, no underscores; a sign is allowed for the former only."""
     match = (_SIGNED if signed else _UNSIGNED).fullmatch(text)
     if match is None or len(match[2]) > _MAX_DIGITS:
         return None
@@ -120,7 +120,7 @@ def _parse_integer(text: str, *, signed: bool) -> int | None:
 
 _SIGNED: Final = re.compile(r"([+-]?)(?=[0-9])0*+([0-9]*+)", re.ASCII)
 _UNSIGNED: Final = re.compile(r"()(?=[0-9])0*+([0-9]*+)", re.ASCII)
-_MAX_DIGITS: Final = 20  # of 2^64 - 1, without zeros in front
+_MAX_DIGITS: Final = 20  # of 2^64 - 1, without leading zeros
 
 _FLOAT: Final = re.compile(
     r"[+-]?(?:[0-9][0-9_]*+(?:\.[0-9]*+)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?|inf|infinity|nan)",
@@ -181,7 +181,7 @@ def to_string(value: Value) -> str:
 
 
 def plain_text(value: Value) -> str | None:
-    """A bool or a number as text; None for what is neither."""
+    """A bool or a number as text; None for other types."""
     kind = type(value)
     if kind is bool:
         return "true" if value else "false"
@@ -191,7 +191,7 @@ def plain_text(value: Value) -> str | None:
 
 
 def number_text(value: float) -> str:
-    """A double as Go's %g writes it: 1e+06 for a million, 123456 for less."""
+    """A double as Go's %g formats it: 1e+06 for a million, 123456 for less."""
     if value != value:
         return "NaN"
     if math.isinf(value):
@@ -209,7 +209,7 @@ def number_text(value: float) -> str:
     return f"{sign}{mantissa}e{'-' if exponent < 0 else '+'}{abs(exponent):02}"
 
 
-# From this exponent of ten on, Go writes one (strconv.FormatFloat, format 'g', shortest).
+# From this power of ten on, Go prints an exponent (strconv.FormatFloat, format 'g', shortest).
 _PLAIN_EXPONENT: Final = 6
 
 

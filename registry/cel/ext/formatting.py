@@ -1,7 +1,7 @@
 """`'%s is %d'.format([a, b])`: the clauses %s %d %f %e %b %x %X %o and %%.
 
-%f and %e print as Go's message printer does for American English: thousands are grouped, exponents are written as
-powers of ten, infinity is ∞. Inside lists and maps, %s writes the literals of CEL.
+%f and %e print as Go's message printer does for American English: digits are grouped by thousands, exponents are
+powers of ten, infinity is ∞. Inside lists and maps, %s prints CEL literals.
 
 Follows cel-go ext/formatting.go (the library's version 2) and golang.org/x/text/message.
 """
@@ -21,13 +21,13 @@ from registry.cel.ext.strings import CHARACTERS
 from registry.cel.ext.table import member, mismatch, traversal
 from registry.schema.field import go_quote
 
-# A precision is a count of digits to be printed: this many are more than any double has.
+# A precision is a number of printed digits: no double has as many as this.
 _MAX_PRECISION: Final = 1000
 
 
 @member("format", 2, cost=traversal())
 def format_text(template: Value, arguments: Value) -> str:
-    """`template` with its clauses replaced by the arguments, in their order."""
+    """`template` with its clauses replaced by the arguments, in order."""
     if type(template) is not str or not is_list(arguments):
         raise mismatch("format", template, arguments)
     values = elements(arguments)
@@ -60,7 +60,7 @@ def _format(clause: Callable[[Value], str], value: Value) -> str:
 
 
 def _clause(template: str, position: int) -> tuple[int, Callable[[Value], str]]:
-    """The clause behind a percent sign, and the position after it."""
+    """Parses the clause after a percent sign; returns its formatter and the position after it."""
     precision = -1
     if template[position] == ".":
         end = position + 1
@@ -136,7 +136,7 @@ def _string(value: Value) -> str:
 
 
 def _literal(value: Value) -> str:
-    """A value inside of a list or a map, as CEL would write it."""
+    """A value inside a list or a map, as a CEL literal."""
     kind = type(value)
     if kind is str:
         return go_quote(value)
@@ -200,7 +200,7 @@ _SUPERSCRIPTS: Final = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹
 
 
 def _scientific(value: Value, width: int) -> str:
-    """The library hands its precision on as a width, so that there are always six digits after the point."""
+    """The library passes its precision on as a width, so there are always six digits after the point."""
     number = _double(value, "scientific clause can only be used on doubles")
     if not math.isfinite(number):
         text = _infinite(number)

@@ -1,4 +1,4 @@
-"""Lists: what Kubernetes adds (isSorted, sum, min, max, from 1.37 on includes) and cel-go's lists extension, version 3.
+"""Lists: Kubernetes' isSorted, sum, min, max and (from 1.37 on) includes, and cel-go's lists extension, version 3.
 
 indexOf and lastIndexOf share their names with strings and are in strings.py.
 
@@ -54,7 +54,7 @@ def maximum(value: Value) -> Value:
 
 @member("includes", 2, cost=list_traversal)
 def includes(target: Value, item: Value) -> bool:
-    """Whether an element of a list is equal to `item`, or what is no list is. What cannot be compared is not equal."""
+    """Whether an element of a list, or a value that is not a list, equals `item`. Incomparable values are unequal."""
     if not is_list(target):
         return _is_equal(target, item)
     spend(len(target))
@@ -85,7 +85,7 @@ def _extreme(items: list[Value], name: str, worse: int) -> Value:
 
 @member("sum", 1, cost=list_traversal)
 def total(value: Value) -> Value:
-    """The sum; the compiler hands the zero of the element type for empty lists to `sum_from`."""
+    """The sum. The compiler calls `sum_from` with the zero of the element type, for empty lists."""
     return sum_from(0, value)
 
 
@@ -103,11 +103,11 @@ def sum_from(zero: Value, value: Value) -> Value:
 
 
 def _concatenation(parts: list[Value]) -> Value:
-    """What `+` makes of texts, in linear time."""
+    """Concatenates texts as `+` does, in linear time."""
     kind = type(parts[0])
     for part in parts:
         if type(part) is not kind:
-            return add(parts[0], part)  # which raises what there is to say
+            return add(parts[0], part)  # raises the error
     spend(sum(map(len, parts)) // CHARACTERS)
     return kind().join(parts)
 
@@ -148,7 +148,7 @@ def list_slice(value: Value, start: Value, end: Value) -> list[Value]:
     cost=lambda arguments, result: allocation(size_of(arguments[0]), arguments[1] if len(arguments) == 2 else 1),
 )
 def flatten(value: Value, depth: Value = 1) -> list[Value]:
-    """Puts the elements of inner lists into their place, `depth` levels deep."""
+    """Replaces inner lists by their elements, `depth` levels deep."""
     items = elements(value)
     if type(depth) is not int:
         raise no_such_overload()
@@ -204,7 +204,7 @@ def sort(value: Value) -> list[Value]:
 
 @member("@sortByAssociatedKeys", 2, cost=lambda arguments, result: _comparisons_cost(arguments[1]))
 def sort_by(value: Value, sort_keys: Value) -> list[Value]:
-    """The elements in the order of their keys, what the macro sortBy comes down to."""
+    """The elements sorted by their keys; the macro sortBy expands to it."""
     items, keys = elements(value), elements(sort_keys)
     if len(items) != len(keys):
         raise EvalError(
@@ -227,5 +227,5 @@ def sort_by(value: Value, sort_keys: Value) -> list[Value]:
 def _less_first(left: Value, right: Value) -> int:
     try:
         return compare(left, right)
-    except EvalError:  # NaN: cel-go takes the answer for "not less"
+    except EvalError:  # NaN: cel-go treats the result as "not less"
         return 0

@@ -1,4 +1,4 @@
-"""What the macros transformMap and transformMapEntry come down to.
+"""The functions that the macros transformMap and transformMapEntry expand to.
 
 Follows cel-go ext/comprehensions.go.
 """
@@ -12,7 +12,7 @@ from registry.cel.ext.table import function
 
 @function("cel.@mapInsert", 2, 3)
 def map_insert(target: Value, key: Value, value: Value = Missing) -> Map:
-    """`target` with one more entry, or with the entries of a second map. Changes `target`, which a loop has made."""
+    """Adds an entry, or the entries of a second map, to `target` in place, which a loop has created; returns it."""
     if type(target) is not Map:
         raise no_such_overload()
     if value is not Missing:
@@ -33,7 +33,7 @@ def insert(target: Map, key: Value, value: Value) -> None:
 
 
 def key_text(key: Value) -> str:
-    """A key in an error, as Go's %v prints it."""
+    """A key as Go's %v prints it, for errors."""
     if type(key) is bool:
         return "true" if key else "false"
     if isinstance(key, int):

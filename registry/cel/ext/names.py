@@ -1,6 +1,6 @@
 """Named formats: format.dns1123Label().validate('a'), format.named('uuid').
 
-The checks themselves are those of the schema package. Follows apiserver pkg/cel/library/format.go.
+The checks are those of the schema package. Follows apiserver pkg/cel/library/format.go.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ FORMAT: Final = TypeValue("kubernetes.NamedFormat")
 
 
 class Format(Opaque):
-    """A format; `check` returns what is wrong with a text, nothing if it is fine."""
+    """A format; `check` returns the errors of a text, an empty list if it is valid."""
 
     __slots__ = ("check", "name", "pattern_size")
 
@@ -49,7 +49,7 @@ class Format(Opaque):
     def __init__(self, name: str, check: Callable[[str], list[str]], pattern_size: int) -> None:
         self.name = name
         self.check = check
-        self.pattern_size = pattern_size  # a guess at the size of its regular expression, for costs
+        self.pattern_size = pattern_size  # an estimate of the size of its regular expression, for costs
 
     def equals(self, other: Value) -> bool:
         if type(other) is not Format:
@@ -75,7 +75,7 @@ def _format(name: str, error: str) -> Callable[[str], list[str]]:
 
 
 def _prefix(check: NameFunction) -> Callable[[str], list[str]]:
-    """Allows the dash that ends a generateName."""
+    """Allows the dash at the end of a generateName."""
     return lambda text: check(text, True)
 
 
@@ -120,7 +120,7 @@ def _validate_cost(arguments: tuple[Value, ...], result: Value) -> int:
 
 @member("validate", 2, cost=_validate_cost)
 def validate(named_format: Value, text: Value) -> Optional:
-    """NONE for a text that is fine, else the list of what is wrong."""
+    """NONE for a valid text, else the list of errors."""
     if type(named_format) is not Format or type(text) is not str:
         raise mismatch("validate", named_format, text)
     errors = named_format.check(text)

@@ -1,6 +1,6 @@
 """IP addresses and CIDRs: ip(), isIP(), cidr(), isCIDR() and their members.
 
-Addresses with zones, IPv4-mapped ones and octets with leading zeros are refused, with the words of Go's net/netip.
+Addresses with zones, IPv4-mapped ones and octets with leading zeros are rejected, with the errors of Go's net/netip.
 
 Follows apiserver pkg/cel/library/{ip,cidr}.go and pkg/cel/{ip,cidr}.go.
 """
@@ -25,7 +25,7 @@ TYPE_NAMES[CIDR_TYPE.name] = CIDR_TYPE
 
 
 class AddressError(ValueError):
-    """A text is no address; the message is netip's, without what stands in front of the colon."""
+    """A text is not an address; the message is netip's, without the part before the colon."""
 
 
 class Ip(Opaque):
@@ -93,12 +93,12 @@ register_type(Ip, IP_TYPE)
 register_type(Cidr, CIDR_TYPE)
 
 
-# --- reading
+# --- parsing
 
 
 @cache_by_text
 def parse_ip(text: str) -> Ip:
-    """Raises EvalError in the library's words."""
+    """Parses an IP address. Raises EvalError with the library's text."""
     try:
         address, zone = parse_zoned(text)
     except AddressError as error:
@@ -115,7 +115,7 @@ def parse_ip(text: str) -> Ip:
 
 @cache_by_text
 def parse_cidr(text: str) -> Cidr:
-    """Raises EvalError in the library's words."""
+    """Parses a CIDR. Raises EvalError with the library's text."""
     prefix = "network address parse error during conversion from string: "
     try:
         cidr = _parse_prefix(text)
@@ -144,7 +144,7 @@ def _parse_prefix(text: str) -> Cidr:
 
 
 def parse_zoned(text: str) -> tuple[Ip, str]:
-    """An address and its zone, as netip.ParseAddr reads them."""
+    """Parses an address and its zone as netip.ParseAddr does. Raises AddressError."""
     for character in text:
         if character == ".":
             return Ip(_parse_v4(text, 0), 32), ""
@@ -220,7 +220,7 @@ def _parse_v6(text: str) -> tuple[Ip, str]:
 
 
 def _count_hex_digits(rest: str) -> int:
-    """The length of the group that `rest` begins with."""
+    """The number of hexadecimal digits in the group at the start of `rest`. Raises AddressError."""
     digits = 0
     while digits < len(rest) and rest[digits] in "0123456789abcdefABCDEF":
         digits += 1
@@ -232,7 +232,7 @@ def _count_hex_digits(rest: str) -> int:
 
 
 def _embedded_v4(rest: str, groups: int, *, expands: bool) -> tuple[int, int]:
-    """The two groups that an IPv4 address at the end stands for, behind so many others."""
+    """The two groups of an IPv4 address at the end, after `groups` others. Raises AddressError."""
     if not expands and groups != 6:
         raise AddressError("embedded IPv4 address must replace the final 2 fields of the address" + _at(rest))
     if groups + 2 > 8:
@@ -242,7 +242,7 @@ def _embedded_v4(rest: str, groups: int, *, expands: bool) -> tuple[int, int]:
 
 
 def _expand(groups: list[int], ellipsis: int) -> None:
-    """Fills in the zeros that :: stands for, at the place `ellipsis`; below 0 without one."""
+    """Inserts the zeros that `::` stands for at index `ellipsis`, which is negative if there is no `::`."""
     if len(groups) < 8:
         if ellipsis < 0:
             raise AddressError("address string too short")
@@ -321,7 +321,7 @@ def prefix_length(value: Value) -> int:
 
 
 def _contains_cost(masks: bool) -> Cost:
-    """Comparing prefixes reads the CIDR twice, masking it once more; the other side is read when it is a text."""
+    """Comparing prefixes reads the CIDR twice, and once more to mask it; the other operand is read if it is a text."""
 
     def cost(arguments: tuple[Value, ...], result: Value) -> int:
         size = size_of(arguments[0])
@@ -337,7 +337,7 @@ def _contains_cost(masks: bool) -> Cost:
 
 @member("containsIP", 2, cost=_contains_cost(False))
 def contains_ip(network: Value, address: Value) -> bool:
-    """A text that is no address is `no such overload`, as in Kubernetes."""
+    """A text that is not an address is `no such overload`, as in Kubernetes."""
     if type(network) is not Cidr or type(address) not in (str, Ip):
         raise mismatch("containsIP", network, address)
     if type(address) is str:
@@ -388,7 +388,7 @@ def is_link_local_unicast(value: Value) -> bool:
 
 @member("isGlobalUnicast", 1)
 def is_global_unicast(value: Value) -> bool:
-    """Any unicast address that is not special; private ones count."""
+    """Whether an address is unicast and not special; private addresses count."""
     address = _ip(value, "isGlobalUnicast")
     if address.number == 0 or is_loopback(address) or is_link_local_unicast(address):
         return False

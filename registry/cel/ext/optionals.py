@@ -1,6 +1,6 @@
 """Optional values: optional.of, optional.none and their members.
 
-`or` and `orValue` do not evaluate what they do not need: the compiler makes them, as it makes `?.` and `[?]`.
+`or` and `orValue` evaluate their argument only if needed, so the compiler generates them, as it does `?.` and `[?]`.
 
 Follows cel-go cel/library.go.
 """
@@ -63,7 +63,7 @@ def last(value: Value) -> Optional:
 
 
 def _at(value: Value, position: int) -> Optional:
-    """The one element; the others are not looked at."""
+    """The element at `position`, or NONE for an empty list; other elements are not converted."""
     if type(value) is list:
         return Optional(value[position]) if value else NONE
     if isinstance(value, ListValue):
@@ -74,7 +74,7 @@ def _at(value: Value, position: int) -> Optional:
 @function("optional.unwrap", 1)
 @member("unwrapOpt", 1)
 def unwrap(value: Value) -> list[Value]:
-    """The values of a list of optionals, without those that have none."""
+    """The values of a list of optionals, omitting those without one."""
     result = []
     for item in elements(value):
         if type(item) is not Optional:

@@ -1,4 +1,4 @@
-"""isGreaterThan, isLessThan and compareTo, which quantities and versions share.
+"""isGreaterThan, isLessThan and compareTo, shared by quantities and versions.
 
 Follows apiserver pkg/cel/library/{quantity,semverlib}.go.
 """

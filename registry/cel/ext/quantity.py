@@ -1,7 +1,7 @@
 """Quantities: quantity(), isQuantity() and their members.
 
-A quantity is a number of decimal digits. Kubernetes keeps most of them as an int64 with a decimal scale and the rest as
-big decimals, and asInteger() answers for the former only: `small` says which it is.
+A quantity is a decimal number. Kubernetes keeps most of them as an int64 with a decimal scale and the others as big
+decimals; asInteger() is only defined for the former: `small` says which it is.
 
 Follows apiserver pkg/cel/library/quantity.go and apimachinery pkg/api/resource/{quantity,amount,suffix}.go.
 """
@@ -29,14 +29,14 @@ QUANTITY: Final = TypeValue("kubernetes.Quantity")
 _FORMAT: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _SUFFIX: Final = "unable to parse quantity's suffix"
 
-# Possessive: three runs of digits that can each take what the others leave would be tried in all ways.
+# Possessive: backtracking over three adjacent runs of digits would try all ways to divide them.
 _TEXT: Final = re.compile(r"([+-]?)0*+([0-9]*+)(?:\.([0-9]*+))?([eEinumkKMGTP]*+[-+]?[0-9]*+)", re.ASCII)
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 
-# An exponent beyond this has a value that no quantity needs; Go's decimals would take the memory.
+# No quantity needs a larger exponent; Go's decimals would use up the memory.
 _MAX_EXPONENT: Final = 4096
-_MAX_DIGITS: Final = 18  # as many decimal digits fit into an int64
+_MAX_DIGITS: Final = 18  # that many decimal digits fit into an int64
 _LEAST_SCALE: Final = -9  # nothing is smaller than a nano
 
 
@@ -67,14 +67,14 @@ register_type(Quantity, QUANTITY)
 
 
 def align(left: Quantity, right: Quantity) -> tuple[int, int, int]:
-    """The digits of both at the lower of their scales, and that scale."""
+    """The digits of both at the smaller of their scales, and that scale."""
     scale = min(left.scale, right.scale)
     return left.digits * 10 ** (left.scale - scale), right.digits * 10 ** (right.scale - scale), scale
 
 
 @cache_by_text
 def parse_quantity(text: str) -> Quantity:
-    """Raises EvalError in the words of apimachinery."""
+    """Parses a quantity. Raises EvalError with apimachinery's text."""
     match = _TEXT.fullmatch(text) if 0 < len(text) <= _MAX_EXPONENT else None
     if match is None:
         raise EvalError(_FORMAT)
@@ -92,7 +92,7 @@ def parse_quantity(text: str) -> Quantity:
 
 
 def _scale(suffix: str) -> tuple[int, int]:
-    """Base and exponent: (10, 3) for k, (2, 10) for Ki, (10, 5) for e5."""
+    """The base and exponent of a suffix: (10, 3) for k, (2, 10) for Ki, (10, 5) for e5."""
     if suffix in _DECIMAL:
         return 10, _DECIMAL[suffix]
     if suffix in _BINARY:
@@ -119,7 +119,7 @@ _LARGEST: Final = Quantity(INT_MAX, 0, small=False)
 
 
 def _round(sign: int, digits: int, scale: int) -> Quantity:
-    """Rounds what is smaller than a nano up to it."""
+    """Rounds digits below a nano up to the next nano."""
     if scale < _LEAST_SCALE:
         unit = 10 ** (_LEAST_SCALE - scale)
         digits, scale = -(-digits // unit), _LEAST_SCALE

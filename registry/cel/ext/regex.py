@@ -1,7 +1,7 @@
 """Regular expressions: matches, find and findAll.
 
-Expressions are RE2's, so that matching takes time linear in the text; what is dearer than the costs of CEL can tell
-is refused as if the costs did.
+Expressions are RE2's, so matching takes time linear in the text. Work that CEL's costs do not reflect is charged to the
+budget, and rejected as if it exceeded the cost limit.
 
 Follows apiserver pkg/cel/library/regex.go and Go's regexp/syntax.
 """
@@ -18,16 +18,16 @@ from registry.cel.ext.table import function, member, search
 from registry.schema.patterns import compile_pattern, find_all, is_kept, program_size
 from registry.schema.regexp_errors import regexp_error
 
-# Patterns may come out of objects, many for one rule. The cost of a call knows nothing of compiling them, and
-# `((a{100}){100})` is as short as it is large. Refusing one that is too large takes as long as this.
+# Patterns may be values of the object, many for one rule. The cost of a call does not include compiling them, and
+# `((a{100}){100})` is short but large. This is charged for rejecting a pattern that is too large.
 _TOO_LARGE: Final = 350_000
 
-# Finding one of many matches takes some 4 µs.
+# Returning one of many matches takes some 4 µs.
 _MATCH: Final = 20
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """Whether a pattern that is written in an expression is found in a text. Raises EvalError in Go's words."""
+    """A function that returns whether a constant pattern matches in a text. Raises EvalError with Go's text."""
     error = regexp_error(pattern)
     if error is not None:
         raise EvalError(error)
@@ -35,7 +35,7 @@ def matcher(pattern: str) -> Callable[[str], bool]:
 
 
 def _prepare(pattern: str, *, matching: bool) -> None:
-    """Counts the work of compiling a pattern, unless it is done. Raises EvalError in Go's words."""
+    """Charges the work of compiling a pattern, unless it is cached. Raises EvalError with Go's text."""
     if is_kept(pattern, matching=matching):
         return
     error = regexp_error(pattern)
@@ -49,7 +49,7 @@ def _prepare(pattern: str, *, matching: bool) -> None:
 @member("matches", 2, cost=search)
 @function("matches", 2)
 def matches(text: Value, pattern: Value) -> bool:
-    """Whether `pattern`, an expression of RE2, is found anywhere in `text`."""
+    """Whether `pattern`, in RE2's syntax, matches anywhere in `text`."""
     if type(text) is not str or type(pattern) is not str:
         raise no_such_overload("matches")
     _prepare(pattern, matching=True)
@@ -76,7 +76,7 @@ def find(text: Value, pattern: Value) -> str:
 
 @member("findAll", 2, 3, cost=search)
 def find_all_matches(text: Value, pattern: Value, limit: Value = -1) -> list[str]:
-    """The matches from left to right, `limit` at most unless it is negative; an empty one never after another."""
+    """The matches from left to right, at most `limit` unless negative; an empty one never directly after another."""
     if type(text) is not str or type(pattern) is not str or type(limit) is not int:
         raise no_such_overload()
     return list(islice(_iter_matches(text, pattern), limit if 0 <= limit < len(text) + 1 else None))

@@ -19,7 +19,7 @@ _NAME: Final = frozenset("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQR
 
 
 class Semver(Opaque):
-    """Major, minor, patch and the parts of the pre-release; what was built counts for nothing in comparisons."""
+    """Major, minor, patch and the pre-release identifiers; build metadata is ignored in comparisons."""
 
     __slots__ = ("build", "numbers", "pre")
 
@@ -51,7 +51,7 @@ register_type(Semver, SEMVER)
 
 
 def _compare_parts(left: int | str, right: int | str) -> int:
-    """Numbers come before names."""
+    """Numeric identifiers come before alphanumeric ones."""
     if isinstance(left, int) and isinstance(right, int):
         return 1 if left > right else -1
     if isinstance(left, str) and isinstance(right, str):
@@ -61,7 +61,7 @@ def _compare_parts(left: int | str, right: int | str) -> int:
 
 @cache_by_text
 def parse_semver(text: str) -> Semver:
-    """Raises EvalError in blang/semver's words."""
+    """Parses a version. Raises EvalError with blang/semver's text."""
     if not text:
         raise EvalError("Version string empty")
     parts = text.split(".", 2)
@@ -111,7 +111,7 @@ def _pre_release(text: str) -> int | str:
 
 
 def normalize_text(text: str) -> str:
-    """The tolerant form: `v1.02` is 1.2.0."""
+    """The tolerant form: `v1.02` becomes `1.2.0`."""
     parts = text.removeprefix("v").split(".", 2)
     for position, part in enumerate(parts):
         if len(part) > 1:

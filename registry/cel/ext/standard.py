@@ -1,6 +1,6 @@
-"""The operators and functions of the standard library, times excepted.
+"""The operators and functions of the standard library, except for times.
 
-`&&`, `||`, `?:`, indexing, comparison and equality are compiled by themselves; what is here is strict.
+`&&`, `||`, `?:`, indexing, comparison and equality have compilers of their own; the functions here are strict.
 
 Follows cel-go common/stdlib, common/types and common/types/overflow.go.
 """
@@ -103,7 +103,7 @@ def multiply(left: Value, right: Value) -> Value:
 
 
 def divide(left: Value, right: Value) -> Value:
-    """Integers are cut towards zero; doubles divide as in IEEE 754."""
+    """Integers are truncated towards zero; doubles divide as in IEEE 754."""
     kind = type(left)
     if kind is type(right):
         if kind is float:
@@ -127,7 +127,7 @@ def _divide_doubles(left: float, right: float) -> float:
 
 
 def modulo(left: Value, right: Value) -> Value:
-    """The remainder has the sign of the left side."""
+    """The remainder has the sign of the left operand."""
     kind = type(left)
     if kind is type(right) and (kind is int or kind is Uint):
         if right == 0:
@@ -157,7 +157,7 @@ _ADDERS: set[Any] = {int, Uint, float, str, bytes, list, Duration, Timestamp}
 
 
 def _unfit(left: Value, operator: str, fits: bool) -> EvalError:
-    """cel-go names the operator only when the left side can do nothing of the kind."""
+    """cel-go names the operator only if the left operand does not support it."""
     return no_such_overload() if fits else no_such_overload(operator)
 
 

@@ -1,4 +1,4 @@
-"""The strings extension, version 2: charAt, indexOf, join, replace, split, substring and their like.
+"""The strings extension, version 2: charAt, indexOf, join, replace, split, substring and others.
 
 Positions count code points. `format` is in formatting.py.
 
@@ -13,9 +13,9 @@ from registry.budget import spend
 from registry.cel.common.values import INT_MAX, EvalError, ListValue, Value, elements, equal, no_such_overload, size_of
 from registry.cel.ext.table import STRING_FACTOR, Cost, function, list_traversal, member, mismatch, traversal
 
-CHARACTERS = 10  # characters of a text that are built in the time that an element is compared in
+CHARACTERS = 10  # characters of a text that can be built in the time of comparing one element
 
-# What strings.TrimSpace takes for blank: Unicode's White_Space property.
+# The blanks of strings.TrimSpace: Unicode's White_Space property.
 _BLANKS = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"
@@ -41,7 +41,7 @@ def _check_position(position: int, length: int) -> None:
 
 @member("indexOf", 2, 3, cost=list_traversal)
 def index_of(value: Value, part: Value, offset: Value = 0) -> int:
-    """Where `part` begins, or where an element stands in a list; -1 when it is not there."""
+    """The position of `part` in a text, or of an element in a list; -1 if absent."""
     if type(value) is list or isinstance(value, ListValue):
         spend(len(value))
         return next((i for i, item in enumerate(elements(value)) if _same(item, part)), -1)
@@ -56,14 +56,14 @@ def index_of(value: Value, part: Value, offset: Value = 0) -> int:
 
 
 def _count_search(text: str, part: str) -> None:
-    """Python compares `part` place by place in short texts, and in long ones when it is short."""
+    """Charges for Python's search, which compares `part` at each position in short texts, and in long ones if short."""
     length = len(text)
     spend(length * min(len(part), length if length < 2500 else 100 if length < 30_000 else 10) // 1000)
 
 
 @member("lastIndexOf", 2, 3, cost=list_traversal)
 def last_index_of(value: Value, part: Value, offset: Value = None) -> int:
-    """Where `part` begins for the last time, not after `offset`."""
+    """The position of the last occurrence of `part` not after `offset`; -1 if absent."""
     if type(value) is list or isinstance(value, ListValue):
         items = elements(value)
         spend(len(items))
@@ -84,7 +84,7 @@ def last_index_of(value: Value, part: Value, offset: Value = None) -> int:
 
 
 def _last(text: str, part: str) -> int:
-    """`text.rfind(part)`, which takes the product of both lengths; looking forward, Python finds in linear time."""
+    """`text.rfind(part)` by a search in the reversed text: rfind takes the product of both lengths, find is linear."""
     _count_search(text, part)
     found = text[::-1].find(part[::-1])
     return -1 if found < 0 else len(text) - found - len(part)
@@ -93,7 +93,7 @@ def _last(text: str, part: str) -> int:
 def _same(item: Value, other: Value) -> bool:
     try:
         return equal(item, other)
-    except EvalError:  # values of different kinds of the Kubernetes libraries
+    except EvalError:  # values of different Kubernetes library types
         return False
 
 
@@ -113,7 +113,7 @@ def upper_ascii(text: Value) -> str:
 
 @member("replace", 3, 4, cost=traversal(2))
 def replace(text: Value, old: Value, new: Value, count: Value = -1) -> str:
-    """With `old` empty, `new` goes before each character and to the end."""
+    """If `old` is empty, `new` is inserted before each character and at the end."""
     if type(text) is not str or type(old) is not str or type(new) is not str or type(count) is not int:
         raise mismatch("replace", text, old, new)
     if count < 0 or count > INT_MAX:
@@ -126,7 +126,7 @@ def replace(text: Value, old: Value, new: Value, count: Value = -1) -> str:
 
 @member("split", 2, 3, cost=traversal(2))
 def split(text: Value, separator: Value, count: Value = -1) -> list[str]:
-    """An empty separator splits into characters; `count` bounds the parts, 0 gives none."""
+    """An empty separator splits into characters; `count` limits the number of parts, 0 gives none."""
     if type(text) is not str or type(separator) is not str or type(count) is not int:
         raise mismatch("split", text, separator)
     if count == 0:

@@ -1,9 +1,9 @@
-"""Where the libraries enter their functions, and where the compiler finds them.
+"""The registry of library functions, which the compiler looks up.
 
 A function is a Python callable on plain values; the target of `a.f(b)` is its first argument. It checks the types of
 its arguments itself, because an expression may be of dynamic type, and raises EvalError with cel-go's text.
 
-A cost says what a call counted for, from its arguments and its result; calls without one count 1.
+A Cost returns the cost of a call from its arguments and its result; calls without one cost 1.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ GLOBALS: Final[dict[tuple[str, int], Implementation]] = {}
 MEMBERS: Final[dict[tuple[str, int], Implementation]] = {}
 COSTS: Final[dict[str, Cost]] = {}
 
-# Functions without a cost of their own whose work does not grow with their arguments. That of the others is counted.
+# Functions without a Cost whose work does not grow with their arguments. The work of the others is charged.
 CONSTANT_TIME: Final = frozenset(
     (
         "bool",
@@ -41,8 +41,8 @@ CONSTANT_TIME: Final = frozenset(
     )
 )
 
-# What one evaluation may cost (celconfig.PerCallLimit). Functions whose work grows faster than their arguments refuse
-# to begin what would exceed it.
+# The cost limit of one evaluation (celconfig.PerCallLimit). Functions whose work grows faster than their arguments do
+# not start what would exceed it.
 PER_CALL_LIMIT: Final = 1_000_000
 
 STRING_FACTOR: Final = 0.1  # common.StringTraversalCostFactor
@@ -54,12 +54,12 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def function(name: str, *counts: int, cost: Cost | None = None) -> Callable[[_F], _F]:
-    """Enters a global function, `name(a, b)`, for the given numbers of arguments."""
+    """Registers a global function, `name(a, b)`, for the given numbers of arguments."""
     return _entering(GLOBALS, name, counts, cost)
 
 
 def member(name: str, *counts: int, cost: Cost | None = None) -> Callable[[_F], _F]:
-    """Enters a member function, `a.name(b)`; the target counts as an argument."""
+    """Registers a member function, `a.name(b)`; the target counts as an argument."""
     return _entering(MEMBERS, name, counts, cost)
 
 
@@ -77,7 +77,7 @@ def _entering(
 
 
 def mismatch(name: str, *arguments: Value) -> EvalError:
-    """`no such overload: name(int, string)`, what a function says of arguments that it is not made for."""
+    """`no such overload: name(int, string)`: the error of arguments whose types a function does not support."""
     return EvalError(f"no such overload: {name}({', '.join(type_of(a).name for a in arguments)})")
 
 
@@ -100,7 +100,7 @@ def traversal(factor: float = 1.0) -> Cost:
 
 
 def list_traversal(arguments: tuple[Value, ...], result: Value) -> int:
-    """What isSorted, sum, indexOf and their like cost: 1 for each scalar, a tenth of the bytes for each text."""
+    """The cost of isSorted, sum, indexOf and others: 1 for each scalar, a tenth of the bytes for each text."""
     return _traversal_cost(arguments[0])
 
 
@@ -118,7 +118,7 @@ def _traversal_cost(value: Value) -> int:
 
 
 def search(arguments: tuple[Value, ...], result: Value) -> int:
-    """Matching a regular expression: the length of the text times a guess at the size of the expression."""
+    """The cost of matching a regular expression: the length of the text times an estimate of the pattern's size."""
     text, pattern = size_of(arguments[0]), size_of(arguments[1])
     return math.ceil((1.0 + text) * STRING_FACTOR) * math.ceil(pattern * REGEX_FACTOR)
 

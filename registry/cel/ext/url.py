@@ -1,4 +1,4 @@
-"""URLs: url(), isURL() and their members, read as Go's net/url does.
+"""URLs: url(), isURL() and their members, parsed as by Go's net/url.
 
 Follows apiserver pkg/cel/library/urls.go and Go's net/url/url.go (Parse, ParseRequestURI, EscapedPath, Query).
 """
@@ -26,7 +26,7 @@ _BAD_ESCAPE: Final = re.compile(r"%(?![0-9a-fA-F]{2})")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _USER: Final = re.compile(r"[A-Za-z0-9._:~!$&'()*+,;=%@-]*", re.ASCII)
 _PORT: Final = re.compile(r"(?::[0-9]*)?", re.ASCII)
-# An escape in a host is of a byte that is not ASCII, or of the percent sign.
+# In a host, only bytes beyond ASCII and the percent sign may be escaped.
 _HOST_ESCAPE_REFUSED: Final = re.compile(r"%(?!25|[89a-fA-F][0-9a-fA-F]).{0,2}", re.DOTALL)
 _HOST_REFUSED: Final = re.compile(r"[ #/?@\\^`{|}]")
 _PATH_SAFE: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~$&+,/:;=@")
@@ -35,11 +35,11 @@ _PATH_VALID: Final = _PATH_SAFE | frozenset("!'()*[]%")
 
 
 class UrlError(ValueError):
-    """A text is no URL; the message is net/url's, without `parse "…": ` in front."""
+    """A text is not a URL; the message is net/url's, without the prefix `parse "…": `."""
 
 
 class Url(Opaque):
-    """The parts of a URL that the library answers for, percent-decoded where Go decodes them."""
+    """The parts of a URL that the library returns, percent-decoded where Go decodes them."""
 
     __slots__ = ("host", "identity", "path", "query", "raw_path", "scheme")
 
@@ -112,7 +112,7 @@ def _parse(text: str, *, request: bool) -> Url:
 
 
 def _scheme(text: str) -> tuple[str, str]:
-    """Scheme in lower case and the rest; raises UrlError for a text that begins with a colon."""
+    """The scheme in lower case, and the rest. Raises UrlError for a text that begins with a colon."""
     head, colon, rest = text.partition(":")
     if colon and not head:
         raise UrlError("missing protocol scheme")
@@ -223,7 +223,7 @@ def get_host(value: Value) -> str:
 
 @member("getHostname", 1)
 def get_hostname(value: Value) -> str:
-    """The host without its port and without brackets."""
+    """The host without port and brackets."""
     return _split_host(_url(value, "getHostname").host)[0]
 
 
@@ -244,7 +244,7 @@ def _split_host(host: str) -> tuple[str, str]:
 
 @member("getEscapedPath", 1)
 def get_escaped_path(value: Value) -> str:
-    """The path as it was written, if that is a valid way to write it."""
+    """The path as it was written if that is a valid encoding, else the encoded path."""
     url_value = _url(value, "getEscapedPath")
     if _PATH_VALID.issuperset(url_value.raw_path):
         return url_value.raw_path
@@ -254,7 +254,7 @@ def get_escaped_path(value: Value) -> str:
 
 @member("getQuery", 1)
 def get_query(value: Value) -> Map:
-    """{'x': ['1', '2']}; what cannot be decoded is left out."""
+    """{'x': ['1', '2']}; pairs that cannot be decoded are omitted."""
     found: dict[str, Value] = {}
     query = _url(value, "getQuery").query
     spend(len(query))

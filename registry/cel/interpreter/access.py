@@ -28,7 +28,7 @@ _PYTHON_TYPES: dict[str, type] = {"object": dict, "map": dict, "list": list}
 
 
 def container_type(view: View) -> type | None:
-    """The Python type of values that the compiler goes through as they are; None for those that are converted."""
+    """The Python type of decoded values that the compiler accesses directly; None for those that are converted."""
     return None if view.nullable else _PYTHON_TYPES.get(view.kind)
 
 
@@ -37,7 +37,7 @@ def missing_key(key: Value) -> EvalError:
 
 
 def variable(slot: int, view: View | None, *, verified: bool = False) -> Code:
-    """The value of a slot. With a view it is decoded JSON, of the right type if that is `verified`."""
+    """The value of a slot. With a view it is decoded JSON, whose type has been checked if `verified`."""
     if verified and view is not None and view.kind in _PYTHON_TYPES:
         return Code(lambda frame: frame[slot], view=view, attribute=True, slot=slot)
     if view is None:
@@ -141,7 +141,7 @@ def _select_property(operand: Code, name: str, key: str, child: View) -> Code:
 
 
 def _select_entry(operand: Code, key: str, element: View) -> Code:
-    """An entry of a map whose key is written in the expression."""
+    """An entry of a map whose key is a constant of the expression."""
     run, convert = operand.run, element.convert
     missing = f"no such key: {key}"
     if element.kind in _PYTHON_TYPES and not element.nullable:
@@ -229,7 +229,7 @@ def _element(container: Value, position: int) -> Value:
 
 
 def list_index(key: Value) -> int:
-    """Positions may be int, uint, or doubles without a fraction."""
+    """The position of a list index, which may be an int, a uint, or a double without a fraction."""
     if type(key) is int or type(key) is Uint:
         return int(key)
     if type(key) is float:
@@ -269,7 +269,7 @@ def has_value(container: Value, name: str) -> bool:
     if isinstance(container, MapValue):
         try:
             return container.find(name) is not MISSING
-        except EvalError:  # it is there, although it cannot be read
+        except EvalError:  # it is present, although it cannot be read
             return True
     if type(container) is Optional:
         return container.present and has_value(container.get(), name)
@@ -288,7 +288,7 @@ def optional_index(operand: Code, key: Code) -> Code:
 
 
 def optional_of_key(container: Value, key: Value) -> Optional:
-    """What is under `key` in a container or in what an optional holds; NONE when it is not there."""
+    """The value of `key` in a container or in the container of an optional; NONE if absent."""
     if type(container) is Optional:
         if not container.present:
             return NONE

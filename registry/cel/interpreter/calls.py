@@ -1,4 +1,4 @@
-"""Code for calls of functions and for the literals of lists and maps."""
+"""Code for function calls and for list and map literals."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def costed_call(
             try:
                 result = implementation(*values)
             except EvalError:
-                _add_input_work(values)  # no cost is counted, and a loop may absorb the error and call again
+                _add_input_work(values)  # no cost is added, and a loop may absorb the error and call again
                 raise
             total = frame[COST] + cost_of(values, result)
             frame[COST] = total
@@ -78,7 +78,7 @@ def costed_call(
 
 
 def matches_constant(arguments: list[Code]) -> Code:
-    """`text.matches('…')`, with the expression compiled once."""
+    """`text.matches('…')`, with the pattern compiled once."""
     pattern = arguments[1].run([])
     text = value_of(arguments[0])
     try:
@@ -98,9 +98,9 @@ def matches_constant(arguments: list[Code]) -> Code:
 
 
 def with_input_work(implementation: Implementation) -> Implementation:
-    """A function whose cost does not grow with what it reads: that is counted as work before the call.
+    """Wraps a function whose cost does not grow with its input: the input's size is charged as work before the call.
 
-    kube-apiserver's costs do not see it: double('1111…') costs 1.
+    kube-apiserver's costs ignore it: double('1111…') costs 1.
     """
 
     def call(*arguments: Value) -> Value:
@@ -125,13 +125,13 @@ _ZEROS: Final[Mapping[str, Any]] = {"double": 0.0, "uint": Uint(0), "duration": 
 
 
 def typed_sum(overloads: tuple[str, ...]) -> Implementation:
-    """sum() of an empty list is the zero of its type."""
+    """sum() of an empty list is the zero of its element type."""
     zero = next((value for name, value in _ZEROS.items() if any(f"_{name}_sum" in o for o in overloads)), 0)
     return lambda items: sum_from(zero, items)
 
 
 def alternative(name: str, optional: Code, other: Code) -> Code:
-    """`a.or(b)` and `a.orValue(b)`: b is evaluated only when a has no value."""
+    """`a.or(b)` and `a.orValue(b)`: b is only evaluated if a has no value."""
     first, second, whole = value_of(optional), value_of(other), name == "or"
 
     def choose(frame: Frame) -> Value:
@@ -181,7 +181,7 @@ def map_of(frame: Frame, pairs: list[tuple[Run, Run, bool]]) -> Map:
             if not value.present:
                 continue
             value = value.get()
-        result.insert(key, value)  # the last of two equal keys counts
+        result.insert(key, value)  # the last of two equal keys wins
     return result
 
 

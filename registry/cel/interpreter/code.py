@@ -1,14 +1,14 @@
-"""What the compiler is made of: pieces of code with their costs, and the frame they run on.
+"""The compiler's building blocks: pieces of code with their costs, and the frame they run on.
 
-A piece of code is a closure that takes the frame, a plain list: [cost, variable, variable, …]. Its answer is a CEL
-value, unless the piece has a view: then it is the decoded JSON itself, not null and of the view's Python type, so that
-`self.spec.name` is three dictionary look-ups. `value_of` turns the latter into the former.
+A piece of code is a closure over the frame, a plain list: [cost, variable, variable, …]. It returns a CEL value, unless
+the piece has a view: then it returns the decoded JSON itself, not null and of the view's Python type, so that
+`self.spec.name` is three dictionary look-ups. `value_of` converts the latter to the former.
 
-Costs come in two ways. A piece knows its cost beyond what it charges at run time, in frame[0]: calls whose cost
-depends on sizes count there. In the usual, fast way this is the most that it may cost: the dearer branch of `?:`, all
-terms of `&&`, all rounds of a loop, so that only loops count while they run. What an evaluation has cost is bounded by
-the sum of both. In the exact way each branch, term and round counts when it is reached. The fast way is used until its
-bound is over the limit; then everything is evaluated again in the exact way, which stops where kube-apiserver stops.
+There are two ways of counting costs. Calls whose cost depends on sizes always charge it at run time, in frame[0];
+`cost` is the rest. In the fast way, which is the usual one, `cost` is an upper bound: the more expensive branch of `?:`
+and all terms of `&&`; a loop charges all its rounds when it starts. The sum of both bounds the cost of an evaluation.
+In the exact way each branch, term and round is charged when it is reached. The fast way is used until its bound exceeds
+the limit; then everything is evaluated again in the exact way, which stops where kube-apiserver stops.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ COST: Final = 0  # the slot of the cost in a frame
 class Code:
     """One compiled node. `cost` is its cost beyond what it charges at run time.
 
-    `constant` says that `run` may be called once, with any frame. `attribute` says that the node is a name with fields,
-    whose next field costs 1 rather than 2.
+    `constant` means that `run` may be called once, with any frame. `attribute` means that the node is a name with
+    fields, whose next field costs 1 rather than 2.
     """
 
     __slots__ = ("attribute", "constant", "cost", "property_of", "run", "slot", "view")
@@ -51,13 +51,13 @@ class Code:
         self.view = view
         self.constant = constant
         self.attribute = attribute
-        self.slot = slot  # where `run` reads its answer as it is, 0 when it does more than that
-        # The slot and the key where `run` finds an object: a field of that is read without `run`.
+        self.slot = slot  # the slot that `run` returns unchanged, 0 if it does more than that
+        # The slot and key of the object that `run` returns: a field of that object is read without `run`.
         self.property_of: tuple[int, str] | None = None
 
 
 def value_of(code: Code) -> Run:
-    """The piece's answer as a CEL value."""
+    """A closure that returns the result of `code` as a CEL value."""
     view, run = code.view, code.run
     if view is None or view.plain is not None:
         return run
@@ -73,7 +73,7 @@ def constant(value: Value, cost: int = 0) -> Code:
 
 
 def failing(error: EvalError, cost: int = 0) -> Code:
-    """A piece that always fails; the error is raised when it is reached, because `||` may absorb it."""
+    """A piece that always fails; the error is raised when the piece is reached, because `||` may absorb it."""
     text = str(error)
 
     def run(frame: Frame) -> Value:
@@ -90,12 +90,12 @@ def charge(frame: Frame, cost: int) -> None:
 
 
 def costing(code: Code, cost: int) -> Code:
-    """`code`, costing `cost` more."""
+    """Adds `cost` to the cost of `code`, in place."""
     code.cost += cost
     return code
 
 
-# Rounds of a loop between two looks at the time.
+# Rounds of a loop between two checks of the time.
 _ITEMS_PER_CHECK: Final = 1000
 
 
@@ -107,18 +107,18 @@ def _iter_metered(items: list[Value]) -> Iterator[Value]:
 
 
 class Fast:
-    """Costs are bounded while compiling."""
+    """Costs are bounded at compile time."""
 
     exact = False
 
     @staticmethod
     def branch(code: Code) -> Code:
-        """A piece that is not always reached."""
+        """Marks a piece that is not always reached."""
         return code
 
     @staticmethod
     def rounds(per_round: int) -> Callable[[Frame, list[Value]], Iterable[Value]]:
-        """What a loop runs over: charges for all rounds before the first."""
+        """Returns the start of a loop: charges all rounds and returns the items to iterate over."""
 
         def begin(frame: Frame, items: list[Value]) -> Iterable[Value]:
             rounds = len(items)
@@ -135,7 +135,7 @@ class Fast:
 
 
 class Exact:
-    """Costs are counted where they arise."""
+    """Costs are charged where they arise."""
 
     exact = True
 

@@ -1,10 +1,10 @@
-"""From a checked tree to closures.
+"""Compiles a checked tree to closures.
 
-`compile_program(checked, {"self": view})` gives a Program; its variables stand in the frame in the order of the
+`compile_program(checked, {"self": view})` returns a Program; its variables are in the frame in the order of the
 mapping, from slot 1 on. A variable with a view is decoded JSON, one without (None) is a CEL value.
 
-Nothing is evaluated by name at run time: names are slots, fields of an object are dictionary look-ups, functions are
-found once, constants are folded, regular expressions compiled. No text of the user is ever run as Python.
+Nothing is looked up by name at run time: names are slots, fields of an object are dictionary look-ups, functions are
+resolved once, constants are folded, regular expressions compiled. No user text is ever executed as Python.
 """
 
 from __future__ import annotations
@@ -70,14 +70,14 @@ from registry.cel.syntax.ast import (
 )
 
 OLD_SELF: Final = "oldSelf"
-ABSENT: Final = Missing()  # the value of oldSelf where there is none
+ABSENT: Final = Missing()  # the value of oldSelf if there is none
 
 
 class Program:
     """A compiled expression.
 
-    `run(frame)` answers with a value or raises EvalError, BudgetExceeded or CostExceeded; then frame[COST] is the most
-    that it has cost, or in an exact program what it has cost. `frame(*variables)` makes a frame.
+    `run(frame)` returns a value or raises EvalError, BudgetExceeded or CostExceeded; frame[COST] is then an upper bound
+    of the cost, or the exact cost in an exact program. `frame(*variables)` creates a frame.
     """
 
     __slots__ = ("_checked", "_exact", "_variables", "cost", "run", "spare")
@@ -97,7 +97,7 @@ class Program:
         return [self.cost, *variables, *self.spare]
 
     def exact(self) -> Program:
-        """The same expression, counting each step. Compiled when it is first asked for."""
+        """The same expression with exact costs. Compiled on the first call."""
         if self._exact is None:
             self._exact = Program(self._checked, self._variables, Exact)
         return self._exact
@@ -109,12 +109,12 @@ class Program:
 
 
 def compile_program(checked: Checked, variables: Mapping[str, View | None]) -> Program:
-    """Compiles a tree that was checked without issues; decoded values behind views must be of the view's kind."""
+    """Compiles a tree that was checked without issues; decoded values of variables must be of the view's kind."""
     return Program(checked, variables, Fast)
 
 
 class _Compiler:
-    """One pass over one tree. `names` maps what is in scope to its code; an inner name hides an outer one."""
+    """One pass over one tree. `names` maps the names in scope to their code; an inner name hides an outer one."""
 
     def __init__(self, checked: Checked, variables: Mapping[str, View | None], counting: Counting) -> None:
         self.checked = checked
@@ -126,10 +126,10 @@ class _Compiler:
             self.slots += 1
 
     def bind(self, name: str, view: View | None) -> int:
-        """Brings a variable of a loop into scope and answers with its slot."""
+        """Brings a loop variable into scope and returns its slot."""
         slot = self.slots
         self.slots += 1
-        verified = view is not None and access.container_type(view) is not None  # the loop has looked at them
+        verified = view is not None and access.container_type(view) is not None  # the loop has checked them
         self.names.setdefault(name, []).append(access.variable(slot, view, verified=verified))
         return slot
 
@@ -213,7 +213,7 @@ class _Compiler:
                 made[field] = value
             return make(name, made)
 
-        # As much as cel-go's runtime counts for it (common.StructCreateBaseCost).
+        # cel-go's run-time cost (common.StructCreateBaseCost).
         return costing(Code(build, sum(code.cost for _, code, _ in parts)), 40)
 
     # --- calls
@@ -260,7 +260,7 @@ class _Compiler:
 
 
 def _verify(name: str, slot: int, view: View | None) -> Code:
-    """A variable of the program: what is behind a view has been looked at, but it may be absent."""
+    """A variable of the program: the type of its value has been checked, but oldSelf may be absent."""
     code = access.variable(slot, view, verified=True)
     if name != OLD_SELF:
         return code
@@ -279,7 +279,7 @@ def _literal(node: Literal) -> Value:
 
 
 def _fold(code: Code) -> Code:
-    """A call of constants is answered now, unless it fails."""
+    """Evaluates a call of constants at compile time, unless it fails."""
     frame: Frame = [0]
     try:
         value = code.run(frame)
@@ -305,7 +305,7 @@ def _binary(operation: Callable[[Value, Value], Value], *, text_cost: bool = Fal
 
 
 def _addition(compiler: _Compiler, a: Run, b: Run, cost: int) -> Code:
-    """`a + b`: texts cost a tenth of the length of the result."""
+    """`a + b`: for texts the cost is a tenth of the length of the result."""
     exact = compiler.counting.exact
 
     def plus(frame: Frame) -> Value:

@@ -1,7 +1,7 @@
-"""Whether a checked expression can be made into a program: conversions of constants and constant patterns must work.
+"""Checks that a program can be planned: conversions of constants and constant patterns must be valid.
 
-The reference evaluates `int("5")` and compiles the pattern of `s.find("[a-z]")` when it plans a program, and so do we,
-to find the same mistakes: constant arithmetic, as 1/0, is left to the evaluation.
+cel-go evaluates `int("5")` and compiles the pattern of `s.find("[a-z]")` when it plans a program. This module does the
+same to find the same errors. Constant arithmetic such as 1/0 is left to the evaluation.
 
 Follows cel-go v0.26 interpreter/decorators.go and planner.go.
 """
@@ -21,7 +21,7 @@ from registry.schema.regexp_errors import regexp_error
 _CONVERSIONS: Final = frozenset(("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "uint"))
 assert all((name, 1) in GLOBALS for name in _CONVERSIONS), (clock, conversions)
 
-# The names of types that have values at run time. `duration` and `timestamp` are known to the checker only.
+# The names of types that have values at run time. `duration` and `timestamp` exist in the checker only.
 _TYPE_NAMES: Final = frozenset(
     (
         "bool",
@@ -48,7 +48,7 @@ class _NotConstant(Exception):
 
 
 def program_error(checked: Checked) -> str | None:
-    """Why no program can be made, None if one can."""
+    """Why no program can be planned; None if one can."""
     for node in checked.nodes():
         found: str | None = None
         match node:

@@ -1,6 +1,6 @@
-"""Code for `&&`, `||`, `!`, `?:`, equality, order and `in`: the operators that most rules are made of.
+"""Code for `&&`, `||`, `!`, `?:`, equality, order and `in`, the operators that most rules consist of.
 
-`&&` and `||` evaluate both sides if they must, and an error on one side does not count when the other one decides.
+`&&` and `||` short-circuit, and an error on one side is ignored if the other side decides the result.
 
 Follows cel-go interpreter/interpretable.go and runtimecost.go.
 """
@@ -35,7 +35,7 @@ def either(terms: list[Code]) -> Code:
 
 
 def _short_circuit(terms: list[Code], decisive: bool) -> Code:
-    """The first term that is `decisive` decides; else the first error counts."""
+    """The first term equal to `decisive` decides; if there is none, the first error is raised."""
     runs = [value_of(term) for term in terms]
     cost = sum(term.cost for term in terms)
     if len(runs) == 2:
@@ -82,7 +82,7 @@ def _short_circuit_two(left: Run, right: Run, decisive: bool) -> Run:
 
 
 def _right_decides(right: Run, frame: Frame, decisive: bool, failure: EvalError) -> Value:
-    """The left side has failed: only a decisive right side helps."""
+    """Evaluates the right side after the left one failed: raises `failure` unless the right side is decisive."""
     try:
         if right(frame) is decisive:
             return decisive
@@ -181,7 +181,7 @@ _ORDERS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def ordering(name: str, left: Code, right: Code, counting: Counting) -> Code:
-    """`left < right` and its like."""
+    """`left < right` and the other comparisons."""
     a, b, exact = value_of(left), value_of(right), counting.exact
     test = _ORDERS[name]
 

@@ -1,10 +1,10 @@
 """Code for comprehensions: the loops of all, exists, exists_one, map, filter, and any other.
 
-The parser has expanded the macros; here their shapes are recognised again, so that each runs as a loop of its own
-without an accumulator. What has another shape runs step by step.
+The parser has expanded the macros; this module recognizes their shapes, so that each compiles to a specialized loop
+without an accumulator. Any other shape is evaluated step by step.
 
-Follows cel-go interpreter/interpretable.go (evalFold) for what errors do: an error in a round is kept as the
-accumulator, and the rounds go on.
+Errors follow cel-go interpreter/interpretable.go (evalFold): an error in a round is kept as the accumulator, and the
+loop continues.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from registry.cel.syntax.ast import (
 
 
 class Compiler(Protocol):
-    """What this module needs of compile.py."""
+    """The methods of compile.py's compiler that this module uses."""
 
     counting: Counting
 
@@ -50,9 +50,9 @@ Begin = Callable[[Frame, "list[Value]"], Iterable[Value]]
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """What a loop runs over: `items(frame)` gives the values of the first variable, or pairs for two variables.
+    """The range of a loop: `items(frame)` returns the values of the first variable, or pairs for two variables.
 
-    `second` is None with one variable. The views say how the body sees the values.
+    `second` is None with one variable. The views are those of the variables in the body.
     """
 
     items: Callable[[Frame], list[Value]]
@@ -95,7 +95,7 @@ def _range(source: Code, pairs: bool) -> Range:
 
 
 def _resolve_view(run: Run, view: View) -> Run:
-    """The list or map, after a look at its values: those that are objects or lists are taken as such by the body."""
+    """Returns the list or map after checking the types of its values: the body then accesses them unchecked."""
     element = view.element
     assert element is not None
     expected, convert, of_map = access.container_type(element), element.convert, view.kind == "map"
@@ -146,7 +146,7 @@ _GO_TYPES = {
 
 
 class _Scope:
-    """The slots of the variables of one loop, while its body is compiled."""
+    """The slots of one loop's variables while its body is compiled."""
 
     def __init__(self, compiler: Compiler, node: Comprehension, over: Range) -> None:
         self.compiler, self.node, self.over = compiler, node, over
@@ -180,7 +180,7 @@ class _Scope:
 
 
 def _all_or_exists(compiler: Compiler, node: Comprehension, over: Range) -> Code | None:
-    """`accu && p` while accu, or `accu || p` while !accu."""
+    """Matches `accu && p` while accu, or `accu || p` while !accu."""
     step, init = node.loop_step, node.accu_init
     if not (isinstance(init, Literal) and isinstance(step, Call) and _is_name(node.result, node.accu_var)):
         return None
@@ -247,7 +247,7 @@ def _deciding(scope: _Scope, items: Callable[[Frame], list[Value]], begin: Begin
 
 
 def _exists_one(compiler: Compiler, node: Comprehension, over: Range) -> Code | None:
-    """`p ? accu + 1 : accu`, then `accu == 1`."""
+    """Matches `p ? accu + 1 : accu`, then `accu == 1`."""
     step, result = node.loop_step, node.result
     if not (
         isinstance(step, Call)
@@ -280,7 +280,7 @@ def _exists_one(compiler: Compiler, node: Comprehension, over: Range) -> Code | 
             try:
                 value = test(frame)
             except EvalError as error:
-                failure = error  # a later error takes the place of an earlier one, as in cel-go
+                failure = error  # a later error replaces an earlier one, as in cel-go
                 continue
             if value is True:
                 count += 1
@@ -297,7 +297,7 @@ def _exists_one(compiler: Compiler, node: Comprehension, over: Range) -> Code | 
 
 
 def _map_or_filter(compiler: Compiler, node: Comprehension, over: Range) -> Code | None:
-    """`accu + [t]`, or `p ? accu + [t] : accu`."""
+    """Matches `accu + [t]`, or `p ? accu + [t] : accu`."""
     step = node.loop_step
     if not (
         isinstance(node.accu_init, ListExpr)
@@ -348,7 +348,7 @@ def _collecting(
             try:
                 value = test(frame)
             except EvalError as error:
-                failure = error  # a later error takes the place of an earlier one, as in cel-go
+                failure = error  # a later error replaces an earlier one, as in cel-go
                 continue
             if value is True:
                 if failure is None:
@@ -376,7 +376,7 @@ def _collecting(
 
 
 def _binding(compiler: Compiler, node: Comprehension) -> Code:
-    """A loop without rounds gives a name to a value: what optMap and sortBy do."""
+    """A loop without rounds binds a name to a value, as optMap and sortBy do."""
     init = compiler.compile(node.accu_init)
     slot = compiler.bind(node.accu_var, None)
     result = compiler.compile(node.result)
@@ -391,7 +391,7 @@ def _binding(compiler: Compiler, node: Comprehension) -> Code:
 
 
 def _any_loop(compiler: Compiler, node: Comprehension, over: Range) -> Code:
-    """Step by step, with an accumulator. An error in a step becomes the accumulator and fails what reads it."""
+    """Evaluates step by step with an accumulator. An error in a step becomes the accumulator and is raised on reads."""
     init = compiler.compile(node.accu_init)
     accumulator = compiler.bind(node.accu_var, None)
     with _Scope(compiler, node, over) as scope:

@@ -1,7 +1,7 @@
-"""Values of an object: lists, objects and maps that are seen through a View, and what has no type.
+"""Values of an object as CEL values: lists, objects and maps accessed through a View, and untyped values.
 
-All are thin covers over decoded JSON. They convert an element when it is asked for; sets and lists of type map have an
-equality and an addition of their own.
+All are thin wrappers of decoded JSON that convert an element when it is accessed. Lists of type set and map have their
+own equality and addition.
 
 Follows apiserver pkg/cel/common/{valuesunstructured,valuesreflect}.go.
 """
@@ -35,7 +35,7 @@ Json = Any
 
 
 class Preserved(Opaque):
-    """What a schema preserves without a type. CEL can only compare it."""
+    """A preserved value without a type in the schema. CEL can only compare it."""
 
     __slots__ = ("value",)
 
@@ -53,7 +53,7 @@ register_type(Preserved, Preserved.type)
 
 
 def _same(left: Json, right: Json) -> bool:
-    """Equality of what has no type, counted before it is done: it costs 1 however much that is."""
+    """Equality of untyped values. Its cost in CEL is 1, so the size is charged to the budget before comparing."""
     if left is right:
         return True
     spend(_size(left))
@@ -61,7 +61,7 @@ def _same(left: Json, right: Json) -> bool:
 
 
 def _size(value: Json) -> int:
-    """How many values are in a JSON value."""
+    """The number of values in a JSON value."""
     count, open_values = 0, [value]
     while open_values:
         inner = open_values.pop()
@@ -137,9 +137,9 @@ register_type(SchemaMap, MAP)
 
 
 class SchemaList(ListValue):
-    """A list of an object; sets and map lists have their own equality and addition.
+    """A list of an object; lists of type set and map have their own equality and addition.
 
-    `raw` is None for what `+` has made of such a list: it keeps the kind of its left side.
+    `raw` is None for the result of `+` on such a list, which has the list type of the left operand.
     """
 
     __slots__ = ("_elements", "raw", "view")
@@ -171,7 +171,7 @@ class SchemaList(ListValue):
         return self._elements
 
     def contains(self, needle: Value) -> bool:
-        """An element that has no value is an error only when no other one is the needle."""
+        """Raises the error of an element that cannot be converted only if no other element equals `needle`."""
         spend(len(self))
         failure: EvalError | None = None
         for position in range(len(self)):
@@ -208,7 +208,7 @@ class SchemaList(ListValue):
         return len(seen) == len(mine)
 
     def _raw_key(self, item: Value) -> object:
-        """The values of the keys of an element. Kubernetes looks for them under their escaped names."""
+        """The key values of an element. Kubernetes looks them up under their escaped names."""
         if type(item) is not SchemaMap:
             return id(item)
         return tuple(map(_scalar_key, map(item.value.get, self.view.keys)))
@@ -252,7 +252,7 @@ def _value_key(item: Value, keys: tuple[str, ...]) -> object:
 
 
 def _scalar_key(value: Value) -> object:
-    """Something hashable that tells 1, 1.0 and true apart."""
+    """A hashable value that distinguishes 1, 1.0 and true."""
     if isinstance(value, (Opaque, ListValue, MapValue, list, dict)):
         return repr(value) if isinstance(value, Opaque) else id(value)
     return type(value), value

@@ -1,4 +1,4 @@
-"""What CEL knows of the values of one node of a schema. Made by views.py; schema_values.py reads values through it."""
+"""How CEL accesses the values of a schema node. Built by views.py; schema_values.py reads values through it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ Json = Any
 
 
 class View:
-    """How CEL sees the values of one node of a schema.
+    """How CEL accesses the values of one node of a schema.
 
     `kind` is object (with `properties`), map (with `element`), list (with `element`), or scalar. `plain` is the Python
-    type whose values are CEL values as they are, None when each must be converted. `convert` raises EvalError for a
-    value that does not fit the schema; for null, it answers as for a list item or a map value.
+    type whose values are CEL values unchanged, None if each must be converted. `convert` raises EvalError for a value
+    that does not fit the schema; it converts null as in a list item or a map value.
     """
 
     __slots__ = ("convert", "element", "fields", "keys", "kind", "list_type", "nullable", "plain", "properties")
@@ -25,8 +25,8 @@ class View:
         self.nullable = nullable
         self.plain: type | None = None
         self.convert: Callable[[Json], Value] = _cannot_convert
-        self.properties: Mapping[str, View] = {}  # by their names
-        self.fields: Mapping[str, tuple[str, View]] = {}  # by their identifiers: (name, view)
+        self.properties: Mapping[str, View] = {}  # by property name
+        self.fields: Mapping[str, tuple[str, View]] = {}  # by identifier: (name, view)
         self.element: View | None = None
         self.list_type = ""
         self.keys: tuple[str, ...] = ()

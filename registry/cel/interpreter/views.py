@@ -1,9 +1,9 @@
-"""Values of an object, seen through its schema.
+"""Builds the views through which CEL reads the values of an object.
 
-A View is made once from a Structural. It says what a decoded JSON value is to CEL: scalars are themselves (after a look
-at their type, or read by their format), lists become SchemaList, objects and maps SchemaMap, both of them a thin cover
-over the decoded value that converts an element when it is asked for. The compiler uses views to go straight through the
-decoded value and makes covers only for what leaves a chain of fields.
+A View is built once from a Structural. It determines the CEL value of decoded JSON: scalars are used unchanged (after a
+check of their type) or parsed by their format, lists become SchemaList, objects and maps SchemaMap, both thin wrappers
+that convert an element when it is accessed. The compiler uses views to access decoded values directly and creates
+wrappers only for the result of a chain of fields.
 
 Follows apiserver pkg/cel/common/{valuesunstructured,valuesreflect,schemas}.go.
 """
@@ -25,11 +25,11 @@ from registry.schema.model import Structural
 
 Json = Any
 
-# --- making views
+# --- building views
 
 
 def view_of(schema: Structural, *, resource: bool = False) -> View:
-    """The view of a schema; with `resource`, of the root of a resource, which has apiVersion, kind and metadata."""
+    """The view of a schema; with `resource`, that of the root of a resource with apiVersion, kind and metadata."""
     view = View(_kind(schema), schema.nullable)
     if schema.int_or_string:
         view.convert = _nullable(schema, _int_or_string)
@@ -188,7 +188,7 @@ def _format_view(read: Callable[[str], Value]) -> Callable[[Json], Value]:
         if type(value) is not str:
             raise _type_error("string", value)
         if len(value) > _SHORT:
-            spend(len(value))  # read again for each time that the field is named
+            spend(len(value))  # parsed again each time the field is read
         return read(value)
 
     return convert
@@ -215,10 +215,10 @@ _URL_ALPHABET: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012
 
 
 def _bytes(text: str) -> Value:
-    """Reads base64 in the alphabet of URLs, as Kubernetes does here: + and / are refused."""
+    """Decodes base64 in the URL-safe alphabet, as Kubernetes does here: + and / are rejected."""
     data = text.encode("utf-8", "replace").replace(b"\r", b"").replace(b"\n", b"")
     body = data.rstrip(b"=")
-    bad = len(body) - len(body.lstrip(_URL_ALPHABET))  # where the first byte is that does not belong there
+    bad = len(body) - len(body.lstrip(_URL_ALPHABET))  # the position of the first invalid byte
     bad = bad if bad < len(body) else -1
     try:
         if bad >= 0 or len(data) % 4:

@@ -1,12 +1,12 @@
-"""All x-kubernetes-validations of a definition's schema, checked when the definition is written.
+"""Checks all x-kubernetes-validations of a definition's schema when the definition is written.
 
-`check_rules(schema, path)` goes through the decoded JSON of an openAPIV3Schema and gives the errors in the reference's
-order: first what is wrong with the entries themselves (blank rules, bad reasons, field paths that do not exist), then
-children before their parents, what does not compile, costs too much, or uses oldSelf where there is none; at the end
-the cost of all rules together. The depth of the schema must have been bounded.
+`check_rules(schema, path)` walks the decoded JSON of an openAPIV3Schema and returns the errors in kube-apiserver's
+order: first those of the entries themselves (blank rules, unknown reasons, field paths that do not exist); then,
+children before their parents, rules that do not compile, cost too much, or use oldSelf where there is none; last the
+total cost of all rules. The depth of the schema must have been bounded.
 
 Follows ValidateCustomResourceDefinitionOpenAPISchema and cel_validation.go of apiextensions-apiserver
-pkg/apis/apiextensions/validation at v0.36.2. The reference goes through properties in random order, we by name.
+pkg/apis/apiextensions/validation at v0.36.2, but visits properties by name, where kube-apiserver has a random order.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Json = Mapping[str, Any]
 
 RULE_COST_LIMIT: Final = 10_000_000
 TOTAL_COST_LIMIT: Final = 100_000_000
-MAX_SIZE: Final = 100_000  # nodes of all expressions of a schema: a bound of ours, far above what is in use
+MAX_SIZE: Final = 100_000  # nodes of all expressions of a schema: our own limit, far above real definitions
 REASONS: Final = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
 
 _VALIDATIONS: Final = "x-kubernetes-validations"
@@ -37,10 +37,10 @@ _MOST_EXPENSIVE: Final = 4
 def check_rules(
     schema: Json, path: str, *, schema_errors: Sequence[FieldError] = (), compiles: bool = True, unchanged: bool = False
 ) -> list[FieldError]:
-    """The errors of all rules in `schema`, which stands at `path`.
+    """The errors of all rules in `schema`, whose path is `path`.
 
-    At and above nodes that have `schema_errors` rules are not compiled, and nowhere unless `compiles`, which says that
-    the schema is structural. The rules of an `unchanged` schema may each cost what they like.
+    Rules are not compiled at and above nodes with `schema_errors`, and not at all unless `compiles`, which means that
+    the schema is structural. The rules of an `unchanged` schema have no cost limit of their own.
     """
     if not _mentions_rules(schema):
         return []
@@ -69,14 +69,14 @@ def _mentions_rules(schema: Any) -> bool:
 
 @dataclass(slots=True)
 class SchemaNode:
-    """A node of the schema on the way down: what is known of its type and of how often it can occur.
+    """A node of the schema on the way down: its type, and how often it can occur.
 
-    `cardinality` is None where some list or map above has no limit.
+    `cardinality` is None if some list or map above it has no limit.
     """
 
     schema: Structural
     parent: SchemaNode | None
-    name: str | None  # of the property, None for items and additionalProperties
+    name: str | None  # of the property; None for items and additionalProperties
     in_scope: bool
     cardinality: int | None
     declared: Declared | None = None
@@ -90,7 +90,7 @@ class SchemaNode:
         return SchemaNode(schema, self, name, self.in_scope or bool(schema.validations), cardinality)
 
     def type(self) -> Declared | None:
-        """The type of this node, found in that of its parent if that is needed anyway, because it has rules, too."""
+        """The type of this node, taken from its parent's type if the parent needs one for rules of its own or above."""
         if self.declared is None and not self.failed:
             self.declared = self._type()
             self.failed = self.declared is None
@@ -120,7 +120,7 @@ def _max_elements(schema: Structural) -> int | None:
 
 @dataclass(slots=True)
 class Walk:
-    """The walk over one schema: the errors so far, where schema errors are, and the cost of all rules."""
+    """The walk over one schema: the errors so far, the paths of schema errors, and the cost of all rules."""
 
     blocked: tuple[str, ...]
     unchanged: bool
@@ -130,7 +130,7 @@ class Walk:
     costs: list[tuple[int, str]] = field(default_factory=list)
 
     def entries(self, schema: Json, path: str) -> None:
-        """Finds what is wrong with the entries themselves, everywhere, also where no rules may be."""
+        """Collects the errors of the entries themselves, including those at nodes where rules are not allowed."""
         additional = schema.get("additionalProperties")
         if isinstance(additional, dict):
             self.entries(additional, f"{path}.additionalProperties")
@@ -147,8 +147,8 @@ class Walk:
             self.errors.extend(entry_errors(entry or {}, schema, f"{path}.{_VALIDATIONS}[{position}]"))
 
     def compile(self, node: SchemaNode, path: str, uncorrelatable: str | None) -> None:
-        """Compiles the rules at `node` and below. `uncorrelatable` is the innermost list above whose items have no
-        old items to be compared with."""
+        """Compiles the rules at `node` and below. `uncorrelatable` is the path of the innermost enclosing list whose
+        items do not correlate with old items."""
         schema = node.schema
         if isinstance(schema.additional_properties, Structural):
             self.compile(node.child(schema.additional_properties), f"{path}.additionalProperties", uncorrelatable)
@@ -230,7 +230,7 @@ class Walk:
             self.observe(path, compiled.cost, "estimated messageExpression cost")
 
     def observe(self, path: str, cost: int, name: str) -> None:
-        """Counts the cost of one expression, and complains if it is too much already."""
+        """Adds the cost of one expression to the total; reports it if it exceeds the limit by itself."""
         if not self.unchanged and cost > RULE_COST_LIMIT:
             self.errors.append(forbidden(path, _too_expensive(name, cost, RULE_COST_LIMIT)))
         self.total_cost = min(self.total_cost + cost, LIMIT)
@@ -253,7 +253,7 @@ class Walk:
 
 
 def entry_errors(entry: Json, schema: Json, path: str) -> list[FieldError]:
-    """What is wrong with one entry of x-kubernetes-validations of `schema` without compiling it."""
+    """The errors of one entry of x-kubernetes-validations of `schema`, without compiling it."""
     errors = []
     rule, message = entry.get("rule") or "", entry.get("message") or ""
     if not rule.strip():
@@ -293,7 +293,7 @@ def _leads_somewhere(path: str, schema: Json) -> bool:
 
 
 def _go_text(rule: ValidationRule) -> GoText:
-    """The rule as an error shows it: the JSON of the Go struct."""
+    """The rule as errors print it: the JSON of the Go struct."""
     return GoText(
         go_rule(
             {

@@ -1,7 +1,7 @@
-"""One expression of a rule, from its text to a checked tree with its cost.
+"""Compiles one expression of a rule, from its text to a checked tree with its cost.
 
-`compile_expression("self.replicas > 0", declared, RULE)` parses, checks the types with `self` and `oldSelf` of the
-declared type, checks literals, and estimates the cost. What is wrong is in `error`, worded as kube-apiserver words it.
+`compile_expression("self.replicas > 0", declared, RULE)` parses the text, checks the types with `self` and `oldSelf` of
+the declared type, checks literals, and estimates the cost. `error` has kube-apiserver's text.
 
 Follows compileRule of apiextensions-apiserver pkg/apiserver/schema/cel/compilation.go at v0.36.2.
 """
@@ -31,9 +31,9 @@ _MAX_CACHED_TEXT: Final = 2000  # longer texts are rare, and would fill the memo
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Expression:
-    """An expression; `error` is "" when it compiles, and only then `cost` means something.
+    """An expression; `error` is "" if it compiles, and only then is `cost` meaningful.
 
-    `cost` is the most that one evaluation costs, 2**64-1 when it has no bound.
+    `cost` is the most that one evaluation costs, 2**64-1 if unbounded.
     """
 
     text: str
@@ -45,12 +45,12 @@ class Expression:
 
     @property
     def size(self) -> int:
-        """How much work it was: the nodes of the tree, or what the text would have come to."""
+        """The work of compiling: the number of nodes of the tree, or an estimate from the text."""
         return max(self.checked.parsed.size, len(self.text) // 2)
 
 
 class ExpressionKind:
-    """What an expression is for: the type it must have, and how errors about it begin."""
+    """The use of an expression: the type it must have, and the prefixes of its errors."""
 
     __slots__ = ("compilation", "program", "type", "wrong_type")
 
@@ -75,11 +75,11 @@ MESSAGE: Final = ExpressionKind(
 def compile_expression(
     text: str, declared: Declared, kind: ExpressionKind, *, optional_old_self: bool = False
 ) -> Expression:
-    """Compiles the text of a rule or messageExpression at the node of a schema that has the declared type."""
+    """Compiles the text of a rule or messageExpression at a schema node with the declared type."""
     parsed = _parse(text)
     try:
         return _compile(parsed, declared, kind, optional_old_self)
-    except RecursionError:  # The tree is within bounds, but the caller has used up most of Python's frames.
+    except RecursionError:  # The tree is within bounds, but the caller has used up most of Python's stack.
         issue = Issue(NO_OFFSET, "max recursion depth exceeded")
         error = f"{kind.compilation}: {display(parsed.source, (issue,))}"
         return Expression(text, declared, Checked(parsed, (issue,), {}, {}, {}), error)
@@ -91,7 +91,7 @@ def _compile(parsed: Parsed, declared: Declared, kind: ExpressionKind, optional_
     checked = check(parsed, {SELF: declared.type, OLD_SELF: old})
     issues = checked.issues or literal_issues(checked)
     if issues:
-        if declared.name != ROOT_NAME:  # The reference names types from the node of the rule.
+        if declared.name != ROOT_NAME:  # kube-apiserver names types from the node of the rule.
             issues = [Issue(issue.offset, issue.message.replace(declared.name, ROOT_NAME)) for issue in issues]
         pictures = display(checked.parsed.source, issues)
         return Expression(text, declared, checked, f"{kind.compilation}: {pictures}")

@@ -1,6 +1,6 @@
-"""Rules one by one, for the author of a definition: what they are checked to be, and what each evaluation comes to.
+"""Explains rules to the author of a definition: their estimated costs, and the result of each evaluation.
 
-The same walks as those of check.py and rules.py, which record what they go through.
+The walks are those of check.py and rules.py, extended to record each step.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from registry.schema.ratcheting import Correlation
 
 Json = Any
 
-# Processor time: nobody else waits for it here.
+# Processor time: no other request waits for it here.
 _SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedRule:
-    """`cost` is the most that one evaluation costs; it is evaluated at most `cardinality` times for an object."""
+    """`cost` is the most that one evaluation costs; an object has at most `cardinality` evaluations."""
 
     path: str
     rule: ValidationRule
@@ -53,7 +53,7 @@ class _RecordingWalk(Walk):
 
 
 def inspect_schema(schema: Mapping[str, Any], path: str) -> tuple[list[CheckedRule], int]:
-    """The rules of a structural schema in the order of the check, and the estimated cost of all together."""
+    """The rules of a structural schema in the order of checking, and their total estimated cost."""
     walk = _RecordingWalk((), False)
     root = from_json(schema)
     walk.compile(SchemaNode(root, None, None, bool(root.validations), 1), path, None)
@@ -62,7 +62,7 @@ def inspect_schema(schema: Mapping[str, Any], path: str) -> tuple[list[CheckedRu
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """One rule on one value: `value` at `path`, and what it replaces. Without `errors` the rule holds."""
+    """One evaluation of a rule on `value` at `path`, which replaces `old`. The rule holds if there are no `errors`."""
 
     path: str
     rule: CompiledRule
@@ -92,9 +92,9 @@ class _RecordingRun(Run):
 
 
 def inspect_object(root: Structural, obj: Json, old: Json = None) -> tuple[list[Evaluation], int]:
-    """Every evaluation of a rule on an object that replaces `old`, with its exact cost, and the cost of all together.
+    """Every evaluation of a rule on an object that replaces `old`, with its exact cost, and the total cost.
 
-    The object must have been pruned, defaulted and validated. Nothing is ratcheted: what does not hold is an error.
+    The object must have been pruned, defaulted and validated. There is no ratcheting: every failed rule is an error.
     """
     node = node_of(root, None, "", resource=True)
     run = _RecordingRun()

@@ -1,8 +1,8 @@
-"""What is wrong with literals, beyond their types.
+"""The errors of literals beyond their types.
 
-Durations, timestamps, regular expressions and format strings that stand in an expression are checked when it is
-written, so that no object has to come for the mistake to show. Lists and maps must have elements of one type, except
-in what is formatted. Runs on a tree that has its types.
+Constant durations, timestamps, regular expressions and format strings are checked when the expression is written, so
+that mistakes do not wait for an object to show. The elements of lists and maps must be of one type, except in
+the arguments of format(). Runs on a type-checked tree.
 
 Follows cel-go v0.26 cel/validator.go and ext/formatting.go.
 """
@@ -43,7 +43,7 @@ def literal_issues(checked: Checked) -> list[Issue]:
 
 
 def _mixed_types(checked: Checked, parts: Sequence[Expr], optional: frozenset[int]) -> list[Issue]:
-    """The parts that are not of the type of the first."""
+    """Reports the parts whose type differs from that of the first."""
     issues = []
     first: Type | None = None
     for position, part in enumerate(parts):
@@ -71,7 +71,7 @@ def _time(convert: Callable[[object], object]) -> Callable[[Checked, Call], Iter
 
 
 def _pattern(_: Checked, node: Call) -> Iterator[Issue]:
-    """The first argument of `matches`, which of the global function is not the pattern; so does cel-go."""
+    """Checks the first argument of `matches`, as cel-go does, although it is not the pattern in the global function."""
     literal = _first_literal(node)
     if literal is not None and isinstance(literal.value, str) and regexp_error(literal.value) is not None:
         yield Issue(literal.offset, "invalid matches argument")
@@ -83,7 +83,7 @@ def _first_literal(node: Call) -> Literal | None:
 
 
 def _format(checked: Checked, node: Call) -> Iterator[Issue]:
-    """Clauses of a constant format string, held against the types of the listed arguments."""
+    """Checks the clauses of a constant format string against the types of the listed arguments."""
     template = node.target
     if (
         not isinstance(template, Literal)
@@ -114,7 +114,7 @@ class _FormatFault(Exception):
 
 
 def _clauses(template: str, count: int) -> Iterator[str]:
-    """The letters of the clauses: `f` and `s` of `%.2f is %s`."""
+    """The letters of the clauses: `f` and `s` in `%.2f is %s`."""
     position = template.find("%")
     used = 0
     while position >= 0:

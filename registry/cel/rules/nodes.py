@@ -1,7 +1,7 @@
-"""The parts of a schema that have rules, and the rules compiled.
+"""The nodes of a schema that have rules, and their compiled rules.
 
-`node_of(root)` is a tree of the nodes that have rules or lead to some; a node's types, view and programs are made when
-they are first asked for.
+`node_of(root)` is the tree of the nodes that have rules themselves or below; a node's types, view and programs are
+compiled on first use.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class Node:
     def __init__(self, schema: Structural, parent: Node | None, name: str, resource: bool) -> None:
         self.schema = schema
         self.parent = parent
-        self.name = name  # of the property, "" for items and map values
+        self.name = name  # of the property; "" for items and map values
         self.resource = resource
         self.properties: Mapping[str, Node] = {}
         self.items: Node | None = None
         self.values: Node | None = None
         self._rules: tuple[CompiledRule, ...] | None = None if schema.validations else ()
-        self.expected: type | None = None  # the Python type of values that rules can look at; set by rules()
+        self.expected: type | None = None  # the Python type of values that rules can be evaluated on; set by rules()
         self._view: View | None = None
         self._declared: Declared | None = None
 
@@ -76,7 +76,7 @@ class Node:
         return self._declared
 
     def complaint(self, value: Json) -> str:
-        """What is wrong with a value that rules cannot look at."""
+        """The error of a value that rules cannot be evaluated on."""
         try:
             self.view().convert(value)
         except EvalError as error:
@@ -91,7 +91,7 @@ class Node:
 
 
 def node_of(schema: Structural, parent: Node | None, name: str, *, resource: bool = False) -> Node | None:
-    """The node of a schema, None when there are no rules in it. What has no type in CEL is not looked into."""
+    """The node of a schema; None if it contains no rules. Nodes without a CEL type are skipped."""
     node = Node(schema, parent, name, resource or schema.embedded_resource)
     children = {}
     for property_name, property_schema in schema.properties.items():
@@ -121,7 +121,7 @@ def _has_type(schema: Structural | None) -> bool:
 
 
 class CompiledRule:
-    """A rule with its programs. `error` is what was wrong with its text, and "" in a definition that was accepted."""
+    """A rule with its programs. `error` is that of compiling it, "" for rules of an accepted definition."""
 
     __slots__ = (
         "error",
@@ -148,7 +148,7 @@ class CompiledRule:
         self.field_path = _field_path(rule.field_path, node.schema)
         self.message: Program | None = None
         self.uses_old = False
-        self.simple = False  # compiled, and it does not look at oldSelf
+        self.simple = False  # compiled, and does not use oldSelf
         declared = node.declared()
         if declared is None:
             self.error = "rule compiler initialization error: unable to convert structural schema to CEL declarations"
@@ -169,7 +169,7 @@ class CompiledRule:
 
 
 def _field_path(path: str, schema: Structural) -> str:
-    """`.spec['a.b']` as errors print it; it has been checked when the definition was written."""
+    """`.spec['a.b']` as errors print it; it was checked when the definition was written."""
     if not path:
         return ""
     try:
@@ -179,7 +179,7 @@ def _field_path(path: str, schema: Structural) -> str:
 
 
 def _shape(schema: Structural) -> dict[str, Any]:
-    """What field paths need of a schema."""
+    """The parts of a schema that resolving a field path needs."""
     shape: dict[str, Any] = {"properties": {name: _shape(below) for name, below in schema.properties.items()}}
     if isinstance(schema.additional_properties, Structural):
         shape["additionalProperties"] = _shape(schema.additional_properties)

@@ -1,13 +1,13 @@
-"""x-kubernetes-validations on objects: which rules run, on what, and what they say.
+"""Evaluates x-kubernetes-validations on objects.
 
-`compile_rules(root)` gives the Rules of a schema, shared by all who ask for the same schema; each expression compiles
-when it is first needed. `Rules.validate(obj, old)` returns the errors in the reference's order: at each node its rules
-in their order, then what is below it.
+`compile_rules(root)` returns the Rules of a schema, shared by all callers with the same schema; each expression is
+compiled on first use. `Rules.validate(obj, old)` returns the errors in kube-apiserver's order: at each node its rules
+in their order, then those below it.
 
-The object must have been pruned, defaulted and validated. kube-apiserver skips all rules after schema errors of some
-kinds; whether to call is the caller's decision. Evaluation is bounded: 1,000,000 for an expression, 10,000,000 for an
-object. It runs without exact counts first, and again with them when it may have cost too much (see code.py). An object
-may take a second of processor time, whatever it costs: that is some 5,000,000 at the least.
+The object must have been pruned, defaulted and validated. kube-apiserver skips all rules after some kinds of schema
+errors; that decision is the caller's. Evaluation is bounded: a cost of 1,000,000 for an expression, 10,000,000 for an
+object. Exact costs are only counted in a second evaluation, if the first may have exceeded a limit (see code.py). An
+object may also take at most a second of processor time, which is enough for a cost of some 5,000,000 at the least.
 
 Follows apiextensions-apiserver pkg/apiserver/schema/cel/validation.go, and KEP-4008 for ratcheting.
 """
@@ -41,13 +41,13 @@ from registry.schema.ratcheting import Correlation
 
 Json = Any
 
-# What the rules of one object may cost together (celconfig.RuntimeCELCostBudget).
+# The limit on the cost of all rules of one object (celconfig.RuntimeCELCostBudget).
 OBJECT_BUDGET: Final = 10_000_000
 
-# The longest text of a messageExpression that is shown (celconfig.MaxEvaluatedMessageExpressionSizeBytes).
+# The longest result of a messageExpression that is used (celconfig.MaxEvaluatedMessageExpressionSizeBytes).
 _MAX_MESSAGE_BYTES: Final = 5120
 
-# Processor time that the rules of one object may take, and the cost between two looks at the clock.
+# Processor time limit for the rules of one object, and the cost between two checks of the clock.
 _SECONDS: Final = 1.0
 _COST_PER_LOOK: Final = 200_000
 
@@ -60,12 +60,12 @@ _LIMIT_EXCEEDED: Final = "operation cancelled: actual cost limit exceeded"
 
 @lru_cache(maxsize=2048)
 def compile_rules(root: Structural) -> Rules:
-    """The rules of a schema; the same Structural gets the same Rules."""
+    """The rules of a schema, cached by the identity of the Structural."""
     return Rules(root)
 
 
 class Rules:
-    """The rules of the schema of a resource. `has_rules` is False when validate() never finds anything.
+    """The rules of the schema of a resource. `has_rules` is False if validate() never returns an error.
 
     `resource` is False for a schema that is only part of one: its values have no kind and metadata of their own.
     """
@@ -79,10 +79,10 @@ class Rules:
     def validate(
         self, obj: Json, old: Json = None, *, path: str = "", ratchet: bool = True, warnings: list[str] | None = None
     ) -> list[FieldError]:
-        """What the rules say of `obj`, which replaces `old` (None when it is created).
+        """The errors of the rules on `obj`, which replaces `old` (None on create).
 
-        With `ratchet`, a rule that does not look at oldSelf is no error where nothing changed: its text is added to
-        `warnings`. Errors at the root have the field `<nil>` when `path` is empty.
+        With `ratchet`, a failed rule that does not use oldSelf is not an error where nothing changed: its text is added
+        to `warnings`. Errors at the root have the field `<nil>` if `path` is empty.
         """
         root = self._root
         if root is None or obj is None:
@@ -108,30 +108,30 @@ class Rules:
 
 
 class Stopped(Exception):
-    """No further rules are run."""
+    """No further rules are evaluated."""
 
 
 class Run:
-    """One walk over an object. An exact run stops where the budget ends; the other one raises CostExceeded there.
+    """One walk over an object. When the budget is exhausted, an exact run stops and any other raises CostExceeded.
 
-    `budget` is what may be spent of the costs of CEL."""
+    `budget` is the remaining CEL cost."""
 
     __slots__ = ("_look", "budget", "errors", "exact", "warnings")
 
     def __init__(self, exact: bool) -> None:
         self.exact = exact
         self.budget = OBJECT_BUDGET
-        self._look = OBJECT_BUDGET - _COST_PER_LOOK  # the clock is looked at when the budget has fallen to this
+        self._look = OBJECT_BUDGET - _COST_PER_LOOK  # the clock is checked when the budget falls below this
         self.errors: list[FieldError] = []
         self.warnings: list[str] = []
 
     def node(
         self, node: Node, path: str, obj: Json, old: Json, current: Correlation | None, nearest: Correlation | None
     ) -> None:
-        """Runs the rules at `node` and below.
+        """Evaluates the rules at `node` and below.
 
-        `current` is what `obj` belongs to in the old object, None when nothing; then `nearest` is the innermost part
-        around it that does belong to something.
+        `current` is the correlation of `obj` with the old object, None if it has none; `nearest` is then that of the
+        innermost enclosing value that has one.
         """
         if obj is None:
             return
@@ -184,7 +184,7 @@ class Run:
             )
 
     def rules(self, node: Node, path: str, obj: Json, old: Json, belongs: Correlation | None) -> None:
-        """All rules of one node."""
+        """Evaluates all rules of one node."""
         rules = node.rules()
         expected = node.expected
         typed = expected is None or type(obj) is expected
@@ -201,7 +201,7 @@ class Run:
                 raise Stopped from None
         for rule in rules:
             if rule.simple and typed and not self.exact:
-                # Nearly all rules are of this kind and hold; what does not hold is looked at again below.
+                # Nearly all rules are simple and hold; those that do not hold are evaluated again below.
                 program = rule.program
                 frame = [program.cost, obj, None, *program.spare]
                 try:
@@ -260,7 +260,7 @@ class Run:
     def refuse(
         self, node: Node, rule: CompiledRule, path: str, obj: Json, old: Json, belongs: Correlation | None
     ) -> None:
-        """The rule is false: an error, or a warning where nothing changed."""
+        """Reports a rule that is false: an error, or a warning where nothing changed."""
         where = child(path, rule.field_path) if rule.field_path else path or "<nil>"
         ratcheted = not rule.uses_old and belongs is not None and belongs.equal()
         detail = self.message(node, rule, where, obj, old, ratcheted) if rule.message is not None else rule.text
@@ -277,7 +277,7 @@ class Run:
         self.report(error, ratcheted)
 
     def message(self, node: Node, rule: CompiledRule, where: str, obj: Json, old: Json, ratcheted: bool) -> str:
-        """What messageExpression says, or the message if it says nothing that can be shown."""
+        """The result of messageExpression, or the message if the result cannot be used."""
         assert rule.message is not None
         program = rule.message.exact() if self.exact else rule.message
         frame = program.frame(obj, ABSENT if old is None else old)
@@ -325,7 +325,7 @@ class Run:
         self.budget -= cost
 
     def report_exceeded(self, node: Node, path: str, cost: int, what: str) -> None:
-        """One expression has cost more than it may."""
+        """Reports an expression whose cost exceeds the limit of one evaluation."""
         if not self.exact:
             raise CostExceeded
         if cost > self.budget:
@@ -346,7 +346,7 @@ class Run:
 def _below(
     current: Correlation | None, nearest: Correlation | None, name: str
 ) -> tuple[Correlation | None, Correlation | None]:
-    """What a property or a map's value belongs to, and the innermost part around it that belongs to something."""
+    """The correlation of a property or map value, and that of the innermost enclosing value that has one."""
     if current is None:
         return None, nearest
     if nearest is None and name in ("apiVersion", "kind"):

@@ -1,4 +1,4 @@
-"""From the text of an expression to its tree: lexer, parser, macros, and errors in cel-go's words.
+"""Parses the text of an expression: lexer, parser, macros, and errors with cel-go's texts.
 
 Follows cel-go parser/ and common/ast.
 """

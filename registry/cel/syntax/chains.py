@@ -1,4 +1,4 @@
-"""Chains of operands and binary operators, and how deep they may get.
+"""Chains of operands and binary operators, and their maximum depth.
 
 Follows the precedence of cel-go parser/gen/CEL.g4 and the balancing of parser/helper.go.
 """
@@ -40,12 +40,12 @@ Make: TypeAlias = Callable[[int, str, Expr, Expr], Expr]  # from offset, functio
 
 
 class TooDeepError(Exception):
-    """The text is nested deeper than cel-go allows, or its tree higher than we do."""
+    """The text is nested deeper than cel-go allows, or its tree is higher than our limit."""
 
 
 @dataclass(slots=True)
 class Depths:
-    """How deep cel-go's parser would be in its rules of these names."""
+    """The depth of cel-go's parser in the grammar rules of these names."""
 
     expr: int = 0
     relation: int = 0
@@ -54,10 +54,10 @@ class Depths:
 
 
 class Chain:
-    """Operands with binary operators between them, as they are read.
+    """Operands with binary operators between them, during parsing.
 
-    Operators wait on a stack until one of no higher precedence comes. Operands of && and of || are gathered flat and
-    balanced at the end, as cel-go does, so such chains may be as long as one likes.
+    Operators are kept on a stack until one of the same or lower precedence follows. Operands of && and of || are
+    collected flat and balanced at the end, as in cel-go, so the length of such chains is not limited.
     """
 
     __slots__ = ("_make", "and_offsets", "ands", "depths", "operands", "operators", "or_offsets", "ors", "outer")
@@ -74,7 +74,7 @@ class Chain:
         self.and_offsets: list[int] = []
 
     def operator(self, kind: str, offset: int) -> None:
-        """An operator that another operand must follow."""
+        """Adds an operator; an operand must follow."""
         precedence = PRECEDENCE[kind]
         self.reduce(precedence)
         if precedence > _AND:
@@ -118,7 +118,7 @@ class Chain:
         return self._make(offsets[middle], function, left, right)
 
     def deepen(self, precedence: int) -> None:
-        """Counts what cel-go's left-recursive rules would: each further operator of a chain is one level deeper."""
+        """Counts the depth of cel-go's left-recursive rules: each further operator of a chain is one level deeper."""
         depths = self.depths
         if precedence == _RELATION:
             depths.relation += 1

@@ -1,11 +1,11 @@
-"""What is wrong with a text that does not parse, in the words of cel-go's generated parser.
+"""Reports the syntax errors of a text that does not parse, as cel-go's generated parser does.
 
-The reference's messages are those of ANTLR's runtime, which mends the text as it goes: it leaves out a token or thinks
-one up when that helps, and otherwise skips to where some rule that is being read could go on. So this module reads a
-text that parser.py has refused once more, rule by rule as the generated code does, with the same sets of expected
-tokens and the same strategy of recovery, and collects what would be reported. It builds no tree.
+cel-go's messages are those of ANTLR's runtime, which repairs the text while parsing: it deletes or inserts a single
+token if that helps, and otherwise skips to a token at which some active rule can continue. This module therefore parses
+a text that parser.py has rejected once more, rule by rule like the generated code, with the same sets of expected
+tokens and the same recovery strategy, and collects the errors. It builds no tree.
 
-Here are the rules; recovery.py has the reading and mending.
+The rules of the grammar are here, the parsing and recovery in recovery.py.
 
 Follows cel-go parser/gen/CEL.g4 at v0.26, as ANTLR generates code from it.
 """
@@ -32,7 +32,7 @@ _AFTER_ELEMENT: Final = kinds(",", END)
 
 
 def syntax_errors(text: str) -> tuple[Issue, ...]:
-    """The errors of `text`; none when it is a sentence of the grammar."""
+    """The syntax errors of `text`; none if it is valid."""
     reader = Reader(text)
     try:
         reader.run(_start(reader))
@@ -64,7 +64,7 @@ def _expr(reader: Reader) -> Rule:
 
 
 def _logic(reader: Reader, operator: str) -> Rule:
-    """conditionalOr and conditionalAnd. They fail nowhere: what follows an operand may end them."""
+    """conditionalOr and conditionalAnd. They never fail, since any token may follow an operand."""
     follow = kinds(operator, END)
     while True:
         yield (_logic(reader, "&&") if operator == "||" else _relation(reader)), follow
@@ -74,7 +74,7 @@ def _logic(reader: Reader, operator: str) -> Rule:
 
 
 def _relation(reader: Reader, right: bool = False) -> Rule:
-    """Of an operand on the right the relations that follow are not part: they bind to the left."""
+    """A right operand does not include the relations that follow, which associate to the left."""
     reader.enter("relation")
     levels = 1
     yield _calc(reader, 0), _AFTER_RELATION
@@ -131,7 +131,7 @@ def _unary(reader: Reader) -> Rule:
 
 
 def _require(reader: Reader, state: str, expected: Kinds) -> None:
-    """Checks the token behind the current one, where it takes two to choose an alternative."""
+    """Checks the token after the current one, where choosing an alternative takes two. Raises NoAlternative."""
     if reader.ahead(1) not in expected:
         end = min(reader.position + 1, len(reader.kinds) - 1)
         raise NoAlternative(state, reader.position, end)
@@ -166,7 +166,7 @@ def _member(reader: Reader) -> Rule:
 
 
 def _optional(reader: Reader, behind: Kinds, state: str) -> Rule:
-    """An optional `?`; part of the rule it stands in."""
+    """An optional `?`; part of the enclosing rule."""
     reader.sync(behind | kinds("?"), state)
     if reader.kind == "?":
         reader.match("?", behind, state)
@@ -174,7 +174,7 @@ def _optional(reader: Reader, behind: Kinds, state: str) -> Rule:
 
 
 def _arguments(reader: Reader, after: Kinds, state: str) -> Rule:
-    """`(a, b)`; part of the rule it stands in."""
+    """`(a, b)`; part of the enclosing rule."""
     reader.match("(", _EXPR | kinds(")"), f"{state} (")
     reader.sync(_EXPR | kinds(")"), f"{state} arguments")
     if reader.kind in _EXPR:
@@ -246,7 +246,7 @@ def _identifier_or_call(reader: Reader) -> Rule:
 
 
 def _elements(reader: Reader, rule: Callable[[Reader], Rule], first: Kinds, closing: str) -> Rule:
-    """What is in a list, map or message up to its end; part of primary."""
+    """The contents of a list, map or message and the closing token; part of primary."""
     ends = kinds(",", closing)
     reader.sync(first | ends, f"primary elements {closing}")
     if reader.kind in first:
@@ -258,7 +258,7 @@ def _elements(reader: Reader, rule: Callable[[Reader], Rule], first: Kinds, clos
 
 
 def _more(reader: Reader, first: Kinds) -> bool:
-    """Whether another element follows; a comma may also be the last thing in a list."""
+    """Whether another element follows; the last element may also be followed by a comma."""
     if reader.kind != "," or reader.ahead(1) not in first:
         return False
     reader.match(",", first, "list ,")

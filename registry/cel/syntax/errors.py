@@ -1,4 +1,4 @@
-"""What is wrong with an expression, with the picture that shows where.
+"""Errors of an expression, printed with a picture that shows the position.
 
 Follows cel-go common/error.go and common/errors.go.
 """
@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 
 from registry.cel.syntax.ast import Source
 
-NO_OFFSET: Final = -1  # an issue with the whole text
+NO_OFFSET: Final = -1  # an issue of the whole text
 _MAX_ISSUES: Final = 100
-_MAX_SNIPPET: Final = 16384  # in bytes; a longer line is not shown
+_MAX_SNIPPET: Final = 16384  # in bytes; a longer line is not printed
 
 
 class Issue(NamedTuple):
@@ -23,7 +23,7 @@ class Issue(NamedTuple):
 
 
 def display(source: Source, issues: Iterable[Issue]) -> str:
-    """The first hundred issues by their place in the text, joined by line feeds:
+    """The first hundred issues ordered by offset, joined by line feeds:
 
     ERROR: <input>:1:6: undefined field 'x'
      | self.x > 1

@@ -1,9 +1,9 @@
-"""The tokens of CEL.
+"""The lexer of CEL.
 
-`tokenize("a >= 1u")` yields three parallel lists: kinds `["ID", ">=", "UINT", "EOF"]`, texts and offsets. They are
-lists rather than objects, because the parser looks at kinds only, most of the time. Punctuation and the words `true`,
-`false`, `null` and `in` are their own kinds; blanks and comments are left out. Where some of the text is no token,
-`tokenize` answers None and diagnosis.py says why.
+`tokenize("a >= 1u")` returns three parallel lists: kinds `["ID", ">=", "UINT", "EOF"]`, texts and offsets. They are
+lists rather than objects, because the parser mostly reads kinds only. Punctuation and the words `true`, `false`, `null`
+and `in` are kinds of their own; blanks and comments are omitted. If part of the text is not a token, `tokenize` returns
+None and diagnosis.py reports the error.
 
 Follows the lexer rules of cel-go parser/gen/CEL.g4.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-# No user text becomes a pattern here, and no alternative can match a text in two ways, so `re` is safe.
+# No user text becomes part of a pattern, and no text matches an alternative in two ways, so `re` is safe here.
 _ESCAPE = r"""\\(?:[abfnrtv"'\\?`]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7][0-7])"""
 _STRING = (
     r'[rR]"{3}[\s\S]*?"{3}|'
@@ -40,7 +40,7 @@ _WORDS: Final = frozenset(("true", "false", "null", "in"))
 
 
 class Tokens(NamedTuple):
-    """Three lists of one length; the last token is EOF with the text `<EOF>`."""
+    """Three lists of the same length; the last token is EOF with the text `<EOF>`."""
 
     kinds: list[str]
     texts: list[str]
@@ -48,7 +48,7 @@ class Tokens(NamedTuple):
 
 
 def tokenize(text: str) -> Tokens | None:
-    """The tokens of `text`, or None when some of it is no token."""
+    """The tokens of `text`, or None if part of it is not a token."""
     tokens = Tokens([], [], [])
     position = _scan(text, 0, tokens)
     if position < len(text):
@@ -58,7 +58,7 @@ def tokenize(text: str) -> Tokens | None:
 
 
 def scan_on(text: str, position: int, tokens: Tokens) -> int:
-    """Appends the tokens from `position` on; the offset of the first character that begins none, or the length."""
+    """Appends the tokens from `position` on; returns the offset of the first character that starts none, or the end."""
     return _scan(text, position, tokens)
 
 

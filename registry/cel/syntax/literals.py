@@ -1,4 +1,4 @@
-"""The values of literals: numbers within their range, strings without quotes and escapes.
+"""The values of literals: numbers in range, strings without quotes and escapes.
 
 Follows cel-go parser/unescape.go and the literal visitors of parser/parser.go.
 """
@@ -13,7 +13,7 @@ MIN_INT: Final = -(2**63)
 MAX_INT: Final = 2**63 - 1
 MAX_UINT: Final = 2**64 - 1
 
-_MAX_DIGITS: Final = 400  # more can only be zeros or out of range; int() refuses them far later than that
+_MAX_DIGITS: Final = 400  # more are zeros or out of range; the limit of int() is far higher
 _NEWLINES: Final = re.compile("\r\n?")
 _ESCAPES: Final = re.compile(r"\\(?:[xX]([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|([\s\S]))")
 _SIMPLE: Final = {
@@ -33,7 +33,7 @@ _SIMPLE: Final = {
 
 
 class LiteralError(Exception):
-    """What cel-go says of a literal that its lexer accepts and that still has no value."""
+    """A literal that cel-go's lexer accepts has no value; the text is cel-go's."""
 
 
 def parse_int(text: str) -> int:
@@ -53,7 +53,7 @@ def parse_uint(text: str) -> int:
 
 
 def parse_double(text: str) -> float:
-    """`-1.5e3` is -1500.0. Raises LiteralError for what overflows, as 1e400."""
+    """`-1.5e3` is -1500.0. Raises LiteralError on overflow, as for 1e400."""
     value = float(text)
     if math.isinf(value):
         raise LiteralError("invalid double literal")
@@ -61,7 +61,7 @@ def parse_double(text: str) -> float:
 
 
 def unquote(text: str) -> str:
-    r"""The value of a string token: `'a\n'` is a and a line feed, `r'a\n'` is four characters."""
+    r"""The value of a string token: `'a\n'` is a and a line feed; `r'a\n'` is three characters."""
     body, raw = _body(text)
     if raw or "\\" not in body:
         return body
@@ -69,7 +69,7 @@ def unquote(text: str) -> str:
 
 
 def unquote_bytes(text: str) -> bytes:
-    r"""The value of a bytes token, in UTF-8; `\xff` and `\377` are one byte each, `\u00ff` is refused."""
+    r"""The value of a bytes token, in UTF-8; `\xff` and `\377` are one byte each, `\u00ff` is rejected."""
     body, raw = _body(text[1:])
     if raw or "\\" not in body:
         return body.encode("utf-8", "surrogatepass")
@@ -91,7 +91,7 @@ def _integer(text: str) -> int | None:
 
 
 def _body(token: str) -> tuple[str, bool]:
-    """What stands between the quotes, with line feeds as the only line ends; whether it is raw."""
+    """The text between the quotes, with line ends normalized to line feeds; and whether the string is raw."""
     raw = token[0] in "rR"
     quotes = 1 if raw else 0
     width = 3 if len(token) >= quotes + 6 and token[quotes : quotes + 3] in ('"""', "'''") else 1

@@ -1,11 +1,11 @@
-"""Macros: calls that become comprehensions, presence tests and conditionals while parsing.
+"""Macros: calls that the parser expands to comprehensions, presence tests and conditionals.
 
-`MACROS` maps (name, number of arguments, whether there is a target) to what expands the call. A macro with another
-number of arguments is a plain call, which the checker then does not know. Every node that an expansion makes has the
-offset of the call's `(`.
+`MACROS` maps (name, number of arguments, whether there is a target) to the expansion. A call with another number of
+arguments is not a macro, and the checker reports it as undeclared. Every node of an expansion has the offset of the
+call's `(`.
 
-The set is that of Kubernetes 1.36 for custom resources: the standard ones, optMap and optFlatMap, sortBy, and those
-with two variables. Follows cel-go parser/macro.go, cel/library.go, ext/comprehensions.go and ext/lists.go.
+The set is that of Kubernetes 1.36 for custom resources: the standard macros, optMap and optFlatMap, sortBy, and the
+two-variable ones. Follows cel-go parser/macro.go, cel/library.go, ext/comprehensions.go and ext/lists.go.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ class MacroError(Exception):
 
 
 class TooManyCopiesError(Exception):
-    """optMap copies its target, which doubles with each link of a chain."""
+    """Macros copied too many nodes: optMap copies its target, which doubles with each link of a chain."""
 
 
 class Expander:
-    """Makes nodes at `offset`, with ids that no other node of the tree has. `copy` may make `copies` of them."""
+    """Creates nodes at `offset`, with ids unique in the tree. `copy` may create at most `copies` of them."""
 
     __slots__ = ("_copies", "_last_id", "offset")
 
@@ -108,13 +108,13 @@ class Expander:
         )
 
     def bind(self, name: str, value: Expr, result: Expr) -> Expr:
-        """`result` with `name` bound to `value`: a loop over nothing."""
+        """Binds `name` to `value` in `result`: a loop over nothing."""
         return Comprehension(
             self.next_id(), self.offset, self.list(), UNUSED, "", name, value, self.false(), self.ident(name), result
         )
 
     def copy(self, node: Expr) -> Expr:
-        """The same tree with ids of its own; offsets stay. Raises TooManyCopiesError."""
+        """A copy of the tree with new ids and the same offsets. Raises TooManyCopiesError."""
         self._copies -= 1
         if self._copies < 0:
             raise TooManyCopiesError
@@ -190,7 +190,7 @@ def _exists_one(make: Expander, target: Expr, variables: tuple[str, str], rest: 
 
 
 def _map(make: Expander, target: Expr, variables: tuple[str, str], rest: tuple[Expr, ...]) -> Expr:
-    """Also transformList: the transformed elements, of those that the filter in front lets through."""
+    """Also transformList: transforms the elements that pass the optional filter."""
     step = make.call(ast.ADD, make.result(), make.list(rest[-1]))
     if len(rest) == 2:
         step = make.call(ast.CONDITIONAL, rest[0], step, make.result())

@@ -1,14 +1,14 @@
-"""From the text of an expression to its syntax tree.
+"""Parses the text of an expression to its syntax tree.
 
-A recursive descent over the language of cel-python's `cel.lark` and cel-go's `CEL.g4` (with optional syntax), with
-operator precedence kept on a stack, so that a level of nesting costs three frames at most. Macros are expanded on the
-way (macros.py). It stops at the first syntax error; diagnosis.py then reads the text again and words all errors as
-cel-go's generated parser does. Errors that are no syntax errors (a literal out of range, a bad macro argument) are
+A recursive descent over the grammar of cel-python's `cel.lark` and cel-go's `CEL.g4` (with optional syntax). Operator
+precedence is kept on a stack, so that a level of nesting takes three Python frames at most. Macros are expanded during
+parsing (macros.py). The parser stops at the first syntax error; diagnosis.py then parses the text again and reports all
+syntax errors as cel-go's generated parser does. Other errors (a literal out of range, a bad macro argument) are
 collected.
 
 Written by hand after measuring: for `self.minReplicas <= self.replicas && self.replicas <= self.maxReplicas` lark's
-LALR parser on cel-python's grammar takes 570 µs without building this tree, and this module 40. The tests hold the two
-against each other.
+LALR parser on cel-python's grammar takes 570 µs without building this tree, and this module 40. The tests compare the
+two.
 
 Bounds: MAX_CODE_POINTS of text, MAX_DEPTH of nesting as cel-go counts it, MAX_HEIGHT of the tree, MAX_COPIES by macros.
 """
@@ -43,7 +43,7 @@ from registry.cel.syntax.literals import LiteralError, parse_double, parse_int, 
 from registry.cel.syntax.macros import MACROS, Expander, MacroError, TooManyCopiesError
 
 MAX_CODE_POINTS = 100_000  # cel-go's expressionSizeCodePointLimit
-MAX_HEIGHT = 300  # so that what recurses over a tree stays within Python's own limit
+MAX_HEIGHT = 300  # so that recursion over a tree stays within Python's limit
 MAX_COPIES = 20_000  # of nodes: optMap copies its target, which doubles with each link of a chain
 
 _Entry = TypeVar("_Entry", MapEntry, FieldEntry)
@@ -51,7 +51,7 @@ _Entry = TypeVar("_Entry", MapEntry, FieldEntry)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Parsed:
-    """`root` is None when there are `issues`; `size` is the number of its nodes, about."""
+    """`root` is None if there are `issues`; `size` is the approximate number of its nodes."""
 
     source: Source
     root: Expr | None
@@ -60,7 +60,7 @@ class Parsed:
 
 
 def parse(text: str) -> Parsed:
-    """The tree of `text`, or what is wrong with it. Never raises."""
+    """Parses `text` to a tree or to issues. Never raises."""
     source = Source.of(text)
     if len(text) > MAX_CODE_POINTS:
         size = f"expression code point size exceeds limit: size: {len(text)}, limit {MAX_CODE_POINTS}"
@@ -75,7 +75,7 @@ def parse(text: str) -> Parsed:
         return Parsed(source, None, _faults(text))
     except TooDeepError as error:
         return Parsed(source, None, (Issue(NO_OFFSET, str(error)),))
-    except (TooManyCopiesError, RecursionError):  # Or the caller has already used most of Python's frames.
+    except (TooManyCopiesError, RecursionError):  # Or the caller has used up most of Python's stack.
         return Parsed(source, None, (Issue(NO_OFFSET, RECURSION),))
     if parser.issues:
         return Parsed(source, None, tuple(parser.issues))
@@ -83,7 +83,7 @@ def parse(text: str) -> Parsed:
 
 
 def _faults(text: str) -> tuple[Issue, ...]:
-    # The tests hold the two readers of the grammar against each other; should they differ, it is an error all the same.
+    # The tests compare both parsers; if they differ nevertheless, the text is still rejected.
     return syntax_errors(text) or (Issue(NO_OFFSET, "Syntax error"),)
 
 
@@ -114,14 +114,14 @@ class _Parser:
     def expression(self) -> Expr:
         """Operands and binary operators, or `condition ? chain : expression`.
 
-        Ternaries nest to the right, so they are a loop: `pending` holds the conditions and values still without an end.
+        Ternaries nest to the right, so they are a loop: `pending` holds the conditions and values of incomplete ones.
         """
         kinds, offsets = self.kinds, self.offsets
         depth = self.depths.expr
         self.deeper_expression()
         chain = Chain(self.binary, self.depths, self.operand())
         pending: list[tuple[Expr, int, Expr]] = []
-        condition: Expr | None = None  # of the ternary whose `:` is still to come
+        condition: Expr | None = None  # of the ternary whose `:` has not been read yet
         question = 0
         while True:
             kind = kinds[self.position]
@@ -157,15 +157,15 @@ class _Parser:
             raise TooDeepError(RECURSION)
 
     def operand(self) -> Expr:
-        """Signs, a primary, and what is selected, indexed or called on it.
+        """Signs and a primary with its selections, indexes and calls.
 
-        One function rather than one for each rule: this is half of what nesting costs in frames.
+        One function rather than one for each rule, which halves the Python frames per level of nesting.
         """
         kinds, offsets = self.kinds, self.offsets
         next_id = self.macros.next_id
         sign, sign_offset, odd = kinds[self.position], offsets[self.position], False
         if sign == "-" and kinds[self.position + 1] in ("INT", "FLOAT"):
-            sign = ""  # The literal takes it, so that the smallest int can be written.
+            sign = ""  # It is part of the literal, so that the smallest int can be written.
         elif sign in ("!", "-"):
             start = self.position
             while kinds[self.position] == sign:
@@ -185,7 +185,7 @@ class _Parser:
                     self.position += 1
                     known = len(self.issues)
                     self.sequence(")", False)
-                    del self.issues[known:]  # cel-go does not look at the arguments of a reserved name.
+                    del self.issues[known:]  # cel-go does not check the arguments of a reserved name.
             elif kind == "{":
                 offset = offsets[self.position]
                 self.position += 1
@@ -260,7 +260,7 @@ class _Parser:
     def name(self) -> tuple[str | None, int]:
         """The name at the start of an identifier, a call or a message, with its leading dot; and its offset.
 
-        Dots belong to it only when a `{` follows: `a.b.C{}`. None stands for a reserved name.
+        Dots belong to the name only if a `{` follows: `a.b.C{}`. None means a reserved name.
         """
         kinds, texts = self.kinds, self.texts
         start = self.offsets[self.position]
@@ -281,7 +281,7 @@ class _Parser:
         return dot + texts[at], self.offsets[at]
 
     def call(self, offset: int, function: str, arguments: tuple[Expr, ...], target: Expr | None) -> Expr:
-        """A call, or what a macro of this name and number of arguments makes of it."""
+        """A call, or the expansion of the macro with this name and number of arguments."""
         macro = MACROS.get((function, len(arguments), target is not None))
         if macro is not None:
             self.macros.offset = offset
@@ -293,11 +293,11 @@ class _Parser:
         return Call(self.macros.next_id(), offset, function, arguments, target)
 
     def error_node(self, offset: int) -> Expr:
-        """What stands for an expression with an issue: nothing that a macro would accept."""
+        """The placeholder of an expression with an issue, which no macro accepts as an argument."""
         return Literal(self.macros.next_id(), offset, NodeKind.NULL, None)
 
     def sequence(self, closing: str, is_list: bool) -> tuple[list[Expr], frozenset[int]]:
-        """Expressions up to `closing`. In a list each may be marked with `?`, and a comma may end it."""
+        """Expressions up to `closing`. In a list each may be marked with `?`, and a trailing comma is allowed."""
         kinds = self.kinds
         elements: list[Expr] = []
         optional: set[int] = set()
@@ -322,7 +322,7 @@ class _Parser:
                 return elements, frozenset(optional)
 
     def entries(self, read: Callable[[bool, int], _Entry], offset: int) -> list[_Entry]:
-        """Entries of a map or message up to `}`; a comma may end them."""
+        """Entries of a map or message up to `}`; a trailing comma is allowed."""
         kinds = self.kinds
         entries: list[_Entry] = []
         if kinds[self.position] == "," and kinds[self.position + 1] == "}":
@@ -392,7 +392,7 @@ _UNCOUNTED = frozenset((ast.LOGICAL_AND, ast.LOGICAL_OR, ast.LOGICAL_NOT, ast.NE
 
 
 def _check_height(root: Expr) -> None:
-    """Refuses what cel-go's walk over its parse tree refuses, and what would be too high for our own recursions.
+    """Rejects trees too deep for cel-go's walk over its parse tree, or too high for our own recursion.
 
     cel-go counts ternaries, relations, sums, selections, indexes and member calls.
     """

@@ -1,10 +1,10 @@
-"""Reading a broken text as ANTLR's runtime does: what does not fit is left out, thought up or skipped, and reported.
+"""Parses an invalid text as ANTLR's runtime does: deletes unexpected tokens, inserts missing ones, reports both.
 
-A Reader has the tokens, what may follow each rule that is being read, and the state of the recovery. The rules of the
-grammar are in diagnosis.py: generators that yield the rules they need together with what may follow them; `Reader.run`
-drives them, so nesting needs no stack of Python's. An error that a rule catches is `Reader.recover`'s.
+A Reader has the tokens, the follow sets of the active rules, and the state of the recovery. The rules of the grammar
+are in diagnosis.py: generators that yield the rules they invoke together with their follow sets; `Reader.run` drives
+them, so nesting takes none of Python's stack. A rule that catches an error calls `Reader.recover`.
 
-Follows antlr4 v4.13 error_strategy.go, and the limits that cel-go parser/parser.go sets it at v0.26.
+Follows antlr4 v4.13 error_strategy.go, and the limits that cel-go parser/parser.go sets at v0.26.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ _MAX_RECOVERIES: Final = 30  # errorRecoveryLimit
 _MAX_SKIPPED: Final = 256  # errorRecoveryTokenLookaheadLimit
 
 
-# --- tokens that do not exist
+# --- text that is not a token
 
 _ESCAPE = r"""\\(?:[abfnrtv"'\\?`]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7][0-7])"""
 _PARTIAL = r"(?:\\(?:[xX][0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7}|[0-3][0-7]?)?)?"
-# How far a token could go on from its first character until nothing fits any more.
+# The longest prefix of a token from its first character on.
 _BEGUN: Final = re.compile(
     rf"'(?:{_ESCAPE}|[^\\'\n\r])*{_PARTIAL}" rf'|"(?:{_ESCAPE}|[^\\"\n\r])*{_PARTIAL}' r"|`[A-Za-z0-9_.\-/ ]*|[=&|]"
 )
 
 
 def _tokens(text: str) -> tuple[Tokens, list[tuple[int, int]]]:
-    """The tokens of `text`, and the spans that are left out because they are none."""
+    """The tokens of `text`, and the spans skipped because they are not tokens."""
     tokens = Tokens([], [], [])
     skipped = []
     position = scan_on(text, 0, tokens)
@@ -117,15 +117,15 @@ def _quote(text: str) -> str:
     return "'" + text.replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r") + "'"
 
 
-# --- reading and mending
+# --- parsing and recovery
 
 
 class GiveUp(Exception):
-    """The reference stops reading here; what there is to say has been said."""
+    """Parsing stops here, as in cel-go; all issues have been reported."""
 
 
 class Mismatch(Exception):
-    """The token does not fit; `expected` is what would, where `state` of the rule is."""
+    """The token does not match; `expected` is the set of tokens that would, in `state` of the rule."""
 
     def __init__(self, state: str, expected: Kinds) -> None:
         self.state = state
@@ -145,10 +145,10 @@ Rule: TypeAlias = "Generator[tuple[Rule, Kinds], None, None]"
 
 
 class Reader:
-    """The tokens, the place, and the state of the recovery.
+    """The tokens, the position, and the state of the recovery.
 
-    `follows` has, for each rule that is being read, what may come after it in the rule that asked for it. `recovering`
-    is true from an error to the next token that fits; nothing is reported meanwhile.
+    `follows` has the follow set of each active rule, as given by the rule that invoked it. `recovering` is True from an
+    error to the next token that matches; no errors are reported in between.
     """
 
     def __init__(self, text: str) -> None:
@@ -173,7 +173,7 @@ class Reader:
         return self.kinds[min(self.position + count, len(self.kinds) - 1)]
 
     def run(self, start: Rule) -> None:
-        """Reads a rule and all that it asks for. An exception that a rule does not catch ends the reading."""
+        """Runs a rule and all rules that it invokes. An exception that a rule does not catch ends the parsing."""
         self.report_skipped()
         stack = [start]
         while stack:
@@ -195,7 +195,7 @@ class Reader:
         self.issues.append(issue)
 
     def report_skipped(self) -> None:
-        """Reports what was no token before the current one; the reference finds it just then."""
+        """Reports skipped text before the current token, which is where ANTLR's lexer finds it."""
         here = self.offsets[self.position]
         while self.reported_skips < len(self.skipped) and self.skipped[self.reported_skips][0] < here:
             start, end = self.skipped[self.reported_skips]
@@ -207,7 +207,7 @@ class Reader:
         self.report(Issue(offset, f"Syntax error: {message}"))
 
     def stop(self, message: str) -> GiveUp:
-        """An error of the whole text that ends the reading."""
+        """Adds an error of the whole text, and returns the exception that ends the parsing."""
         self.issues.append(Issue(NO_OFFSET, message))
         return GiveUp()
 
@@ -220,7 +220,7 @@ class Reader:
         self.depths[rule] -= levels
 
     def expected_kinds(self, here: Kinds) -> Kinds:
-        """`here`, and where the rule can end, what may follow it."""
+        """`here`, and if the rule can end there, the tokens that may follow it."""
         found = here - ONLY_END
         level = len(self.follows) - 1
         while END in here and level >= 0:
@@ -236,8 +236,8 @@ class Reader:
                 self.report_skipped()
 
     def match(self, kind: str, after: Kinds, state: str) -> None:
-        """Reads a token. If it is not there, perhaps the one too many can go, or the one missing can be thought up;
-        `after` is what may come behind it."""
+        """Consumes a token of this kind. On another token, deletes or inserts a single token if that helps; `after` are
+        the kinds that may follow. Raises Mismatch."""
         if self.kind == kind:
             self.report_match()
             self.consume()
@@ -260,21 +260,21 @@ class Reader:
         self.failed_at = -1
 
     def sync(self, here: Kinds, state: str) -> None:
-        """Checks that the rule can go on, before it decides how."""
+        """Checks that the rule can continue with this token, before an alternative is chosen."""
         if self.recovering or self.kind in here or END in here:
             return
         if not self.delete_token(here):
             raise Mismatch(state, here)
 
     def sync_loop(self, here: Kinds) -> None:
-        """The same at the end of a round of a loop: skips until it, or something around it, can go on."""
+        """The same at the end of a loop's round: skips to a token where the loop or an enclosing rule can continue."""
         if self.recovering or self.kind in here:
             return
         self.report_unwanted(here)
         self.skip_to(self.expected_kinds(here) | self.recovery_set(), None)
 
     def delete_token(self, here: Kinds) -> bool:
-        """Leaves out the current token if the next one fits."""
+        """Deletes the current token if the next one is expected."""
         if self.ahead(1) not in self.expected_kinds(here):
             return False
         self.report_unwanted(here)
@@ -291,7 +291,7 @@ class Reader:
         return _quote(self.texts[self.position])
 
     def recover(self, fault: Mismatch | NoAlternative) -> None:
-        """Reports a fault, and goes on to where some rule that is being read can be continued."""
+        """Reports an error and skips to a token at which some active rule can continue."""
         if not self.recovering:
             self.recovering = True
             if isinstance(fault, Mismatch):
@@ -316,7 +316,7 @@ class Reader:
         return f"no viable alternative at input {_quote(text)}"
 
     def between(self, start: int, end: int) -> str:
-        """The text from one token to another, without what is no token."""
+        """The text from one token to another, without skipped text."""
         if self.kinds[start] == "EOF":
             return "<EOF>"
         stop = self.offsets[end] + (0 if self.kinds[end] == "EOF" else len(self.texts[end]))

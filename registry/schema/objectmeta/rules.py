@@ -87,7 +87,7 @@ def validate_object_meta_common(meta: Meta, *, path: str = "metadata") -> list[F
 
 
 def validate_object_meta_update(new: Meta, old: Meta, *, path: str = "metadata") -> list[FieldError]:
-    """What a type's own strategy validates of the metadata of an update (ValidateObjectMetaUpdate)."""
+    """The errors that a type's own strategy finds in the metadata of an update (ValidateObjectMetaUpdate)."""
     errors = _transition(new, old, path)
     _labels(new, path, errors)
     _annotations(new, path, errors)
@@ -270,7 +270,7 @@ def _owner_reference(reference: Meta, path: str, errors: list[FieldError]) -> No
 
 
 def _owner_reference_1_37(reference: Meta, path: str, errors: list[FieldError]) -> None:
-    """The same since 1.37, which tells what is missing from what is wrong."""
+    """The same since 1.37, which distinguishes missing fields from invalid ones."""
     api_version = reference.get("apiVersion", "")
     group, _, version = api_version.rpartition("/")
     if not api_version:

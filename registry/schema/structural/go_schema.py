@@ -151,5 +151,5 @@ _FIELDS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
     ("XValidations", "x-kubernetes-validations", _rules),
 )
 
-# Which Go field a keyword is, in the order of the struct.
+# The Go field of each keyword, in the order of the struct.
 GO_NAMES: dict[str, str] = {word: name for name, word, _ in _FIELDS}

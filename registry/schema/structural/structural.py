@@ -196,7 +196,7 @@ def is_int_or_string_all_of(schema: Schema) -> bool:
     return len(clauses) > 0 and is_int_or_string_any_of(clauses[0])
 
 
-# kube-apiserver distinguishes an explicit empty list or map from an absent one where it copies it; these it rebuilds.
+# Where kube-apiserver copies a list or map, an explicit empty one differs from an absent one; it rebuilds these.
 _EMPTY_IS_NOTHING = frozenset(("enum", "allOf", "anyOf", "oneOf", "items"))
 # Of these, false and an empty text count as present.
 _NILABLE = frozenset(("default", "example", "x-kubernetes-list-type", "x-kubernetes-map-type"))
