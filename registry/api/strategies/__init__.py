@@ -1,4 +1,4 @@
-"""The life rules of each kind: custom resources by their schemas, built-in kinds by code of their own."""
+"""The strategy of each kind: custom resources by their schemas, built-in kinds by code of their own."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ _STRATEGIES: dict[str, type[CustomStrategy]] = {
 
 
 def strategy_for(definition: Definition, version: Version) -> Strategy:
-    """The rules of a definition at one version; the built-in ones name theirs in registry/builtin."""
+    """Returns the strategy of a definition at one version; built-in definitions name theirs in registry/builtin."""
     if definition.strategy == "definition" and not version.storage:
         return BetaDefinitionStrategy(definition, version)
     if definition is tenant_definition():

@@ -1,5 +1,4 @@
-"""Policies, their bindings and webhook configurations as objects; what they do is in
-registry/api/admission/admitter.py.
+"""Policies, their bindings and webhook configurations as objects; registry/api/admission/admitter.py enforces them.
 
 A write of one moves the guard of the tenant's definitions: every process evaluates the next write with the new state.
 
@@ -30,7 +29,7 @@ _HEAD = frozenset({"apiVersion", "kind", "metadata", "status"})
 
 
 class AdmissionStrategy(TypedStrategy):
-    """What all of them share: a generation, and the optimistic lock."""
+    """What all of them share: a generation, and optimistic concurrency."""
 
     allow_unconditional_update = False
     propagates = True
@@ -47,7 +46,7 @@ class AdmissionStrategy(TypedStrategy):
         new["metadata"]["generation"] = generation if equal(mine, theirs) else generation + 1
 
     def write_effects(self, new: Object, old: Object | None) -> WriteEffects:
-        """Labels and the like change nothing of what is in force."""
+        """Only changes of the generation count: labels and the like do not affect enforcement."""
         changed = old is None or new is old or (new["metadata"].get("generation") != old["metadata"].get("generation"))
         return {"flags": WriteFlag.CHANGES_DEFINITIONS} if changed else {}
 
@@ -115,7 +114,7 @@ class ValidatingPolicyStrategy(PolicyStrategy):
         return validating_policy_errors(new, old)
 
     def write_effects(self, new: Object, old: Object | None) -> WriteEffects:
-        """Pending until its types have been checked (registry/controllers/policy_status.py)."""
+        """Marks the policy pending until its types have been checked (registry/controllers/policy_status.py)."""
         effects = super().write_effects(new, old)
         checked = (new.get("status") or {}).get("observedGeneration") == new["metadata"].get("generation")
         if new is not old and not checked:
@@ -124,7 +123,7 @@ class ValidatingPolicyStrategy(PolicyStrategy):
 
 
 class PolicyStatusStrategy(ValidatingPolicyStrategy):
-    """/status: nothing but the status."""
+    """/status: only the status can change."""
 
     def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
         status, managed = new.get("status"), new["metadata"].get("managedFields")
@@ -215,7 +214,7 @@ class MutatingWebhooksStrategy(WebhooksStrategy):
 
 
 def strategies() -> Sequence[tuple[str, type[AdmissionStrategy]]]:
-    """By the names that registry/builtin/admissionregistration.yaml gives them."""
+    """Returns strategies by the names in registry/builtin/admissionregistration.yaml."""
     return (
         ("mutatingadmissionpolicy", MutatingPolicyStrategy),
         ("mutatingadmissionpolicybinding", MutatingBindingStrategy),

@@ -1,7 +1,7 @@
-"""APIServices as objects; what they do to requests is in registry/aggregation.
+"""APIServices as objects; registry/aggregation routes requests by them.
 
-A write that changes where requests go moves the guard of the tenant's definitions, as a definition does: every process
-routes the next request by what is stored then.
+A write that changes routing moves the guard of the tenant's definitions, as a definition does: every process routes the
+next request by what is stored then.
 
 Follows kube-aggregator pkg/registry/apiservice/strategy.go and pkg/apis/apiregistration/{validation,v1/defaults}.
 """
@@ -24,11 +24,11 @@ from registry.schema.objectmeta.decoding import validate_object_meta
 from registry.store.types import WriteFlag
 
 AVAILABLE: Final = "Available"
-# The marker that the store selects the APIServices with a service by; clients cannot select by it.
+# The marker by which the store selects APIServices with a service; clients cannot select by it.
 REMOTE: Final = "spec.service"
 _DEFAULT_PORT: Final = 443
 _MAX_GROUP_PRIORITY, _MAX_VERSION_PRIORITY = 20_000, 1000
-# What /status keeps of the stored object's metadata.
+# Metadata of the stored object that a write of /status keeps.
 _METADATA_OF_SPEC: Final = ("labels", "annotations", "finalizers", "ownerReferences")
 
 
@@ -61,7 +61,7 @@ class APIServiceStrategy(TypedStrategy):
         return validate_object_meta(obj["metadata"], namespaced=False, name_function=named) + _spec_errors(spec)
 
     def write_effects(self, new: Object, old: Object | None) -> WriteEffects:
-        """Local APIServices route nothing, and whether a server answers is what each process finds itself."""
+        """Ignores local APIServices, which route nothing, and availability, which each process finds out itself."""
         if not is_remote(new) and not (old is not None and is_remote(old)):
             return {}
         changed = old is None or new is old or not equal(new.get("spec"), old.get("spec"))
@@ -69,7 +69,7 @@ class APIServiceStrategy(TypedStrategy):
 
 
 class _StatusStrategy(APIServiceStrategy):
-    """/status: nothing but the status."""
+    """/status: only the status can change."""
 
     def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
         keep(new, old, "spec")
@@ -85,7 +85,7 @@ class _StatusStrategy(APIServiceStrategy):
 
 
 def _is_named(required_name: str) -> NameFunction:
-    """A name function that accepts this name only, also as the beginning of a generated one."""
+    """Returns a name function that accepts only this name, also as the prefix of a generated one."""
 
     def check(name: str, prefix: bool) -> list[str]:
         if (failures := name_is_path_segment(name, prefix)) or name == required_name:
@@ -101,7 +101,7 @@ def is_remote(obj: Object) -> bool:
 
 
 def local_status(status: Object) -> dict[str, Any]:
-    """`status` of an APIService that this server serves."""
+    """Returns the status of an APIService that this server serves."""
     now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return with_condition(status, AVAILABLE, "True", "Local", "Local APIServices are always available", now)
 

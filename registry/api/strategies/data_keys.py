@@ -12,7 +12,7 @@ from registry.schema.field import FieldError, forbidden, invalid
 from registry.schema.field import key as key_path
 from registry.schema.names import regex_error
 
-# Of all values together; a revision of an object must stay small (core.MaxSecretSize).
+# The limit for all values together; a revision of an object must stay small (core.MaxSecretSize).
 MAX_DATA_BYTES = 1024 * 1024
 _MAX_KEY = 253
 _KEY = "[-._a-zA-Z0-9]+"
@@ -45,12 +45,12 @@ def key_problems(key: str) -> list[str]:
 
 
 def base64_length(text: str) -> int:
-    """How many bytes canonical base64 stands for."""
+    """Returns the number of bytes that canonical base64 encodes."""
     return len(text) // 4 * 3 - (text.endswith("=") + text.endswith("=="))
 
 
 def immutable_errors(new: dict[str, object], old: dict[str, object], names: Iterable[str]) -> list[FieldError]:
-    """Of an object that has been made immutable: neither that nor the named members may change."""
+    """Returns an error for each change of an immutable object's named members, or of `immutable` itself."""
     if not old.get("immutable"):
         return []
     errors = [] if new.get("immutable") else [forbidden("immutable", IMMUTABLE)]

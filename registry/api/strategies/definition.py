@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions as objects: the rules of registry/definitions in the form of a strategy."""
+"""CustomResourceDefinitions as objects: the rules of registry/definitions as a strategy."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class DefinitionStrategy(BuiltinStrategy):
         return True
 
     def _is_known(self, kind: str, api_version: str) -> bool:
-        """Their scheme knows nothing but them."""
+        """The scheme of apiextensions contains no other kinds."""
         return api_version == self._api_version and kind in (self._kind, f"{self._kind}List")
 
     def part(self, subresource: str) -> DefinitionStrategy:
@@ -76,10 +76,10 @@ class DefinitionStrategy(BuiltinStrategy):
         obj["metadata"] = dict(obj["metadata"])
 
     def write_effects(self, new: Object, old: Object | None) -> WriteEffects:
-        """Pending as long as its names are not accepted or its objects are to be removed.
+        """Marks a definition pending until its names are accepted, and while its objects are to be removed.
 
-        A new definition has no accepted names, so nothing can conflict with it: the tenant's definitions do not change
-        by it, and many can be created in one commit, while the names of others are being accepted.
+        A new definition has no accepted names, so it cannot conflict with anything: creating it does not change the
+        tenant's definitions, and many can be created in one commit while the names of others are being accepted.
         """
         unsettled = (
             needs_reconsidering(new)
@@ -96,7 +96,7 @@ class DefinitionStrategy(BuiltinStrategy):
 
 
 class StatusOfDefinitions(DefinitionStrategy):
-    """/status: the spec stays, labels and finalizers do not (facts: crd-api.md)."""
+    """/status: the spec stays, labels and finalizers may change (facts: crd-api.md)."""
 
     def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
         replace_in_place(new, strategy.prepare_for_status_update(new, old))
@@ -121,7 +121,7 @@ class UnsharedStatus(StatusOfDefinitions):
 
 
 def _sharing(new: Object, old: Object) -> str:
-    """What the write is for tenants that have bound the definition: it moves their guards, or is refused."""
+    """Returns the effect on tenants that have bound the definition: their guards move, or the write is refused."""
     names = {v.get("name") for v in new["spec"].get("versions") or ()}
     removed = [v["name"] for v in old["spec"].get("versions") or () if v.get("name") not in names]
     return encode_json_text(
@@ -144,6 +144,6 @@ def replace_in_place(obj: Object, other: Object) -> None:
 
 
 def with_revision(new: Object, old: Object) -> tuple[Object, Object]:
-    """The new definition with the old one's resource version: the optimistic lock has been checked before."""
+    """Gives the new definition the old one's resource version: optimistic concurrency has been checked before."""
     revision = old["metadata"].get("resourceVersion")
     return {**new, "metadata": {**new["metadata"], "resourceVersion": revision}}, old

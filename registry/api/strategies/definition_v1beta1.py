@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions of apiextensions.k8s.io/v1beta1: another form of what is stored as v1.
+"""CustomResourceDefinitions of apiextensions.k8s.io/v1beta1, which are stored as v1.
 
 Follows apiextensions-apiserver pkg/registry/customresourcedefinition/strategy.go at v0.21.
 """
@@ -63,4 +63,4 @@ class BetaDefinitionStrategy(DefinitionStrategy):
 
 
 class _StatusStrategy(StatusOfDefinitions, BetaDefinitionStrategy):
-    """The same of /status, in the older form."""
+    """/status of the v1beta1 form."""

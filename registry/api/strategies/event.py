@@ -1,4 +1,4 @@
-"""Events of both groups: the core group's form is stored, events.k8s.io gives and takes the same data in its own.
+"""Events of both groups: stored in the form of the core group, converted to and from events.k8s.io.
 
 Follows kubernetes pkg/apis/core/validation/events.go, pkg/registry/core/event/strategy.go and
 pkg/apis/events/v1/conversion.go.
@@ -24,7 +24,7 @@ from registry.schema.objectmeta.rules import validate_object_meta_update
 _REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 _ACTION, _REASON, _INSTANCE, _MESSAGE = 128, 128, 128, 1024
 
-# A member of the core group's form, and what events.k8s.io calls it.
+# Members of the core group's form, and their names in events.k8s.io.
 _RENAMED = {
     "involvedObject": "regarding",
     "message": "note",
@@ -38,7 +38,7 @@ _RENAMED_BACK = {new: old for old, new in _RENAMED.items()}
 
 
 class EventStrategy(TypedStrategy):
-    """Events of the core group. Names are not checked, and without an eventTime little else is."""
+    """Events of the core group. Names are not validated, and little else is without an eventTime."""
 
     struct = structs.Event
     labels = (*(f"involvedObject.{name}" for name in _REFERENCE), "reason", "type", "reportingComponent", "source")
@@ -63,7 +63,7 @@ class EventStrategy(TypedStrategy):
 
 
 class NewEventStrategy(EventStrategy):
-    """Events of events.k8s.io: all of the new rules, and updates that change nothing but the series."""
+    """Events of events.k8s.io: all of the new rules apply, and updates may only change the series."""
 
     struct = structs.NewEvent
     labels = (*(f"regarding.{name}" for name in _REFERENCE), "reason", "type", "reportingController")
@@ -109,8 +109,8 @@ class NewEventStrategy(EventStrategy):
         ]
 
 
-# What an update through events.k8s.io cannot change, under the names of the internal form: the reason is compared
-# twice there.
+# Fields that an update through events.k8s.io cannot change, by their names in the internal form, which compares the
+# reason twice.
 _IMMUTABLE = (
     ("involvedObject", "involvedObject"),
     ("reason", "reason"),
@@ -127,7 +127,7 @@ _IMMUTABLE = (
     ("reportingComponent", "reportingController"),
     ("reportingInstance", "reportingInstance"),
 )
-# The members of the internal structs, which have no JSON names: an error prints those of Go, all of them.
+# Members of internal structs have no JSON names, so errors print Go's names, all of them.
 _GO_REFERENCE = {
     "kind": "Kind",
     "namespace": "Namespace",
@@ -154,7 +154,7 @@ _EMPTY: Mapping[str, object] = {
 
 
 def _error_value(name: str, value: object) -> object:
-    """The value of a member as an error prints it."""
+    """Returns the value of a member as an error prints it."""
     value = value or _EMPTY.get(name, "")
     if not isinstance(value, dict):
         return value
@@ -163,7 +163,7 @@ def _error_value(name: str, value: object) -> object:
 
 
 def event_errors(event: Object, controller_field: str) -> list[FieldError]:
-    """The rules that both groups share, of the core group's form."""
+    """Returns the errors by the rules that both groups share, for the core group's form."""
     namespace = event["metadata"].get("namespace") or ""
     involved = (event.get("involvedObject") or {}).get("namespace") or ""
     errors: list[FieldError] = []
@@ -211,13 +211,13 @@ def _series_errors(event: Object) -> list[FieldError]:
 
 
 def to_core(event: Object) -> Object:
-    """An event of events.k8s.io in the form of the core group."""
+    """Converts an event of events.k8s.io to the form of the core group."""
     core = {_RENAMED_BACK.get(name, name): value for name, value in event.items()}
     return {**core, "apiVersion": "v1"}
 
 
 def from_core(event: Object) -> Object:
-    """An event of the core group in the canonical form of events.k8s.io."""
+    """Converts an event of the core group to the canonical form of events.k8s.io."""
     new = {_RENAMED.get(name, name): value for name, value in event.items()}
     if not new.get("reportingController"):
         new.pop("reportingController", None)

@@ -1,4 +1,4 @@
-"""Leases, by which clients elect their leaders. Follows kubernetes pkg/registry/coordination/lease/strategy.go."""
+"""Leases, used for leader election. Follows kubernetes pkg/registry/coordination/lease/strategy.go."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from registry.api.strategies.typed import TypedStrategy
 from registry.builtin import structs
 from registry.schema.field import FieldError, invalid
 
-# Fields of coordinated leader election, which is not on.
+# Fields of coordinated leader election, a feature that is off.
 _GATED = ("strategy", "preferredHolder")
 
 

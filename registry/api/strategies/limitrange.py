@@ -1,4 +1,4 @@
-"""Limit ranges: kept, checked and defaulted; nothing here consumes what they limit.
+"""Limit ranges: stored, validated and defaulted; nothing here consumes the resources that they limit.
 
 Follows kubernetes pkg/apis/core/validation/validation.go (ValidateLimitRange) and pkg/apis/core/v1/defaults.go.
 """
@@ -28,7 +28,7 @@ class LimitRangeStrategy(TypedStrategy):
 
     def finish(self, obj: Object) -> Object:
         finished = super().finish(obj)
-        finished["spec"]["limits"] = finished["spec"]["limits"] or None  # Go's nil, of which an empty list is made
+        finished["spec"]["limits"] = finished["spec"]["limits"] or None  # Go's nil: an empty list becomes null
         return finished
 
     def errors(self, obj: Object) -> list[FieldError]:
@@ -45,7 +45,7 @@ class LimitRangeStrategy(TypedStrategy):
 
 
 def _default_container(limit: dict[str, Any]) -> None:
-    """A limit is the maximum unless it is given, a request the limit or else the minimum."""
+    """Defaults a container's limits to the maximum, and its requests to the limits or else the minimum."""
     limits = {**(limit.get("max") or {}), **(limit.get("default") or {})}
     requests = {**(limit.get("min") or {}), **limits, **(limit.get("defaultRequest") or {})}
     if limits:
@@ -86,7 +86,8 @@ def _names_errors(bound: dict[str, str], path: str) -> list[FieldError]:
     return [error for name in sorted(bound) for error in resource_name_errors(name, f"{path}[{name}]")]
 
 
-# What must not be above what, the field that is blamed, and which of the two values the error shows.
+# Pairs in which the first must not exceed the second, the field that is blamed, and the message; _SHOWN has the value
+# that an error shows, if it is not the blamed one.
 _ORDER = (
     ("min", "max", "min", "min value {0} is greater than max value {1}"),
     ("min", "defaultRequest", "defaultRequest", "min value {0} is greater than default request value {1}"),

@@ -1,4 +1,4 @@
-"""Namespaces: they terminate before they go, and three of them stay.
+"""Namespaces: they terminate before they are removed, and three cannot be deleted.
 
 Follows kubernetes pkg/registry/core/namespace/{strategy,storage/storage}.go and pkg/apis/core/validation.
 """
@@ -37,7 +37,7 @@ class NamespaceStrategy(TypedStrategy):
         return name_is_dns_label
 
     def default(self, obj: Object) -> None:
-        """The name is always among the labels; set here, so that the writer owns the field."""
+        """Adds the name to the labels, early enough that the writer owns the field."""
         _name_label(obj)
 
     def prepare_for_create(self, obj: Object, context: Context) -> None:
@@ -64,7 +64,7 @@ class NamespaceStrategy(TypedStrategy):
         return bool((obj.get("spec") or {}).get("finalizers"))
 
     def prepare_for_delete(self, obj: Object, context: Context) -> None:
-        """Marks it itself: a namespace gets no grace period, unless only the finalizers of others hold it still."""
+        """Marks the namespace itself, without a grace period unless only metadata.finalizers still hold it."""
         name = obj["metadata"]["name"]
         if name in _IMMORTAL:
             raise forbidden(Qualified("namespaces"), name, "this namespace may not be deleted")
@@ -75,7 +75,7 @@ class NamespaceStrategy(TypedStrategy):
 
     def write_effects(self, new: Object, old: Object | None) -> WriteEffects:
         if old is None:
-            # Its default objects are made after it.
+            # Its default objects are created after it.
             return {"flags": WriteFlag.COUNTS_AS_NAMESPACE | WriteFlag.FOLLOW_UP}
         goes = bool(new["metadata"].get("deletionTimestamp"))
         went = bool(old["metadata"].get("deletionTimestamp"))
@@ -88,7 +88,7 @@ class NamespaceStrategy(TypedStrategy):
 
 
 class NamespaceStatusStrategy(NamespaceStrategy):
-    """/status: nothing but the status."""
+    """/status: only the status can change."""
 
     def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
         new["spec"] = old.get("spec") or {}
@@ -107,7 +107,7 @@ class NamespaceStatusStrategy(NamespaceStrategy):
 
 
 class NamespaceFinalizeStrategy(NamespaceStrategy):
-    """/finalize: nothing but spec.finalizers."""
+    """/finalize: only spec.finalizers can change."""
 
     def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
         new["status"] = old.get("status") or {}

@@ -1,6 +1,6 @@
-"""Queries: a question when they are created, which come back with the answer in their status (api/query/answering.py).
+"""Queries: created with a question, returned with the answer in their status (api/query/answering.py).
 
-Unlike reviews they are no Go structs: their schema decodes, defaults and validates them, as that of a custom resource.
+Unlike reviews they are not Go structs: like custom resources, they are decoded, defaulted and validated by a schema.
 """
 
 from __future__ import annotations

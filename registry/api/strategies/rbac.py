@@ -1,4 +1,4 @@
-"""Roles and bindings: what is right, and that nobody grants what he does not have.
+"""Roles and bindings: validation, and the escalation check, by which nobody grants rights that they lack.
 
 Follows kubernetes pkg/apis/rbac/{validation/validation.go,v1/defaults.go} and
 pkg/registry/rbac/{role,clusterrole,rolebinding,clusterrolebinding}/{strategy.go,policybased/storage.go} at v1.36.
@@ -46,14 +46,14 @@ class _RbacStrategy(TypedStrategy, ABC):
 
     @abstractmethod
     def check_grant(self, new: Object, old: Object | None, context: Context) -> None:
-        """Raises a StatusError where the writer would grant what he does not have."""
+        """Raises a StatusError if the writer would grant rights that they lack."""
 
     def update_errors(self, new: Object, old: Object) -> list[FieldError]:
         return self.errors(new)
 
 
 def _only_collected(new: Object, old: Object) -> bool:
-    """Whether nothing changes but what the garbage collector changes: owners and finalizers."""
+    """Whether only fields change that the garbage collector changes: owners and finalizers."""
     return _without_collection(new) == _without_collection(old)
 
 
@@ -68,7 +68,7 @@ class RoleStrategy(_RbacStrategy):
 
     def finish(self, obj: Object) -> Object:
         finished = super().finish(obj)
-        finished["rules"] = finished["rules"] or None  # Go's nil, of which an empty list is made
+        finished["rules"] = finished["rules"] or None  # Go's nil: an empty list becomes null
         return finished
 
     def errors(self, obj: Object) -> list[FieldError]:
@@ -140,7 +140,7 @@ class ClusterRoleBindingStrategy(RoleBindingStrategy):
 
 
 def _reference(obj: Mapping[str, Any]) -> dict[str, str]:
-    """The reference as Go prints its internal struct."""
+    """Returns the reference as Go prints its internal struct."""
     reference = obj.get("roleRef") or {}
     return {
         "APIGroup": reference.get("apiGroup") or "",

@@ -1,4 +1,4 @@
-"""The names of what quotas and limit ranges count: cpu, requests.memory, count/widgets.example.com.
+"""Names of the resources in quotas and limit ranges: cpu, requests.memory, count/widgets.example.com.
 
 Follows kubernetes pkg/apis/core/helper/helpers.go and pkg/apis/core/validation/validation.go (validateResourceName).
 """
@@ -38,7 +38,7 @@ _STANDARD = _QUOTA | {"storage"}
 _INTEGERS = _OBJECT_COUNTS | {"pods"}
 _HUGE_PAGES = ("hugepages-", "requests.hugepages-")
 
-# What a scope of a quota can restrict.
+# The resources that each scope of a quota can restrict.
 _POD_RESOURCES = frozenset({"pods", "cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"})
 SCOPES = {
     "Terminating": _POD_RESOURCES,
@@ -74,7 +74,7 @@ def is_standard_quota(name: str) -> bool:
 
 
 def counts_whole(name: str) -> bool:
-    """Whether a resource comes in whole numbers only."""
+    """Whether amounts of a resource must be whole numbers."""
     return name in _INTEGERS or _is_extended(name)
 
 

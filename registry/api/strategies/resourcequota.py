@@ -1,4 +1,4 @@
-"""Resource quotas as objects; what they refuse is in registry/api/admission/quota.py.
+"""Resource quotas as objects; registry/api/admission/quota.py enforces them.
 
 Follows kubernetes pkg/apis/core/validation/validation.go (ValidateResourceQuota) and
 pkg/registry/core/resourcequota/strategy.go.
@@ -45,23 +45,23 @@ class ResourceQuotaStrategy(TypedStrategy):
         return errors
 
     def write_effects(self, new: Object, old: Object | None) -> WriteEffects:
-        """Other writes must know of a quota that begins or ceases to count, or whose limits change.
+        """Notifies other writes of a quota that starts or stops being enforced, or whose limits change.
 
-        What admission itself adds to the use is no such change, or each counted write would have all others evaluated
-        again.
+        Usage that admission adds is not such a change, otherwise every counted write would cause all others to be
+        re-evaluated.
         """
         if new is old:
             return {"flags": WriteFlag.CHANGES_NAMESPACES}
         before = ((old or {}).get("status") or {}).get("hard") or {}
         counting = (new.get("status") or {}).get("hard") or {}
-        # Until a controller has made the limits those that count.
+        # Until a controller has put the limits into force, in the status.
         pending = counting != ((new.get("spec") or {}).get("hard") or {})
         flags = WriteFlag.CHANGES_NAMESPACES if counting != before else NO_FLAGS
         return {"flags": flags | WriteFlag.PENDING if pending else flags}
 
 
 class ResourceQuotaStatusStrategy(ResourceQuotaStrategy):
-    """/status: nothing but the status."""
+    """/status: only the status can change."""
 
     def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
         keep(new, old, "spec")
@@ -107,7 +107,7 @@ def _standard_quotas(spec: dict[str, Any]) -> list[str]:
 
 
 def _misfit_errors(scope: str, counted: list[str], path: str, bad_value: object) -> list[FieldError]:
-    """An error for each of the counted resources that a scope says nothing of."""
+    """Returns an error for each of the counted resources that a scope does not apply to."""
     fits = SCOPES.get(scope)
     misfits = sum(name not in fits for name in counted) if fits is not None else 0
     return [invalid(path, bad_value, "unsupported scope applied to resource")] * misfits
@@ -141,7 +141,7 @@ def _selector_errors(spec: dict[str, Any]) -> list[FieldError]:
 
 
 def _go_selector(selector: dict[str, Any]) -> GoText:
-    """The selector as Go prints its internal struct."""
+    """Returns the selector as Go prints its internal struct."""
     parts = [
         f'{{"ScopeName":{go_json(one.get("scopeName") or "")},"Operator":{go_json(one.get("operator") or "")},'
         f'"Values":{go_json(one.get("values"))}}}'

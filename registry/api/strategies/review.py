@@ -1,6 +1,6 @@
-"""Reviews: objects that are a question when they are created, and come back with the answer in their status.
+"""Reviews: objects created with a question, and returned with the answer in their status.
 
-Here is what a question may look like; registry/api/verbs/review.py answers it. Follows kubernetes
+This module validates the question; registry/api/verbs/review.py answers it. Follows kubernetes
 pkg/apis/authorization/validation/validation.go.
 """
 
@@ -27,12 +27,12 @@ class ReviewStrategy(TypedStrategy):
         return self.errors(obj)
 
     def metadata_errors(self, obj: Object) -> list[FieldError]:
-        """Nothing but a namespace and what the server writes may stand in the metadata."""
+        """Returns an error if metadata has anything but a namespace and managedFields."""
         return _metadata_errors(obj["metadata"], "must be empty")
 
 
 class AccessReviewStrategy(ReviewStrategy):
-    """May somebody do something? `asks_of_others` names them in the spec."""
+    """Access reviews. `asks_of_others` says that the spec names the user or groups."""
 
     asks_of_others: ClassVar[bool] = True
 
@@ -93,7 +93,7 @@ def _metadata_errors(metadata: dict[str, Any], problem: str) -> list[FieldError]
 
 
 def _in_order(encoded: dict[str, Any]) -> str:
-    """Members of metadata in the order of the struct, and those of managedFields in theirs."""
+    """Encodes metadata with its members, and those of managedFields, in the order of the Go structs."""
     shown = {name: go_json(value) for name, value in encoded.items()}
     if "managedFields" in encoded:
         entries = [
@@ -129,7 +129,7 @@ def _selectors_errors(spec: dict[str, Any]) -> list[FieldError]:
 
 
 def _go_path(path: dict[str, Any]) -> GoText:
-    """The attributes of a path as Go prints its internal struct."""
+    """Returns the attributes of a path as Go prints its internal struct."""
     return GoText(go_json({"Path": path.get("path") or "", "Verb": path.get("verb") or ""}))
 
 
@@ -148,7 +148,7 @@ def _selector_errors(selector: dict[str, Any], path: str, *, of_labels: bool) ->
 
 
 def _requirement_errors(requirement: dict[str, Any], path: str, *, of_labels: bool) -> list[FieldError]:
-    """An operator that nobody knows is no error: a newer client may ask. The answer says that it did not count."""
+    """Returns the errors of a requirement. Unknown operators are allowed for newer clients: the answer reports them."""
     key, operator = requirement.get("key") or "", requirement.get("operator") or ""
     values = requirement.get("values") or []
     errors: list[FieldError] = []

@@ -86,7 +86,7 @@ def _account_token(obj: Object, data: dict[str, Any]) -> list[FieldError]:
 
 
 def _json_object(name: str) -> Rule:
-    """The member must be there and hold a JSON object."""
+    """Returns the rule that a member is present and holds a JSON object."""
 
     def rule(obj: Object, data: dict[str, Any]) -> list[FieldError]:
         path = f"data[{name}]"

@@ -28,7 +28,7 @@ class ServiceStrategy(BuiltinStrategy):
         return name_is_dns1035_label
 
     def decode(self, obj: Object, unknown: list[str]) -> Object:
-        """Without what is empty: clients that send protobuf leave nothing out."""
+        """Decodes a service without its empty fields, which protobuf clients send."""
         try:
             decoded = structs.decode(Service, obj)
         except StructDecodeError as error:
@@ -59,13 +59,13 @@ class ServiceStrategy(BuiltinStrategy):
         return [*super().validate(obj), *spec_errors(obj.get("spec") or {})]
 
     def validate_update(self, new: Object, old: Object, warnings: list[str]) -> Sequence[FieldError]:
-        """A spec that stays was accepted by the rules of its time."""
+        """Validates the spec only if it changes: it was valid under the rules of its time."""
         errors = super().validate_update(new, old, warnings)
         return errors if new.get("spec") == old.get("spec") else [*errors, *spec_errors(new.get("spec") or {})]
 
 
 class ServiceStatusStrategy(ServiceStrategy):
-    """/status: nothing but the status."""
+    """/status: only the status can change."""
 
     def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
         new["spec"] = old.get("spec") or {}
@@ -77,7 +77,7 @@ def _without_empty(members: Object) -> Object:
 
 
 def _default_ports(obj: Object) -> None:
-    """A port targets the same port by default."""
+    """Defaults targetPort to the port."""
     spec = dict(obj.get("spec") or {})
     if spec.get("ports"):
         spec["ports"] = [{**port, "targetPort": port.get("targetPort") or port.get("port")} for port in spec["ports"]]

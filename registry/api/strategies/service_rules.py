@@ -1,4 +1,4 @@
-"""What a Service must be, as far as it can be known without a network: ports, types, names.
+"""Validation of Services, as far as it needs no network: ports, types, names.
 
 Follows pkg/apis/core/validation/validation.go (validateService) of kube-apiserver.
 """
@@ -26,7 +26,7 @@ _MAX_AFFINITY_SECONDS: Final = 86400
 
 
 def spec_errors(spec: _Object) -> list[FieldError]:
-    """The errors of a Service's spec with its defaults, in kube-apiserver's order."""
+    """Returns the errors of a Service's defaulted spec, in kube-apiserver's order."""
     return list(_errors(spec))
 
 
@@ -139,7 +139,7 @@ def _affinity_errors(spec: _Object) -> Iterator[FieldError]:
 
 
 def _duplicates(ports: Sequence[_Object]) -> Iterator[FieldError]:
-    """Node ports that two ports of a protocol have; the schema finds ports that are there twice."""
+    """Yields node ports that two ports of one protocol use; the schema finds duplicate ports."""
     seen: set[tuple[str, int]] = set()
     for place, port in enumerate(ports):
         number = port.get("nodePort")

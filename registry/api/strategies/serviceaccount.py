@@ -30,7 +30,7 @@ class ServiceAccountStrategy(TypedStrategy):
         _only_names(new)
 
     def warnings(self, new: Object, old: Object | None) -> Sequence[str]:
-        """Of an annotation that the write sets first, whatever its value."""
+        """Warns about a deprecated annotation when a write first sets it, whatever its value."""
         return (_ENFORCE_WARNING,) if _has_enforce(new) and not (old and _has_enforce(old)) else ()
 
 
@@ -39,6 +39,6 @@ def _has_enforce(obj: Object) -> bool:
 
 
 def _only_names(obj: Object) -> None:
-    """Of the references to secrets nothing but the name counts."""
+    """Drops everything but the name from references to secrets."""
     if obj.get("secrets"):
         obj["secrets"] = [{"name": secret["name"]} if secret.get("name") else {} for secret in obj["secrets"]]

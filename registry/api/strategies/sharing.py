@@ -1,7 +1,7 @@
-"""Exports and bindings of definitions: what each write of them does to the tenants that share (Write.sharing).
+"""Exports and bindings of definitions, and the effect of their writes on the tenants that share (Write.sharing).
 
-What a binding has come to is written by the controller (registry/controllers/sharing.py) and nobody else: the status of
-whatever a client sends is that of the stored object, and its finalizer stays until the controller is done.
+Only the controller (registry/controllers/sharing.py) writes the status of a binding: a status that a client sends is
+ignored, and the finalizer stays until the controller is done.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class BindingStrategy(CustomStrategy):
 
     def write_effects(self, new: Object, old: Object | None) -> WriteEffects:
         if new is old:
-            # It goes: what it has bound goes with it.
+            # The binding is removed, and what it has bound with it.
             return {"flags": WriteFlag.CHANGES_DEFINITIONS, "sharing": ending(new)}
         bound = (new.get("status") or {}).get("phase") == "Bound" and not new["metadata"].get("deletionTimestamp")
         flags = NO_FLAGS if old is None else WriteFlag.CHANGES_DEFINITIONS
@@ -67,7 +67,7 @@ class BindingStrategy(CustomStrategy):
 
 
 class FrozenStrategy(BindingStrategy):
-    """The status of a binding as clients write it: it stays as it is."""
+    """/status of a binding for clients: it cannot be changed."""
 
     def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
         new.clear()
@@ -76,14 +76,14 @@ class FrozenStrategy(BindingStrategy):
 
 
 class SettlingStrategy(BindingStrategy):
-    """A binding as the controller writes it; `sharing` is what the write does."""
+    """A binding as the controller writes it; `sharing` is the effect of the write."""
 
     def __init__(self, definition: Definition, version: Version, sharing: str | None) -> None:
         super().__init__(definition, version)
         self._sharing = sharing
 
     def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
-        """It is right as it is made."""
+        """Prepares nothing: the controller's object is complete."""
 
     def write_effects(self, new: Object, old: Object | None) -> WriteEffects:
         effects = super().write_effects(new, old)

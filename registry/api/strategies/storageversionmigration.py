@@ -1,4 +1,4 @@
-"""StorageVersionMigrations as objects; who carries them out is registry/controllers/storage_migration/controller.py.
+"""StorageVersionMigrations as objects; registry/controllers/storage_migration/controller.py carries them out.
 
 Follows kubernetes pkg/registry/storagemigration/storagemigration/strategy.go, pkg/apis/storagemigration/validation and
 apimachinery pkg/apis/meta/v1/validation/validation.go (ValidateConditions).
@@ -43,12 +43,12 @@ class StorageVersionMigrationStrategy(TypedStrategy):
         return errors
 
     def write_effects(self, new: Object, old: Object | None) -> WriteEffects:
-        """Pending until it has ended, so that it is resumed after a crash."""
+        """Marks the migration pending until it has ended, so that it is resumed after a crash."""
         return {} if is_finished(new) else {"flags": WriteFlag.PENDING}
 
 
 class _StatusStrategy(StorageVersionMigrationStrategy):
-    """/status: nothing but the status."""
+    """/status: only the status can change."""
 
     def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
         keep(new, old, "spec")

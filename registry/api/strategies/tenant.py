@@ -1,8 +1,8 @@
-"""Tenants as objects: their names, what protects them, and what their rows become by each write.
+"""Tenants as objects: their names, their protection, and the effect of each write on their rows.
 
-A write of a tenant changes its row in the same commit (Write.tenancy, registry/store/sql/tenancy.sql), so a
-tenant is there, suspended, limited or gone for every process with the answer of the write. What depends on other
-tenants (the tree of parents, names of schemas) is checked there too.
+A write of a tenant changes its row in the same commit (Write.tenancy, registry/store/sql/tenancy.sql), so a tenant is
+there, suspended, limited or gone for every process when its write is answered. Rules that involve other tenants (the
+tree of parents, names of schemas) are checked there too.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from registry.schema.field import FieldError, invalid
 from registry.schema.field import forbidden as forbidden_field
 from registry.store.types import NO_FLAGS, WriteFlag
 
-# A tenant goes when a controller has removed all that it had.
+# A tenant is removed when a controller has removed everything in it.
 FINALIZER: Final = "tenancy.registry/content"
 DEFAULT: Final = "default"
 ALWAYS_THERE: Final = (SYSTEM, DEFAULT)
 
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-# Words that mean something else where a tenant is named, now or perhaps later.
+# Words that have, or may get, another meaning where a tenant is named.
 RESERVED: Final = frozenset({"all", "any", "api", "apis", "clusters", "none", "registry", "root", "self"})
 RESERVED_PREFIXES: Final = ("registry-", "system-", "xn--")
 LIMITS: Final = ("objects", "bytes", "definitions", "namespaces")
-# A hundred years: what PostgreSQL's dates and Python's can both say.
+# A hundred years, which both PostgreSQL's dates and Python's can represent.
 LONGEST_KEPT_SECONDS: Final = 100 * 365 * 86_400
 RATES: Final = ("requestsPerSecond", "concurrentRequests", "watches")
 
@@ -39,7 +39,7 @@ _RESOURCE: Final = Qualified(PLURAL, GROUP)
 
 
 def is_tenant_name(name: str) -> bool:
-    """Whether a tenant can have this name at all: a DNS label."""
+    """Whether this can be the name of a tenant: a DNS label."""
     return _LABEL.fullmatch(name) is not None
 
 
@@ -94,7 +94,7 @@ class TenantStrategy(CustomStrategy):
         obj["status"] = _status({**obj, "metadata": {**metadata, "deletionTimestamp": context.timestamp}}, obj, context)
 
     def grace_seconds(self, options: DeleteOptions) -> int:
-        """As long as the client wants the tenant to be kept."""
+        """Returns for how many seconds the client wants the tenant kept."""
         return max(0, min(options.grace_period_seconds or 0, LONGEST_KEPT_SECONDS))
 
     def prepare_for_undelete(self, obj: Object, context: Context) -> None:
@@ -114,7 +114,7 @@ class TenantStrategy(CustomStrategy):
 
 
 class TenantStatusStrategy(StatusStrategy):
-    """/status: what controllers tell; the row of the tenant does not change by it."""
+    """/status, as controllers report it; the row of the tenant does not change."""
 
     controlled = True
 
@@ -126,7 +126,7 @@ class TenantStatusStrategy(StatusStrategy):
 def _name_errors(obj: Object) -> list[FieldError]:
     name = obj["metadata"].get("name") or ""
     if not name:
-        return []  # it has been found missing
+        return []  # reported as missing elsewhere
     if not is_tenant_name(name):
         return [
             invalid(
@@ -162,7 +162,7 @@ def _spec(obj: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _row(obj: Object, *, ending: bool, returns: bool) -> str:
-    """What the row of the tenant becomes, as registry_follow takes it."""
+    """Returns the new state of the tenant's row, as registry_follow takes it."""
     spec, name = _spec(obj), obj["metadata"]["name"]
     if ending:
         kept = obj["metadata"].get("deletionGracePeriodSeconds") or 0
@@ -191,7 +191,7 @@ def _row(obj: Object, *, ending: bool, returns: bool) -> str:
 
 
 def _status(obj: Object, old: Object | None, context: Context) -> Object:
-    """The status that a write of the tenant gives it: true with the commit, since the row changes by the same."""
+    """Returns the status after a write: true with the commit, which also changes the row."""
     before = dict((old or {}).get("status") or {})
     if obj["metadata"].get("deletionTimestamp"):
         phase, status, message = (

@@ -1,4 +1,4 @@
-"""The two kinds about tokens: a request for one, and a review of one. Neither is stored.
+"""TokenRequests and TokenReviews. Neither is stored.
 
 Follows kubernetes pkg/apis/authentication/{types,validation/validation}.go.
 """

@@ -1,7 +1,7 @@
 """Built-in kinds that are Go structs: decoded by the table of their struct, stored in its canonical form.
 
 Follows kubernetes pkg/registry/core/*/strategy.go and apiserver pkg/registry/rest/{create,update}.go for the order of
-the checks: a kind's own rules, which look at the metadata first, come before what is checked of every object.
+the checks: a kind's own rules, which validate the metadata first, come before the common ones.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from registry.schema.objectmeta.rules import validate_common_fields, validate_up
 
 
 class TypedStrategy(BuiltinStrategy):
-    """`struct` decodes; a kind overrides `default`, `errors` and `update_errors` as it needs."""
+    """`struct` decodes; kinds override `default`, `errors` and `update_errors` as needed."""
 
     struct: ClassVar[typed.Struct]
     tells_repeated = True
     has_status: ClassVar[bool] = False
-    # The kind's own rules look at the metadata, and are the stricter ones.
+    # Whether the kind's own rules validate the metadata; they are the stricter ones.
     checks_metadata: ClassVar[bool] = True
-    # The fields that can be selected by beside name and namespace; with none of them the refusal is another.
+    # Fields that can be selected by in addition to name and namespace; without any the refusal has another text.
     labels: ClassVar[tuple[str, ...]] = ()
 
     @property
@@ -57,7 +57,7 @@ class TypedStrategy(BuiltinStrategy):
         return self.decode(obj, [])
 
     def default(self, obj: Object) -> None:
-        """What the version's defaults make of a decoded object, in place."""
+        """Applies the version's defaults to a decoded object, in place."""
 
     def finish(self, obj: Object) -> Object:
         return typed.encode(self.struct, obj)
@@ -72,13 +72,13 @@ class TypedStrategy(BuiltinStrategy):
         return self.errors(obj) or ([] if self.checks_metadata else self._common_errors(obj))
 
     def _common_errors(self, obj: Object) -> list[FieldError]:
-        """What is checked of every new object once its kind is content."""
+        """Returns the errors that are checked for every new object after its kind's own rules."""
         return validate_object_meta(
             obj["metadata"], namespaced=self.definition.namespaced, name_function=name_is_stored_segment
         )
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """The rules of a whole object."""
+        """Returns the errors of a whole object."""
         return self.meta_errors(obj)
 
     def meta_errors(self, obj: Object) -> list[FieldError]:
@@ -98,17 +98,17 @@ class TypedStrategy(BuiltinStrategy):
         return errors + self.update_errors(new, old)
 
     def update_errors(self, new: Object, old: Object) -> list[FieldError]:
-        """The rules of a change, after those of its metadata."""
+        """Returns the errors of a change, after those of its metadata."""
         return self.errors(new)
 
 
 def with_revision(new: Object, old: Object) -> Object:
-    """The new metadata with a resource version: the optimistic lock has been checked before."""
+    """Returns the new metadata with a resource version: optimistic concurrency has been checked before."""
     return {**new["metadata"], "resourceVersion": old["metadata"].get("resourceVersion") or "1"}
 
 
 def keep(new: Object, old: Object, name: str) -> None:
-    """A member stays as it was."""
+    """Restores a member to its old value."""
     if name in old:
         new[name] = old[name]
     else:

@@ -1,4 +1,4 @@
-"""Server-side apply: a PATCH that says which fields the client wants to own, and makes the object if it is missing.
+"""Server-side apply: a PATCH that declares the fields the client owns, and creates the object if it is missing.
 
 Follows apiserver pkg/endpoints/handlers/patch.go (applyPatcher).
 """
@@ -57,7 +57,7 @@ def _require_no_uid(request: ResourceRequest, applied: Object) -> None:
 
 
 def _complete(request: ResourceRequest, result: Object) -> Object:
-    """The applied object decoded by its kind; what it says of its name must be what the path says."""
+    """Decodes the applied object by its kind. Its namespace and name must agree with the path's."""
     try:
         obj = request.served.strategy.complete({**result})
     except ObjectDecodeError as error:
@@ -68,7 +68,7 @@ def _complete(request: ResourceRequest, result: Object) -> Object:
 
 
 def decode_configuration(body: Body) -> Decoded:
-    """The configuration of an apply: an object, empty where the body is."""
+    """Decodes the applied configuration; an empty body is an empty object."""
     try:
         decoded = body.read(decode_cbor if body.media_type.endswith("cbor") else decode_yaml)
     except CborError as error:
@@ -76,7 +76,7 @@ def decode_configuration(body: Body) -> Decoded:
         raise bad_request(f"error decoding {noun}: {error}") from error
     except CodecError as error:
         if emulated().is_1_37 and not body.data.lstrip().startswith(b"{"):
-            # It is made JSON for the audit log before anything is done with it, unless it looks like JSON.
+            # The original converts it to JSON for the audit log first, unless it looks like JSON.
             raise bad_request(f"error encoding patch: {error}") from error
         raise bad_request(f"error decoding {_noun()}: error converting YAML to JSON: {error}") from error
     if decoded.value is None:
@@ -91,12 +91,12 @@ def decode_configuration(body: Body) -> Decoded:
 
 
 def _noun() -> str:
-    """What errors call the configuration: since 1.37 it need not be YAML."""
+    """Returns what errors call the configuration: since 1.37 it need not be YAML."""
     return "patch" if emulated().is_1_37 else "YAML"
 
 
 def note_duplicates(request: ResourceRequest, decoded: Decoded, options: WriteOptions) -> None:
-    """Duplicate keys are reported when nothing is wrong with the fields themselves."""
+    """Reports duplicate keys; called when nothing is wrong with the fields themselves."""
     if not decoded.duplicates or options.field_validation == "Ignore":
         return
     if options.field_validation == "Strict":

@@ -1,7 +1,7 @@
-"""How many objects had each status of each condition, by time: for statistics.py.
+"""Counts the objects with each status of each condition over time, for statistics.py.
 
-Goes back from the present numbers by what each write changed. The change log has the state before and after each write,
-so the order of reading does not matter.
+Works back from the present numbers by what each write changed. The change log has the state before and after each
+write, so the order of reading does not matter.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from registry.flowcontrol.time_slice import TimeSlice
 from registry.store.reads.statistics import Statistics
 from registry.store.types import Change, ChangeType, ObjectKey
 
-# Writes, and bytes of their states, that are read: about a second of work, in time slices.
+# Limits on the writes that are read, and the bytes of their states: about a second of work, in time slices.
 MAX_CHANGES: Final = 20_000
 MAX_BYTES: Final = 128 << 20
 _PAGE: Final = 500
-# Stored texts begin after this.
+# Stored bodies begin after this prefix.
 _HEAD: Final = '{"metadata":{'
 
 Status = tuple[str, str]
 
 
 class Condition(NamedTuple):
-    """One of the usual form. `since` is None where `lastTransitionTime` is no time."""
+    """A condition of the usual form. `since` is None if `lastTransitionTime` is not a valid time."""
 
     type: str
     status: str
@@ -36,7 +36,7 @@ class Condition(NamedTuple):
 
 
 def conditions_of(text: str) -> Iterator[Condition]:
-    """The conditions of the usual form in an object's JSON; a schema may allow anything in their place."""
+    """Yields the conditions of the usual form in an object's JSON; a schema may allow anything in their place."""
     if '"conditions"' not in text:
         return
     status = decode_stored(text).get("status")
@@ -49,9 +49,9 @@ def conditions_of(text: str) -> Iterator[Condition]:
 async def counts_by_time(
     request: ResourceRequest, found: Statistics, buckets: int, revision: int, present: Mapping[Status, int], limit: int
 ) -> list[dict[str, Any]] | None:
-    """For each type and status the number of objects at the end of each interval; None for too many writes.
+    """Returns the number of objects by type and status at the end of each interval; None if there are too many writes.
 
-    `present` are the numbers at `revision`, of all objects. At most `limit` pairs of type and status are counted.
+    `present` has the numbers of all objects at `revision`. At most `limit` pairs of type and status are counted.
     """
     changed: dict[Status, Counter[int]] = {status: Counter() for status in present}
     slices = TimeSlice.current()
@@ -86,7 +86,7 @@ async def counts_by_time(
 
 
 def _differences(change: Change) -> Counter[Status]:
-    """What the write added to the number of objects of each status, and took from it."""
+    """Returns by how much the write changed the number of objects of each status."""
     before = None if change.type is ChangeType.ADDED else change.previous_body
     now = None if change.type is ChangeType.DELETED else change.body
     found = Counter(_statuses(now))
@@ -99,10 +99,10 @@ def _statuses(body: str | None) -> list[Status]:
 
 
 def _backwards(present: int, differences: Mapping[int, int], buckets: int) -> list[int]:
-    """The numbers at the ends of the intervals, of which the last is `present`."""
+    """Returns the numbers at the ends of the intervals, the last of which is `present`."""
     out = []
     for place in reversed(range(buckets)):
-        # Versions that are converted may have had other conditions than those that are stored.
+        # Can be negative: converted versions may have had other conditions than the stored ones.
         out.append(max(present, 0))
         present -= differences.get(place, 0)
     return out[::-1]

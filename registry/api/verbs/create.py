@@ -34,12 +34,12 @@ from registry.schema.values import deep_copy
 from registry.store.errors import AlreadyExists, RevisionConflict
 from registry.store.types import Guards, Row
 
-# How often another random name is tried when one is taken (KEP-4420).
+# Attempts with another random name when a generated one is taken (KEP-4420).
 GENERATED_NAME_TRIES = 8
 
 
 async def create(request: ResourceRequest, body: Body) -> ObjectAnswer:
-    """201 with the object as it is stored."""
+    """Returns 201 with the stored object."""
     options = write_options(request.query, "CreateOptions")
     obj = await evaluate(partial(decode_object, request, body, options))
     manager = manager_of(options, request.context.user_agent)
@@ -49,9 +49,9 @@ async def create(request: ResourceRequest, body: Body) -> ObjectAnswer:
 async def create_object(
     request: ResourceRequest, obj: Object, options: WriteOptions, manager: str, verb: str
 ) -> ObjectAnswer:
-    """`obj` has been decoded by its kind, and may be changed."""
+    """Creates `obj`, which has been decoded by its kind and may be changed in place."""
     if obj["metadata"].get("generateName") and not obj["metadata"].get("name"):
-        # The object is prepared in place: where the name is taken it is needed once more.
+        # The object is prepared in place, and a retry with another name needs it as it was.
         operation = CreateOperation(lambda _: deep_copy(obj), options, manager, verb, tries=GENERATED_NAME_TRIES)
     else:
         operation = CreateOperation(lambda _: obj, options, manager, verb)
@@ -60,7 +60,7 @@ async def create_object(
 
 @dataclass(slots=True)
 class CreateOperation(Operation[ObjectAnswer]):
-    """`make_object` gives the object, decoded by its kind; `owned` says that it has its managedFields (apply)."""
+    """`make_object` returns the object, decoded by its kind; `owned` says that it has its managedFields (apply)."""
 
     make_object: Callable[[ResourceRequest], Object]
     options: WriteOptions
@@ -84,7 +84,7 @@ class CreateOperation(Operation[ObjectAnswer]):
         await require_active_namespace(request, obj)
         admission = request.catalog.admission
         if start.guards is None or (admission is not None and admission.calls_webhooks):
-            # The commit does not find out whether definitions have changed, or only after webhooks have been called.
+            # The commit does not notice changed definitions, or only after webhooks have been called.
             request.check_fresh(await request.backend.store.state(request.tenant))
         return await evaluate(partial(self._draft, request, start, obj))
 
@@ -94,7 +94,7 @@ class CreateOperation(Operation[ObjectAnswer]):
         managed = metadata.get("managedFields")
         wipe_for_create(obj)
         if not self.owned:
-            # Of the object as the client wrote it: what the server fills in belongs to nobody.
+            # Computed from the object as the client wrote it: nobody owns what the server fills in.
             written = request.served.strategy.finish(obj)
             owned = own_create(request.served, written, self.manager, request.context.timestamp)
             managed = owned["metadata"].get("managedFields")
@@ -149,7 +149,7 @@ class CreateOperation(Operation[ObjectAnswer]):
 
 
 async def _require_create(request: ResourceRequest, name: str) -> None:
-    """Who may apply, or replace, must also be allowed to create where that is what it comes to."""
+    """Requires the right to create, for an apply, PUT or undelete that creates its object."""
     user, definition = request.context.user, request.served.definition
     asked = Attributes("create", "", definition.names.plural, "", definition.group, request.namespace, name)
     decision = await request.backend.policies.decide(request.tenant, user, asked)
@@ -158,7 +158,7 @@ async def _require_create(request: ResourceRequest, name: str) -> None:
 
 
 def _require_unbound(request: ResourceRequest, obj: Object) -> None:
-    """A definition that the tenant has bound cannot be defined as well."""
+    """Raises 403 for a definition whose name the tenant has bound."""
     name = obj["metadata"].get("name") or ""
     if request.served.definition.strategy == "definition" and name in request.catalog.bound:
         raise forbidden(
@@ -178,7 +178,7 @@ def _require_living_definition(request: ResourceRequest, obj: Object) -> None:
 
 
 def _is_revision(text: str) -> bool:
-    """Whether a resource version is one; the reference ignores what is none here."""
+    """Whether a resource version is valid and not 0; the reference ignores any other here."""
     try:
         return parse_revision(text) != 0
     except ValueError:
@@ -186,7 +186,7 @@ def _is_revision(text: str) -> bool:
 
 
 async def _require_free_name(request: ResourceRequest, name: str) -> None:
-    """409 where a dry run finds the name taken."""
+    """Raises 409 if a dry run finds the name taken."""
     key = request.served.key(request.namespace, name)
     row, state = await request.backend.store.load(request.tenant, request.served.resource_name, key)
     request.check_fresh(state)
@@ -195,7 +195,7 @@ async def _require_free_name(request: ResourceRequest, name: str) -> None:
 
 
 def _guards(request: ResourceRequest) -> Guards | None:
-    """What a create depends on: nothing where the server itself defines the resource and no namespace has it.
+    """Returns the guards that a create depends on: None for built-in cluster-scoped resources.
 
     So hundreds of definitions can be created at the same time, though each of them changes the tenant's definitions.
     """

@@ -1,4 +1,4 @@
-"""Delete: of one object and of a collection.
+"""Delete: one object, or a collection.
 
 An object without finalizers goes at once; with finalizers it is marked and goes when a later write removes the last
 (update.py). propagationPolicy is kept as a finalizer that the garbage collector acts on.
@@ -40,13 +40,13 @@ DeleteBody = Mapping[str, Any]
 
 
 async def delete(request: ResourceRequest, body: DeleteBody | None) -> Answer:
-    """A Status where the object is gone, the object where it waits for its finalizers."""
+    """Returns a Status if the object is gone, or the object if it waits for its finalizers."""
     return await run(request, DeleteOperation(delete_options(request.query, body)))
 
 
 @dataclass(slots=True)
 class DeleteOperation(Operation[Answer]):
-    """`named` says that the client has named the object, and not its collection."""
+    """`named` is false for an object that is deleted as part of a collection."""
 
     options: DeleteOptions
     named: bool = True
@@ -66,15 +66,15 @@ class DeleteOperation(Operation[Answer]):
         return Draft(start, request.name if self.named else "", old, copy_of(old))
 
     def present(self, draft: Draft) -> tuple[Object | None, Object | None]:
-        """There is no object that admission could change."""
+        """Presents the old object only: there is no new one that admission could change."""
         return None, draft.old
 
     async def commit(self, request: ResourceRequest, draft: Draft) -> Outcome:
-        """Marks the object where something holds it, else removes it; refused where it is protected."""
+        """Marks the object if something holds it, otherwise removes it. Raises a refusal if it is protected."""
         strategy, obj, old = request.served.strategy, draft.new, draft.old
         assert old is not None
         if strategy.waits(old) and is_terminating(old):
-            return Outcome(obj=old)  # whatever its policy: what it waits for comes first
+            return Outcome(obj=old)  # whatever the policy: it is already waiting
         unless_used = await require_unprotected(request, old, dry_run=self.dry_run)
         strategy.prepare_for_delete(obj, request.context)
         if strategy.propagates:
@@ -96,7 +96,7 @@ class DeleteOperation(Operation[Answer]):
         return self._removed(request, draft, committed.revision)
 
     def _removed(self, request: ResourceRequest, draft: Draft, revision: int | None) -> Outcome:
-        """`revision` is that of the deletion, which is in the answer from 1.37 on; None of a dry run."""
+        """`revision` is that of the deletion, returned from 1.37 on; None for a dry run."""
         old, row = draft.old, draft.start.row
         assert old is not None
         assert row is not None
@@ -129,19 +129,19 @@ def _precondition(request: ResourceRequest, what: str, wanted: str, found: str) 
     why = f"the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). {ending}"
     served = request.served
     if served.kind.name in _OF_THEIR_OWN and served.definition.builtin:
-        # Namespaces and definitions have a deletion of their own in the original, in the words of its storage.
+        # Upstream, namespaces and definitions have their own deletion, with the messages of its storage layer.
         is_lower = emulated().is_1_37 and served.kind.name == "CustomResourceDefinition"
         begin = "precondition" if is_lower else "Precondition"
         why = f"{begin} failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
         return conflict(served.resource, request.name, why)
-    # The kind stands where the resource belongs, by a slip of the original that clients may have met.
+    # Upstream names the kind where the resource belongs, by mistake; clients may match it.
     return conflict(kind_of(served, {}), request.name, why)
 
 
 def set_propagation(obj: Object, options: DeleteOptions, without_orphans: str) -> None:
-    """The finalizer that stands for the policy; without a policy the object's own finalizers decide.
+    """Sets the finalizer of the propagation policy; without a policy the object's finalizers stay.
 
-    `without_orphans` is the policy that `orphanDependents: false` means.
+    `without_orphans` is the policy that `orphanDependents: false` stands for.
     """
     policy = options.propagation_policy
     if policy is None and options.orphan_dependents is not None:
@@ -160,8 +160,10 @@ def set_propagation(obj: Object, options: DeleteOptions, without_orphans: str) -
 
 
 def mark(obj: Object, context: Context, grace_seconds: int) -> None:
-    """deletionTimestamp, which is the end of the grace period, and a new generation. Of an object that has been marked
-    before, a shorter grace period counts."""
+    """Sets deletionTimestamp to the end of the grace period and, the first time, increments the generation.
+
+    An object that is already marked changes only for a shorter grace period.
+    """
     metadata = obj["metadata"]
     is_first = not is_terminating(obj)
     if not is_first and metadata.get("deletionGracePeriodSeconds", 0) <= grace_seconds:
@@ -173,10 +175,10 @@ def mark(obj: Object, context: Context, grace_seconds: int) -> None:
 
 
 async def _delete_one(request: ResourceRequest, key: ObjectKey, options: DeleteOptions) -> None:
-    """Deletes an object of a collection if it is still there.
+    """Deletes one object of a collection, if it still exists.
 
-    It is served again by newer definitions where they change meanwhile: the whole request cannot be, for what it has
-    deleted until then would be missing from its answer.
+    If definitions change meanwhile, only this object is served again by the newer ones: if the whole request were,
+    the objects that it had already deleted would be missing from its answer.
     """
     namespace, _, name = key.rpartition("/")
     definition, version = request.served.definition, request.served.version.name
@@ -195,17 +197,17 @@ async def _delete_one(request: ResourceRequest, key: ObjectKey, options: DeleteO
     try:
         await run_current(request.backend, request.catalog, request.context, address, lambda one: run(one, operation))
     except NoLongerServed:
-        pass  # the definition has gone, and its objects with it
+        pass  # the definition is gone, and its objects with it
     except StatusError as error:
         if error.code != 404:
             raise
 
 
 async def delete_collection(request: ResourceRequest, body: DeleteBody | None) -> ListAnswer:
-    """Deletes what the selectors select, one by one, and answers the objects as they were.
+    """Deletes the selected objects one by one, and returns them as they were.
 
-    Without a limit it goes by their keys, and the answer reads them again, as of the revision at which they were
-    selected: so it holds no more of them than a list does.
+    Without a limit it works from their keys, and reads the objects for the answer at the revision at which they were
+    selected, so it holds no more of them in memory than a list does.
     """
     options = delete_options(request.query, body)
     selection = select(request, list_options(request.query))

@@ -1,9 +1,9 @@
-"""What names an object as its owner, over all kinds: a parameter of a get that Kubernetes does not have (right: get).
+"""Objects of any kind that name an object as their owner: a parameter of get that Kubernetes lacks (right: get).
 
     GET .../widgets/a?dependents=true&limit=100&continue=...
 
-Found by the index that garbage collection uses. Only objects of kinds that the user may list, in their namespace, are
-in the answer. Documented in docs/statistics.md.
+Uses the index of the garbage collector. Returns only objects of kinds that the user may list in their namespace.
+Documented in docs/statistics.md.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ API_VERSION: Final = "relations.registry/v1"
 PARAMETER: Final = "dependents"
 DEFAULT_LIMIT: Final = 100
 MAX_LIMIT: Final = 500
-# Rows that one request looks at: those that the user may not list are passed over.
+# Rows that one request examines, including those that the user may not list.
 MAX_EXAMINED: Final = 5_000
 _SHOWN: Final = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "ownerReferences")
 
@@ -36,7 +36,7 @@ def is_of(verb: str, subresource: str, query: Query) -> bool:
 
 
 async def serve(request: ResourceRequest) -> DocumentAnswer:
-    """A DependentList in the order of resources, namespaces and names."""
+    """Returns a DependentList, ordered by resource, namespace and name."""
     options = list_options({k: v for k, v in request.query.items() if k in ("limit", "continue")})
     limit = min(options.limit or DEFAULT_LIMIT, MAX_LIMIT)
     owner, _ = await request.load()
@@ -61,15 +61,18 @@ async def serve(request: ResourceRequest) -> DocumentAnswer:
 
 
 class _Allowed:
-    """Which dependents the user may list; each resource and namespace is decided once."""
+    """Decides which dependents the user may list, once for each resource and namespace."""
 
     def __init__(self, request: ResourceRequest) -> None:
         self._request = request
         self._decided: dict[tuple[ResourceName, str], Definition | None] = {}
 
     async def definition_of(self, row: Row) -> Definition | None:
-        """The row's definition, or None where it is not served, not to be listed, or in another namespace than a
-        namespaced owner: such a reference counts for nothing in garbage collection either."""
+        """Returns the row's definition, or None if the row is left out.
+
+        Rows are left out if the resource is not served, if the user may not list it, or if a namespaced owner is in
+        another namespace: garbage collection ignores such references, too.
+        """
         namespace = row.key.rpartition("/")[0]
         if self._request.namespace not in ("", namespace):
             return None
@@ -103,7 +106,7 @@ def _entry(definition: Definition, row: Row) -> Object:
 
 
 def _row_after(token: str) -> Row:
-    """The place of the last row of the page before."""
+    """Returns the position of the last row of the previous page."""
     resource, separator, key = continuation.decode(token).after.partition(" ")
     if not separator:
         raise bad_request("invalid continue token: it is of another list")

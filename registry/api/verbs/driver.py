@@ -1,19 +1,18 @@
-"""Every reason to serve a request again, and when to give up.
+"""Retries: every reason to serve a request again, and when to give up.
 
     reason                    found by                        the next attempt has             at most
     definitions changed       reads and commits               a newer catalog and resource     for 30 seconds
     refused by old policies   the guards after a refusal      the same                         once
     conversion not ready      reading or making an object     the conversion, the same row     200 a request
-    the row handed over old   its commit, or anything else    the row that is stored           once
+    handed-over row is old    its commit, or anything else    the row that is stored           once
     revision conflict         the commit                      the row that is stored           CONFLICT_TRIES
     generated name taken      the commit                      another name                     GENERATED_NAME_TRIES
     no object to change       the read                        the operation that creates it    once
     evaluation too long       the watchdog                    a thread beside the event loop   once
 
 The first two and the last concern a whole request (`run_current`), the others a write of one object (`run`). Each
-attempt has a fork of the request's context; what an attempt reports is adopted when it counts, in success or final
-failure, so nothing has to be taken back. What must not differ between attempts, or not be done twice, is in the
-RetryMemo.
+attempt has a fork of the request's context, which is adopted when the attempt is final, in success or failure, so
+nothing has to be undone. What must not differ between attempts, or not be done twice, is in the RetryMemo.
 """
 
 from __future__ import annotations
@@ -37,18 +36,18 @@ from registry.store.types import Guards
 
 A = TypeVar("A")
 
-# So long is a request served again under newer definitions; each time means that they have changed meanwhile. A script
-# that applies a hundred policies changes them as fast as a request is served, and outruns it until it has done.
+# How long a request is retried, each time because its definitions have changed meanwhile. A script that applies a
+# hundred policies changes them as fast as a request is served, so the request succeeds only when the script is done.
 DEFINITIONS_SECONDS: Final = 30.0
-# Refusals that may come of a tenant's definitions and policies: policies choose 403, 413 or 422, and a mutation that
-# makes no object of its kind is a 500.
+# Refusals that can follow from a tenant's definitions and policies: policies choose 403, 413 or 422, and a mutation
+# whose result is not an object of its kind is a 500.
 _REFUSALS: Final = frozenset({400, 403, 413, 422, 500})
-# What a row that was handed over may have been too old for.
+# Failures that an outdated handed-over row can cause.
 _OLD_ROW: Final = (StatusError, RevisionConflict, NotFound, GuardsChanged, HandoverUnconfirmed)
 
 
 class NoLongerServed(Exception):
-    """The definitions have changed meanwhile, and have no such resource any more."""
+    """The definitions have changed, and the resource is no longer served."""
 
 
 class DefinitionsUnsettled(StatusError):
@@ -66,12 +65,13 @@ async def run_current(
     address: Callable[[TenantCatalog, Context], ResourceRequest | None],
     serve: Callable[[ResourceRequest], Awaitable[A]],
 ) -> A:
-    """What `serve` answers by definitions and policies that are the tenant's when it answers.
+    """Returns what `serve` answers under definitions and policies that are current when it answers.
 
-    `address` makes the request by a catalog, for one attempt; None where the catalog has no such resource.
+    `address` builds the request for one attempt from a catalog; it returns None if the catalog has no such resource.
+    Raises NoLongerServed, or DefinitionsUnsettled after DEFINITIONS_SECONDS.
     """
     memo = RetryMemo()
-    # Whether the catalog was read after the request came: what it refuses was to be refused then.
+    # Whether the catalog was read after the request arrived: its refusals are then final.
     current = False
     clock = asyncio.get_running_loop().time
     deadline = clock() + DEFINITIONS_SECONDS
@@ -104,9 +104,9 @@ async def run_current(
 
 
 async def _newer_guards(request: ResourceRequest, failure: Exception) -> Guards | None:
-    """The guards as they are, where a refusal follows definitions or policies that are no longer the tenant's.
+    """Returns the tenant's guards if a refusal followed from outdated definitions or policies, otherwise None.
 
-    A write that is accepted is checked in its commit; one that is refused gets that far only here.
+    A write that is accepted is checked by its commit; one that is refused is checked only here.
     """
     if not isinstance(failure, StatusError) or failure.code not in _REFUSALS:
         return None
@@ -118,7 +118,7 @@ async def _newer_guards(request: ResourceRequest, failure: Exception) -> Guards 
 
 
 async def run(request: ResourceRequest, operation: Operation[A]) -> A:
-    """Makes the write, by as many attempts as it takes, and answers it. Raises StatusError or CatalogStale."""
+    """Makes the write, in as many attempts as needed, and answers it. Raises StatusError or CatalogStale."""
     if not operation.is_serialized:
         return await _Run(request, operation).answer(None)
     async with request.backend.locks.lock(request.identity) as lock:
@@ -155,9 +155,9 @@ class _Run(Generic[A]):
         return await self._operation.answer(self._request, outcome)
 
     def _handed_over(self, lock: ObjectLock) -> Start | None:
-        """What this process has written last, for a write that this may be enough for.
+        """Returns the row that this process wrote last, if the write can start from it; otherwise None.
 
-        One that calls webhooks leaves this process before it is committed: it is made once, of the newest row.
+        A write that calls webhooks cannot: they see it before it is committed, so it starts from the newest row.
         """
         catalog = self._request.catalog
         if self._operation.dry_run or (catalog.admission is not None and catalog.admission.calls_webhooks):
@@ -168,7 +168,7 @@ class _Run(Generic[A]):
         return Start(*written, handed_over=True)
 
     async def _start_after(self, failure: Exception, start: Start | None) -> Start | None:
-        """What the next attempt starts from, None for what is stored then. Raises what is final."""
+        """Returns what the next attempt starts from; None to load what is stored. Raises the failure if it is final."""
         request, operation = self._request, self._operation
         if isinstance(failure, ConversionNeeded):
             assert request.served.conversions is not None

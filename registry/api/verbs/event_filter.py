@@ -1,6 +1,6 @@
-"""What a watch sees of changes: by its selectors, converted to its version.
+"""Converts changes to the events of a watch: filtered by its selectors, at its version.
 
-The text of an event is kept with its change, for all who watch at the same version of the same definition.
+The text of an event is cached with its change, for all watches at the same version of the same definition.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from registry.store.types import Change, ChangeType, ObjectKey
 
 
 class EventFilter:
-    """What a watch sees of a change."""
+    """Converts changes to the events of one watch."""
 
     def __init__(self, selection: Selection) -> None:
         self._served = selection.request.served
-        # What is stored at a version that is gone: its name and metadata are shown all the same.
+        # Objects stored at a version that is gone are still shown, with name and metadata.
         self._lenient = self._served.leniently()
         self._prefix = f"{selection.request.namespace}/" if selection.request.namespace else ""
         self._key = selection.fields.key
@@ -32,9 +32,9 @@ class EventFilter:
         self._shows = selection.fields.shows
 
     async def convert(self, changes: Sequence[Change]) -> None:
-        """Has the webhook convert what will be seen of `changes`, and keeps the texts with them.
+        """Has the webhook convert what the watch will see of `changes`, and caches the texts with them.
 
-        Watchers that need the same at the same moment have it converted once, and fail together.
+        Watches that need the same conversion at the same time share one call, and its failure.
         """
         served = self._served
         if served.conversions is None:
@@ -43,7 +43,7 @@ class EventFilter:
         for change in changes:
             if not self._sees_key(change.key):
                 continue
-            # The body of a deletion is that of the state before.
+            # A deletion carries the body of the previous state.
             revision = change.previous_revision if change.type is ChangeType.DELETED else change.revision
             wanted.append(
                 (
@@ -70,7 +70,7 @@ class EventFilter:
                         ),
                     )
                 )
-        # What others have converted may have been dropped again when this goes on.
+        # What others have converted may be evicted before this task resumes.
         while missing := [
             w for w in wanted if self._key_of(w[1]) not in w[0].forms and w[2].version in served.definition.versions
         ]:
@@ -91,14 +91,14 @@ class EventFilter:
         return which, self._served.form_key
 
     async def events(self, changes: Sequence[Change]) -> list[Event]:
-        """What is seen of changes, in their order."""
+        """Returns the events for changes, in their order."""
         await self.convert(changes)
         if self._shows is None:
             return [event for change in changes if (event := self._event_of(change)) is not None]
         return [event for change in changes if (event := await self._tested_event(change, self._shows)) is not None]
 
     def _event_of(self, change: Change) -> Event | None:
-        """By what is known of a change without looking into it."""
+        """Decides by the key and the labels of a change, without reading its objects."""
         if not self._sees_key(change.key):
             return None
         if not self._requirements:
@@ -119,7 +119,7 @@ class EventFilter:
 
     async def _test(self, shows: Callable[[str], bool], text: str) -> bool:
         if self._served.conversions is not None:
-            return shows(text)  # at once: while others go on, what has been converted may be dropped
+            return shows(text)  # without yielding: converted texts may be evicted while other tasks run
         return await evaluate(partial(shows, text), len(text), repeatable=True)
 
     def _selects(self, change: Change) -> tuple[bool, bool]:
@@ -145,7 +145,7 @@ class EventFilter:
         return self._event(type_.value, change, "new")
 
     def _old(self, change: Change) -> Event:
-        """The object as it was before it left the selection, at the revision at which it left."""
+        """Returns the object as it was before it left the selection, at the revision at which it left."""
         return self._event("DELETED", change, "old")
 
     def _event(self, type_: str, change: Change, which: str) -> Event:

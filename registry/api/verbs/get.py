@@ -1,4 +1,4 @@
-"""Get: one object, usually the stored bytes behind a fixed beginning."""
+"""Get: one object, usually its stored bytes after a fixed head."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from registry.api.request import ResourceRequest
 
 
 async def get(request: ResourceRequest) -> ObjectAnswer:
-    """Reads are always of the newest state, so a resourceVersion only says what must have been reached."""
+    """Returns the newest state; a resourceVersion only names a revision that must have been reached."""
     if request.query and (given := request.query.get("resourceVersion")) and given[0]:
         await wait_for_revision(request, _revision(given[0]))
     row, _ = await request.load()

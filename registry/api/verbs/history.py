@@ -1,15 +1,15 @@
-"""The past of objects, as subresources that Kubernetes does not have: history, restore, undelete, deleted.
+"""History of objects, as subresources that Kubernetes does not have: history, restore, undelete, deleted.
 
-    GET  .../widgets/a/history                                     what happened to it, newest first, with differences
-    GET  .../widgets/a?atResourceVersion=7                         what it was at a revision (right: history)
-    POST .../widgets/a/restore   {"resourceVersion": "7"}          makes it again what it was, by an ordinary update
+    GET  .../widgets/a/history                                     its changes, newest first, with differences
+    GET  .../widgets/a?atResourceVersion=7                         its state at a revision (right: history)
+    POST .../widgets/a/restore   {"resourceVersion": "7"}          restores an earlier state by an ordinary update
     POST .../widgets/a/undelete                                    creates it again as it was, with a new uid
-    GET  .../widgets?deleted=true                                  what is gone (right: list widgets/deleted); of the
-                                                                   selectors it takes labels, name and namespace
+    GET  .../widgets?deleted=true                                  deleted objects (right: list widgets/deleted);
+                                                                   selects by labels, name and namespace
 
-They reach as far back as the change log. What comes back is a write like any other: decoded, pruned, validated and
-admitted by what holds today. Nothing of the past of kinds in BARRED is answered, nor of sensitive fields of others (as
-in SQL reports). Documented in docs/history.md.
+They reach as far back as the change log. A restored object is written like any other: decoded, pruned, validated and
+admitted under today's definitions and policies. Kinds in BARRED have no history, and sensitive fields of others are
+left out (as in SQL reports). Documented in docs/history.md.
 """
 
 from __future__ import annotations
@@ -59,19 +59,19 @@ from registry.store.types import ChangeType, ObjectKey, Row
 
 API_VERSION: Final = "history.registry/v1"
 DELETED: Final = "deleted"
-# The verbs of each.
+# The verbs of each subresource.
 SUBRESOURCES: Final = {"history": ("get",), "restore": ("create",), "undelete": ("create",), DELETED: ("list",)}
-# Stored as these: who may read a secret of today has not thereby a right to those of yesterday.
+# Names of resources as stored: the right to read today's secrets does not include those of the past.
 BARRED: Final = frozenset({"secrets"})
 DEFAULT_LIMIT: Final = 50
 MAX_LIMIT: Final = 500
-# Of what the server writes for itself no difference is shown.
+# Fields that the server writes for itself, of which no difference is shown.
 _NOT_COMPARED: Final = ("managedFields", "resourceVersion")
 _NEWEST: Final = (1 << 63) - 1
 
 
 def check(served: Served, subresource: str, name: str, verb: str) -> None:
-    """404, 405 or 403 for what is not to be had."""
+    """Raises 404, 405 or 403 if the subresource is not available."""
     if served.strategy.virtual:
         raise not_found(served.resource, name)
     if verb not in SUBRESOURCES[subresource]:
@@ -81,7 +81,7 @@ def check(served: Served, subresource: str, name: str, verb: str) -> None:
 
 
 def is_document(subresource: str, verb: str, query: Query) -> bool:
-    """Whether the answer is a document of our own, and no object that is or was."""
+    """Whether the answer is a document of our own, not a present or past object."""
     if subresource == "history":
         return "atResourceVersion" not in query
     return subresource == DELETED and verb == "list"
@@ -104,7 +104,7 @@ async def serve(request: ResourceRequest, verb: str, body: Body | None) -> Answe
 
 # -- looking back
 async def history(request: ResourceRequest) -> DocumentAnswer:
-    """A HistoryList, newest first; 404 for an object of which the log knows nothing."""
+    """Returns a HistoryList, newest first. Raises 404 for an object that neither exists nor is in the log."""
     difference = _difference(request)
     with_objects = _flag(request, "object")
     limit, token = _page(request)
@@ -118,7 +118,7 @@ async def history(request: ResourceRequest) -> DocumentAnswer:
     items = []
     for logged in past.changes:
         items.append(await _entry(request, logged, difference, with_objects=with_objects))
-        # Each may take milliseconds.
+        # Each entry may take milliseconds.
         await asyncio.sleep(0)
     metadata = {"resourceVersion": str(past.state.revision), "retainedSince": str(past.compact_revision)}
     if past.more:
@@ -164,7 +164,7 @@ Difference = Callable[[Object, Object], Any]
 
 
 async def list_deleted(request: ResourceRequest) -> DocumentAnswer:
-    """A DeletedList in the order of namespaces and names: each object that is gone, as it was last."""
+    """Returns a DeletedList, ordered by namespace and name: each deleted object in its last state."""
     options = list_options(request.query)
     if is_gathered(options):
         return await _list_deleted_in_order(request, options)
@@ -191,8 +191,10 @@ async def _deleted_entry(request: ResourceRequest, logged: LoggedChange) -> Obje
 
 
 async def _list_deleted_in_order(request: ResourceRequest, options: ListOptions) -> DocumentAnswer:
-    """The same by `orderBy` of the last states, with an offset or a count. Pages have what was deleted when the first
-    was read, but for what has been created again since."""
+    """Returns a DeletedList ordered by `orderBy` of the last states, with an offset or a count.
+
+    Pages show what was deleted when the first one was read, except what has been created again since.
+    """
     query = parse_gathered(request, options, "deleted")
     past, more = await _gone(request, ObjectKey(""), MAX_EXAMINED)
     if more:
@@ -217,9 +219,9 @@ async def _list_deleted_in_order(request: ResourceRequest, options: ListOptions)
 
 
 async def _gone(request: ResourceRequest, after: ObjectKey, limit: int) -> tuple[HistoryPage, bool]:
-    """The next deletions that the selectors select, and whether there may be more.
+    """Returns the next deletions that the selectors select, and whether there may be more.
 
-    Labels are those of the last state. Other fields than name and namespace cannot be selected by: they may be
+    Labels are those of the last state. Fields other than name and namespace cannot be selected by: they may be
     sensitive, and are left out of the answer.
     """
     options = list_options({k: v for k, v in request.query.items() if k in _SELECTING})
@@ -258,7 +260,7 @@ _SELECTING: Final = frozenset({"fieldSelector", "labelSelector", "filter"})
 
 
 async def _matches(request: ResourceRequest, logged: LoggedChange, matches: Callable[[str], bool]) -> bool:
-    """Whether a filter matches the last state, which it sees as the answer shows it."""
+    """Whether a filter matches the last state, in the form that the answer shows."""
     row = _old_row(logged)
     try:
         text = await request.text(row) if row is not None else None
@@ -268,7 +270,7 @@ async def _matches(request: ResourceRequest, logged: LoggedChange, matches: Call
 
 
 async def state(request: ResourceRequest) -> ObjectAnswer:
-    """The object as it was at a revision of the tenant, its own or any other."""
+    """Returns the object as it was at any revision of the tenant."""
     revision = list_revision(request.query["atResourceVersion"][0])
     if not revision:
         raise bad_request("atResourceVersion: must be a resource version other than 0")
@@ -279,7 +281,7 @@ async def state(request: ResourceRequest) -> ObjectAnswer:
 
 
 async def _row_at(request: ResourceRequest, revision: int) -> Row:
-    """404 where there was no object then, 410 beyond the log, 504 in the future."""
+    """Returns the row at a revision. Raises 404 if there was no object, 410 beyond the log, 504 in the future."""
     await wait_for_revision(request, revision)
     try:
         page = await request.backend.store.page(
@@ -297,7 +299,7 @@ async def _row_at(request: ResourceRequest, revision: int) -> Row:
 
 # -- bringing back
 async def restore(request: ResourceRequest, body: Body) -> ObjectAnswer:
-    """200 with the object, which is again what it was: labels, annotations, and all but metadata."""
+    """Returns 200 with the restored object: labels, annotations, and everything but metadata are as they were."""
     wanted = _decode_options(request, body)
     revision = _wanted_revision(wanted)
     if not revision:
@@ -320,12 +322,12 @@ async def restore(request: ResourceRequest, body: Body) -> ObjectAnswer:
     return await run(request, operation)
 
 
-# Of its metadata what says what the object is; finalizers and owners are about what is to become of it now.
+# The part of metadata that describes the object; finalizers and owners decide about its present lifecycle.
 _RESTORED: Final = ("labels", "annotations")
 
 
 async def undelete(request: ResourceRequest, body: Body) -> ObjectAnswer:
-    """201 with the object, created again as it was last, or at an earlier revision; 404 for one that nobody knows."""
+    """Returns 201 with the object, recreated in its last or an earlier state. Raises 404 for an unknown object."""
     wanted = _decode_options(request, body)
     options: WriteOptions = write_options(request.query, "CreateOptions")
     served = request.served
@@ -352,7 +354,7 @@ async def undelete(request: ResourceRequest, body: Body) -> ObjectAnswer:
     found = await _object_today(request, row)
     metadata = {k: found["metadata"][k] for k in ("name", "namespace", *_RESTORED) if k in found["metadata"]}
     if owners := found["metadata"].get("ownerReferences"):
-        # They were of its time: owners that are gone would take it with them again.
+        # They belong to the past: if they are gone, the object would be garbage collected again.
         names = ", ".join(f"{o.get('kind')} {o.get('name')}" for o in owners)
         request.context.warnings.append(f"metadata.ownerReferences are not brought back: {names}")
     obj = _decode_by_kind(request, {**found, "metadata": metadata})
@@ -361,7 +363,7 @@ async def undelete(request: ResourceRequest, body: Body) -> ObjectAnswer:
 
 
 async def _undelete_kept(request: ResourceRequest, wanted: Object, options: WriteOptions) -> ObjectAnswer:
-    """200 with an object that has been deleted but is still there; 404 or 409 where there is none to bring back."""
+    """Returns 200 with an object that is deleted but still there. Raises 404 or 409 if there is none to bring back."""
     uid = (wanted.get("preconditions") or {}).get("uid") or ""
     manager = manager_of(options, request.context.user_agent)
     return await run(request, UndeleteOperation(_as_it_is, "undelete", manager, options, uid=uid))
@@ -372,7 +374,7 @@ def _as_it_is(_request: ResourceRequest, old: Object) -> Object:
 
 
 class UndeleteOperation(UpdateOperation):
-    """The update that takes the mark of its deletion from an object, as only the server can."""
+    """The update that removes an object's deletion mark, as only the server can."""
 
     async def commit(self, request: ResourceRequest, draft: Draft) -> Outcome:
         request.served.strategy.prepare_for_undelete(draft.new, request.context)
@@ -401,12 +403,12 @@ def _old_row(logged: LoggedChange) -> Row | None:
 
 
 async def _object_today(request: ResourceRequest, row: Row) -> Object:
-    """The object of a row at the request's version, by the schema of today."""
+    """Returns the object of a row at the request's version, under today's schema."""
     return await request.object(row)
 
 
 async def _redacted(request: ResourceRequest, row: Row) -> Object:
-    """What is answered of it: without sensitive fields and what holds copies of them."""
+    """Returns the object without sensitive fields and without fields that hold copies of them."""
     found = await _object_today(request, row)
     redacted = request.served.redacted_paths
     return without(found, (*redacted, *_COPIES)) if redacted else found
@@ -446,13 +448,16 @@ def _page(request: ResourceRequest) -> tuple[int, continuation.Continuation | No
     if options.limit < 0:
         raise bad_request("limit: must not be negative")
     token = continuation.decode(options.continue_) if options.continue_ else None
-    # A webhook is asked for each state.
+    # Each state takes a webhook call.
     highest = DEFAULT_LIMIT if request.served.conversions is not None else MAX_LIMIT
     return min(options.limit or DEFAULT_LIMIT, highest), token
 
 
 def _decode_options(request: ResourceRequest, body: Body) -> Object:
-    """What a restore or undelete asks for: `{"resourceVersion": "7", "preconditions": {"uid": ...}}`; may be empty."""
+    """Decodes the options of a restore or undelete: `{"resourceVersion": "7", "preconditions": {"uid": ...}}`.
+
+    The body may be empty.
+    """
     if not body.data.strip():
         return {}
     try:

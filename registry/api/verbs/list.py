@@ -1,8 +1,8 @@
 """List: the objects that a selection selects, at one revision.
 
-A Selection is what label and field selectors, paging and revision of a request come to; deletecollection and the
-initial events of a watch use it too. Whatever the index can decide goes to SQL; what it cannot (names by `!=`, names
-over all namespaces) is filtered here, page by page, so that a limit still means that many objects.
+A Selection combines the label and field selectors, the paging and the revision of a request; deletecollection and the
+initial events of a watch use it too. Terms that the index supports become SQL; the others (names by `!=`, names over
+all namespaces) are filtered here, page by page, so that a limit still means that many objects.
 
 Follows apiserver pkg/storage/etcd3/store.go (GetList) and pkg/endpoints/handlers/get.go.
 """
@@ -42,18 +42,18 @@ from registry.store.bounds import READ_BYTES
 from registry.store.errors import RevisionExpired
 from registry.store.types import ObjectKey, Page, Requirement, Row
 
-# Rows whose texts are joined between two looks at the clock: their objects have READ_BYTES together.
+# Rows whose texts are joined between two looks at the clock: their objects have at most READ_BYTES together.
 ROWS_A_SLICE = 50
-# What of a list a webhook has converted before the first is sent; a longer one is cut off by what fails later.
+# Bytes that a webhook converts before the first are sent; a later failure cuts off a longer list.
 CONVERTED_AHEAD_BYTES = 16 << 20
 
 
 class Fields(NamedTuple):
-    """What a field selector comes to: at most one key, requirements for SQL, and a filter of keys.
+    """A parsed field selector: at most one key, requirements for SQL, and a filter of keys.
 
-    `shows` is a test of the JSON of objects at the version that is asked for: a filter (docs/query.md), and terms of
-    the selector where versions are converted by more than their name: the fields of an object are others at each, and
-    what is stored beside it is of one only.
+    `shows` tests the JSON of objects at the requested version. It is made of the filter (docs/query.md), and of terms
+    of the selector if conversion changes more than the apiVersion: versions then differ in their fields, and the
+    indexed values belong to only one of them.
     """
 
     key: ObjectKey | None
@@ -66,7 +66,7 @@ class Fields(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """`at` None is the newest revision; `limit` 0 is none; `left` is what remained after the page before, if known."""
+    """`at` None is the newest revision; `limit` 0 is none; `left` is what remained after the last page, if known."""
 
     request: ResourceRequest
     fields: Fields
@@ -86,9 +86,9 @@ class Selection:
         )
 
     async def page(self) -> Page:
-        """The one page of a selection with a limit; fewer rows than that where they are large.
+        """Returns the only page of a selection with a limit; it has fewer rows than that if they are large.
 
-        Raises CatalogStale where the definitions have changed, RevisionExpired below the history.
+        Raises CatalogStale if the definitions have changed, RevisionExpired below the compact revision.
         """
         assert self.limit, "without a limit there are pages"
         if self.fields.accepts is None and self.fields.shows is None:
@@ -107,10 +107,9 @@ class Selection:
         return Page(found, page.revision, False, None, page.state)
 
     async def pages(self, *, fresh: bool = True) -> AsyncGenerator[Page, None]:
-        """What is selected, in pages of bounded size, all at the revision of the first; there is one at least.
+        """Yields the selected rows in pages of bounded size, at least one, all at the revision of the first.
 
-        The first raises as `page` does, but CatalogStale only where it is to be `fresh`; with a
-        limit it is the only one.
+        The first raises as `page` does, but CatalogStale only if `fresh`. With a limit there is only one page.
         """
         if self.limit:
             yield await self.page()
@@ -121,7 +120,7 @@ class Selection:
                 yield page if rows is page.rows else replace(page, rows=rows)
 
     async def keys(self) -> AsyncGenerator[tuple[int, Sequence[ObjectKey]], None]:
-        """The revision, and the keys of what is selected; of a selection without a limit."""
+        """Yields the revision, and the keys of the selected rows, for a selection without a limit."""
         if self.fields.shows is not None:
             async with aclosing(self.pages()) as pages:
                 async for page in pages:
@@ -146,7 +145,7 @@ class Selection:
                 yield part.revision, [p.key for p in part.places if accepts is None or accepts(p.key)]
 
     async def _all(self, *, fresh: bool = True) -> AsyncGenerator[Page, None]:
-        """Pages before what is filtered here."""
+        """Yields the pages before the filters of this module."""
         request = self.request
         pages = request.backend.store.scan(
             request.tenant,
@@ -165,7 +164,7 @@ class Selection:
                 yield page
 
     async def _selected(self, rows: Sequence[Row]) -> Sequence[Row]:
-        """Those that are selected by what is filtered here: by their keys, and by their fields once converted."""
+        """Applies the filters of this module: by key, and by fields after conversion."""
         accepts, shows = self.fields.accepts, self.fields.shows
         if accepts is not None:
             rows = [row for row in rows if accepts(row.key)]
@@ -196,7 +195,7 @@ class Selection:
 
 
 def select(request: ResourceRequest, options: ListOptions) -> Selection:
-    """Parses the selectors and where the list starts; 400 for what cannot be parsed."""
+    """Parses the selectors and where the list starts. Raises 400 for what cannot be parsed."""
     selection = parse_selection(request, options)
     if options.watch:
         return selection
@@ -210,8 +209,10 @@ def _list_name(request: ResourceRequest) -> str:
 
 
 def parse_selection(request: ResourceRequest, options: ListOptions, *, by_identity: bool = False) -> Selection:
-    """The selectors alone; 400 for what cannot be parsed. `by_identity`: fields other than name and namespace cannot be
-    selected by."""
+    """Parses the selectors alone. Raises 400 for what cannot be parsed.
+
+    `by_identity` allows no fields but name and namespace.
+    """
     labels = parse_label_selector(options.label_selector)
     fields = _fields(request, options.field_selector, by_identity=by_identity)
     requirements = (*labels.requirements, *fields.requirements)
@@ -224,7 +225,7 @@ def parse_selection(request: ResourceRequest, options: ListOptions, *, by_identi
 
 
 class ListPosition(NamedTuple):
-    """Where a list begins. `left` of the objects of the list `of` follow, where its token says so."""
+    """Where a list begins. `left` objects of the list `of` follow, if its token says so."""
 
     at: int | None
     after: ObjectKey | None
@@ -234,7 +235,7 @@ class ListPosition(NamedTuple):
 
 
 def list_position(options: ListOptions) -> ListPosition:
-    """A list at revision 0 takes no limit: it is served from a cache by the original."""
+    """Returns where a list begins. At revision 0 the limit is ignored: the original serves it from the watch cache."""
     text = options.resource_version
     limit = 0 if text == "0" else options.limit
     if options.continue_:
@@ -256,16 +257,16 @@ def list_revision(text: str) -> int:
 
 
 def _terms(request: ResourceRequest, text: str, *, by_identity: bool) -> Sequence[FieldTerm]:
-    """What the selector asks for, and the name of the request: either says which one object is meant.
+    """Returns the terms of the selector, or one for the name of the request: either can name a single object.
 
-    Where both do they must agree (apiserver pkg/endpoints/handlers/get.go).
+    If both do, they must agree (apiserver pkg/endpoints/handlers/get.go).
     """
     by_name = [FieldTerm(NAME, True, request.name)] if request.name else []
     if not text:
         return by_name
     served = request.served
     strategy = served.strategy
-    # The namespace of a cluster-scoped object of the server's own can be selected by, and is always empty.
+    # Built-in cluster-scoped objects can be selected by namespace, which is always empty.
     terms = parse_field_selector(
         text,
         namespaced=served.namespaced or served.definition.builtin,
@@ -303,7 +304,7 @@ def _fields(request: ResourceRequest, text: str, *, by_identity: bool) -> Fields
 
 
 def _any_fields(request: ResourceRequest, text: str) -> Iterator[str]:
-    """The fields that a selector names where the definition lets it name any scalar field that is not sensitive."""
+    """Yields the fields of a selector if the definition allows any scalar field that is not sensitive."""
     if not selects_any_field(request.served.definition):
         return
     root, hidden = query_schema(request.served.version.schema().structural), hidden_paths(request)
@@ -350,7 +351,7 @@ async def list_(request: ResourceRequest) -> ListAnswer:
 
 
 async def _answer(selection: Selection) -> ListAnswer:
-    """Streamed: no more than two pages of rows are held at a time."""
+    """Streams the list: no more than two pages of rows are held at a time."""
     request = selection.request
     pages = selection.pages()
     first = await anext(pages)
@@ -374,14 +375,14 @@ async def _answer(selection: Selection) -> ListAnswer:
 
 
 async def row_texts(request: ResourceRequest, rows: Sequence[Row]) -> Sequence[str]:
-    """The objects of rows as JSON; of those that `readable` gives."""
+    """Returns the objects of rows as JSON, without those that `readable` leaves out."""
     return (await readable(request, rows))[1]
 
 
 async def readable(request: ResourceRequest, rows: Sequence[Row]) -> tuple[Sequence[Row], Sequence[str]]:
-    """Rows and their objects as JSON.
+    """Returns rows and their objects as JSON.
 
-    One that is stored at a version that is gone is left out and reported in a warning, so that the others can be read.
+    Rows stored at a version that is gone are left out and reported in a warning, so that the others can be read.
     """
     served = request.served
     try:
@@ -420,7 +421,7 @@ def image_of(row: Row) -> Image:
 
 
 def list_expired(options: ListOptions, error: RevisionExpired) -> StatusError:
-    """410; for a page with a token by which the rest can be had at the newest revision."""
+    """Returns a 410; for a page, with a token that continues the list at the newest revision."""
     if not options.continue_:
         return expired(
             f"The resourceVersion for the provided list is too old: {error.revision} ({error.compact_revision})"

@@ -1,10 +1,10 @@
-"""The write pipeline, which each create, update, patch, apply, scale, restore and delete goes through.
+"""The write pipeline, shared by create, update, patch, apply, scale, restore and delete.
 
     decode → load → make → admit (mutate) → prepare → validate → admit (validate) → commit → answer
 
-A verb decodes its body and describes the write as an Operation (create.py, update.py, delete.py). `attempt` takes it
-once through the stages from `make` to `commit`; `run` (driver.py) loads what an attempt starts from, makes attempts
-until one counts, and has it answered. A stage refuses the write by a StatusError.
+A verb decodes its body and describes the write as an Operation (create.py, update.py, delete.py). `attempt` runs it
+once through the stages from `make` to `commit`; `run` (driver.py) loads what an attempt starts from, repeats attempts
+until one is final, and renders the answer. A stage refuses the write by raising a StatusError.
 
 Follows apiserver pkg/registry/generic/registry/store.go (Create, Update, Delete).
 """
@@ -33,8 +33,8 @@ A = TypeVar("A")
 class Start(NamedTuple):
     """What an attempt starts from: the row (none for a create), and the guards that it was read under.
 
-    A row that is `handed_over` is what this process has written last. Another may have written since, so it is only
-    good for a commit, which checks the revision; anything else that is found is found out again from the store.
+    A row that is `handed_over` is the last one written by this process. Another may have written since, so the row only
+    suffices for a commit, which checks the revision; any other outcome is re-evaluated from the store.
     """
 
     row: Row | None
@@ -44,21 +44,21 @@ class Start(NamedTuple):
 
 @dataclass(slots=True)
 class Draft:
-    """The object on its way. `name` is what admission calls it: empty where it is to be generated."""
+    """An object in the pipeline. `name` is the name that admission sees: empty if it is to be generated."""
 
     start: Start
     name: str
     old: Object | None
     new: Object
-    # The resource version that came with an object to be created.
+    # The resource version given with an object to be created.
     revision: object = None
 
 
 class Outcome(NamedTuple):
-    """What an attempt came to; warnings, annotations and effects are in its context (Context.adopt).
+    """The result of an attempt; warnings, annotations and effects are in its context (Context.adopt).
 
-    The answer is made of `row`, or is `obj` where nothing is stored. `guards` are those that `row` was committed under;
-    None where it has been there before.
+    The answer is rendered from `row`, or from `obj` if nothing is stored. `guards` are those that `row` was committed
+    under; None if it was already there.
     """
 
     row: Row | None = None
@@ -67,18 +67,18 @@ class Outcome(NamedTuple):
 
 
 class HandoverUnconfirmed(Exception):
-    """Nothing changes by what is known of the object, which may be old: look at what is stored."""
+    """The write would not change the handed-over row, which may be outdated: load what is stored."""
 
 
 class Operation(ABC, Generic[A]):
-    """A write, by its stages. Each may change `draft`; none keeps anything from one attempt to the next."""
+    """A write, by its stages. Each may change `draft`; no state is kept from one attempt to the next."""
 
     # As admission knows it: CREATE, UPDATE or DELETE.
     action: ClassVar[str]
-    # Whether it waits for other changes of the object in this process (object_locks.py).
+    # Whether it waits for other writes of the object in this process (object_locks.py).
     is_serialized: ClassVar[bool] = False
     options: WriteOptions | DeleteOptions
-    # How often it is attempted where another write of the object is faster.
+    # The number of attempts if other writes of the object come first.
     tries: int
 
     @property
@@ -87,52 +87,52 @@ class Operation(ABC, Generic[A]):
 
     @abstractmethod
     def review_options(self) -> Mapping[str, Any]:
-        """The options of the request as policies and webhooks see them."""
+        """Returns the options of the request as policies and webhooks see them."""
 
     @abstractmethod
     async def load(self, request: ResourceRequest) -> Start:
-        """What is stored now."""
+        """Loads what is stored now."""
 
     @abstractmethod
     async def make(self, request: ResourceRequest, start: Start) -> Draft:
-        """The old object, and the new one as the client wants it, with its managedFields."""
+        """Returns the old object, and the new one as the client wants it, with its managedFields."""
 
     def present(self, draft: Draft) -> tuple[Object | None, Object | None]:
-        """The new object and the old one as admission sees them."""
+        """Returns the new object and the old one as admission sees them."""
         return draft.new, draft.old
 
     def merge_back(self, request: ResourceRequest, draft: Draft, mutated: Object) -> None:
-        """Takes what mutating admission has made of the new object that it was presented."""
+        """Merges the result of mutating admission, which was presented the new object, into the draft."""
 
     def prepare(self, request: ResourceRequest, draft: Draft) -> None:
-        """Fills in what only the server writes."""
+        """Fills in the fields that only the server writes."""
 
     def validate(self, request: ResourceRequest, draft: Draft) -> None:
-        """422 with all that is wrong with the object."""
+        """Raises 422 with everything that is wrong with the object."""
 
     @abstractmethod
     async def commit(self, request: ResourceRequest, draft: Draft) -> Outcome:
-        """Stores it, unless it is a dry run or changes nothing."""
+        """Stores the object, unless it is a dry run or changes nothing."""
 
     @abstractmethod
     async def answer(self, request: ResourceRequest, outcome: Outcome) -> A: ...
 
     def race_lost(self, request: ResourceRequest, error: RevisionConflict | AlreadyExists) -> StatusError:
-        """The refusal where others have been faster `tries` times."""
+        """Returns the refusal after `tries` attempts at which other writes came first."""
         return modified(request.served.resource, request.name)
 
     def when_missing(self) -> Operation[A] | None:
-        """The operation that takes its place where there is no object."""
+        """Returns the operation that replaces this one if there is no object."""
         return None
 
 
 async def attempt(request: ResourceRequest, operation: Operation[Any], start: Start) -> Outcome:
-    """One attempt. Raises a StatusError, or a reason to start again (driver.py)."""
+    """Runs one attempt. Raises a StatusError, or a reason to start again (driver.py)."""
     return await operation.commit(request, await draft_of(request, operation, start))
 
 
 async def draft_of(request: ResourceRequest, operation: Operation[Any], start: Start) -> Draft:
-    """An attempt up to its commit."""
+    """Runs an attempt up to its commit."""
     admitter = admitter_of(request, operation.review_options, dry_run=operation.dry_run)
     draft = await operation.make(request, start)
     new, old = operation.present(draft)
@@ -150,7 +150,7 @@ def _complete(request: ResourceRequest, operation: Operation[Any], draft: Draft)
 
 
 async def render(request: ResourceRequest, outcome: Outcome, code: int = 200) -> ObjectAnswer:
-    """The answer with an object."""
+    """Renders the outcome as the answer with an object."""
     if outcome.row is None:
         return ObjectAnswer(request.served, obj=outcome.obj, code=code)
     return ObjectAnswer(request.served, text=await request.text(outcome.row), code=code)

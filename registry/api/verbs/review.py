@@ -1,7 +1,7 @@
-"""Reviews: the answer to who may do what, and to Queries (registry/api/query/answering.py). Nothing is stored.
+"""Reviews: answers questions about access, and Queries (registry/api/query/answering.py). Nothing is stored.
 
-Everything about rights is asked of registry/authorization/authorizer.py; here a question is taken from the review, and
-the answer written into its status. Follows kubernetes pkg/registry/authorization/{subject,local,self}*/rest.go and
+Access is decided by registry/authorization/authorizer.py; this module reads the question from the review and writes the
+answer into its status. Follows kubernetes pkg/registry/authorization/{subject,local,self}*/rest.go and
 pkg/registry/authentication/selfsubjectreview/rest.go.
 """
 
@@ -27,12 +27,12 @@ from registry.flowcontrol.evaluation import evaluate
 
 QUERY = "Query"
 _LABEL_OPERATORS = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
-# Field selectors know no others, and one value.
+# Field selectors have no other operators, and take one value.
 _FIELD_OPERATORS = frozenset({"In", "NotIn"})
 
 
 async def review(request: ResourceRequest, body: Body) -> DocumentAnswer:
-    """201 with the question and its answer."""
+    """Returns 201 with the question and its answer."""
     options = write_options(request.query, "CreateOptions")
     obj = await evaluate(partial(decode_object, request, body, options))
     wipe_system_fields(obj)
@@ -43,7 +43,7 @@ async def review(request: ResourceRequest, body: Body) -> DocumentAnswer:
     asked = await evaluate(lambda: own_create(served, strategy.finish(obj), manager, request.context.timestamp))
     errors = await evaluate(partial(strategy.validate, asked))
     if errors:
-        # The original leaves the kind of its reviews out.
+        # The original omits the kind of its reviews.
         kind = served.kind if served.kind.name == QUERY else Qualified("", served.kind.group)
         raise invalid(kind, "", errors)
     spec = asked.get("spec") or {}
@@ -96,9 +96,9 @@ def _decision_status(decision: Decision) -> Object:
 
 
 def _with_parse_errors(status: Object, asked: Object) -> Object:
-    """What cannot be understood of a selector is ignored, and reported (util/helpers.go, BuildEvaluationError).
+    """Reports selectors that cannot be parsed, which are ignored (util/helpers.go, BuildEvaluationError).
 
-    Rules know nothing of selectors, so nothing else is needed: a user that may list everything may list a part.
+    Rules do not use selectors, so nothing else is needed: a user who may list everything may list a part.
     """
     notes = [status["evaluationError"]] if "evaluationError" in status else []
     for name in ("fieldSelector", "labelSelector"):
@@ -111,7 +111,7 @@ def _with_parse_errors(status: Object, asked: Object) -> Object:
 
 
 def _understood(selector: Object, *, of_labels: bool) -> tuple[int, int]:
-    """How many requirements of a selector can be understood, and how many cannot; one written as text is one."""
+    """Returns the numbers of valid and invalid requirements of a selector; a rawSelector counts as one."""
     if raw := selector.get("rawSelector"):
         try:
             parse_label_selector(raw) if of_labels else field_terms(raw)
@@ -158,7 +158,7 @@ def _user_info(user: User) -> Object:
 
 
 async def _token(request: ResourceRequest, spec: Object) -> Object:
-    """Whose token it is, for this tenant: another tenant's token is nobody's."""
+    """Authenticates a token for this tenant; tokens of other tenants are invalid."""
     token, asked = spec.get("token") or "", tuple(spec.get("audiences") or ())
     if not token:
         raise bad_request("token is required for TokenReview in authentication")

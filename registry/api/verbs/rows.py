@@ -1,6 +1,6 @@
-"""Committing what a write has made of an object: its row is inserted, replaced or removed.
+"""Commits the result of a write: inserts, replaces or removes the row of an object.
 
-Each raises what the store raises of it (Store.commit), and a StatusError where a limit of the tenant refuses it.
+Functions raise the errors of Store.commit, and a StatusError if a limit of the tenant refuses the write.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from registry.store.types import Actor, Committed, Contents, Guards, ObjectKey, 
 async def insert(
     request: ResourceRequest, obj: Object, stored: StoredForm, guards: Guards | None, actor: Actor
 ) -> tuple[Row, Guards]:
-    """Raises AlreadyExists, GuardsChanged."""
+    """Inserts the row. Raises AlreadyExists, GuardsChanged."""
     served, metadata = request.served, obj["metadata"]
     version, schema, body = stored
     key = served.key(request.namespace, metadata["name"])
@@ -51,7 +51,7 @@ async def replace(
     *,
     unless_used: Contents | None = None,
 ) -> tuple[Row, Guards]:
-    """Raises RevisionConflict, NotFound, GuardsChanged; InUse where `unless_used` exists."""
+    """Replaces the row. Raises RevisionConflict, NotFound, GuardsChanged; InUse if `unless_used` exists."""
     served, row = request.served, start.row
     assert row is not None
     version, schema, body = stored
@@ -82,7 +82,7 @@ async def replace(
 async def remove(
     request: ResourceRequest, start: Start, last: Object, actor: Actor, *, unless_used: Contents | None = None
 ) -> Committed:
-    """`last` is the object as it goes. Raises as `replace` does."""
+    """Removes the row; `last` is the object in its last state. Raises as `replace` does."""
     served, row = request.served, start.row
     assert row is not None
     write = Write(
@@ -100,12 +100,12 @@ async def remove(
     committed = await request.commit(write)
     _notify_deleted(request, last, Uid(row.uid))
     if served.namespaced and request.namespace not in request.catalog.unbounded_namespaces:
-        # There may be quotas in which it counted.
+        # It may have counted towards quotas.
         request.backend.enqueue(request.tenant, QUOTAS, ObjectKey(f"{request.namespace}/"))
     return committed
 
 
-# ---- what the garbage collector is notified of
+# ---- notifications of the garbage collector
 
 
 def _notify_created(request: ResourceRequest, key: ObjectKey, obj: Object) -> None:

@@ -30,12 +30,12 @@ DEFAULT_SECONDS: Final = 86_400
 MAX_SECONDS: Final = 366 * 86_400
 DEFAULT_BUCKETS: Final = 48
 MAX_BUCKETS: Final = 500
-# Objects, and bytes of them, whose conditions are read: about a second of work, in time slices.
+# Limits on the objects whose conditions are read, and their bytes: about a second of work, in time slices.
 MAX_OBJECTS: Final = 50_000
 MAX_BYTES: Final = 256 << 20
-# Pairs of a type and a status that are counted; objects may have any.
+# Pairs of type and status that are counted; objects may contain any.
 MAX_STATES: Final = 50
-# Time in a status is counted by these upper bounds, in seconds; what is longer comes last, without a bound.
+# Upper bounds in seconds of the classes of time in a status; the last class has no bound.
 CLASSES: Final = (60, 600, 3_600, 21_600, 86_400, 604_800)
 _PARAMETERS: Final = frozenset({PARAMETER, "sinceSeconds", "buckets", "conditions", "pretty"})
 
@@ -49,7 +49,7 @@ def is_true(query: Query, name: str) -> bool:
 
 
 async def serve(request: ResourceRequest) -> DocumentAnswer:
-    """A document of kind Statistics; 400 for parameters of other lists, and for more writes than are counted."""
+    """Returns a document of kind Statistics. Raises 400 for parameters of other lists, and for too many writes."""
     if unknown := sorted(request.query.keys() - _PARAMETERS):
         raise bad_request(f"statistics are of all objects, so {unknown[0]} cannot be a parameter")
     if request.context.across is not None:
@@ -91,7 +91,7 @@ def _number(query: Query, name: str, default: int, highest: int) -> int:
 
 
 def _buckets(found: Statistics, count: int) -> Iterator[dict[str, Any]]:
-    """Each interval: its beginning, its writes, and how many objects there were at its end."""
+    """Yields each interval: its beginning, its writes, and the number of objects at its end."""
     created, updated, deleted = (
         [found.writes.get((place, kind), 0) for place in range(count)]
         for kind in (ChangeType.ADDED, ChangeType.MODIFIED, ChangeType.DELETED)
@@ -109,7 +109,7 @@ def _buckets(found: Statistics, count: int) -> Iterator[dict[str, Any]]:
 
 
 async def _conditions(request: ResourceRequest, found: Statistics, buckets: int) -> dict[str, Any]:
-    """How many objects have each status of each condition, for how long they have had it, and how many had it."""
+    """Counts the objects in each status of each condition: now, by time in that status, and at each interval."""
     selection: Selection = parse_selection(request, ListOptions())
     slices = TimeSlice.current()
     states: dict[tuple[str, str], list[float | None]] = {}

@@ -35,12 +35,12 @@ _KIND: Final = Qualified("TokenRequest", "authentication.k8s.io")
 DEFAULT_SECONDS: Final = 3600
 MIN_SECONDS: Final = 10 * 60
 MAX_SECONDS: Final = 1 << 32
-# What tokens can be bound to in the original, and is no resource here.
+# Kinds that the original can bind tokens to, and that are not resources here.
 _ABSENT: Final = {"Pod": "pods", "Node": "nodes"}
 
 
 async def request_token(request: ResourceRequest, body: Body) -> DocumentAnswer:
-    """201 with the request and the token in its status."""
+    """Returns 201 with the request and the token in its status."""
     options = write_options(request.query, "CreateOptions")
     asked = _as_token_request(request)
     obj = await evaluate(partial(decode_object, asked, body, options))
@@ -101,7 +101,7 @@ async def request_token(request: ResourceRequest, body: Body) -> DocumentAnswer:
 
 
 def _as_token_request(request: ResourceRequest) -> ResourceRequest:
-    """The same request as one for its body's own kind."""
+    """Returns the request as one for the kind of its body."""
     return replace(request, served=_served())
 
 
@@ -139,7 +139,7 @@ def _errors(spec: Object) -> list[FieldError]:
 
 
 async def _bound(request: ResourceRequest, ref: dict[str, Any] | None) -> Reference | None:
-    """What the token is to be bound to; it must be there, and be the one that is meant."""
+    """Returns the reference that the token is bound to. The object must exist, with the given uid."""
     if ref is None:
         return None
     kind, api_version, name, uid = (ref.get(k) or "" for k in ("kind", "apiVersion", "name", "uid"))

@@ -1,8 +1,8 @@
-"""Update: replacing an object that exists, and what every change of an existing object goes through.
+"""Update: replaces an existing object; every change of an existing object goes through here.
 
-A PUT brings the new object, a patch, an apply, a scale or a restore makes it of the old one. It is checked, owned, and
-committed at the revision that was read; where another write was faster it is attempted again: a PUT then fails by its
-own resource version, a patch is applied to what is there by then.
+A PUT carries the new object; a patch, an apply, a scale or a restore makes it from the old one. It is validated, given
+its managedFields, and committed at the revision that was read. If another write came first, it is attempted again: a
+PUT then fails by its own resource version, a patch is applied to the newer object.
 
 Follows apiserver pkg/registry/generic/registry/store.go (Update) and pkg/registry/rest/update.go.
 """
@@ -36,14 +36,14 @@ from registry.flowcontrol.evaluation import evaluate
 from registry.schema.field import invalid as invalid_field
 from registry.store.types import Row
 
-# A patch is tried this often against an object that others change at the same time (rest/update.go,
+# Attempts of a patch at an object that others change at the same time (rest/update.go,
 # OptimisticLockErrorMsg after 5 tries in handlers/patch.go).
 CONFLICT_TRIES = 5
 NO_OPTIONS = WriteOptions()
 
 
 async def update(request: ResourceRequest, body: Body) -> ObjectAnswer:
-    """200 with the object as it is stored now; 201 where the kind lets a PUT create."""
+    """Returns 200 with the stored object; 201 if the kind lets a PUT create."""
     options = write_options(request.query, "UpdateOptions")
     obj = await evaluate(partial(decode_object, request, body, options))
     agree_on_namespace(request, obj)
@@ -73,12 +73,12 @@ async def update(request: ResourceRequest, body: Body) -> ObjectAnswer:
 
 
 def copy_of(obj: Object) -> Object:
-    """A copy whose metadata can be changed; what is below other keys is shared, since nobody changes it in place."""
+    """Returns a copy whose metadata can be changed; the values of other keys are shared, and not changed in place."""
     return {**obj, "metadata": dict(obj["metadata"])}
 
 
 class AdmissionView(Protocol):
-    """The form in which admission sees an object, and takes its changes back."""
+    """The form in which admission sees an object, and from which its changes are merged back."""
 
     def present(self, obj: Object) -> Object: ...
 
@@ -89,10 +89,10 @@ class AdmissionView(Protocol):
 class UpdateOperation(Operation[ObjectAnswer]):
     """A change of an object.
 
-    `make_object` gets the old object (not to be changed) and gives the new one, decoded by its kind. `uid` is the one
-    that the object must have (a PUT's), else the answer is a 409. `owned` says that `make_object` writes managedFields.
-    `view` is what admission sees of the object, where that is another (a Scale). `create` is what the write comes to
-    where there is no object.
+    `make_object` gets the old object (not to be changed) and returns the new one, decoded by its kind. `uid` is the
+    one that the object must have (a PUT's), otherwise the answer is a 409. `owned` says that `make_object` writes
+    managedFields. `view` is the form that admission sees, if it differs (a Scale). `create` is the operation to run if
+    there is no object.
     """
 
     make_object: Callable[[ResourceRequest, Object], Object]
@@ -130,10 +130,10 @@ class UpdateOperation(Operation[ObjectAnswer]):
         _check_revision(request, new, row)
         new["metadata"].pop("resourceVersion", None)
         if not self.owned:
-            # Found with the rest, so before the server puts its own fields back.
+            # Ownership is computed before the server restores its own fields.
             finished = request.served.strategy.finish(new)
             if (given := new["metadata"].get("managedFields")) is not None:
-                # An empty list, which Go's JSON leaves out, clears them.
+                # An empty list, which Go's JSON omits, clears them.
                 finished = {**finished, "metadata": {**finished["metadata"], "managedFields": given}}
             owned = own_update(request, old, finished, self.manager)
             new["metadata"]["managedFields"] = owned["metadata"].get("managedFields") or []
@@ -168,12 +168,12 @@ class UpdateOperation(Operation[ObjectAnswer]):
             new["metadata"].pop("managedFields", None)
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
         if is_unchanged(old, new) and "managedFields" in new["metadata"]:
-            # Times alone are no reason to write (handlers/fieldmanager/equality.go).
+            # A change of times alone is not written (handlers/fieldmanager/equality.go).
             new["metadata"]["managedFields"] = old["metadata"]["managedFields"]
         context.warnings.extend(strategy.warnings(new, old))
 
     async def commit(self, request: ResourceRequest, draft: Draft) -> Outcome:
-        """The last finalizer gone, the object goes too, and is answered as the write left it."""
+        """Stores the object, or removes it if its last finalizer is gone; it is returned as the write left it."""
         new, old, row, actor = draft.new, draft.old, draft.start.row, request.actor(self.manager, self.verb)
         assert old is not None
         assert row is not None
@@ -201,7 +201,7 @@ class UpdateOperation(Operation[ObjectAnswer]):
 
 
 def _check_revision(request: ResourceRequest, new: Object, row: Row) -> None:
-    """The optimistic lock: the resource version of the new object must be the stored one's, where it has one."""
+    """Enforces optimistic concurrency: a resource version in the new object must be that of the stored one."""
     given = new["metadata"].get("resourceVersion")
     try:
         wanted = parse_revision(given) if given else 0
@@ -216,9 +216,9 @@ def _check_revision(request: ResourceRequest, new: Object, row: Row) -> None:
 
 
 def _wrong_uid(request: ResourceRequest, given: str, found: str) -> StatusError:
-    """In the words of the etcd storage, which clients match."""
+    """Returns the 409 in the words of the etcd storage, which clients match."""
     served = request.served
-    # Of the built-in kinds only those of apiextensions are stored under their group.
+    # Among the built-in kinds only those of apiextensions are stored under their group.
     group = served.resource.group
     if served.definition.builtin and group != "apiextensions.k8s.io":
         group = ""

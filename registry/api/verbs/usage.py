@@ -1,11 +1,10 @@
-"""What tenants use and may use, as a subresource of Tenant that is not in discovery:
+"""Usage and limits of tenants, as a subresource of Tenant that is not in discovery:
 
     GET  .../tenants/a/usage        one (right: get tenants/usage)
     GET  .../tenants?usage=true     all, in the order of their names, or by fieldSelector (right: list tenants/usage)
 
-The figures are those that quotas are checked against: counted in the commits themselves. `activity` is what the
-tenant does in all processes: in the one that answers now, in the others a few seconds ago. Documented in
-docs/tenants.md.
+The figures are those that quotas are checked against: counted in the commits themselves. `activity` sums up
+all processes: the one that answers as of now, the others as of a few seconds ago. Documented in docs/tenants.md.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from registry.store.types import ObjectKey
 SUBRESOURCE: Final = "usage"
 API_VERSION: Final = f"{GROUP}/v1"
 MAX_LIMIT: Final = 500
-# Query parameters that a list of it looks at.
+# Query parameters that its list reads.
 SELECTED_BY: Final = ("limit", "continue", "fieldSelector", "labelSelector")
 
 
@@ -36,13 +35,13 @@ def is_of(served: Served, subresource: str) -> bool:
 
 
 def check(served: Served, verb: str) -> None:
-    """405 for what is no reading."""
+    """Raises 405 for verbs other than get and list."""
     if verb not in ("get", "list"):
         raise method_not_supported(served.resource, verb)
 
 
 async def serve(request: ResourceRequest, verb: str) -> DocumentAnswer:
-    if request.tenant.name != SYSTEM:  # A definition of the same name tells of nobody.
+    if request.tenant.name != SYSTEM:  # Elsewhere it is a custom resource of the same name.
         raise not_found(request.served.resource, request.name)
     store, activity = request.backend.store, await _activity(request)
     if verb == "get":
@@ -69,7 +68,7 @@ async def serve(request: ResourceRequest, verb: str) -> DocumentAnswer:
 
 
 async def _page(request: ResourceRequest) -> tuple[dict[str, Usage], bool]:
-    """The next tenants that the field selector selects, and whether there may be more."""
+    """Returns the next tenants that the field selector selects, and whether there may be more."""
     options = list_options({k: v for k, v in request.query.items() if k in SELECTED_BY})
     if options.limit < 0:
         raise bad_request("limit: must not be negative")
@@ -96,7 +95,7 @@ async def _page(request: ResourceRequest) -> tuple[dict[str, Usage], bool]:
 
 
 async def _activity(request: ResourceRequest) -> Callable[[str], Figures]:
-    """The figures of a tenant in all processes."""
+    """Returns a function from a tenant's name to its figures in all processes."""
     own, others = request.backend.activity, await request.backend.store.activity().of_others()
     return lambda name: own.of(name).plus(others.get(name, Figures()))
 

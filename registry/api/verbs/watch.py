@@ -1,8 +1,8 @@
-"""Watch: what happens to the objects of a selection, from a revision on, in the order of the commits.
+"""Watch: the changes of the objects of a selection, from a revision on, in commit order.
 
-A watch is a list (where it begins with what is there) and then the change log from exactly the revision of that list.
-An object that leaves the selection is a DELETED with its old content, one that enters it an ADDED. `watch_source` is
-the same for one tenant (TenantSource) and for several (registry/api/wildcard/watch.py).
+A watch is a list (if it begins with the present state) and then the change log from exactly the revision of that list.
+An object that leaves the selection is DELETED with its old content, one that enters it is ADDED. `watch_source` serves
+watches of one tenant (TenantSource) and of several (registry/api/wildcard/watch.py).
 
 Follows apiserver pkg/endpoints/handlers/get.go, pkg/storage/cacher and pkg/storage/etcd3/watcher.go.
 """
@@ -59,28 +59,28 @@ class PageOf(Protocol[R_co]):
 
 
 class Source(Protocol[R]):
-    """Where a watch has its state and its changes from. Rows are of any form that `texts` knows."""
+    """Provides the state and the changes of a watch. Rows have any form that `texts` accepts."""
 
     request: ResourceRequest
-    # At most so long between two looks at what may be seen.
+    # The longest time between two calls of `look`.
     look_seconds: float
     # Whether a change of the request's definition ends the watch before the next event.
     follows_definition: bool
 
     async def wait(self, revision: int) -> None:
-        """Returns when `revision` has been reached; 504 when it has not after a while."""
+        """Waits until `revision` has been reached. Raises 504 if that takes too long."""
 
     async def revision(self) -> int:
-        """The newest."""
+        """Returns the newest revision."""
 
     def pages(self) -> AsyncGenerator[PageOf[R], None]:
-        """What is there now, at the revision of the first page; there is one at least."""
+        """Yields the present state at the revision of the first page, in at least one page."""
 
     async def texts(self, rows: Sequence[R]) -> Sequence[str]:
-        """Their objects as JSON."""
+        """Returns the objects of rows as JSON."""
 
     async def look(self) -> None:
-        """Finds out what may be seen as of now. Raises StatusError where the watch cannot go on."""
+        """Refreshes what the watch may see. Raises StatusError if it cannot go on."""
 
     async def subscribe(self, revision: int) -> Subscription: ...
 
@@ -94,7 +94,7 @@ async def watch(request: ResourceRequest) -> WatchAnswer:
 
 
 class TenantSource:
-    """What a selection selects in one tenant."""
+    """The objects that a selection selects in one tenant."""
 
     look_seconds = math.inf
     follows_definition = True
@@ -131,11 +131,11 @@ class TenantSource:
 
 
 async def watch_source(source: Source[R], options: ListOptions) -> WatchAnswer:
-    """The selectors and the start are checked at once; what goes wrong later is an ERROR event."""
+    """Starts a watch. Raises errors of the selectors and the start; later errors become ERROR events."""
     revision = start_of(options)
     if revision > 0:
         await source.wait(revision)
-    # Read here, so that a request that was evaluated with old definitions is served again instead of ending at once.
+    # Read here, so that a request evaluated under old definitions is served again instead of ending at once.
     beginning: Beginning[R] | None = None
     if begins_with_state(options, revision):
         pages = source.pages()
@@ -146,20 +146,20 @@ async def watch_source(source: Source[R], options: ListOptions) -> WatchAnswer:
 
 
 class Beginning(NamedTuple, Generic[R]):
-    """What is there when a watch begins."""
+    """The state with which a watch begins."""
 
     first: PageOf[R]
     others: AsyncGenerator[PageOf[R], None]
 
 
 def begins_with_state(options: ListOptions, revision: int) -> bool:
-    """Whether the watch begins with what is there: where it is asked for, or no revision is named."""
+    """Whether the watch begins with the present state: if requested, or if no revision is given."""
     asked = options.send_initial_events
     return revision == 0 if asked is None else asked
 
 
 def start_of(options: ListOptions) -> int:
-    """The revision to go on from; 0 begins with what is there."""
+    """Returns the revision to continue from; 0 begins with the present state."""
     text = options.resource_version
     try:
         revision = parse_revision(text) if text else 0
@@ -177,7 +177,7 @@ async def _events(
     try:
         if beginning is not None:
             page: PageOf[R] | None
-            (page, others), beginning = beginning, None  # a watch lives long, its beginning need not
+            (page, others), beginning = beginning, None  # released now: a watch lives long
             revision = page.revision
             async with aclosing(others):
                 while page is not None:
@@ -191,7 +191,7 @@ async def _events(
         async with aclosing(_live(source, options, revision, deadline)) as live:
             while (events := await anext(live, None)) is not None:
                 yield events
-                del events  # the next may be long in coming
+                del events  # the next may take long
     except StatusError as error:
         yield [error_event(error)]  # a webhook failed, or a tenant is gone
     except BudgetExceeded as error:
@@ -209,11 +209,11 @@ async def _live(
     now = asyncio.get_running_loop().time
     quiet_since = now()
     await source.look()
-    # The schemas that the changes so far were processed by; none of them is newer than this watch's.
+    # The schemas of the changes so far; none of them is newer than this watch's.
     schemas = {request.served.identity}
     subscription = await source.subscribe(revision)
     following: Following | None = None
-    # Once in any case: a client of short watches gets on even where beginning one has taken all its time.
+    # At least one batch: a client of short watches progresses even if starting one has taken all its time.
     begun = False
     try:
         if source.follows_definition and not request.served.definition.builtin:
@@ -224,7 +224,7 @@ async def _live(
             ended_at = following.ended_at if following is not None else None
             wait = max(0.0, min(left, silence, source.look_seconds)) if ended_at is None else 0.0
             batch = await subscription.next_batch(wait)
-            # As of now, and so of no earlier than what was read: a change is seen by who might see its revision.
+            # After the read, so at least as new as the batch: changes go to those who may see their revision.
             await source.look()
             changes = batch.changes
             if ended_at is not None:
@@ -232,20 +232,20 @@ async def _live(
             if not schemas.issuperset([change.schema for change in changes]):
                 schemas.update([change.schema for change in changes])
                 if source.follows_definition and await is_superseded(request):
-                    return  # the client resumes, and is shown these changes by the new definition
+                    return  # the client resumes, and sees these changes under the new definition
             events = await source.events(changes)
             if events:
                 yield events
                 quiet_since = now()
             elif now() >= quiet_since + BOOKMARK_SECONDS:
                 if await is_superseded(request):
-                    return  # nothing of this definition may ever come again
+                    return  # this definition may have no more events
                 if options.allow_watch_bookmarks:
                     yield [bookmark(request, batch.revision)]
                 quiet_since = now()
             if ended_at is not None:
                 return
-            del batch, changes, events  # what a watch has sent is not its to keep until there is more
+            del batch, changes, events  # a watch does not hold on to what it has sent
     finally:
         if following is not None:
             following.close()
@@ -253,7 +253,7 @@ async def _live(
 
 
 async def follow(request: ResourceRequest, wake: Callable[[], None]) -> Following:
-    """Has the watch woken when its definition changes."""
+    """Wakes the watch when its definition changes."""
     definition = request.served.definition
     is_bound = ResourceName(definition.name) in request.catalog.bound
     changes = request.backend.catalogs.changes
@@ -261,7 +261,7 @@ async def follow(request: ResourceRequest, wake: Callable[[], None]) -> Followin
 
 
 async def is_superseded(request: ResourceRequest) -> bool:
-    """Whether the definition has got another schema since the watch began, or is no longer served."""
+    """Whether the definition has changed its schema since the watch began, or is no longer served."""
     served = request.served
     catalog = await request.backend.catalogs.current(request.tenant)
     found = catalog.served(served.definition.group, served.version.name, served.definition.names.plural)
