@@ -83,7 +83,8 @@ def _offers(
         return commands
     actions = [action for action in parser._actions if not action.option_strings]
     if any(action.dest in ("target", "kind") for action in actions):
-        return _objects(positionals, names=any(action.dest == "target" for action in actions))
+        several = any(action.dest == "kind" and action.nargs == "+" for action in actions)
+        return _objects([] if several else positionals, names=any(action.dest == "target" for action in actions))
     at = len(positionals)
     return [str(choice) for choice in actions[at].choices or ()] if at < len(actions) else ()
 

@@ -68,8 +68,10 @@ async def _rotate(settings: Settings, rate: int) -> int:
                 pool,
                 Sealing(pool, encryption),
                 rate=rate,
-                tell=lambda so_far: progress.show(so_far.objects + so_far.changes, None),
+                tell=lambda so_far: progress.show(_sealed(so_far), max(so_far.total, _sealed(so_far))),
             )
+            # An interrupted rotation had done the rest, and others may have deleted rows.
+            progress.show(_sealed(done), _sealed(done))
     finally:
         await pool.close()
     print(
@@ -77,3 +79,7 @@ async def _rotate(settings: Settings, rate: int) -> int:
         f"{done.rewrapped} keys wrapped again"
     )
     return 0
+
+
+def _sealed(so_far: resealing.Progress) -> int:
+    return so_far.objects + so_far.changes

@@ -312,6 +312,8 @@ def test_kubectl_runs_it_as_a_plugin(shop: Registry, tmp_path: Path) -> None:
         (["history", "orde"], ["orders"]),
         (["history", "order", "comp"], ["complete"]),
         (["history", "--limit", "1", "order", "comp"], ["complete"]),
+        (["migrate-storage", "orde"], ["orders"]),
+        (["export", "configmaps", "orde"], ["orders"]),
         (["worke"], []),
     ],
     ids=lambda words: " ".join(words),

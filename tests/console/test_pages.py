@@ -142,7 +142,7 @@ def test_a_conflict_is_shown_as_a_difference_and_nothing_typed_is_lost(
     page.wait_text("ago is restored")
     page.wait_text("keep: 44")
     page.click("Save")
-    page.wait_text("Left is what the server has now, right is your text")
+    page.wait_text("The server's version is on the left")
     page.wait_text("target: cloud")
     page.wait_text("keep: 44")
     page.click("Save mine")
@@ -173,7 +173,7 @@ def test_a_reader_sees_no_button_that_would_be_refused(
 ) -> None:
     sign_in(page, server, tokens["reader"])
     go(page, "#/~" + BACKUPS, "live")
-    go(page, "#/~" + NIGHTLY, "You may read this object, and not change it.")
+    go(page, "#/~" + NIGHTLY, "You can read this object, but not change it.")
     buttons = "[...document.querySelectorAll('main button, main a.button')].map(e => e.innerText)"
     assert not {"Save", "Apply", "Delete", "New", "Deleted"} & set(page.evaluate(buttons))
     go(page, "#/~" + BACKUPS, "39 objects")
@@ -187,7 +187,7 @@ def test_a_reader_sees_no_button_that_would_be_refused(
         go(page, route.replace("#/shop", "#/~"), text if name != "object" else "apiVersion: demo")
         assert not writing & set(page.evaluate(buttons)), name
     # A page whose address somebody sends says that it is not open.
-    go(page, f"#/~/deleted/{GROUP}/v1/backups", "Your rights do not include this.")
+    go(page, f"#/~/deleted/{GROUP}/v1/backups", "You do not have permission for this.")
     go(page, f"#/~/new/{GROUP}/v1/backups", "You may not create a Backup there.")
     assert not writing & set(page.evaluate(buttons))
 
@@ -206,8 +206,8 @@ def test_a_user_of_a_tenant_sees_no_other(page: Page, server: RunningServer, tok
     sign_in(page, server, tokens["editor"])
     go(page, "#/~/kinds", "Backup")
     assert "Tenants" not in page.text
-    go(page, "#/labs", "Your rights do not include this.")
-    go(page, "#/no-such-tenant", "Your rights do not include this.")
+    go(page, "#/labs", "You do not have permission for this.")
+    go(page, "#/no-such-tenant", "You do not have permission for this.")
 
 
 def test_somebody_without_rights_reads_why(page: Page, server: RunningServer, tokens: dict[str, str]) -> None:

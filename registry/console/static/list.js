@@ -58,7 +58,7 @@ export function useList(kind, { tenant, namespace = "", query = {}, page = 1, ac
     const report = (state, error) => {
       const texts = { 401: "Your sign-in has expired.", 403: "You may not watch this kind: it is not live." };
       const cut = state === "cut" ? `${error.message} Trying again.` : "";
-      const message = isAgain ? "The server no longer has the changes since; the list was loaded again." : (texts[error?.code] ?? cut);
+      const message = isAgain ? "The server no longer keeps these changes: the list was loaded again." : (texts[error?.code] ?? cut);
       isAgain = error?.code === 410;
       set(state === "failed" ? { state, error } : { state, message });
     };

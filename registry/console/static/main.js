@@ -174,7 +174,7 @@ function TenantChoice({ tenant }) {
     event.preventDefault();
     location.hash = formatRoute({ tenant: new FormData(event.target).get("tenant").trim() || HOME });
   };
-  return html`<form class="tenant" onSubmit=${submit}><input name="tenant" aria-label="Tenant; empty for your own: Enter goes there"
+  return html`<form class="tenant" onSubmit=${submit}><input name="tenant" aria-label="Tenant (empty: your own); Enter opens it"
       placeholder="Your tenant" value=${tenant === HOME ? "" : tenant} autocomplete="off" spellcheck=${false} /></form>`;
 }
 

@@ -59,8 +59,8 @@ export function ErrorNotice({ error, again }) {
   const texts = {
     0: "Nothing that you typed is lost. Try again when the server is back.",
     401: "Your sign-in has expired. Sign in again: nothing that you typed is lost.",
-    403: "Your rights do not include this.",
-    410: "This is older than what the server keeps.",
+    403: "You do not have permission for this.",
+    410: "The server no longer keeps this revision.",
     429: "The server is busy, or a limit of the tenant is reached. Try again in a moment.",
   };
   return html`<${Notice} kind="error">

@@ -55,6 +55,15 @@ HAS_ROWS: Final = statement(
     """,
 )
 
+COUNT_ROWS: Final = statement(
+    "count-rows-to-seal",
+    "How many objects and changes there are of some resources, in all tenants; reads the index of each.",
+    """
+    SELECT (SELECT count(*) FROM objects WHERE resource = ANY (%(resources)s))
+        + (SELECT count(*) FROM changes WHERE resource = ANY (%(resources)s))
+    """,
+)
+
 # What is to be sealed and is not by the newest key, and what is sealed though it need not be any more.
 _STALE_BODY: Final = """
     CASE WHEN resource = ANY (%(resources)s) THEN NOT starts_with({0}, %(prefix)s::text)
@@ -181,6 +190,9 @@ ANY_OBJECT: Final = statement("any-object", "Whether anything was ever stored.",
 
 @dataclass(slots=True)
 class Progress:
+    """`total` is how many objects and changes there were of the encrypted resources when it began."""
+
+    total: int = 0
     tenants: int = 0
     objects: int = 0
     changes: int = 0
@@ -201,6 +213,7 @@ async def rotate(
             value = await settings.get(SETTING) or value
         began = value
     await _rewrap(pool, sealing, progress)
+    [[progress.total]] = await pool.fetch(COUNT_ROWS, {"resources": TextArray(sorted(sealing.resources))})
     done = await _pass(pool, sealing, datetime.datetime.fromisoformat(began["began"]), rate, progress, tell)
     # Processes that still sealed with an older key have stopped by now.
     await asyncio.sleep(CURRENT_SECONDS + 1)

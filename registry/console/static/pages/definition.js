@@ -125,7 +125,7 @@ function Sql({ definition: { spec, metadata }, tenant }) {
   const queries = view && exampleQueries(view, columns, spec.scope === "Namespaced");
   const who = `--tenant ${tenant || "<tenant>"}`;
   if (!view) {
-    return html`<p>This definition's name is long, so the server has shortened those of its views. This shows them:</p>
+    return html`<p>The name of this definition is long, so the server has shortened the names of its views. To list them:</p>
       <${Copyable} text="SELECT * FROM reports.definitions;" />`;
   }
   return html`<section class="card"><h2>Connect</h2>

@@ -50,7 +50,7 @@ function List({ kind, args, query }) {
       ${name && html`<span class="chip">name: ${name}</span><a href=${href({ page: "deleted", args, query: { ns } })}>all</a>`}
     </div>
     <${ErrorNotice} error=${first.error ?? error} again=${first.again} />
-    ${!first.value && !first.error ? html`<${Loading} />` : items.length === 0 ? !first.error && html`<${Empty}>Nothing that was deleted is still kept.</>`
+    ${!first.value && !first.error ? html`<${Loading} />` : items.length === 0 ? !first.error && html`<${Empty}>There are no deleted objects.</>`
       : html`<${Table} label="Deleted objects" columns=${columns} rows=${items}
           keyOf=${(one) => `${one.namespace}/${one.name}/${one.uid}`} />`}
     ${next && html`<p><button type="button" onClick=${loadMore}>More</button></p>`}

@@ -129,7 +129,7 @@ function Deletion({ kind, object, onClose, onDone }) {
   return html`<${Dialog} title=${`Delete ${kind.kind} ${metadata.name}`} onClose=${onClose}>
     <div class="body">
       ${dependents.loading && !dependents.value ? html`<${Loading}
-          what="Looking for what depends on it" />` : html`<${Dependents} found=${dependents.value}
+          what="Looking for dependents" />` : html`<${Dependents} found=${dependents.value}
           error=${dependents.error} policy=${policy} />`}
       ${!isLarge && html`<label class="field">Dependents
         <select value=${policy} onChange=${(event) => setPolicy(event.target.value)}>

@@ -172,7 +172,7 @@ function TextEditor({ kind, namespace, name, object, gone, may = {}, first, sche
         ${dirty && html`<button type="button" onClick=${giveUp}>Discard</button>`}
         <span class="quiet" role="status">${stateText(dirty, faults, found.asked === text, isNew)}</span>`
         : html`<span class="quiet">${isNew ? create === false && `You may not create a ${kind.kind} there.`
-          : !gone && "You may read this object, and not change it."}</span>`}
+          : !gone && "You can read this object, but not change it."}</span>`}
     </div>
     <div class="split">
       <${Editor} text=${text} onChange=${setText} onCursor=${setCursor}
@@ -264,7 +264,7 @@ function completions(context, { schema, document }) {
 
 function FieldHelp({ path, schema: { schema, document } }) {
   const found = schema && schemaAt(schema, path, document);
-  if (!found) return html`<p class="quiet">Ctrl-Space completes names of fields. Tab leaves the editor.</p>`;
+  if (!found) return html`<p class="quiet">Ctrl-Space completes field names. Tab leaves the editor.</p>`;
   const fields = fieldsOf(found, document).map((one) => one.name + (one.required ? "*" : ""));
   return html`<h2 class="mono">${formatFieldPath(path) || "The object"}</h2>
     <p class="mono">${typeText(found, document)}</p>
@@ -277,7 +277,7 @@ function FieldHelp({ path, schema: { schema, document } }) {
 function Conflict({ conflict, onClose, onTake, onKeep, onSave }) {
   const [mine, setMine] = useState(conflict.mine);
   return html`<${Dialog} title="The object was changed meanwhile" wide=${true} onClose=${onClose}>
-    <div class="body"><p>Left is what the server has now, right is your text, which you can edit. The arrows take a change over from the left.</p>
+    <div class="body"><p>The server's version is on the left, yours is on the right, where you can edit it. The arrows copy a change from the left.</p>
       <${Difference} left=${conflict.theirs} right=${conflict.mine} leftLabel="On the server" rightLabel="Yours"
           onRight=${setMine} /></div>
     <footer><button type="button" onClick=${onTake}>Take the server's</button><button type="button"
