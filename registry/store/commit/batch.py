@@ -1,10 +1,11 @@
-"""Which of the waiting writes go into one transaction, and what the call for them looks like. No I/O here.
+"""Chooses which waiting writes share a transaction, and encodes the call for them. No I/O here.
 
-Where more wait than a transaction takes, writes of tenants alternate: one that floods the queue only delays its own.
+If more wait than fit into a transaction, tenants are interleaved: one that floods the queue only delays its own writes.
 
-The call checks all writes of a batch against the rows as they were, so two writes may share one only if the second
-does not depend on the first: no object twice, nothing of a tenant after a write that changes its guards but what was
-prepared together with it (`group`), and nothing of it before one that depends on what there is (`unless_used`).
+The call checks all writes of a batch against the rows as they were before, so two writes may share one only if the
+second does not depend on the first: no object twice, nothing of a tenant after a write that changes its guards except
+what was prepared together with it (`group`), and nothing of it before a write that depends on existing objects
+(`unless_used`).
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from registry.store.encoding import contents_json, label_element, label_prefix, 
 from registry.store.statements import statement
 from registry.store.types import Committed, Operation, Tenant, TenantId, Write, WriteFlag
 
-# More rows a transaction gain little (facts: 50 rows is already 17 to 31 times one), and lengthen everybody's wait.
+# More rows per transaction gain little (facts: 50 rows already give 17 to 31 times the rate of one), and add latency.
 MAX_ROWS: Final = 64
-# A transaction of a few large bodies is as long as one of many small ones.
+# A few large bodies take as long as many small ones.
 MAX_BYTES: Final = 4 << 20
-# How many writes that must wait for another are looked past for some that need not.
+# How many writes that have to wait for another are skipped in search of some that need not.
 MAX_SKIPPED: Final = 256
 
 COMMIT: Final = statement(
@@ -63,24 +64,24 @@ _CHANGES_GUARDS: Final = int(WriteFlag.CHANGES_DEFINITIONS | WriteFlag.CHANGES_N
 
 @dataclass(slots=True, eq=False)
 class Pending:
-    """A write on its way, and who waits for it. `done` may have been cancelled: then nobody does."""
+    """A write in progress, and the future of its caller. `done` may have been cancelled: then nobody waits."""
 
     tenant: Tenant
     write: Write
     size: int
     done: asyncio.Future[Committed]
-    # Of the request, where traces are on.
+    # The tracing span of the request, if tracing is on.
     span: Any = None
 
 
 class Waiting:
-    """The writes that have not been sent yet, of each tenant in their order."""
+    """The writes that have not been sent yet, in order per tenant."""
 
     def __init__(self) -> None:
-        # Invariant: no queue is empty. The first tenant is the one whose turn it is.
+        # Invariant: no queue is empty. The first tenant is the next to be served.
         self._queues: dict[TenantId, deque[Pending]] = {}
         self._count = 0
-        self.size = 0  # the bytes of all in the queues
+        self.size = 0  # the total bytes of the queues
 
     def __len__(self) -> int:
         return self._count
@@ -95,17 +96,17 @@ class Waiting:
         self.size += pending.size
 
     def put_back(self, pending: list[Pending]) -> None:
-        """In front of all others of their tenants."""
+        """Puts writes back, ahead of all others of their tenants."""
         for one in reversed(pending):
             self._queues.setdefault(one.tenant.id, deque()).appendleft(one)
             self.size += one.size
         self._count += len(pending)
 
     def take(self) -> list[Pending]:
-        """Removes the next batch; what must not go with it stays, in its order.
+        """Removes and returns the next batch; writes that may not join it stay, in order.
 
-        Writes whose caller has gone away before they were sent are dropped: they never happen. The write of a tenant,
-        and of what tenants share, goes alone: its call is another.
+        Writes cancelled before they were sent are dropped and never happen. The write of a tenant object, or of what
+        tenants share, is sent alone, by another function.
         """
         batch: list[Pending] = []
         size = 0
@@ -126,7 +127,7 @@ class Waiting:
         return batch
 
     def _release(self, turns: list[_Turn]) -> None:
-        """What stays is put back, and those who have had the least come first."""
+        """Puts back what stays; the tenants that got least come first."""
         queues: dict[TenantId, deque[Pending]] = {}
         for turn in turns:
             turn.queue.extendleft(reversed(turn.stays))
@@ -138,7 +139,7 @@ class Waiting:
 
 
 class _Turn:
-    """One tenant's queue while a batch is taken."""
+    """One tenant's queue while a batch is taken from it."""
 
     __slots__ = ("_fenced", "_group", "_touched", "queue", "size", "stays", "taken")
 
@@ -148,12 +149,12 @@ class _Turn:
         self.taken = 0
         self.size = 0
         self._touched: set[tuple[str, str]] = set()
-        # After a write that changes guards only those of its group may follow.
+        # After a write that changes guards only writes of its group may follow.
         self._fenced = False
         self._group: int | None = None
 
     def next(self, *, alone: bool) -> Pending | None:
-        """The next write of the tenant that may go with the batch; `alone` while there is none in it."""
+        """Returns the tenant's next write that may join the batch; `alone` is True while the batch is empty."""
         queue, touched = self.queue, self._touched
         while queue and len(self.stays) < MAX_SKIPPED:
             if self._fenced and (self._group is None or queue[0].write.group != self._group):
@@ -164,12 +165,12 @@ class _Turn:
                 self._took(pending)
                 continue
             which = (write.resource, write.key)
-            # One that depends on what there is comes before all others of its tenant, or in the next batch.
+            # A write that depends on existing objects precedes all others of its tenant, or waits for the next batch.
             stays = which in touched or (write.unless_used is not None and self.taken > 0)
             if write.alone and not alone:
                 stays = self._fenced = True
-            # One that stays holds back those behind it too: neither a later write of its object nor what depends on
-            # its guards may overtake it.
+            # A write that stays also holds back those behind it: no later write of its object, and none that depends on
+            # its guards, may overtake it.
             touched.add(which)
             if write.flags & _CHANGES_GUARDS:
                 self._fenced, self._group = True, write.group
@@ -185,12 +186,12 @@ class _Turn:
 
 
 def parameters(batch: list[Pending], batch_id: int, type_oid: int, *, exact: bool = False) -> dict[str, Any]:
-    """The arguments of `registry_commit`; `type_oid` is that of `registry_write` in this database."""
+    """Returns the arguments of `registry_commit`; `type_oid` is the OID of `registry_write` in this database."""
     writes = [pending.write for pending in batch]
     return {
         "batch": batch_id,
         "writes": RecordArray(type_oid, [_record(pending.tenant, pending.write) for pending in batch]),
-        # In UTF-8 a character has four bytes at most.
+        # A character takes at most four bytes in UTF-8.
         "room": sum(
             (len(write.body) if write.body.isascii() else 4 * len(write.body)) + _index_bytes(write) for write in writes
         ),
@@ -199,12 +200,12 @@ def parameters(batch: list[Pending], batch_id: int, type_oid: int, *, exact: boo
 
 
 def _index_bytes(write: Write) -> int:
-    """As registry_index_bytes (sql/commit.sql) counts them."""
+    """Counts bytes as registry_index_bytes does (sql/commit.sql)."""
     return sum([len(entry) + 64 for entry in write.indexed.entries]) if write.indexed else 0
 
 
 def _record(tenant: Tenant, write: Write) -> bytes:
-    """A `registry_write` (sql/commit.sql), whose attributes have this order."""
+    """Encodes a `registry_write` (sql/commit.sql), whose attributes have this order."""
     guards, actor, stored = write.expected_guards, write.actor, write.operation is not Operation.DELETE
     indexed = write.indexed
     return record(
@@ -239,7 +240,7 @@ def _record(tenant: Tenant, write: Write) -> bytes:
 
 
 def size_of(write: Write) -> int:
-    """What the call carries, there and back."""
+    """Returns the size of the call and its result."""
     return len(write.body) + (len(write.doc) if write.doc else 0) + write.replaced_bytes
 
 

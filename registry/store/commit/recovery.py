@@ -1,18 +1,18 @@
-"""What became of a commit whose connection broke: the log knows, by the batch's random number.
+"""Recovers the outcome of a commit whose connection broke: the log has it, by the batch's random number.
 
     time   the lost backend                      this process, on a new connection
     1      may still be waiting, or committing
-    2                                            ends it, by its pid and the start that makes the pid unmistakable
+    2                                            terminates it, by pid and start time, which make it unique
     3      is gone: committed or rolled back     waits until it is gone
-    4                                            reads the log for the number: there, or never to be
-    5                                            there: waits until it is replicated as PostgreSQL's settings ask
+    4                                            looks for the number in the log: it is there, or never will be
+    5                                            if there: waits until it is replicated as PostgreSQL's settings require
 
-Without step 3 the number could turn up after the log was read, and a repeated write would happen twice. Steps 2 and 3
-are left out on another server: no process of the lost one can commit there.
+Without step 3 the number could appear after the log was read, and a repeated write would happen twice. Steps 2 and 3
+are skipped on another server: no process of the lost one can commit there.
 
-Step 5 is due because ending a backend also ends its wait for synchronous standbys: the commit is then in the log of
-this server, and may be lost with it. Another commit, which is behind that one in the write-ahead log, waits for the
-same standbys; when it returns, both are there.
+Step 5 is needed because terminating a backend also ends its wait for synchronous standbys: the commit is then in the
+log of this server, and may be lost with it. Another commit, later in the write-ahead log, waits for the same standbys;
+when it returns, both are replicated.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ WHO_AM_I: Final = statement(
     """,
 )
 
-# Without an effect but for its place in the write-ahead log.
+# Has no effect but its position in the write-ahead log.
 BARRIER: Final = statement(
     "replication-barrier",
     "Commits something that changes nothing, which returns when all before it is replicated as the settings ask.",
@@ -79,7 +79,7 @@ REPLICATION_SECONDS: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A connection and who serves it: `timeline` names the server, `write_oid` is the OID of the type
+    """A connection and its backend: `timeline` identifies the server, `write_oid` is the OID of the type
     `registry_write`."""
 
     connection: Connection
@@ -97,13 +97,13 @@ async def link(connection: Connection) -> Link:
 
 
 async def dismiss(link: Link, lost: Link) -> None:
-    """Ends the backend of a lost connection, without waiting until it is gone."""
+    """Terminates the backend of a lost connection, without waiting until it is gone."""
     if lost.timeline == link.timeline:
         await link.connection.execute(END_BACKEND.sql, {"pid": lost.pid, "started": lost.started})
 
 
 async def outcome(link: Link, lost: Link | None, batch_id: int, batch: list[Pending]) -> list[Committed | None]:
-    """For each write what it became, or None where it was not written and never will be. Else raises Uncertain."""
+    """Returns the result of each write, or None if it was not written and never will be. Raises Uncertain otherwise."""
     connection = link.connection
     if lost is not None and lost.timeline == link.timeline:
         await _end(connection, lost)
@@ -126,8 +126,8 @@ async def outcome(link: Link, lost: Link | None, batch_id: int, batch: list[Pend
 
 
 async def replicated(connection: Connection) -> None:
-    """Returns when all that is committed is replicated as `synchronous_standby_names` and `synchronous_commit` ask, at
-    once where they ask for nothing. Raises Uncertain when that takes too long, and psycopg's errors."""
+    """Returns when all commits are replicated as `synchronous_standby_names` and `synchronous_commit` require (at once
+    if they require nothing). Raises Uncertain when that takes too long, and psycopg's errors."""
     limit, connection.call_limit_seconds = connection.call_limit_seconds, REPLICATION_SECONDS
     connection.is_unreplicated = False
     try:

@@ -1,5 +1,5 @@
-"""Encryption at rest: bodies are sealed by a tenant's data key, which a master key outside the database wraps.
+"""Encryption at rest: bodies are sealed by a tenant's data key, which is wrapped by a master key outside the database.
 
-sealing.py is the one place where bodies are sealed and opened; the store calls it where rows enter and leave it.
-master_keys.py wraps keys; resealing.py re-encrypts everything by new ones. Knows nothing of what a body means.
+sealing.py is the only place where bodies are sealed and opened; the store calls it where rows enter and leave it.
+master_keys.py wraps keys; resealing.py rotates keys. Knows nothing of the content of bodies.
 """

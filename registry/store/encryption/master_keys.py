@@ -1,10 +1,10 @@
-"""The keys outside the database by which everything inside is sealed: a list of them, of which the first seals.
+"""Master keys, which are kept outside the database and seal everything inside. The first of the list seals.
 
     2026-11:OYhYmYwZ2Yp0QPKrcqBZ5rXZJqk0u0mF3x1b4o7X9fE=
     2026-05:7m5l0mMgE4dXQ1x8Q4b1mU0Yw9m7V7sV6b2n3y0mQ1c=
 
 A line is a name and 32 random bytes in base64. What an older key has sealed can be unsealed as long as it is listed.
-AES-256-GCM with a random nonce; what is sealed is bound to its purpose, so that nothing can be put in another's place.
+AES-256-GCM with a random nonce; sealed data is bound to its purpose, so that it cannot be moved to another place.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 KEY_BYTES: Final = 32
 NONCE_BYTES: Final = 12
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,32}", re.ASCII)
-# The first byte of what `seal` gives.
+# The first byte of the output of `seal`.
 _PLAIN, _SEALED = b"\0", b"\1"
 
 
 class MasterKeyError(ValueError):
-    """The list of keys cannot be used; the text does not repeat any of it but names."""
+    """The list of keys cannot be used; the message repeats nothing of it but names."""
 
 
 class CannotUnseal(Exception):
@@ -48,7 +48,7 @@ class MasterKeys:
         return list(self._ciphers)
 
     def wrap(self, plain: bytes, purpose: str) -> bytes:
-        """Sealed by the first key: nonce, cipher text, tag."""
+        """Seals with the first key; returns nonce, ciphertext and tag."""
         nonce = os.urandom(NONCE_BYTES)
         return nonce + self._ciphers[self.first].encrypt(nonce, plain, purpose.encode())
 
@@ -64,7 +64,7 @@ class MasterKeys:
 
 
 def parse(text: str) -> MasterKeys:
-    """Raises MasterKeyError. Empty lines and those that begin with # are skipped; commas part keys, too."""
+    """Raises MasterKeyError. Skips empty lines and those starting with #; commas also separate keys."""
     ciphers: dict[str, AESGCM] = {}
     lines = [line.strip() for line in text.replace(",", "\n").splitlines()]
     for number, line in enumerate(lines, 1):
@@ -88,14 +88,14 @@ def parse(text: str) -> MasterKeys:
 
 
 def generate(name: str) -> str:
-    """A new line of a key file. Raises MasterKeyError for a name that cannot be."""
+    """Returns a new line for a key file. Raises MasterKeyError for an invalid name."""
     if not _NAME.fullmatch(name):
         raise MasterKeyError("a name has at most 32 letters, digits, dots, dashes and underscores")
     return f"{name}:{base64.b64encode(secrets.token_bytes(KEY_BYTES)).decode()}"
 
 
 def seal(masters: MasterKeys | None, plain: bytes, purpose: str) -> bytes:
-    """A secret of the server's own; without master keys it is only marked as not sealed."""
+    """Seals a secret of the server itself; without master keys it is only marked as plain."""
     if masters is None:
         return _PLAIN + plain
     name = masters.first.encode()
@@ -115,5 +115,5 @@ def unseal(masters: MasterKeys | None, sealed: bytes, purpose: str) -> bytes:
 
 
 def key_name(sealed: bytes) -> str:
-    """The name of the master key; empty for what is not sealed."""
+    """Returns the name of the master key; empty if not sealed."""
     return sealed[2 : 2 + sealed[1]].decode("ascii", "replace") if sealed[:1] == _SEALED else ""

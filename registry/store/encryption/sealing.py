@@ -1,15 +1,15 @@
 """Encryption at rest: bodies of some resources are sealed on their way into the database, and opened on their way out.
 
-Each tenant has data keys of its own (`tenant_keys`), each wrapped by a master key that is not in the database
-(master_keys.py). The newest seals; the others open what they have sealed until it is re-encrypted (resealing.py). What
-is stored of a body is again the rest of a JSON object, so that no SQL that reads bodies as JSON fails on it:
+Each tenant has its own data keys (`tenant_keys`), each wrapped by a master key outside the database (master_keys.py).
+The newest one seals; the others open what they have sealed until it is re-encrypted (resealing.py). A sealed body is
+still the rest of a JSON object, so that SQL which reads bodies as JSON does not fail on it:
 
-    "sealed":"1.<tenant>.<number of the data key>.<base64 of nonce, cipher text and tag>"}}
+    "sealed":"1.<tenant>.<number of the data key>.<base64 of nonce, ciphertext and tag>"}}
 
-What stands beside the body stays readable: names, labels, selectable fields, uids, revisions and who wrote. The sealed
-text is bound to the tenant, the resource and the key of the object.
+Columns beside the body stay readable: names, labels, selectable fields, uids, revisions and actors. The sealed text is
+bound to the tenant, the resource and the key of the object.
 
-A body that is not sealed costs one look at its first characters.
+A body that is not sealed costs only a look at its first characters.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ logger = logging.getLogger(__name__)
 
 MARK: Final = '"sealed":"'
 _FORMAT: Final = "1"
-# How long a process goes on to seal with a key that is not the tenant's newest any more.
+# How long a process may go on sealing with a key that is no longer the tenant's newest.
 CURRENT_SECONDS: Final = 10.0
-# Data keys that a process keeps opened; of some 300 bytes each.
+# Unwrapped data keys that a process caches; some 300 bytes each.
 CACHE_KEYS: Final = 10_000
 
 NEWEST_KEY: Final = statement(
@@ -81,7 +81,7 @@ class Encryption:
 
 
 class Sealing:
-    """Without `encryption` nothing is sealed, and what is sealed cannot be read: Unreadable."""
+    """Seals and opens bodies. Without `encryption` nothing is sealed, and sealed bodies raise Unreadable."""
 
     def __init__(self, pool: Pool, encryption: Encryption | None) -> None:
         self._pool = pool
@@ -89,17 +89,17 @@ class Sealing:
         self.resources = encryption.resources if encryption else frozenset()
         # Unwrapped data keys.
         self._keys: LruCache[tuple[TenantId, int], AESGCM] = LruCache(CACHE_KEYS)
-        # The number that each tenant seals with.
+        # The number of the key that each tenant seals with.
         self._current: ExpiringCache[TenantId, int] = ExpiringCache(CACHE_KEYS)
 
     def forget(self) -> None:
-        """Drops all keys: some may not be stored any more."""
+        """Drops all keys: some may no longer be stored."""
         self._keys.clear()
         self._current.clear()
 
     # -- in
     async def write(self, tenant: Tenant, write: Write) -> Write:
-        """The write with its body sealed, where its resource is to be."""
+        """Returns the write with its body sealed, if its resource is encrypted."""
         if write.resource not in self.resources or write.operation is Operation.DELETE:
             return write
         number, cipher = await self.current(tenant.id)
@@ -107,7 +107,7 @@ class Sealing:
         return replace(write, body=body, doc=None, indexed=None)
 
     async def current(self, tenant: TenantId) -> tuple[int, AESGCM]:
-        """The key that the tenant seals with now; made where there is none."""
+        """Returns the key that the tenant seals with now; creates it if there is none."""
         known = self._current.get(tenant)
         if known is not None:
             return known, await self.key(tenant, known)
@@ -128,9 +128,9 @@ class Sealing:
 
     # -- out
     async def text(self, tenant: TenantId, resource: str, key: str, body: str) -> str:
-        """A body as it was before it was sealed. Raises Unreadable.
+        """Opens a body. Raises Unreadable.
 
-        `tenant` 0 is for what is read of several tenants at once: then the body itself says whose it is.
+        `tenant` 0 is for reads across tenants: then the body itself names its tenant.
         """
         if not body.startswith(MARK):
             return body
@@ -146,13 +146,13 @@ class Sealing:
         return plain.decode("utf-8", "surrogatepass")
 
     async def row(self, tenant: TenantId, row: StoredRow) -> StoredRow:
-        """The row itself where it is not sealed, or there is none."""
+        """Opens a row; returns the row itself if it is not sealed, or None."""
         if row is None or not row.body.startswith(MARK):
             return row
         return row._replace(body=await self.text(tenant, row.resource, row.key, row.body))
 
     async def rows(self, tenant: TenantId, rows: Sequence[Row]) -> Sequence[Row]:
-        # Without master keys a server is not started where anything may be sealed: a look at one tells enough.
+        # Without master keys a server does not start if anything may be sealed, so checking one row is enough.
         looked_at = rows if self.masters is not None else rows[:1]
         if not any(row.body.startswith(MARK) for row in looked_at):
             return rows
@@ -198,12 +198,12 @@ def seal_body(tenant: TenantId, resource: str, key: str, number: int, cipher: AE
 
 
 def prefix_of(tenant: TenantId, number: int) -> str:
-    """How every body begins that is sealed with a data key."""
+    """Returns the beginning of every body sealed with a data key."""
     return f"{MARK}{_FORMAT}.{tenant}.{number}."
 
 
 def _parse(resource: str, key: str, body: str) -> tuple[TenantId, int, bytes]:
-    """Whose it is, the number of the data key, and what it has sealed."""
+    """Returns the tenant, the number of the data key, and the sealed bytes."""
     form, owner, number, encoded = [*body[len(MARK) :].partition('"')[0].split("."), "", "", ""][:4]
     if form == _FORMAT and all(text.isascii() and text.isdigit() for text in (owner, number)):
         try:

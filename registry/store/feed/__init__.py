@@ -1,4 +1,4 @@
-"""The change log as a feed: read once in a process, woken by LISTEN and NOTIFY, handed to every subscription.
+"""The change log as a feed: read once per process, woken by LISTEN and NOTIFY, delivered to every subscription.
 
-No gap, no repetition, no reordering. Knows nothing of watches, selectors or visibility. Begin with feed.py.
+No gap, no repetition, no reordering. Knows nothing of watches, selectors or visibility. Start with feed.py.
 """

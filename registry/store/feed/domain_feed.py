@@ -1,4 +1,4 @@
-"""What the feed knows of one domain: the ring of its newest changes, and who reads them."""
+"""A feed's state for one domain: the ring of its newest changes, and its subscribers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from registry.store.types import Change, DomainId, ResourceName, Tenant, TenantI
 
 
 class Subscriber(Protocol):
-    """One reader of the changes (subscription.py)."""
+    """A reader of the changes (subscription.py)."""
 
     tenant: Tenant
     resource: ResourceName | None
@@ -19,20 +19,20 @@ class Subscriber(Protocol):
 
     @property
     def live(self) -> bool:
-        """Whether it gets changes pushed; else it reads by itself."""
+        """Whether changes are pushed to it; else it reads by itself."""
 
     def push(self, changes: tuple[Change, ...], size: int) -> None:
-        """The next changes for it, of `size` bytes in all."""
+        """Delivers the next changes, of `size` bytes in all."""
 
     def fall_behind(self) -> None:
-        """It has to read again, from its position."""
+        """Makes it read again, from its position."""
 
     def end(self, error: StoreError) -> None:
-        """It raises the error when it has been read to its end."""
+        """Makes it raise the error once it has been read to its end."""
 
 
 class DomainFeed:
-    """What the feed knows of one domain."""
+    """A feed's state for one domain."""
 
     __slots__ = ("base", "domain", "newest", "position", "read", "ring", "since_unused", "subscriptions")
 
@@ -42,15 +42,15 @@ class DomainFeed:
         # Invariant: the ring holds every change with base < revision <= position.
         self.base = position
         self.ring: deque[tuple[TenantId, Change]] = deque()
-        # The newest revision heard of: when it is above the position there is something to read.
+        # The newest revision announced: when it is above the position there is something to read.
         self.newest = position
-        # Grows with each read that has brought changes.
+        # The number of the last read that returned changes.
         self.read = 0
         self.subscriptions: dict[tuple[TenantId, ResourceName | None], set[Subscriber]] = {}
         self.since_unused: float | None = None
 
     def recent(self, tenant: TenantId, resource: ResourceName | None, after: int) -> list[Change] | None:
-        """The changes after a revision, from the ring; None when it does not reach back so far."""
+        """Returns the changes after a revision, from the ring; None if it does not reach back that far."""
         if after < self.base:
             return None
         found: list[Change] = []
@@ -63,7 +63,7 @@ class DomainFeed:
         return found
 
     def cross(self, revision: int) -> None:
-        """Goes on from a revision behind lost ones. Subscriptions that have seen any of these find out from the log."""
+        """Continues at a revision after lost ones. Subscriptions that have seen a lost one learn of it from the log."""
         before, self.position = self.position, revision
         self.ring.clear()
         self.base = revision
@@ -73,7 +73,7 @@ class DomainFeed:
                     subscription.fall_behind()
 
     def publish(self, changes: list[tuple[TenantId, Change]]) -> None:
-        """Takes the next changes in: appends them to the ring and gives each subscription its share of them.
+        """Appends the next changes to the ring and delivers them to the subscriptions.
 
         No await in here: the position and the queues change together.
         """

@@ -1,20 +1,20 @@
-"""The feed of a process: each change is read once, kept for a while, and handed to all who subscribed.
+"""The feed of a process: each change is read once, kept for a while, and delivered to all subscriptions.
 
-"Position" of a domain's feed: the revision up to which it has read, in order and without a hole. Revisions are gapless
-and visible in their order, so what a read finds after the position is what comes next, or there is nothing yet.
+"Position" of a domain's feed: the revision up to which it has read, in order and without a gap. Revisions are gapless
+and become visible in order, so what a read finds after the position is what comes next, or there is nothing yet.
 
-    who wakes it                            how soon
-    a commit of this process                at once
+    wake-up                                 delay
+    a commit of this process                none
     a notification of another process       some 5 ms
     the poll of the counters                1 s; 0.1 s while notifications are not known to arrive
 
 A subscription is either live (the feed appends to its queue) or behind (it reads by itself: from the ring of recent
-changes when that reaches back far enough, else from the log). It starts behind, becomes live when it has caught up, and
+changes if that reaches back far enough, else from the log). It starts behind, becomes live when it has caught up, and
 falls behind again when its reader is too slow for its queue: the queue is dropped and read again later. So memory is
 bounded by the queues' limits, and nothing is lost, repeated or reordered: a subscription always continues from the
 revision that its reader was last given.
 
-The ring is bounded for the whole process, oldest change first, whichever domain it is of.
+The ring is bounded for the whole process; the oldest change is dropped first, whatever its domain.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ logger = logging.getLogger(__name__)
 POLL_SECONDS: Final = 1.0
 UNHEALTHY_POLL_SECONDS: Final = 0.1
 
-# New watches most often start a few seconds back; the log serves the others.
+# New watches mostly start a few seconds back; the log serves the others.
 RING_CHANGES: Final = 20_000
 RING_BYTES: Final = 48 << 20
 
-# Watches end every some minutes and come again at once: the ring of a domain outlives its last subscription for that.
+# Watches end every few minutes and resume at once, so the ring of a domain outlives its last subscription.
 LINGER_SECONDS: Final = 60.0
 
-# Watches that have not gone on for so long make the process unready.
+# Watches that have stalled for this long make the process unready.
 STILL_SECONDS: Final = 5.0
 
-# Domains asked for in one read.
+# Domains per read.
 MAX_DOMAINS: Final = 200
 
 
@@ -72,7 +72,7 @@ class Feed:
         self.notifier = Notifier(database, process)
         self.listener = Listener(listens, process, self.notifier, self._heard)
         self._domains: dict[DomainId, DomainFeed] = {}
-        # In the order in which they were read: whose oldest change is the oldest of all, and its size.
+        # In the order of reading: the feed of each change in a ring, oldest change first, and its size.
         self._ages: deque[tuple[DomainFeed, int]] = deque()
         self._ring_bytes = 0
         self._reads = 0
@@ -81,18 +81,18 @@ class Feed:
         self._closed = False
 
     def notify_committed(self, news: dict[DomainId, int]) -> None:
-        """This process has committed: its own feeds are woken at once, other processes by a notification."""
+        """Wakes this process's own feeds at once after a commit, and other processes by a notification."""
         self.notifier.notify(news)
         self._heard(news, hint_all=False)
 
     async def subscribe(self, tenant: Tenant, resource: ResourceName | None, after: int) -> Subscription:
-        """A subscription to what comes after a revision. Raises RevisionExpired, TenantNotFound, Unavailable."""
+        """Subscribes to what comes after a revision. Raises RevisionExpired, TenantNotFound, Unavailable."""
         if self._closed:
             raise Unavailable("the store is closed")
         if not self._tasks:
             self.listener.start()
             self._tasks = [
-                # In a context of their own: they are no part of the request that happens to begin them.
+                # In their own context: the tasks do not belong to the request that happens to start them.
                 asyncio.create_task(self._read_forever(), name="registry feed", context=contextvars.Context()),
                 asyncio.create_task(self._poll_forever(), name="registry feed poll", context=contextvars.Context()),
             ]
@@ -101,7 +101,7 @@ class Feed:
             counters = await change_log.counters(self._pool, [tenant.domain])
             if tenant.domain not in counters:
                 raise TenantNotFound(f"tenant {tenant.name} does not exist")
-            # Another subscription may have made it meanwhile.
+            # Another subscription may have created it meanwhile.
             feed = self._domains.setdefault(tenant.domain, DomainFeed(tenant.domain, counters[tenant.domain].revision))
         subscription = Subscription(self._pool, feed, tenant, resource, after, self._unsubscribe, self._sealing)
         feed.subscriptions.setdefault((tenant.id, resource), set()).add(subscription)
@@ -114,7 +114,7 @@ class Feed:
         return subscription
 
     async def close(self) -> None:
-        """Ends all subscriptions: their readers get Unavailable when they have read what had come."""
+        """Ends all subscriptions: their readers get Unavailable after what has arrived."""
         self._closed = True
         for task in self._tasks:
             task.cancel()
@@ -124,14 +124,14 @@ class Feed:
             _end(feed, Unavailable("the store is closed"))
 
     def problem(self) -> str | None:
-        """How far watches are behind, where they stand still."""
+        """Returns how far watches are behind, if they have stalled."""
         if self._unread.since_seconds() < STILL_SECONDS:
             return None
         behind = sum(feed.newest - feed.position for feed in self._domains.values())
         return f"watches are behind by {behind} revisions"
 
     def look_again(self) -> None:
-        """Looks at all domains: what is known of them may not be so any more."""
+        """Wakes the feeds of all domains, since what is known of them may be outdated."""
         self._heard({})
 
     def _unsubscribe(self, feed: DomainFeed, subscription: Subscription) -> None:
@@ -147,7 +147,7 @@ class Feed:
 
     def _heard(self, news: dict[DomainId, int], hint_all: bool = True) -> None:
         if not news and hint_all:
-            # What was missed is not known: look at all.
+            # What was missed is unknown: look at all domains.
             for feed in self._domains.values():
                 feed.newest = max(feed.newest, feed.position + 1)
             self._wake.set()
@@ -174,16 +174,16 @@ class Feed:
                 await asyncio.sleep(POLL_SECONDS)
 
     def _note_unread(self, error: StoreError) -> None:
-        # While PostgreSQL is away, that has its own line.
+        # An outage of PostgreSQL is logged elsewhere.
         self._unread.hold(str(error), silent=self._database.away is not None)
 
     async def _read(self) -> None:
-        """Reads until nothing is known to be left."""
+        """Reads until no domain is known to be behind."""
         while True:
             behind = [feed for feed in self._domains.values() if feed.newest > feed.position]
             if not behind:
                 return
-            # Large changes of some may leave no room for others: those come first that have waited longest.
+            # Large changes of some may leave no room for others: those that have waited longest come first.
             behind.sort(key=lambda feed: feed.read)
             behind = behind[:MAX_DOMAINS]
             asked = {feed.domain: (feed, feed.position, feed.newest) for feed in behind}
@@ -205,8 +205,8 @@ class Feed:
                 await self._check(quiet)
 
     async def _check(self, quiet: list[tuple[DomainFeed, int]]) -> None:
-        """Why was there nothing? Either nothing came, or what came has been compacted, deleted with its tenant, or lost
-        by a failover (store/timelines.py)."""
+        """Finds out why a read returned nothing: nothing is new, or the changes were compacted, deleted with their
+        tenant, or lost by a failover (store/timelines.py)."""
         counters = await change_log.counters(self._pool, [feed.domain for feed, _ in quiet])
         for feed, newest in quiet:
             if feed.domain not in counters:
@@ -225,7 +225,7 @@ class Feed:
                 feed.newest = max(counter.revision, feed.position)
 
     async def _start_again(self, feeds: Iterable[DomainFeed]) -> None:
-        """The log has a hole after a position. The feed goes on from now; subscriptions find out from the log."""
+        """Restarts feeds at the current revision after a hole in the log; subscriptions learn of it from the log."""
         for feed in feeds:
             counters = await change_log.counters(self._pool, [feed.domain])
             if feed.domain in counters:
@@ -243,12 +243,12 @@ class Feed:
         while self._ages and (len(self._ages) > RING_CHANGES or self._ring_bytes > RING_BYTES):
             oldest, size = self._ages.popleft()
             self._ring_bytes -= size
-            # A feed that has started again or has been forgotten has nothing left of that age.
+            # A feed that has been restarted or dropped has nothing left of that age.
             if oldest.ring:
                 oldest.base = oldest.ring.popleft()[1].revision
 
     async def _poll_forever(self) -> None:
-        """The net under the hints: looks at the counters, and whether the tenants are still there."""
+        """Polls the counters in case hints are lost, and checks that the tenants still exist."""
         while True:
             await asyncio.sleep(POLL_SECONDS if self.listener.healthy else UNHEALTHY_POLL_SECONDS)
             self._retire()
@@ -285,7 +285,7 @@ class Feed:
 
 
 def _end(feed: DomainFeed, error: StoreError, tenants: Collection[TenantId] | None = None) -> None:
-    """Ends the feed's subscriptions, or those of some tenants."""
+    """Ends the feed's subscriptions, or only those of `tenants`."""
     for (tenant, _), subscriptions in list(feed.subscriptions.items()):
         if tenants is None or tenant in tenants:
             for subscription in list(subscriptions):

@@ -1,10 +1,10 @@
-"""Wake-ups between processes: LISTEN/NOTIFY as a hint. The woken process reads the log; a lost one only costs delay.
+"""Wake-ups between processes: LISTEN/NOTIFY as a hint. The woken process reads the log; a lost hint only costs time.
 
-A NOTIFY inside a writing transaction takes a lock of the whole cluster until the flush (a third to a seventh of the
-writes remain), so it goes out afterwards, from a connection of its own, at most one every 5 ms for all that was
-committed meanwhile. Its errors are swallowed: a full queue of PostgreSQL's must not fail anybody.
+A NOTIFY inside a writing transaction takes a cluster-wide lock until the flush (a third to a seventh of the write rate
+remains), so it is sent afterwards, from its own connection, at most once every 5 ms for everything committed
+meanwhile. Its errors are swallowed: a full notification queue must not fail anybody.
 
-The payload is "<process> <domain>:<revision> ..."; without domains it means: look at all of yours.
+The payload is "<process> <domain>:<revision> ..."; without domains it means: look at all domains.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ logger = logging.getLogger(__name__)
 # PostgreSQL's limit is 8,000 bytes.
 MAX_PAYLOAD: Final = 7_500
 
-# Two whole numbers of 64 bits and a colon.
+# Two 64-bit integers and a colon.
 MAX_ITEM: Final = 39
 
 INTERVAL: Final = 0.005
 
-# How long a notification to ourselves may take before we believe that they do not arrive (a pooler in between).
+# How long a notification to ourselves may take before they count as not delivered (a pooler in between).
 SELF_TEST_SECONDS: Final = 1.0
-# How often that is tried again, and how long it may take then on a busy machine.
+# The interval of further tests, and their timeout, for a busy machine.
 REPEATED_TEST_SECONDS: Final = 5.0
 _TEST: Final = "test-"
 
-# A connection that is replaced at once is not worth a line.
+# A connection that is replaced quickly is not worth a log line.
 CONDITION_DELAY_SECONDS: Final = 3.0
 
 NOTIFY: Final = statement("notify", "Wakes the other processes.", "SELECT pg_notify(%(channel)s, %(payload)s)")
 
-# Any role that may connect may listen and notify, logins for reports too: so the name is a secret of the processes.
+# Any role that may connect can listen and notify, including report logins: so the channel's name is a secret.
 MAKE_CHANNEL: Final = statement(
     "make-channel",
     "Makes the name of the channel on which processes wake each other, once for a database.",
@@ -67,7 +67,7 @@ OnSignal = Callable[[dict[DomainId, int]], None]
 
 
 class Notifier:
-    """Says what this process has committed, from a connection of its own."""
+    """Announces this process's commits, from its own connection."""
 
     def __init__(self, database: Database, process: str) -> None:
         self._database = database
@@ -93,8 +93,8 @@ class Notifier:
             self._task = asyncio.create_task(self._run(), name="registry notifier", context=contextvars.Context())
 
     async def send(self, payload: str) -> None:
-        """Sends now. Raises psycopg's errors."""
-        # The listener's self-test sends here as well: one connection for both, not one each.
+        """Sends at once. Raises psycopg's errors."""
+        # The listener's self-test also sends here, so both share one connection.
         async with self._sending:
             if self._connection is None or self._connection.closed:
                 self._connection = await self._database.connect("notifier")
@@ -103,7 +103,7 @@ class Notifier:
             await self._connection.execute(NOTIFY.sql, {"channel": self._channel, "payload": payload})
 
     async def close(self) -> None:
-        """Tells the last news, if that works at once."""
+        """Sends the last news, unless that takes longer than a second."""
         self._closed = True
         if self._task is not None:
             self._task.cancel()
@@ -125,19 +125,19 @@ class Notifier:
             try:
                 await self.send(encode(self._process, news))
                 self._silence.end()
-                # Others may have come meanwhile.
+                # More may have arrived meanwhile.
                 self._news = {d: revision for d, revision in self._news.items() if news.get(d) != revision}
             except (psycopg.Error, OSError) as error:
-                if self._database.away is None:  # else that has its own line
+                if self._database.away is None:  # an outage of PostgreSQL is logged elsewhere
                     self._silence.hold(first_line(error))
                 await asyncio.sleep(1)
             await asyncio.sleep(INTERVAL)
 
 
 class Listener:
-    """Hears what others have committed. `on_signal` gets the domains, or {} for "look at all of yours".
+    """Receives the commits of other processes. `on_signal` gets the domains, or {} for "look at all domains".
 
-    `healthy` says whether hints can be relied on to come; else the feed polls ten times a second.
+    `healthy` says whether hints arrive; else the feed polls ten times a second.
     """
 
     def __init__(self, database: Database, process: str, notifier: Notifier, on_signal: OnSignal) -> None:
@@ -183,13 +183,13 @@ class Listener:
                 connection.pgconn.finish()
 
     def _note_silence(self, error: Exception) -> None:
-        if self._database.away is None:  # else that has its own line
+        if self._database.away is None:  # an outage of PostgreSQL is logged elsewhere
             self._silence.hold(first_line(error))
 
     async def _listen(self, connection: Connection) -> None:
         await connection.execute(SQL("LISTEN {}").format(Identifier(await channel_of(connection))))
         connection.call_limit_seconds = None
-        # What was committed before this moment was not heard: look once.
+        # Commits before this moment were not announced to us: look once.
         self._on_signal({})
         test = asyncio.create_task(self._test_forever(connection), name="registry listener self-test")
         try:
@@ -209,8 +209,8 @@ class Listener:
             self._on_signal(news)
 
     async def _test_forever(self, connection: Connection) -> None:
-        """Sends notifications to this process: while they arrive, hints work. A connection that has carried some and
-        then carries none is frozen, and ended; one that never did leads through a pooler in transaction mode."""
+        """Sends notifications to this process: while they arrive, hints work. A connection that has delivered some and
+        then delivers none is frozen, and closed; one that never did leads through a pooler in transaction mode."""
         carried = False
         while True:
             try:
@@ -231,7 +231,7 @@ class Listener:
                 await asyncio.sleep(30)
 
     async def _arrives(self, seconds: float) -> bool:
-        """Whether a notification that is sent now arrives within some seconds."""
+        """Returns whether a notification sent now arrives within some seconds."""
         self._self_test = f"{_TEST}{secrets.token_hex(8)}"
         self._heard_self.clear()
         await self._notifier.send(self._self_test)
@@ -256,7 +256,7 @@ def encode(process: str, news: dict[DomainId, int]) -> str:
 
 
 def decode(payload: str) -> tuple[str, dict[DomainId, int]]:
-    """The process and its news. What cannot be read is no news in particular: look at all."""
+    """Returns the process and its news; none if they cannot be parsed, which means: look at all domains."""
     process, *items = payload.split(" ")
     news: dict[DomainId, int] = {}
     for item in items:

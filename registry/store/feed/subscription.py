@@ -1,6 +1,6 @@
-"""One reader of a domain's feed: the changes of one tenant or of all, of one resource or of all.
+"""A reader of a domain's feed: the changes of one tenant or of all, of one resource or of all.
 
-See feed.py for how it works.
+feed.py describes how it works.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from registry.store.errors import StoreError, TenantNotFound, Unavailable
 from registry.store.feed.domain_feed import DomainFeed
 from registry.store.types import Batch, Change, ResourceName, Tenant
 
-# What may wait for a reader before it has to read again from the ring or the log. The changes are shared with all
-# others who wait for them, so this bounds how far back their bodies are kept.
+# The queue of a reader before it has to read again from the ring or the log. Queued changes are shared with all
+# other readers that wait for them, so this bounds how long their bodies are kept.
 MAX_QUEUED: Final = 1_000
 MAX_QUEUED_BYTES: Final = READ_BYTES
-# What its reader is given at a time.
+# What its reader gets at a time.
 MAX_BATCH_BYTES: Final = READ_BYTES
 
 
 class Subscription:
-    """For one reader at a time: `await next_batch()` again and again, then `close()`; or `async for batch in ...`."""
+    """For one reader: `await next_batch()` repeatedly, then `close()`; or `async for batch in ...`."""
 
     __slots__ = (
         "_error", "_feed", "_held", "_left", "_live", "_pool", "_queue", "_queued", "_queued_bytes", "_sealing",
@@ -49,9 +49,9 @@ class Subscription:
         self.tenant = tenant
         self.resource = resource
         self._left = left
-        # Up to here the reader has been given everything.
+        # The reader has been given everything up to here.
         self.position = after
-        # Invariant: live means that the queue holds all of ours between `position` and the feed's position.
+        # Invariant: live means that the queue holds all its changes between `position` and the feed's position.
         self._live = False
         self._queue: deque[tuple[tuple[Change, ...], int]] = deque()
         self._queued = 0
@@ -59,11 +59,11 @@ class Subscription:
         self._waiter: asyncio.Future[None] | None = None
         self._error: StoreError | None = None
         self._sealing = sealing
-        # What is being opened for the reader: cancelled meanwhile, he gets it next time.
+        # The batch being decrypted for the reader: if cancelled meanwhile, it is returned by the next call.
         self._held: Batch | None = None
 
     async def start(self) -> None:
-        """Raises RevisionExpired if the log no longer reaches back to where this begins."""
+        """Raises RevisionExpired if the log no longer reaches back to the start."""
         if self.position < self._feed.base:
             domain = self.tenant.domain
             counters = await change_log.counters(self._pool, [domain])
@@ -72,12 +72,12 @@ class Subscription:
             counters[domain].continued(self.position)
 
     async def next_batch(self, timeout: float | None = None) -> Batch:  # noqa: ASYNC109 (nothing is cancelled by it)
-        """Waits for changes, at most `timeout` seconds, and gives all that came; none when the time is over.
+        """Waits for changes, at most `timeout` seconds, and returns all that arrived; none when the time is over.
 
-        Either way `revision` says how far this is: all of ours up to there has been given. A subscription that began at
-        a revision in the future gives nothing up to there. Raises RevisionExpired when it was so slow that the log was
+        Either way `revision` says that everything up to there has been returned. A subscription that began at a
+        revision in the future returns nothing up to there. Raises RevisionExpired if it was so slow that the log was
         cut before it read on, TenantNotFound, Unreadable, and Unavailable; after Unavailable it may be called again,
-        unless the store is closed. Cancelled, it loses nothing.
+        unless the store is closed. A cancelled call loses nothing.
         """
         if self._sealing.masters is None:
             return await self._next_batch(timeout)
@@ -121,13 +121,13 @@ class Subscription:
         self.end(Unavailable("the subscription is closed"))
 
     def end(self, error: StoreError) -> None:
-        """Takes it off the feed; the reader gets what is queued, then `error`."""
+        """Removes it from the feed; the reader gets what is queued, then `error`."""
         if self._error is None:
             self._error = error
             self._left(self._feed, self)
             self.wake()
 
-    # What the feed calls. None of it awaits.
+    # Called by the feed. None of it awaits.
 
     def push(self, changes: tuple[Change, ...], size: int) -> None:
         if not self._live:
@@ -146,7 +146,7 @@ class Subscription:
         self.wake()
 
     def fall_behind(self) -> None:
-        """Drops the queue: the reader will read on by itself from where it stands."""
+        """Drops the queue: the reader will read by itself from its position."""
         self._live = False
         self._forget_queue()
         self.wake()
@@ -158,17 +158,17 @@ class Subscription:
     def _drain(self) -> Batch:
         changes: tuple[Change, ...]
         if len(self._queue) == 1:
-            # The usual case; the tuple is the same object for all subscriptions.
+            # The usual case; all subscriptions share the tuple.
             changes = self._queue[0][0]
             self._forget_queue()
         else:
             changes = self._first_shares()
-        # What is still queued begins behind the last of these.
+        # What is still queued begins after the last of these.
         self.position = changes[-1].revision if self._queue else max(self.position, self._feed.position)
         return Batch(changes, self.position)
 
     def _first_shares(self) -> tuple[Change, ...]:
-        """Takes shares out of the queue, as many as a batch may have bytes, and one at least."""
+        """Takes shares off the queue, up to MAX_BATCH_BYTES, at least one."""
         taken: list[Change] = []
         size = 0
         while self._queue and (not taken or size + self._queue[0][1] <= MAX_BATCH_BYTES):
@@ -180,7 +180,7 @@ class Subscription:
         return tuple(taken)
 
     async def _catch_up(self) -> Batch | None:
-        """The next changes from the ring, which makes it live, or else from the log."""
+        """Returns the next changes from the ring, which makes it live, or else from the log."""
         recent = self._feed.recent(self.tenant.id, self.resource, self.position)
         if recent is None:
             changes, revision = await change_log.replay(
@@ -198,7 +198,7 @@ class Subscription:
         return Batch(tuple(recent), self.position) if recent else None
 
     async def _wait(self, deadline: float | None) -> bool:
-        """Waits to be woken; False when the time is over."""
+        """Waits to be woken; False on timeout."""
         assert self._waiter is None, "a subscription has one reader"
         loop = asyncio.get_running_loop()
         self._waiter = waiter = loop.create_future()
@@ -212,7 +212,7 @@ class Subscription:
         return bool(self._queue) or self._error is not None or not self._live
 
     def wake(self) -> None:
-        """Has a reader that waits get what there is, if nothing."""
+        """Wakes a waiting reader, even if there is nothing for it."""
         if self._waiter is not None:
             _resolve(self._waiter)
 
@@ -222,7 +222,7 @@ class Subscription:
 
 
 def _fitting(changes: list[Change]) -> list[Change]:
-    """The first changes, as many as a batch may have; one at least."""
+    """Returns the first changes within the limits of a batch; at least one."""
     size = 0
     for count, change in enumerate(changes):
         size += change.size

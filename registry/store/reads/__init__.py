@@ -1,5 +1,5 @@
-"""Reads: single rows in batches, pages exact at one revision, history, and what controllers look up.
+"""Reads: batched single rows, pages exact at one revision, history, and lookups for controllers.
 
-pages.py is the model: current rows, with the change log as the undo log. Rows leave here as they are stored, sealed
-bodies among them. Knows neither the writers nor the feed.
+pages.py is the model: current rows, with the change log as the undo log. Rows are returned as stored, including sealed
+bodies. Knows neither the writers nor the feed.
 """

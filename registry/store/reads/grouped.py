@@ -1,7 +1,7 @@
-"""Entries of a declared index, each with how many objects have it: what aggregates over one index are computed from.
+"""Counts objects by entry of a declared index, from which aggregates over one index are computed.
 
-One statement, so all is of one revision, the newest. An index has one entry for each object (indexed.py), so no object
-is read. Without an index, objects are counted by their keys.
+One statement, so the result is of one revision, the newest. An index has one entry per object (indexed.py), so no
+object is read. Without an index, objects are counted by their keys.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from registry.store.rows import STATE
 from registry.store.statements import Statement, statement
 from registry.store.types import Guards, ResourceName, State, Tenant, TenantId
 
-# Objects that are counted, and entries that differ.
+# The most objects to count, and the most distinct entries.
 MAX_OBJECTS: Final = 1_000_000
 MAX_ENTRIES: Final = 50_000
 
@@ -37,7 +37,7 @@ class IndexSpans:
 
 @dataclass(frozen=True, slots=True)
 class GroupRead:
-    """`index` None: every object, by its key. `namespaces` None: all. `by_namespace`: each has its own counts."""
+    """`index` None: every object, by its key. `namespaces` None: all. `by_namespace`: counts per namespace."""
 
     resource: ResourceName
     index: IndexSpans | None
@@ -46,7 +46,7 @@ class GroupRead:
 
 
 class EntryCount(NamedTuple):
-    """`namespace` is empty unless it was asked for."""
+    """`namespace` is empty unless requested."""
 
     entry: bytes
     namespace: str
@@ -63,7 +63,7 @@ class EntryCounts(NamedTuple):
 
 class GroupReads:
     def __init__(self, pool: Pool) -> None:
-        """`pool` has the settings of indexed.py."""
+        """`pool` must have the session settings of indexed.py."""
         self._pool = pool
 
     async def counts(self, tenant: Tenant, read: GroupRead) -> EntryCounts:
@@ -92,7 +92,7 @@ class GroupReads:
 
 
 def values_of(read: GroupRead, tenant: TenantId) -> dict[str, Any]:
-    """What the statements bind."""
+    """Returns the parameters of the statements."""
     values: dict[str, Any] = {
         "tenant": tenant, "resource": read.resource, "by_namespace": read.by_namespace,
         "namespaces": None if read.namespaces is None else list(map(storable, read.namespaces)),
@@ -108,7 +108,7 @@ def values_of(read: GroupRead, tenant: TenantId) -> dict[str, Any]:
 
 
 def _entry_counts(state: LiteralString, entries: LiteralString) -> LiteralString:
-    """Arrays of what `entries` has, a table of entry and key, as far as they are within the limits."""
+    """Returns SQL that aggregates `entries`, a query of entry and key, into arrays, within the limits."""
     return (
         "WITH found AS MATERIALIZED (SELECT n.entry, n.namespace, count(*) AS number FROM ("
         "SELECT e.entry, CASE WHEN %(by_namespace)s::boolean THEN split_part(e.key, '/', 1) ELSE '' END AS namespace"

@@ -1,6 +1,6 @@
-"""What the change log knows of one object, and which objects of a resource are gone.
+"""The logged changes of one object, and the deleted objects of a resource.
 
-Both go back as far as the log is kept (compaction.py). Pages are bounded by rows and by bytes.
+Both reach as far back as the log is kept (compaction.py). Pages are bounded by rows and by bytes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from registry.store.rows import STATE
 from registry.store.statements import Statement, statement
 from registry.store.types import Change, Guards, ObjectKey, ResourceName, State, Tenant
 
-# A page of enormous objects ends early.
+# A page of very large objects is cut short.
 MAX_PAGE_BYTES: Final = READ_BYTES
 
 _SIZE: Final = change_log.SIZE.replace("c.", "r.")
@@ -90,7 +90,7 @@ _DELETED_KEY: Final = _deleted_statement("AND c.key = %(key)s::text")
 
 @dataclass(frozen=True, slots=True)
 class HistoryPage:
-    """A page of changes. `compact_revision` is the revision after which the log is whole."""
+    """A page of changes. `compact_revision` is the revision after which the log is complete."""
 
     changes: Sequence[Change]
     more: bool
@@ -101,7 +101,7 @@ class HistoryPage:
 async def of_object(
     pool: Pool, tenant: Tenant, resource: ResourceName, key: ObjectKey, *, before: int, limit: int
 ) -> HistoryPage:
-    """The changes of one object with revisions below `before`, newest first."""
+    """Returns the changes of one object with revisions below `before`, newest first."""
     parameters = {
         "tenant": tenant.id,
         "resource": resource,
@@ -123,8 +123,8 @@ async def list_deleted(
     after: ObjectKey,
     limit: int,
 ) -> HistoryPage:
-    """The last deletion of each key that has no object now, in the order of the keys after `after`; of `key` alone
-    where it is named, which then is one of the namespace."""
+    """Returns the last deletion of each key without a current object, ordered by key, after `after`; or of `key` alone,
+    which must be in `namespace`."""
     start = storable(after)
     parameters: dict[str, Any] = {
         "tenant": tenant.id,

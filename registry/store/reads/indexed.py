@@ -1,10 +1,10 @@
 """Pages of a declared index: objects in the order of their entries, or of their keys, exact at one revision.
 
-Entries are those of now. A page at an earlier revision takes the entries of objects that have not changed since, and
-for those that have, the entries of the state before their first change after it, from the log, as pages.py does with
-rows. So pages are exact while others write, and no history of entries is kept.
+Stored entries are current ones. A page at an earlier revision takes the entries of objects that have not changed since,
+and for those that have, the entries of the state before their first change after it, from the log, as pages.py does
+with rows. So pages are exact despite concurrent writes, and no history of entries is kept.
 
-The connections are of their own: a query that reads too much ends after QUERY_SECONDS and holds up no other list.
+The connections are separate: an expensive query ends after QUERY_SECONDS and delays no other list.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from registry.store.rows import STATE
 from registry.store.statements import Statement, statement
 from registry.store.types import DomainId, Guards, ObjectKey, Requirement, ResourceName, Row, State, Tenant, TenantId
 
-# What a statement may take before its query is refused.
+# The time limit of a statement.
 QUERY_SECONDS: Final = 2
-# Changes of the domain since the revision of a page that are looked through for each further page; some 0.4 µs each.
+# The most changes of the domain since a page's revision that each further page scans; some 0.4 µs each.
 MAX_CHANGES: Final = 100_000
 
-# The plan is to read the index in its order, whatever the statistics say: they are of all tenants' indexes together.
+# Forces an ordered index scan, whatever the statistics say: they cover all tenants' indexes together.
 SESSION: Final = """
 SET statement_timeout = '2s';
 SET enable_seqscan = off;
@@ -66,9 +66,9 @@ class IndexedRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IndexRead:
-    """`spans` are read one beside the other: by entries, downwards where `descending`, or by keys where `by_key`; then
-    from `after` on, which is an entry and a key. By keys, a span is its one entry, the start. `at` None: as of now.
-    `overflow` is the entry of the objects that the index cannot hold."""
+    """Reads `spans` merged by entry (downwards if `descending`), or by key if `by_key`; from `after` on, an entry and a
+    key. By key, a span is a single entry, its start. `at` None: the newest revision. `overflow` is the entry of the
+    objects that the index cannot hold."""
 
     resource: ResourceName
     number: int
@@ -93,12 +93,12 @@ class IndexPage(NamedTuple):
 
 class IndexReads:
     def __init__(self, pool: Pool, lists: Pool) -> None:
-        """`pool` has SESSION; `lists` is for what may be planned freely."""
+        """`pool` uses SESSION; `lists` is for queries that PostgreSQL may plan freely."""
         self._pool = pool
         self._lists = lists
 
     async def page(self, tenant: Tenant, read: IndexRead, limit: int) -> IndexPage:
-        """At most `limit` rows, fewer where they are large.
+        """Returns at most `limit` rows, fewer if they are large.
 
         Raises IndexNotReady, QueryTooLarge, RevisionExpired, RevisionInFuture, TenantNotFound.
         """
@@ -115,8 +115,7 @@ class IndexReads:
         return IndexPage(found, at, total > len(found), has_overflow, state)
 
     async def count(self, tenant: Tenant, read: IndexRead, limit: int) -> int:
-        """How many objects there were in the spans at the revision of the read; from `limit` on not exact. Raises as
-        `page`."""
+        """Counts the objects in the spans at the revision of the read; inexact from `limit` on. Raises as `page`."""
         assert read.at is not None
         assert read.after is None
         rows = await self._fetch(COUNT, tenant, read, limit)
@@ -133,7 +132,7 @@ class IndexReads:
         requirements: Sequence[Requirement],
         limit: int,
     ) -> int:
-        """How many objects a scan would read, counted up to `limit`."""
+        """Returns how many objects a scan would read, counted up to `limit`."""
         if not requirements:
             where = {"tenant": tenant.id, "resource": resource, "namespace": storable(namespace or "")}
             counted = await self._lists.fetch(COUNT_ALL, where)
@@ -148,7 +147,7 @@ class IndexReads:
             + condition.sql("o.labels", "o.key")
             + " LIMIT %(limit)s::bigint) n",
         )
-        # An index of labels is read by bitmap scans only.
+        # An index of labels is read only by bitmap scans.
         rows = await self._lists.fetch(chosen, {**values, "limit": limit}, prepare=False)
         found: int = rows[0][0]
         return found
@@ -156,7 +155,7 @@ class IndexReads:
     async def count_words(
         self, tenant: Tenant, resource: ResourceName, namespace: str | None, words: Words, limit: int
     ) -> int:
-        """How many objects a search would look at now, counted up to `limit`."""
+        """Returns how many objects a search would look at now, counted up to `limit`."""
         values = {**words.values(tenant.id), **_keys(namespace), "tenant": tenant.id, "resource": resource}
         rows = await self._lists.fetch(COUNT_WORDS, {**values, "limit": limit}, prepare=False)
         found: int = rows[0][0]
@@ -187,7 +186,7 @@ class IndexReads:
 
 
 def values_of(read: IndexRead, tenant: TenantId, domain: DomainId, limit: int) -> dict[str, Any]:
-    """What the statements bind."""
+    """Returns the parameters of the statements."""
     return {
         "tenant": tenant, "domain": domain, "resource": read.resource, "number": read.number,
         "overflow": read.overflow, "at": read.at, "limit": limit, "bytes": READ_BYTES, "changes": MAX_CHANGES,
@@ -196,22 +195,22 @@ def values_of(read: IndexRead, tenant: TenantId, domain: DomainId, limit: int) -
 
 
 def _keys(namespace: str | None) -> dict[str, str]:
-    """The range of keys of a namespace."""
+    """Returns the range of keys of a namespace."""
     if not namespace:
         return {"from": "", "before": _LAST_KEY}
-    # "0" is the character after "/": all keys of the namespace, and no other, are between the two.
+    # "0" is the character after "/": exactly the keys of the namespace are in between.
     return {"from": f"{storable(namespace)}/", "before": f"{storable(namespace)}0"}
 
 
 def _bounds(read: IndexRead) -> dict[str, Any]:
-    """Where each span begins and ends once it has been read up to `after`: upwards behind an entry and a key."""
+    """Returns the start and end of each span after `after` has been read: upwards, after an entry and a key."""
     entry, key = read.after or (b"", ObjectKey(""))
     starts = [(span.start, "") for span in read.spans]
     ends = [span.end for span in read.spans]
     if read.after is not None and read.by_key:
         starts = [(start, key) for start, _ in starts]
     elif read.after is not None and read.descending:
-        ends = [min(end, entry + b"\x00") for end in ends]  # up to the entry itself, of which some keys may be left
+        ends = [min(end, entry + b"\x00") for end in ends]  # through the entry, of which some keys may be left
     elif read.after is not None:
         starts = [max(start, (entry, key), key=lambda place: (place[0], place[1].encode())) for start in starts]
     return {
@@ -233,8 +232,8 @@ _OF_TENANT: Final = " AND e.tenant_id = %(tenant)s::bigint AND e.key > %(from)s:
 
 
 def _within(by_key: bool, descending: bool, entry: LiteralString, key: LiteralString) -> LiteralString:
-    """What is in a span `r` and behind the last row of the page before. One bound at each end, for a B-tree begins at
-    the first that it finds."""
+    """Returns SQL for what is in a span `r` after the last row of the previous page. One bound at each end, since a
+    B-tree scan starts at the first bound it finds."""
     if by_key:
         return entry + " = r.start AND " + key + " > r.key"
     if descending:
@@ -245,7 +244,7 @@ def _within(by_key: bool, descending: bool, entry: LiteralString, key: LiteralSt
     return "(" + entry + ", " + key + ") > (r.start, r.key) AND " + entry + " < r.behind"
 
 
-# Whether the index is complete, and whether it has objects that it cannot hold, now or by the log.
+# Whether the index is complete, and whether there are objects that it cannot hold, now or in the log.
 _INDEX: Final = (
     "(SELECT q.revision FROM ready_indexes q WHERE q.tenant_id = %(tenant)s::bigint"
     " AND q.resource = %(resource)s::text AND q.index_id = %(number)s::bigint) AS ready,"
@@ -257,7 +256,7 @@ _TOUCHED: Final = (
     " SELECT DISTINCT ON (c.key) c.key, c.uid, c.previous_revision, c.previous_version, c.previous_schema_id,"
     " c.previous_body, c.previous_index_entries FROM changes c"
     " WHERE c.domain_id = %(domain)s::bigint AND c.revision > %(at)s::bigint"
-    # A revision that is too long past is refused by what is read beside it.
+    # A revision that is too old is rejected by the caller, from what this statement returns.
     " AND %(at)s::bigint + %(changes)s::bigint >= (SELECT d.revision FROM domains d WHERE d.id = %(domain)s::bigint)"
     " AND c.tenant_id + 0 = %(tenant)s::bigint AND c.resource || '' = %(resource)s::text"
     " AND c.key || '' > %(from)s::text AND c.key || '' < %(before)s::text"

@@ -1,4 +1,4 @@
-"""What controllers ask: how many objects there are, whose dependents, and what is in a namespace."""
+"""Lookups for controllers: numbers of objects, dependents, contents of namespaces."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ PENDING: Final = statement(
     """,
 )
 
-# A part of all tenants at a time, whether or not they have such objects: so no query is long, however many there are.
+# Visits a bounded number of tenants, whether or not they have such objects, which bounds the query.
 EVERYWHERE: Final = statement(
     "everywhere",
     "The objects of a resource in some tenants, in the order of tenants and keys; by the primary keys.",
@@ -82,7 +82,7 @@ EVERYWHERE: Final = statement(
     """,
 )
 
-# The resources of a tenant are few, its objects many: from one resource to the next, and in each to the namespace.
+# A skip scan: a tenant has few resources and many objects, so it jumps to the next resource, then to the namespace.
 IN_NAMESPACE: Final = statement(
     "resources-in-namespace",
     "How many objects of each resource a namespace holds; by the primary key, without reading other namespaces.",
@@ -138,12 +138,12 @@ IN_USE: Final = statement(
 )
 
 
-# Tenants that one query of EVERYWHERE looks into: some 20 ms.
+# Tenants that one query of EVERYWHERE visits: some 20 ms.
 _TENANTS: Final = 5_000
 
 
 class TenantsPage(NamedTuple):
-    """Some of the objects of a resource in all tenants. `next` is where to go on, None at the end."""
+    """Some of the objects of a resource in all tenants. `next` is where to continue, None at the end."""
 
     found: Sequence[tuple[Tenant, ObjectKey]]
     next: tuple[TenantId, ObjectKey] | None
@@ -227,7 +227,7 @@ class Lookups:
         if not rows or rows[0][4] == len(rows):
             yield _rows_of(rows)
             return
-        # More than one query brings: in one snapshot, or a change between two of them would never be seen.
+        # More than one query returns: in one snapshot, or a change between two of them would never be seen.
         async with self._pool.connection() as connection, connection.transaction():
             await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             while True:
@@ -239,7 +239,7 @@ class Lookups:
                 parameters |= {"resource": rows[-1][0], "key": rows[-1][1]}
 
 
-# Resource, key, revision, and the body of one that is newer than what is known.
+# Resource, key, revision, and the body if it is newer than requested.
 RowOf = tuple[ResourceName, ObjectKey, int, str | None]
 
 

@@ -1,11 +1,11 @@
-"""Lists: pages of rows in the order of their keys, each exact at one revision, with no transaction held between them.
+"""Lists: pages of rows in the order of their keys, each exact at one revision, without a transaction between them.
 
-The first page is what is there now; its revision R is read in the same statement. A later page at R takes the rows that
-have not changed since R, and for the keys that have, the previous state in their first change after R: the log is an
+The first page shows the current rows; its revision R is read in the same statement. A later page at R takes the rows
+that have not changed since R, and for keys that have, the previous state in their first change after R: the log is an
 undo log. An unlimited list is a chain of such pages, so it never holds a large result twice, and reads ahead by one.
 
-What remains after the first page comes from `object_counts` in the same snapshot. What remains after a later one is
-known from the one before, which the caller passes on (docs/decisions/object-counts.md).
+The number of rows remaining after the first page comes from `object_counts` in the same snapshot. After a later page it
+follows from that of the page before, which the caller passes on (docs/decisions/object-counts.md).
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ from registry.store.rows import STATE, STATE_AT
 from registry.store.statements import Statement, statement
 from registry.store.types import DomainId, Guards, ObjectKey, Page, Requirement, ResourceName, Row, State, Tenant
 
-# Rows a query of an unlimited list, the first; later ones have up to twice as many. Enough to make the query's own cost
-# small, few enough to bound what is held twice, and how long reading them holds the event loop.
+# Rows of the first query of an unlimited list; later ones have up to twice as many. Enough to amortize the query's own
+# cost, few enough to bound what is held twice, and how long reading them blocks the event loop.
 CHUNK_ROWS: Final = 500
 CHUNK_BYTES: Final = READ_BYTES
-# Behind a chunk with more the next one is not read ahead.
+# If more bytes than this are in a chunk, the next one is not read ahead.
 LARGE_BYTES: Final = READ_BYTES // 2
 
-# A page of enormous objects ends early rather than fill the memory; it has one object at least.
+# A page of very large objects ends early to bound memory; it has at least one object.
 MAX_PAGE_BYTES: Final = READ_BYTES
 
-# Keys that are read at a time, without bodies.
+# Keys read at a time, without bodies.
 PLACES: Final = 2_000
 
-# Up to so many changes since R, all of them are looked at for the undo (some 0.4 µs each); beyond, the page's own keys.
+# With at most this many changes since R, the undo scans all of them (some 0.4 µs each); else only the page's own keys.
 NEAR: Final = 2_000
 
-# Behind every key.
+# Sorts after every key.
 _LAST_KEY: Final = "\U0010ffff"
 
-# Where a list begins at a revision or a key of the past, what remains is counted. That is bounded: Kubernetes lets
-# servers leave the count out.
+# A list that begins at a past revision, or at a key, has its remaining rows counted, up to this number: Kubernetes
+# lets servers omit the count.
 MAX_COUNTED: Final = 100_000
 
 
@@ -71,7 +71,7 @@ class Query:
 
 
 class Place(NamedTuple):
-    """Where an object is, without its body: `size` is the body's, in bytes."""
+    """The position of an object, without its body: `size` is the body's, in bytes."""
 
     key: ObjectKey
     size: int
@@ -89,7 +89,7 @@ class _Fetched(NamedTuple):
 
 
 class Places(NamedTuple):
-    """As a Page, without bodies."""
+    """Like Page, without bodies."""
 
     places: Sequence[Place]
     revision: int
@@ -100,11 +100,11 @@ class Places(NamedTuple):
 class Pages:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        # The newest revision seen of each domain, to choose how to look for the undo. Bounded by clearing it.
+        # The newest revision seen of each domain, which decides how to read the undo. Cleared when it grows too large.
         self._seen: dict[DomainId, int] = {}
 
     async def page(self, tenant: Tenant, query: Query, limit: int | None) -> Page:
-        """At most `limit` rows after `query.after`; all of them without a limit, which have GATHERED_BYTES at most.
+        """Returns at most `limit` rows after `query.after`; without a limit all of them, if they fit in GATHERED_BYTES.
 
         Raises RevisionExpired, RevisionInFuture, TenantNotFound, TooManyBytes.
         """
@@ -127,10 +127,10 @@ class Pages:
         return Page(rows, chunks[0].revision, False, None, chunks[0].state)
 
     async def scan(self, tenant: Tenant, query: Query, rows: int = CHUNK_ROWS) -> AsyncGenerator[Page, None]:
-        """All rows in chunks, all at the revision of the first; at least one chunk, perhaps empty.
+        """Yields all rows in chunks, all at the revision of the first; at least one chunk, perhaps empty.
 
-        The next chunk is on its way while the caller works on this one, unless this one is large: then the caller has
-        enough to do, and may be long about it.
+        The next chunk is read while the caller works on this one, unless this one is large: then the caller is busy
+        enough, perhaps for long.
         """
         page = await self._page(tenant, query, rows)
         while page.more:
@@ -149,7 +149,7 @@ class Pages:
         yield page
 
     async def places(self, tenant: Tenant, query: Query, limit: int) -> Places:
-        """At most `limit` objects after `query.after`, without their bodies."""
+        """Returns at most `limit` objects after `query.after`, without their bodies."""
         state, _, total, columns = await self._fetch(tenant, query, limit, _GATHERED_PLACES)
         found = [Place(*values) for values in zip(*columns, strict=True)][:limit] if total else []
         return Places(found, state.revision if query.at is None else query.at, total > len(found), state)
@@ -188,7 +188,7 @@ class Pages:
         return _Fetched(State(current, Guards(definitions, namespaces)), objects, found, columns)
 
     async def _remaining(self, tenant: Tenant, query: Query, objects: int | None, page: Page) -> int | None:
-        """How many rows follow the page at its revision; None where there are too many to be counted."""
+        """Returns how many rows follow the page at its revision; None if there are too many to count."""
         if query.after is None and objects is not None:
             return objects - len(page.rows)
         if query.at is not None and query.left is not None:
@@ -203,7 +203,7 @@ class Pages:
         return counted if counted < MAX_COUNTED else None
 
 
-# Rows that are made between two looks at the clock: 20 µs.
+# Rows converted between two checks of the clock: 20 µs.
 _ROWS_A_SLICE: Final = 50
 
 
@@ -218,7 +218,7 @@ async def _page_of(query: Query, fetched: _Fetched, limit: int) -> Page:
             if slices.expired():
                 await slices.yield_now()
         del found[limit:]
-    # `total` is one above the limit when there are more; it is above what was given when that was cut by bytes.
+    # `total` is one above the limit when there are more; it exceeds the rows returned when bytes cut the page.
     return Page(found, state.revision if query.at is None else query.at, total > len(found), None, state)
 
 
@@ -235,7 +235,7 @@ def _range_parameters(query: Query) -> dict[str, Any]:
     if query.namespace is None:
         return {"after": after, "before": _LAST_KEY}
     namespace = storable(query.namespace)
-    # "0" is the character after "/": all keys of the namespace, and no other, are between the two.
+    # "0" is the character after "/": exactly the keys of the namespace are in between.
     return {"after": max(after.encode(), f"{namespace}/".encode()).decode(), "before": f"{namespace}0"}
 
 
@@ -249,8 +249,8 @@ def _range(query: Query, column: LiteralString) -> LiteralString:
 
 _COLUMNS: Final = "o.key, o.uid, o.revision, o.version, o.schema_id, o.body, o.terminating"
 
-# A page is one row of arrays. As rows of their own, psycopg would wait for the socket some hundred times a page, each
-# time through the event loop, since libpq takes what comes in portions of 16 kB until it sees a longer message.
+# A page is returned as one row of arrays. With one row per object psycopg would wait for the socket some hundred times
+# a page, each time through the event loop, because libpq reads 16 kB at a time until it sees a longer message.
 _FITS: Final = " FILTER (WHERE r.upto <= %(bytes)s::bigint OR r.place = 1)"
 _GATHERED: Final = (
     "SELECT count(*) AS total, array_agg(r.key)"
@@ -269,7 +269,7 @@ _GATHERED: Final = (
     " WINDOW w AS (ORDER BY f.key ROWS UNBOUNDED PRECEDING)) r"
 )
 
-# Of what stood there before, and of rows of older servers, it is not known.
+# Unknown (NULL) for past states, and for rows written by older servers.
 _GATHERED_PLACES: Final = (
     "SELECT count(*) AS total, array_agg(f.key ORDER BY f.key), array_agg(octet_length(f.body) ORDER BY f.key),"
     " array_agg(f.terminating IS NOT false ORDER BY f.key)"
@@ -314,7 +314,7 @@ def _page_at(query: Query, condition: Predicate, gathered: LiteralString, *, nea
         + (_WORDS_NOW if query.words is not None else "")
         + " ORDER BY o.key LIMIT %(limit)s::bigint"
         "), edge AS ("
-        # No key behind the last one found can be among the first rows, if enough were found.
+        # If enough rows were found, no key after the last one can be on the page.
         " SELECT max(key) AS key FROM same HAVING count(*) = %(limit)s::bigint"
         "), touched AS (" + (_touched_by_revision(query) if near else _touched_by_key(query)) + "), found AS ("
         " SELECT * FROM same UNION ALL"
@@ -327,7 +327,7 @@ def _page_at(query: Query, condition: Predicate, gathered: LiteralString, *, nea
     )
 
 
-# An array first: PostgreSQL then reads the objects by their keys.
+# As an array, so that PostgreSQL reads the objects by their keys.
 _WORDS_NOW: Final[LiteralString] = " AND o.key = ANY (ARRAY(" + CANDIDATES + "))"
 
 _TOUCHED: Final = (
@@ -339,8 +339,8 @@ _UP_TO_EDGE: Final = " <= coalesce((SELECT key FROM edge), %(before)s::text)"
 
 
 def _touched_by_revision(query: Query) -> LiteralString:
-    # `+ 0` and `|| ''` keep the planner from the index of keys: without statistics, or with a plan for any values, it
-    # takes that one, and walks through the whole log of the resource.
+    # `+ 0` and `|| ''` keep the planner from the index of keys: without statistics, or with a generic plan, it would
+    # choose that, and walk through the whole log of the resource.
     return (
         " SELECT DISTINCT ON (c.key) " + _TOUCHED + " FROM changes c"
         " WHERE c.domain_id = %(domain)s::bigint AND c.revision > %(at)s::bigint"
@@ -350,7 +350,7 @@ def _touched_by_revision(query: Query) -> LiteralString:
 
 
 def _touched_by_key(query: Query) -> LiteralString:
-    """What was touched is there with a later revision, or has been deleted later: found without reading the log."""
+    """Returns SQL that finds changed keys without scanning the log: they have a later revision, or a later deletion."""
     return (
         " SELECT f.* FROM ("
         " SELECT o.key FROM objects o WHERE o.tenant_id = %(tenant)s::bigint AND o.resource = %(resource)s::text"

@@ -1,7 +1,8 @@
-"""Point reads, batched: reads of one turn of the event loop, or of while all connections are busy, are one query.
+"""Batched point reads: reads issued in one iteration of the event loop, or while all connections are busy, are one
+query.
 
 Ten keys in a query cost the process a third of ten queries, fifty a seventh (docs: facts on PostgreSQL). Equal requests
-share one answer. Each answer carries the tenant's state from the same snapshot as the row.
+share one result. Each result carries the tenant's state from the same snapshot as the row.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ from registry.store.types import Guards, ObjectKey, ResourceName, Row, State, Te
 
 logger = logging.getLogger(__name__)
 
-# Longer queries win little and delay the first of those who wait.
+# Larger batches gain little and delay the first caller.
 MAX_KEYS: Final = 100
 
-# What may wait for a connection; at 15,000 reads a second this is a second's worth.
+# The queue; at 15,000 reads a second this is more than a second's worth.
 MAX_WAITING: Final = 20_000
 
-# A batch of look-ups takes milliseconds. Where none of this time brings an answer, the connection is taken for frozen.
+# A batch of lookups takes milliseconds. After this time without a response the connection counts as frozen.
 ANSWER_SECONDS: Final = 5.0
 
 _LOAD: Final = """
@@ -63,16 +64,17 @@ class Reader:
         self._database = database
         self._connections = connections
         self._waiting: _Batch = {}
-        # Of the requests that wait, where traces are on.
+        # The tracing spans of waiting requests, if tracing is on.
         self._spans: list[Any] = []
         self._wake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._closing = False
 
     async def load(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> Loaded:
-        """The object as of now, or None, and the state it was found in. Raises TenantNotFound, Unavailable."""
+        """Returns the current object, or None, and the tenant's state in the same snapshot. Raises TenantNotFound,
+        Unavailable."""
         if not (_storable(resource) and _storable(key)):
-            # What PostgreSQL could not hold is not there.
+            # What PostgreSQL cannot store does not exist.
             return None, await self.state(tenant)
         return await self._ask((tenant.id, resource, key))
 
@@ -92,7 +94,7 @@ class Reader:
         if len(self._waiting) >= MAX_WAITING:
             raise Unavailable("too many reads wait")
         if not self._tasks:
-            # In a context of their own: they are no part of the request that happens to begin them.
+            # In their own context: the tasks do not belong to the request that happens to start them.
             self._tasks = [
                 asyncio.create_task(self._run(), name="registry reader", context=contextvars.Context())
                 for _ in range(self._connections)
@@ -137,7 +139,8 @@ class Reader:
         return batch
 
     async def _answer(self, connection: Connection | None, batch: _Batch) -> Connection | None:
-        """Resolves the batch; returns the connection to go on with. A cut connection is replaced, and asked again."""
+        """Resolves the batch; returns the connection to continue with. A cut connection is replaced, and the query
+        retried."""
         asked = list(batch)
         rows: list[tuple[Any, ...]] = []
         for attempt in (1, 2):
@@ -151,7 +154,7 @@ class Reader:
                 if attempt == 2 or not (connection.closed and is_transient(error)):
                     _fail(batch, translate(error))
                     return connection
-        # What did not fit is asked for again, before what has come meanwhile.
+        # What did not fit is requested again, ahead of newer requests.
         left = _resolve(batch, asked, rows)
         for which, askers in left.items():
             askers += self._waiting.pop(which, ())
@@ -173,7 +176,7 @@ async def _query(connection: Connection, asked: list[_Which]) -> list[tuple[Any,
 
 
 def _resolve(batch: _Batch, asked: list[_Which], rows: list[tuple[Any, ...]]) -> _Batch:
-    """Gives each its answer; what is behind the last row, where there was no room for all, is left."""
+    """Resolves the futures of the rows; returns the requests after the last row, for which there was no room."""
     left: _Batch = {}
     if rows and len(rows) < len(asked):
         left = {which: batch.pop(which) for which in asked[rows[-1][0] :]}
@@ -204,5 +207,5 @@ def _fail(batch: _Batch, error: StoreError) -> None:
     for askers in batch.values():
         for future in askers:
             if not future.done():
-                # To each an exception of its own: raising one adds to its traceback.
+                # Each gets its own exception: raising one adds to its traceback.
                 future.set_exception(type(error)(str(error)))

@@ -1,8 +1,8 @@
 """Selector requirements as SQL over a column of labels.
 
-The column holds '<tenant>/<resource>/<key>=<value>' and is NULL where there are none. An equality or `in` becomes `&&`,
-which the GIN index answers; the rest are filters on what is found otherwise. For a field (`f:spec.color`) an absent
-value equals the empty text, so a term on the empty text also asks whether the field is absent.
+The column holds '<tenant>/<resource>/<key>=<value>' and is NULL where there are no labels. An equality or `in` becomes
+`&&`, which the GIN index supports; the others filter rows found otherwise. For a field (`f:spec.color`) an absent value
+equals the empty text, so a term on the empty text also checks whether the field is absent.
 
 Two fields are not labels: `f:metadata.name` and `f:metadata.namespace` are read from the object's key.
 """
@@ -18,12 +18,12 @@ from registry.store.types import Match, Requirement, ResourceName, TenantId
 
 FIELD_PREFIX: Final = "f:"
 
-# How a value is read as a number: what int64 holds and no more. Others match no comparison.
+# Values that are read as numbers: the range of int64. Others match no comparison.
 _INTEGER_PATTERN: Final = "^[+-]?[0-9]{1,19}$"
 
 
 class Predicate:
-    """A condition with two columns open: `sql("o.labels", "o.key")`, and the values that it binds."""
+    """A condition parameterized by two columns, `sql("o.labels", "o.key")`, and the values that it binds."""
 
     __slots__ = ("_terms", "values")
 
@@ -37,7 +37,7 @@ class Predicate:
         return " AND ".join([term.replace("<labels>", labels).replace("<key>", key) for term in self._terms])
 
     def bind(self, value: Any) -> LiteralString:
-        # The names are counted, so only numbers of ours get into the text.
+        # Names are taken from a fixed list, so nothing from outside gets into the text.
         name: LiteralString = _NAMES[len(self.values)]
         self.values[name] = value
         return "%(" + name + ")s"
@@ -46,8 +46,8 @@ class Predicate:
         self._terms.append("(" + term + ")")
 
 
-# A selector has a handful of terms; requests for more are refused where they are parsed: so many of labels, and of
-# fields. Two values a term.
+# A selector has a handful of terms. The parsers reject requests with more than this many of labels, or of fields. Two
+# values per term.
 MAX_TERMS: Final = 1000
 _NAMES: Final[tuple[LiteralString, ...]] = tuple([f"s{i}" for i in range(2 * MAX_TERMS)])
 

@@ -1,6 +1,6 @@
-"""How many objects of a resource there are, and how many were written, by time; from the change log.
+"""Numbers of objects and of writes of a resource, over time; from the change log.
 
-Exact as far back as the log is kept: its partitions are whole, so it is complete from where the oldest one begins.
+Exact as far back as the log is kept: partitions are dropped whole, so it is complete from the start of the oldest one.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ CHANGES_SINCE: Final = statement(
 
 
 class TooManyWrites(Exception):
-    """There were more than MAX_WRITES in that time."""
+    """There were more than MAX_WRITES writes in that time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class Statistics:
 async def statistics(
     pool: Pool, tenant: Tenant, resource: ResourceName, *, namespace: str | None, seconds: float, buckets: int
 ) -> Statistics:
-    """Of the last `seconds`, divided into `buckets` intervals of equal length; of less time where the log begins later.
+    """Returns statistics of the last `seconds`, in `buckets` equal intervals; of less time if the log begins later.
 
     Raises TooManyWrites.
     """
@@ -123,7 +123,7 @@ async def statistics(
     writes: dict[tuple[int, ChangeType], int] = {}
     for *_, bucket, type_, count in rows:
         if bucket is not None:
-            # A write may be a moment newer than the beginning of the statement that sees it.
+            # A write may be slightly newer than the start of the statement that sees it.
             place = (min(bucket, buckets) - 1, ChangeType(type_))
             writes[place] = writes.get(place, 0) + count
     if sum(writes.values()) > MAX_WRITES:
@@ -142,7 +142,8 @@ async def changes_since(
     after: tuple[ObjectKey, int] | None,
     limit: int,
 ) -> list[Change]:
-    """The next changes after a key and revision, in that order, from `since` on up to a revision; none at the end."""
+    """Returns the next changes after a key and revision, in that order, since a time and up to a revision; else
+    empty."""
     first, last = _key_range(namespace)
     parameters = {
         "tenant": tenant.id,
@@ -159,6 +160,6 @@ async def changes_since(
 
 
 def _key_range(namespace: str | None) -> tuple[str, str | None]:
-    """Keys of a namespace lie between these; "0" is the character after "/"."""
+    """Returns the exclusive bounds of a namespace's keys; "0" is the character after "/"."""
     name = storable(namespace or "")
     return (f"{name}/", f"{name}0") if namespace else ("", None)

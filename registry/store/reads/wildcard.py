@@ -1,9 +1,8 @@
-"""Reading all tenants of one revision domain at once: pages of rows exact at one revision, by tenant and key.
+"""Reads across all tenants of a revision domain: pages of rows exact at one revision, by tenant and key.
 
 Either what a provider may see, the objects of its own definition in the tenants that had bound it at that revision, or
-all tenants of the domain. Which tenants these are is read by the same statement as the rows. The log is an undo log as
-in pages.py. Rows bring their labels along: the caller evaluates selectors, since what is stored of labels begins
-with the tenant.
+all tenants of the domain. The same statement reads which tenants these are. The log is an undo log as in pages.py. Rows
+include their labels: the caller evaluates selectors, since stored labels begin with the tenant.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from registry.store.lost import lowest
 from registry.store.statements import Statement, statement
 from registry.store.types import DomainId, Guards, ObjectKey, ResourceName, Row, Tenant, TenantId, TenantName, Uid
 
-# The place before the first tenant.
+# The position before the first tenant.
 START: Final = (TenantId(0), ObjectKey(""))
 
 _BY_PROVIDER: Final = """
@@ -95,7 +94,7 @@ _OF_DOMAIN: Final = _page(_BY_DOMAIN)
 
 
 class WildcardRow(NamedTuple):
-    """A row, and the tenant whose it is."""
+    """A row and its tenant."""
 
     tenant: Tenant
     row: Row
@@ -123,20 +122,20 @@ async def page(
     after: tuple[TenantId, ObjectKey],
     limit: int,
 ) -> WildcardPage:
-    """At most `limit` rows after a place, fewer where they are large.
+    """Returns at most `limit` rows after a position, fewer if they are large.
 
-    Raises RevisionExpired, RevisionInFuture, TenantNotFound (of the domain).
+    Raises RevisionExpired, RevisionInFuture, TenantNotFound (if the domain does not exist).
     """
     start, before = "", None
     if namespace:
-        # "0" is the character after "/": all keys of the namespace, and no other, are between the two.
+        # "0" is the character after "/": exactly the keys of the namespace are in between.
         start, before = f"{storable(namespace)}/", f"{storable(namespace)}0"
     values = {
         "domain": domain, "resource": resource, "at": at, "after_tenant": after[0], "limit": limit + 1, "from": start,
         "after": max(start.encode(), storable(after[1]).encode()).decode(), "before": before,
         "provider": provider.id if provider is not None else None, "bytes": READ_BYTES,
     }  # fmt: skip
-    # Planned with its values: how many tenants there are decides.
+    # Planned with its values: the number of tenants decides.
     rows = await pool.fetch(_OF_DOMAIN if provider is None else _OF_PROVIDER, values, prepare=False)
     if not rows:
         raise TenantNotFound("there are no such tenants")

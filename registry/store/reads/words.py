@@ -1,7 +1,7 @@
-"""The words that a search looks for, as SQL: by the GIN index of `search_words`, and of states in the log.
+"""Full-text search as SQL: over the GIN index of `search_words`, and over states in the log.
 
-What is found has the words; phrases and words that must not be there are for the caller to look at, as are objects
-whose words are too many to be held.
+Results contain the words; the caller checks phrases and excluded words, and objects with more words than the index
+holds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from registry.store.types import TenantId
 
 
 class Word(Protocol):
-    """An object has this word, or with `prefix` one that begins so."""
+    """A word that an object must have; with `prefix`, the beginning of one."""
 
     @property
     def text(self) -> str: ...
@@ -23,27 +23,27 @@ class Word(Protocol):
 
 
 class Words(NamedTuple):
-    """All words of one of the alternatives, by the index with this number; `overflow` is the entry of the objects whose
-    words it does not hold."""
+    """All words of at least one alternative, in the index with this number; `overflow` is the entry of the objects
+    whose words the index does not hold."""
 
     number: int
     lookup: Sequence[Sequence[Word]]
     overflow: bytes
 
     def values(self, tenant: TenantId) -> dict[str, Any]:
-        """What CANDIDATES and HAD bind."""
+        """Returns the parameters of CANDIDATES and HAD."""
         return {"words": tsquery(tenant, self.number, self.lookup), "overflow": self.overflow}
 
 
 def tsquery(tenant: TenantId, number: int, lookup: Sequence[Sequence[Word]]) -> str:
-    """Over lexemes as registry_words makes them. Words consist of letters, digits and marks."""
+    """Returns a tsquery over lexemes as registry_words builds them. Words consist of letters, digits and marks."""
     scope = tenant.to_bytes(8, "big", signed=True) + number.to_bytes(8, "big", signed=True)
     start = base64.b64encode(scope).decode()
     alternatives = [[f"'{start}{word.text}'" + (":*" if word.prefix else "") for word in words] for words in lookup]
     return " | ".join("(" + " & ".join(words) + ")" for words in alternatives)
 
 
-# The keys of the objects that have the words now, or more than the index holds.
+# The keys of objects that now have the words, or have more words than the index holds.
 CANDIDATES: Final[LiteralString] = (
     "SELECT w.key FROM search_words w WHERE w.words @@ %(words)s::tsquery AND w.tenant_id = %(tenant)s::bigint"
     " AND w.resource = %(resource)s::text"
