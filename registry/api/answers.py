@@ -1,4 +1,4 @@
-"""What a verb answers, before anybody knows whether the client wants JSON, YAML or a Table."""
+"""The answers of verbs, before their encoding as JSON, YAML or a Table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from registry.codec.stored import decode_stored
 
 
 class ObjectAnswer:
-    """One object at one version: as text, decoded, or both; the missing form is made on demand."""
+    """One object at one version: as text, decoded, or both; the missing form is computed on demand."""
 
     __slots__ = ("_object", "_text", "code", "served")
 
@@ -39,20 +39,20 @@ class ObjectAnswer:
 
 @dataclass(slots=True)
 class ListAnswer:
-    """Objects in the order of their keys at one revision. `chunks` yields their texts; it is read once."""
+    """Objects in the order of their keys at one revision. `chunks` yields their texts, and can be read once."""
 
     served: Served
     revision: int
     chunks: AsyncIterator[Sequence[str]]
     continue_: str = ""
     remaining: int | None = None
-    # How many objects there are in all pages together, where that was asked for.
+    # The number of objects on all pages together, if requested.
     total: int | None = None
 
 
 @dataclass(slots=True)
 class DocumentAnswer:
-    """Any other JSON document: a Status, a Scale, a review. One with a Table has every form of an object."""
+    """Any other JSON document: a Status, a Scale, a review. With a Table it can have every form of an object."""
 
     body: dict[str, Any]
     code: int = 200
@@ -61,7 +61,7 @@ class DocumentAnswer:
 
 @dataclass(slots=True)
 class WatchAnswer:
-    """A stream of events until the watch ends."""
+    """A stream of events, until the watch ends."""
 
     served: Served
     events: AsyncGenerator[Sequence[Event], None]
@@ -71,8 +71,8 @@ class WatchAnswer:
 class Event:
     """One event of a watch; `text` is the JSON of its object.
 
-    `cache` is that of the change, shared by all its watchers, and `text_key` says which of its texts this is; an event
-    of this watch alone (a bookmark, an initial one, an error) has none.
+    `cache` is the change's, shared by all its watches, and `text_key` is the key of this text in it. Events of this
+    watch alone (bookmarks, initial events, errors) have none.
     """
 
     type: str
@@ -85,7 +85,7 @@ Answer = ObjectAnswer | ListAnswer | DocumentAnswer | WatchAnswer
 
 
 def deleted_status(served: Served, name: str, uid: str, revision: int = 0) -> DocumentAnswer:
-    """The Status of an object that is gone; `revision` is that of its deletion, 0 where the answer has none."""
+    """Returns the Status of a deleted object; `revision` is that of the deletion, 0 if the answer has none."""
     details = {"name": name, "group": served.resource.group, "kind": served.resource.name, "uid": uid}
     return DocumentAnswer(
         {

@@ -1,6 +1,6 @@
-"""The APIServices of a tenant that name a service, as a part of its catalog.
+"""A tenant's APIServices with a service, as a part of its catalog.
 
-They are read whenever the catalog is: each write that changes where requests go moves the guard of the tenant's
+They are read together with the catalog: each write that changes routing moves the guard of the tenant's
 definitions.
 """
 
@@ -30,7 +30,7 @@ _ARE_REMOTE: Final = (Requirement(f"f:{REMOTE}", Match.IN, ("true",)),)
 
 
 def service_finder(store: Store) -> FindService:
-    """Reads the Services that APIServices name."""
+    """Returns a function that loads the Service of an APIService."""
 
     async def find(tenant: Tenant, reference: ServiceReference) -> Object | None:
         row, _ = await store.load(tenant, _SERVICES, ObjectKey(f"{reference.namespace}/{reference.name}"))
@@ -40,7 +40,7 @@ def service_finder(store: Store) -> FindService:
 
 
 async def load_aggregated(store: Store, tenant: Tenant) -> Aggregated:
-    """The first SERVERS_LIMIT of them by their names."""
+    """Loads the first SERVERS_LIMIT of them, by name."""
     page = await store.page(tenant, API_SERVICES, limit=SERVERS_LIMIT, requirements=_ARE_REMOTE)
     if not page.rows:
         return NOTHING_AGGREGATED

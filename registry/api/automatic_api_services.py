@@ -1,7 +1,7 @@
-"""Writing the APIServices of what is served here into a tenant, when its APIServices are first looked at.
+"""Writes the APIServices of locally served groups into a tenant, when its APIServices are first requested.
 
-Until then a tenant has none stored, as it has no default roles (default_roles.py). From then on they follow its
-definitions: a process writes what is missing before it answers a request for them, and after each write of a
+Until then a tenant stores none, as it stores no default roles (default_roles.py). From then on they follow its
+definitions: a process writes missing ones before it answers a request for them, and after each write of a
 definition.
 
 Follows kube-aggregator pkg/controllers/{autoregister,status/local}.
@@ -38,14 +38,14 @@ _Write = Callable[[ResourceRequest], Awaitable[object]]
 
 
 async def ensure_api_services(backend: Backend, tenant: Tenant) -> None:
-    """Before a request for them: makes those of the present definitions the tenant's own."""
+    """Writes the APIServices of the present definitions, before a request for them."""
     catalog = await backend.catalogs.current(tenant)
     if backend.api_services.serials.get(tenant.id) != catalog.serial:
         await write_api_services(backend, tenant)
 
 
 async def follow_definitions(backend: Backend, tenant: Tenant) -> None:
-    """After a write of a definition or an APIService: a tenant that has none stored goes without them."""
+    """Updates APIServices after a write of a definition or an APIService, if the tenant stores any."""
     if (
         backend.api_services.serials.get(tenant.id) is not None
         or (await backend.store.page(tenant, API_SERVICES, limit=1)).rows
@@ -54,7 +54,7 @@ async def follow_definitions(backend: Backend, tenant: Tenant) -> None:
 
 
 async def write_api_services(backend: Backend, tenant: Tenant) -> None:
-    """The first time in this process is a start."""
+    """Creates, updates and deletes APIServices. The first time in this process counts as its start."""
     locks = backend.api_services.locks
     lock = locks.setdefault(tenant.id, asyncio.Lock())
     try:
@@ -79,7 +79,7 @@ async def _stored(backend: Backend, tenant: Tenant) -> dict[str, Object]:
 
 
 async def _apply(backend: Backend, tenant: Tenant, found: Changes) -> None:
-    """Many at once: the store makes few transactions of them."""
+    """Writes concurrently: the store combines the writes into few transactions."""
     await asyncio.gather(
         *(_write(backend, tenant, "", _creating(obj)) for obj in found.create),
         *(_write(backend, tenant, name, _updating(obj)) for name, obj in found.update.items()),
@@ -108,7 +108,7 @@ async def _delete(request: ResourceRequest) -> None:
 
 
 async def _correct_conditions(backend: Backend, tenant: Tenant, stored: dict[str, Object]) -> None:
-    """One that had a service and has none any longer is available at once."""
+    """Marks APIServices available that no longer have a service."""
     for name, obj in stored.items():
         if not is_remote(obj) and (find(obj, AVAILABLE) or {}).get("reason") != "Local":
             await _write(backend, tenant, name, _with_local_status, subresource="status")
@@ -132,5 +132,5 @@ async def _write(backend: Backend, tenant: Tenant, name: str, write: _Write, sub
     try:
         await run_current(backend, await backend.catalogs.get(tenant), context, address, write)
     except StatusError as error:
-        if error.code not in (404, 409):  # somebody was faster
+        if error.code not in (404, 409):  # another process was first
             raise

@@ -1,7 +1,7 @@
-"""The definitions that a tenant has bound, each read and compiled once for all tenants of the process.
+"""Definitions that tenants have bound, each read and compiled once for all tenants of the process.
 
-A definition is known by its provider, its name and its revision: thousands of tenants that have bound it hold the same
-Definition, and with it the same compiled schemas.
+A definition is identified by its provider, its name and its revision: thousands of tenants that have bound it share the
+same Definition, and with it the compiled schemas.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from registry.store.sharing import BoundDefinition
 from registry.store.store import Store
 from registry.store.types import ObjectKey, ResourceName, Row, Tenant, TenantId, Uid
 
-# Shared definitions that a process keeps; one takes some 20 kB, its schemas where they are first used not counted.
+# The number of shared definitions that a process caches; one takes some 20 kB, without the schemas in use.
 LIMIT: Final = 5_000
 DEFINITIONS: Final = ResourceName("customresourcedefinitions.apiextensions.k8s.io")
 BINDINGS: Final = ResourceName(f"{sharing.BINDINGS}.{sharing.GROUP}")
 
 
 class Shared(NamedTuple):
-    """A bound definition; `names` as they conflict with others (definitions/naming.py)."""
+    """A bound definition; `names` are those that conflict with others (definitions/naming.py)."""
 
     definition: Definition
     names: HeldNames
@@ -46,12 +46,12 @@ class _Read(Protocol):
 class _Kept(NamedTuple):
     revision: int
     living: Shared
-    # As a tenant sees it whose binding is being deleted: it takes no new objects.
+    # For tenants whose binding is being deleted: it accepts no new objects.
     terminating: Shared
 
 
 class SharedEntries:
-    """`read` reads a stored definition."""
+    """Caches shared definitions. `read` decodes a stored one."""
 
     def __init__(self, store: Store, read: Callable[[Row], _Read]) -> None:
         self._store = store
@@ -59,7 +59,7 @@ class SharedEntries:
         self._kept: LruCache[tuple[TenantId, str], _Kept] = LruCache(LIMIT)
 
     async def of(self, tenant: Tenant) -> Mapping[ResourceName, Shared]:
-        """What the tenant has bound, as of now. Read after the tenant's guards: it may be newer than they are."""
+        """Returns what the tenant has bound now. Read after the tenant's guards, so it may be newer than they are."""
         bound = await self._store.sharing.bound(tenant, definitions=DEFINITIONS, bindings=BINDINGS)
         if not bound:
             return NOTHING_BOUND
@@ -72,7 +72,7 @@ class SharedEntries:
         found: dict[ResourceName, Shared] = {}
         for one in bound:
             kept = known[one.resource]
-            # One that has been unbound between the two looks has moved the guards: this is read again.
+            # One that was unbound between the two reads has moved the guards, so this is read again.
             if kept is not None and kept.living.definition.established:
                 found[one.resource] = kept.terminating if _is_ending(one) else kept.living
         return found
@@ -86,7 +86,7 @@ class SharedEntries:
         if known is not None and known.revision >= revision:
             return known
         entry = self._read(Row(DEFINITIONS, ObjectKey(name), Uid(""), revision, "v1", 0, body))
-        # No definition of a tenant has this name: to none is it the same object.
+        # The name of no tenant's definition, so that it is the same object as none of them.
         names = entry.names._replace(definition=f"{provider}/{name}")
         living = Shared(entry.definition, names)
         ending = Shared(replace(entry.definition, terminating=True), names)

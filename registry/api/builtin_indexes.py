@@ -1,4 +1,4 @@
-"""Indexes of built-in kinds, as the server's settings declare them."""
+"""Indexes of built-in kinds, declared by the server's settings."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from registry.api.served import SECRET_PATHS
 from registry.definitions.model import Definition
 from registry.query.indexes import INDEX, indexes_of
 
-# They are stored in the form of another definition.
+# Stored in the form of another definition.
 _TRANSLATED: Final = frozenset(
     {"events", "events.events.k8s.io", "customresourcedefinitions.apiextensions.k8s.io"}
 )  # fmt: skip
 
 
 def with_indexes(definitions: Sequence[Definition], declared: Sequence[tuple[str, str]]) -> Sequence[Definition]:
-    """The definitions with these indexes, pairs of a resource and fields. Raises ValueError where there is no such."""
+    """Adds declared indexes, pairs of a resource and fields. Raises ValueError if one is unknown or invalid."""
     by_name = {definition.name: definition for definition in definitions}
     for name, fields in declared:
         known = by_name.get(name)

@@ -1,11 +1,10 @@
-"""The definitions of each tenant, as this process last read them.
+"""The definitions of each tenant, as last read by this process.
 
 A TenantCatalog is what a request is evaluated against: the tenant's definitions and the namespaces known to be active,
-both as of its `guards`. It is replaced whole, never edited, but for two caches that only grow: resolved versions and
-active namespaces. Whether it is still true is not asked beforehand: every read and every commit tells the tenant's
-guards, and a request that finds others than its catalog's is evaluated again with a newer one (CatalogStale in
-request.py). So no write is accepted under a definition that another process has replaced, and there is no wait for
-anybody's cache.
+both as of its `guards`. It is replaced whole, never edited, except for two caches that only grow: resolved versions and
+active namespaces. It is not validated in advance: every read and every commit returns the tenant's guards, and a
+request that finds other guards than its catalog's is re-evaluated with a newer one (CatalogStale in request.py). So no
+write is accepted under a definition that another process has replaced, and nothing waits for caches to expire.
 """
 
 from __future__ import annotations
@@ -39,11 +38,11 @@ from registry.store.store import Store
 from registry.store.types import ChangeType, Guards, ObjectKey, ResourceName, Row, State, Tenant, TenantId
 
 DEFINITIONS = ResourceName("customresourcedefinitions.apiextensions.k8s.io")
-# Tenants whose definitions a process keeps. A tenant without definitions of its own costs about 2 kB.
+# Tenants whose definitions a process caches. A tenant without definitions of its own costs about 2 kB.
 TENANTS_LIMIT = 2000
-# Active namespaces remembered for a tenant; beyond it they are looked up again.
+# The number of active namespaces cached for a tenant; beyond it they are looked up again.
 NAMESPACES_LIMIT = 10_000
-# More definitions than this are read in a thread: they take about 0.3 ms each.
+# More definitions than this are decoded in a thread: they take about 0.3 ms each.
 FEW = 20
 
 _SERIALS = itertools.count()
@@ -52,11 +51,11 @@ StrategyFor = Callable[[Definition, Version], Strategy]
 
 
 class Entry(NamedTuple):
-    """A stored definition that has been read."""
+    """A stored definition, compiled."""
 
     revision: int
     definition: Definition
-    # What names of others may conflict with.
+    # The names with which others may conflict.
     names: HeldNames
     waits_for_names: bool
     created: str
@@ -76,10 +75,10 @@ class TenantCatalog:
         aggregated: Aggregated = NOTHING_AGGREGATED,
     ) -> None:
         self.guards = guards
-        # One for each reading of definitions, in this process: what is made from them is known by it.
+        # Unique in this process for each time that definitions are read: identifies what is derived from them.
         self.serial = next(_SERIALS)
         self.configured = configured
-        # The policies and webhooks in force; None where there are none.
+        # The policies and webhooks in force; None if there are none.
         self.admission: Admission | None = configured.admission
         self.entries = entries
         # The definitions of other tenants that this one has bound, by their names.
@@ -87,7 +86,7 @@ class TenantCatalog:
         # The versions of groups that other servers serve.
         self.aggregated = aggregated
         self.active_namespaces: set[str] = set()
-        # Namespaces in which no quota counts (quota.py).
+        # Namespaces in which no quota is in force (quota.py).
         self.unbounded_namespaces: set[str] = set()
         self._strategy_for = strategy_for
         self._served: dict[tuple[str, str, str], Served] = {}
@@ -102,18 +101,18 @@ class TenantCatalog:
             self._by_resource.setdefault((definition.group, definition.names.plural), definition)
 
     def names_in_use(self) -> NamesInUse:
-        """What the names of a definition may conflict with: those of all definitions of the tenant, own and bound."""
+        """Returns the names that new definitions may conflict with: those of all definitions, own and bound."""
         return NamesInUse([*(e.names for e in self.entries.values()), *(s.names for s in self.bound.values())])
 
     def definitions(self) -> Iterable[Definition]:
-        """Everything that is served, built in or defined."""
+        """Returns every served definition, built-in or custom."""
         return self._by_resource.values()
 
     def definition(self, group: str, plural: str) -> Definition | None:
         return self._by_resource.get((group, plural))
 
     def served(self, group: str, version: str, plural: str) -> Served | None:
-        """The resource at a served version, None where there is none."""
+        """Returns the resource at a served version; None if there is none."""
         found = self._served.get((group, version, plural))
         if found is None:
             definition = self._by_resource.get((group, plural))
@@ -121,11 +120,11 @@ class TenantCatalog:
             if definition is None or wanted is None:
                 return None
             found = self.at_version(definition, wanted)
-        # Controllers ask for versions that are not served, too, so that one may be known already.
+        # It may be cached for controllers, which also ask for versions that are not served.
         return found if found.version.served else None
 
     def is_unresolvable(self, group: str, version: str, plural: str) -> bool:
-        """Whether a definition has its names but cannot be served, for its conversion webhook cannot be verified."""
+        """Whether a definition has its names but is not served, as its conversion webhook's caBundle is invalid."""
         entry = self.entries.get(ObjectKey(f"{plural}.{group}"))
         if entry is None or entry.waits_for_names or entry.definition.established:
             return False
@@ -133,7 +132,7 @@ class TenantCatalog:
         return wanted is not None and wanted.served and has_invalid_ca_bundle(entry.definition.conversion)
 
     def at_version(self, definition: Definition, version: Version) -> Served:
-        """`definition` at any of its versions, served or not."""
+        """Returns `definition` at any of its versions, served or not."""
         key = (definition.group, version.name, definition.names.plural)
         found = self._served.get(key)
         if found is None:
@@ -141,8 +140,10 @@ class TenantCatalog:
         return found
 
     def stored_together(self, served: Served) -> Sequence[Served]:
-        """The built-in resources of other groups, at their served versions, whose objects are those of `served`: events
-        of events.k8s.io are those of the core group."""
+        """Returns the built-in resources of other groups, at their served versions, that share the objects of `served`.
+
+        Events of events.k8s.io and of the core group are the same objects.
+        """
         if not served.definition.builtin:
             return ()
         definitions = [self._by_resource.get((group, served.resource.name)) for group in self._builtin_groups]
@@ -156,11 +157,11 @@ class TenantCatalog:
         return [other for other in others if other.resource_name == served.resource_name]
 
     def is_builtin_group(self, group: str) -> bool:
-        """Whether the server itself serves something of this group, so that a missing resource is a Status."""
+        """Whether the group has built-in resources, so that a missing resource is answered with a Status."""
         return group in self._builtin_groups
 
     def with_guards(self, guards: Guards) -> TenantCatalog:
-        """The same definitions, with nothing known of namespaces."""
+        """Returns a catalog with the same definitions and empty caches of namespaces."""
         fresh = TenantCatalog.__new__(TenantCatalog)
         fresh.__dict__.update(self.__dict__)
         fresh.guards = guards
@@ -169,7 +170,7 @@ class TenantCatalog:
         return fresh
 
     def without_admission(self) -> TenantCatalog:
-        """The same catalog for what the server itself writes, which bypasses policies and webhooks."""
+        """Returns the same catalog for the server's own writes, which bypass policies and webhooks."""
         if self.admission is None:
             return self
         found = TenantCatalog.__new__(TenantCatalog)
@@ -189,7 +190,7 @@ class TenantCatalog:
 
 
 class Catalogs:
-    """The catalogs of the tenants that this process serves, the least recently used dropped first."""
+    """The catalogs of the tenants that this process serves, an LRU cache."""
 
     def __init__(
         self,
@@ -199,7 +200,7 @@ class Catalogs:
         *,
         when_gone: Callable[[str, str], None] = lambda group, plural: None,
     ) -> None:
-        """`when_gone` is called with the group and the plural of a definition that no known tenant has any longer."""
+        """`when_gone` is called with the group and plural of a definition that no cached tenant has any more."""
         self._store = store
         self._strategy_for = strategy_for
         everywhere = (*builtin, export_definition(), binding_definition())
@@ -208,30 +209,30 @@ class Catalogs:
         self._builtin_of_system = {**self._builtin, (GROUP, PLURAL): tenant_definition()}
         self._catalogs: LruCache[TenantId, TenantCatalog] = LruCache(TENANTS_LIMIT)
         self._when_gone = when_gone
-        # Where watches learn that their definition is no longer what it was.
+        # Notifies watches when their definition changes.
         self.changes = DefinitionChanges(store, self.fresh)
-        # One reload of a tenant at a time; the others wait for it and look again.
+        # One reload of a tenant at a time; others wait for it and check again.
         self._reloading: dict[TenantId, asyncio.Lock] = {}
 
     def _builtin_of(self, tenant: Tenant) -> Mapping[tuple[str, str], Definition]:
         return self._builtin_of_system if tenant.name == SYSTEM else self._builtin
 
     async def get(self, tenant: Tenant) -> TenantCatalog:
-        """What is known, without asking the database whether it is still true."""
+        """Returns the cached catalog, without asking the database whether it is current."""
         catalog = self._catalogs.get(tenant.id)
         return catalog if catalog is not None else await self.fresh(tenant, None)
 
     def cached(self, tenant: Tenant) -> TenantCatalog | None:
-        """What is known, without reading anything."""
+        """Returns the cached catalog without reading anything; None if there is none."""
         return self._catalogs.peek(tenant.id)
 
     async def current(self, tenant: Tenant) -> TenantCatalog:
-        """A catalog that is true as of now: for discovery, and before saying that a resource does not exist."""
+        """Returns a current catalog: for discovery, and before reporting that a resource does not exist."""
         state = await self._store.state(tenant)
         return await self.fresh(tenant, state.guards)
 
     async def fresh(self, tenant: Tenant, guards: Guards | None) -> TenantCatalog:
-        """A catalog at least as new as `guards`."""
+        """Returns a catalog at least as new as `guards`."""
         catalog = self._catalogs.get(tenant.id)
         if catalog is not None and guards is not None and catalog.guards == guards:
             return catalog
@@ -266,7 +267,7 @@ class Catalogs:
         if known is not None:
             try:
                 entries, state = await self._refresh(tenant, known)
-                # Read after the guards: what is newer than they are only makes the catalog be read once more.
+                # Read after the guards: if this is newer, the catalog is merely read once more.
                 configured = await load_admission(self._store, tenant, known.configured)
                 bound = await self._shared.of(tenant)
                 aggregated = await load_aggregated(self._store, tenant)
@@ -274,16 +275,16 @@ class Catalogs:
                     state.guards, self._builtin_of(tenant), entries, self._strategy_for, configured, bound, aggregated
                 )
             except RevisionExpired:
-                pass  # unused for longer than the log reaches back: read it all
+                pass  # unused for longer than the log reaches back: read everything
         return await self._read_all(tenant)
 
     async def _read_all(self, tenant: Tenant) -> TenantCatalog:
-        """Chunk by chunk: thousands of definitions are never decoded all at once, and others are served meanwhile."""
+        """Reads in chunks, so that thousands of definitions are not decoded at once, and other requests are served."""
         entries: dict[ObjectKey, Entry] = {}
         guards: Guards | None = None
         async with aclosing(self._store.scan(tenant, DEFINITIONS)) as chunks:
             async for chunk in chunks:
-                # All chunks are the definitions as of the first.
+                # All chunks have the definitions as of the first.
                 guards = guards or chunk.state.guards
                 few = len(chunk.rows) <= FEW
                 entries |= _entries(chunk.rows) if few else await shared_aside(partial(_entries, chunk.rows))
@@ -296,7 +297,7 @@ class Catalogs:
         )
 
     async def _refresh(self, tenant: Tenant, known: TenantCatalog) -> tuple[dict[ObjectKey, Entry], State]:
-        """The known definitions brought up to date by the change log: reading costs what has changed."""
+        """Updates the cached definitions from the change log, at the cost of what has changed."""
         entries = dict(known.entries)
         state = await self._store.state(tenant)
         async for changes in self._store.changes(

@@ -1,4 +1,4 @@
-"""Why a commit refused a write for its tenant's sake, in the words that clients know of quotas."""
+"""Statuses for writes that a commit refused because of their tenant, in the words that clients know of quotas."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Applies what was authorized to what is answered.
+"""Restricts answers to what was authorized.
 
 A list or a watch with the field selector metadata.name=a is authorized as a request for `a` alone, so no other object
-may show, whatever the handler. Handlers select by ResourceRequest.name, which is the authorized name; this is the one
-exit that every answer passes, and it withholds what a handler has not selected by. That is a fault of the handler, and
-logged as one.
+may be shown, whatever the handler. Handlers select by ResourceRequest.name, which is the authorized name. Every answer
+passes through here, where objects that a handler should not have selected are withheld. That is a bug of the handler,
+and logged as one.
 
 Follows apiserver pkg/endpoints/request/requestinfo.go, where the name of the request is that of the selector.
 """
@@ -26,9 +26,9 @@ _OF_NO_OBJECT = frozenset({"BOOKMARK", "ERROR"})
 
 
 def confined(answer: Answer, request: ResourceRequest, verb: str) -> Answer:
-    """`answer` with nothing of objects other than the one that was authorized, where it was only one.
+    """Returns `answer` without objects other than the one that was authorized, if it was only one.
 
-    Answers about one object that the path names are about that object anyway. Administrators are authorized for all.
+    Answers about an object in the path concern that object anyway. Administrators are authorized for everything.
     """
     name = request.context.authorized_name
     if not name or verb not in ("list", "watch") or request.context.user.is_administrator:
@@ -44,7 +44,7 @@ def confined(answer: Answer, request: ResourceRequest, verb: str) -> Answer:
             if len(kept) == len(items):
                 return answer
             _log(request)
-            # A continue token would tell the name of the last item.
+            # A continue token would disclose the name of the last item.
             metadata = {k: v for k, v in (answer.body.get("metadata") or {}).items() if k != "continue"}
             return replace(answer, body={**answer.body, "metadata": metadata, "items": kept}, table=None)
         case _:
@@ -70,11 +70,11 @@ async def _events(
             if len(kept) < len(batch):
                 _log(request)
             yield kept
-            del batch, kept  # the next may be long in coming
+            del batch, kept  # the next may take long
 
 
 def _name_in(item: Mapping[str, Any]) -> Any:
-    """The name of an object, or of an entry that has the object in it or the name beside it."""
+    """Returns the name of an object, or of an entry that contains the object or has a name itself."""
     held = item.get("object")
     metadata = (held if isinstance(held, Mapping) else item).get("metadata")
     found = metadata.get("name") if isinstance(metadata, Mapping) else None

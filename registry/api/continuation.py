@@ -1,9 +1,9 @@
 """Continue tokens: where the next page of a list starts, and at which revision.
 
 The form is kube-apiserver's (apiserver pkg/storage/continue.go): unpadded base64url of {"v": "meta.k8s.io/v1", "rv":
-5, "start": "<namespace>/<name>\\0"}; rv -1 continues at the newest revision, which is what a client gets when its own
-has been compacted. Ours has two fields more where they are known: "left", how many objects of the list follow the start
-at that revision, and "of", the list that this is true of. So no page has to count what remains
+5, "start": "<namespace>/<name>\\0"}; rv -1 continues at the newest revision, which clients get when their own has been
+compacted. Ours has two more fields if they are known: "left", the number of objects of the list after the start at that
+revision, and "of", the list that the number is for. So no page has to count what remains
 (docs/decisions/object-counts.md).
 """
 
@@ -24,7 +24,7 @@ NEWEST = -1
 
 
 class Continuation(NamedTuple):
-    """`left` is what remains of the list `of`; None where the token does not say."""
+    """`left` is what remains of the list `of`; None if the token has no number."""
 
     revision: int
     after: str
@@ -33,14 +33,14 @@ class Continuation(NamedTuple):
 
 
 def encode(revision: int, last_key: str, left: int | None = None, of: str = "") -> str:
-    """`of` names the list without its selectors: "widgets.example.com/default"."""
+    """Encodes a token. `of` names the list without its selectors: "widgets.example.com/default"."""
     token = {"v": _VERSION, "rv": revision, "start": last_key + "\0"}
     text = encode_json_text(token if left is None else {**token, "left": left, "of": of})
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
 def decode(token: str) -> Continuation:
-    """400 with what is wrong with the token."""
+    """Decodes a token. Raises 400 with what is wrong with it."""
     try:
         raw = _decode_unpadded(token)
         value = decode_json(raw).value

@@ -1,11 +1,11 @@
-"""Conversion by webhook or by rules, under code that does not wait.
+"""Conversion by webhook or by rules, for synchronous code.
 
-What is made of an object (a patch, its fields' owners, its stored form) is plain synchronous code, and stays so: where
-it comes to need a conversion that only a webhook can do, it raises ConversionNeeded. A read is then run again once the
-conversion has been done (`run_with_conversions`), a write is attempted again (verbs/driver.py), and finds it done.
-Definitions without a webhook pay nothing.
+Code that derives something from an object (a patch, its fields' owners, its stored form) is synchronous. If it needs a
+conversion that only a webhook can do, it raises ConversionNeeded. A read is run again after the conversion
+(`run_with_conversions`), a write is attempted again (verbs/driver.py), and finds it done. Definitions without a webhook
+pay nothing.
 
-Reads of many objects know beforehand what they need, and ask for it in batches (`texts`). What they get is kept by
+Reads of many objects know in advance what they need, and convert in batches (`texts`). The results are cached by
 (object, revision, version), within bounds; reads and writes of one object always convert again.
 """
 
@@ -31,9 +31,9 @@ from registry.flowcontrol.time_slice import TimeSlice
 Object = dict[str, Any]
 T = TypeVar("T")
 
-# All that is kept of conversions in a process, in bytes of memory: characters beyond Latin-1 take two or four.
+# The limit on all cached conversions of a process, in bytes of memory: characters beyond Latin-1 take two or four.
 CACHE_SIZE = 64 * 1024 * 1024
-# Conversions that one write may come to need: one for each version that somebody owns fields at, a few times.
+# The maximum number of conversions for one write: one for each version at which fields are owned, a few times.
 _MOST_CONVERSIONS = 200
 
 
@@ -61,20 +61,20 @@ class VersionGone(StatusError):
 
 
 class ConversionCache:
-    """Bodies of objects at other versions than they are stored at."""
+    """Caches bodies of objects at other versions than they are stored at."""
 
     def __init__(self, size: int = CACHE_SIZE) -> None:
         self._bodies: LruCache[tuple[Any, ...], str] = LruCache(size, getsizeof)
         self.get = self._bodies.get
 
     def put(self, key: tuple[Any, ...], body: str) -> None:
-        # One large body does not drive out all the others.
+        # A large body must not evict all others.
         if getsizeof(body) <= self._bodies.capacity // 8:
             self._bodies.put(key, body)
 
 
 class SharedConversions:
-    """What the conversions of all requests of a process share, those by rules too."""
+    """State shared by the conversions of all requests of a process, including those by rules."""
 
     def __init__(self, converter: Converter) -> None:
         self.converter = converter
@@ -91,7 +91,7 @@ class Conversions:
         self._done: dict[tuple[str, str], str | ConversionError] = {}
 
     def convert_object(self, obj: Object, api_version: str) -> Object:
-        """A new object; raises ConversionNeeded, or a 500 where the webhook failed."""
+        """Returns a new object. Raises ConversionNeeded, or a 500 if the webhook failed."""
         found = self._done.get((api_version, encode_canonical(obj)))
         if found is None:
             raise ConversionNeeded(obj, api_version)
@@ -100,7 +100,7 @@ class Conversions:
         return decode_stored(found)
 
     def convert_for_owners(self, obj: Object, api_version: str) -> Object:
-        """For managedFields, which can do without where the webhook fails."""
+        """Converts for managedFields. Raises ConversionFailed, without which managedFields can do."""
         if obj.get("apiVersion") == api_version:
             return obj
         if api_version.rpartition("/")[2] not in self.definition.versions:
@@ -111,7 +111,7 @@ class Conversions:
             raise ConversionFailed(error.message) from error
 
     async def convert_all(self, objects: Sequence[Object], api_version: str) -> list[Object]:
-        """`objects`, which are all of one version, at another. Raises ConversionError."""
+        """Converts `objects`, which are all of one version. Raises ConversionError."""
         if not self.definition.conversion_rules:
             return await self.shared.converter.convert(self.definition.conversion, objects, api_version)
         plan = plan_of(self.definition)
@@ -134,7 +134,7 @@ class Conversions:
 
 
 def plan_of(definition: Definition) -> Plan:
-    """The rules of a definition, compiled; made once, and kept with it."""
+    """Returns the compiled rules of a definition; compiled once, and kept with it."""
     found: Plan | None = definition.__dict__.get("_plan")
     if found is None:
         schemas = {name: version.schema for name, version in definition.versions.items()}

@@ -1,6 +1,6 @@
-"""Stored objects as texts at the version that is served, converted in batches where they are stored at another.
+"""The texts of stored objects at the served version, converted in batches if they are stored at another.
 
-What is converted is kept by (object, revision, version), within bounds, for all requests of the process.
+Conversions are cached by (object, revision, version), within bounds, for all requests of the process.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Image(NamedTuple):
-    """A state of an object as it is stored. `shown` is the revision to show; `revision` that which the body is of."""
+    """A stored state of an object. `shown` is the revision to show; `revision` the one that wrote the body."""
 
     uid: str
     key: str
@@ -38,7 +38,7 @@ class Image(NamedTuple):
 
 
 async def convert_texts(served: Served, images: Iterable[Image]) -> list[str]:
-    """The JSON of stored objects at the version of `served`, which has conversions."""
+    """Returns the JSON of stored objects at the version of `served`, which has conversions."""
     return await _Batch(served).texts(images)
 
 
@@ -50,7 +50,7 @@ class _Batch:
         self._definition = served.definition
 
     async def texts(self, images: Iterable[Image]) -> list[str]:
-        """The JSON of stored objects at the version that is served; what is not known is asked for in batches."""
+        """Returns the JSON of stored objects at the served version; converts missing ones in batches."""
         images = list(images)
         known = self._conversions.shared.cache.get
         key, target, passes = self._served.form_key, self._served.version.name, self._served.is_passthrough
@@ -72,7 +72,7 @@ class _Batch:
         return [f'{head}{image.shown}",{body}' for image, body in zip(images, bodies, strict=True)]
 
     async def _bodies_once(self, version: str, images: Sequence[Image]) -> Sequence[str]:
-        """Where a webhook has to be asked: by one of those who want the same at the same time, such as lists."""
+        """Returns converted bodies. Concurrent requests, such as lists, share the call of a webhook."""
         if version == self._served.version.name or self._definition.conversion_rules:
             return await self._bodies(version, images)
         found: list[str] = []
@@ -82,7 +82,7 @@ class _Batch:
 
         keys = [self._key(image) for image in images]
         await singleflight(self._conversions.shared.under_way, tuple(keys), work)
-        if not found:  # another has asked
+        if not found:  # another task has converted them
             kept = [body for body in map(self._conversions.shared.cache.get, keys) if body is not None]
             found = kept if len(kept) == len(keys) else await self._bodies(version, images)
         return found
@@ -134,8 +134,10 @@ class _Batch:
 
 
 async def run_with_conversions(served: Served, read: Callable[[], T]) -> T:
-    """What `read` returns once every conversion that it needs has been done. It is run again after each, so it must
-    be pure: it neither changes nor reports anything."""
+    """Returns the result of `read`, which is run again after each conversion that it needs.
+
+    `read` must be pure: it neither changes nor reports anything.
+    """
     conversions = served.conversions
     if conversions is None:
         return await evaluate(read, repeatable=True)

@@ -1,10 +1,10 @@
-"""Writing the default roles and bindings into a tenant, when its roles are first looked at or changed.
+"""Writes the default roles and bindings into a tenant, when its roles are first read or changed.
 
-A tenant is a row; until somebody asks for its roles it has none stored, and the defaults apply
-(authorization/rbac/defaults.py). Then they are written: roles first, the ClusterRoleBindings last and together, so that
-after a crash in between the defaults still apply, and the next request goes on. A role that is
-there already keeps what it has and gets what it lacks, as at the start of a kube-apiserver. From then on the tenant's
-own are obeyed, whatever it makes of them; only one that has deleted every ClusterRoleBinding gets the defaults again.
+A new tenant stores no roles, and the defaults apply (authorization/rbac/defaults.py). When its roles are first
+requested, they are written: roles first, the ClusterRoleBindings last and together, so that after a crash in between
+the defaults still apply, and the next request continues. An existing role keeps its rules and gets missing ones, as at
+the start of a kube-apiserver. From then on the tenant's own roles are in force, however it changes them; only a tenant
+that has deleted every ClusterRoleBinding gets the defaults again.
 
 Follows kubernetes pkg/registry/rbac/rest/storage_rbac.go and component-helpers auth/rbac/reconciliation at v1.36.
 """
@@ -37,9 +37,9 @@ _MANAGER = "kube-apiserver"
 
 
 async def ensure_default_roles(backend: Backend, tenant: Tenant) -> None:
-    """Makes the tenant's roles and bindings its own, unless they are."""
+    """Writes the default roles and bindings, unless the tenant has its own."""
     if backend.policies.first_touch(tenant):
-        # A process that has died may have left aggregated roles behind what they select.
+        # A process that has crashed may have left aggregated roles out of date.
         backend.enqueue(tenant, CLUSTER_ROLES, ObjectKey("*"))
     entries = await backend.policies.entries_of(tenant)
     if any(resource == CLUSTER_ROLE_BINDINGS for resource, _ in entries):
@@ -55,7 +55,7 @@ async def ensure_default_roles(backend: Backend, tenant: Tenant) -> None:
 
 
 async def _create_all(backend: Backend, tenant: Tenant, wanted: Iterable[Which]) -> None:
-    """Many at once: the store makes few transactions of them."""
+    """Writes concurrently: the store combines the writes into few transactions."""
     await asyncio.gather(*(_create(backend, tenant, which) for which in wanted))
 
 
@@ -68,13 +68,13 @@ async def _create(backend: Backend, tenant: Tenant, which: Which) -> None:
     try:
         await _write(backend, tenant, which, create, named=False)
     except StatusError as error:
-        # Somebody was faster, or the namespace is not there: a tenant may do without kube-public.
+        # Another process was first, or the namespace is missing: a tenant may do without kube-public.
         if error.code not in (403, 404, 409):
             raise
 
 
 def _lacking(which: Which, entries: Entries) -> list[PolicyRule]:
-    """What a stored default role lacks of what it should have."""
+    """Returns the rules that a stored default role lacks."""
     stored = entries[which].value
     wanted = default_objects()[which]
     if which[0] != CLUSTER_ROLES or not isinstance(stored, CompiledRole) or wanted.get("aggregationRule"):

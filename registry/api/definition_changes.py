@@ -1,8 +1,8 @@
 """Ends watches when their definition changes, as kube-apiserver does.
 
-A process follows the definitions of a domain while it serves a watch there: one subscription, however many watches.
-After each change of a definition the watches of its tenant, and of tenants that have bound it, are compared with what
-the catalog has now.
+A process follows the definitions of a domain while it serves a watch there, by one subscription for all watches.
+After each change of a definition the watches of its tenant, and of tenants that have bound it, are compared with the
+present catalog.
 
 Follows apiextensions-apiserver pkg/apiserver/customresource_handler.go (updateCustomResourceDefinition): any change of
 the spec or of the accepted names ends all watches of a definition.
@@ -28,12 +28,12 @@ logger = logging.getLogger(__name__)
 
 DEFINITIONS: Final = ResourceName("customresourcedefinitions.apiextensions.k8s.io")
 _RETRY_SECONDS: Final = 1.0
-# A restart of PostgreSQL is over by then.
+# Longer than a restart of PostgreSQL takes.
 _SILENT_SECONDS: Final = 5.0
 
 
 class Following:
-    """What a watch knows of its definition. From the revision `ended_at` on it is another one."""
+    """A watch's definition. From the revision `ended_at` on it is another one."""
 
     __slots__ = ("_leave", "definition", "ended_at", "is_bound", "tenant", "wake")
 
@@ -65,7 +65,7 @@ class _Domain:
 
 
 class Lookup(Protocol):
-    """What is asked of a tenant's catalog."""
+    """The part of a tenant's catalog that is used here."""
 
     def definition(self, group: str, plural: str) -> Definition | None: ...
 
@@ -86,18 +86,18 @@ class DefinitionChanges:
     async def follow(
         self, tenant: Tenant, definition: Definition, *, is_bound: bool, wake: Callable[[], None]
     ) -> Following:
-        """Has `wake` called when the definition is no longer served as it was; perhaps at once. To be closed."""
+        """Calls `wake` when the definition is no longer served as it was; perhaps at once. To be closed."""
         following = Following(tenant, definition, is_bound, wake, self._forget)
         domain = self._domains.get(tenant.domain)
         if domain is None:
-            # In a context of its own: it is no part of the request that happens to begin it.
+            # In a context of its own: the task does not belong to the request that starts it.
             task = asyncio.create_task(
                 self._read(tenant.domain), name="registry definition changes", context=contextvars.Context()
             )
             domain = self._domains[tenant.domain] = _Domain(task)
         domain.followings.add(following)
         try:
-            # What has changed before the subscription began is found here.
+            # Finds changes from before the subscription.
             await self._check(tenant, [following])
         except BaseException:
             following.close()
@@ -125,11 +125,11 @@ class DefinitionChanges:
 
     async def _read_on(self, domain: DomainId) -> None:
         followings = self._domains[domain].followings
-        # Of any tenant that is served: one may be gone by now.
+        # The state of any served tenant will do; one of them may be gone by now.
         revision = (await self._store.state(next(iter(followings)).tenant)).revision
         subscription = await self._store.subscribe_wildcard(domain, DEFINITIONS, revision)
         try:
-            # After a failure changes may have been missed.
+            # Changes may have been missed after a failure.
             await self._check_all(followings)
             self._unread.end()
             async for batch in subscription:
@@ -155,7 +155,7 @@ class DefinitionChanges:
                 await self._check(some[0].tenant, some, revision)
 
     async def _check(self, tenant: Tenant, followings: Iterable[Following], revision: int | None = None) -> None:
-        """Ends those whose definition is another, from `revision` on; None where it is not known when it changed."""
+        """Ends those whose definition has changed, from `revision` on; None if that revision is unknown."""
         state = await self._store.state(tenant)
         catalog = await self._fresh(tenant, state.guards)
         for following in followings:

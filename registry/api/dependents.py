@@ -1,11 +1,11 @@
-"""What the garbage collector is notified of after each committed write.
+"""Notifications of the garbage collector after each committed write.
 
 Only writes that can matter to it are reported, so a write of an object without owners costs a look into its metadata:
 
-    a create with ownerReferences       owned: is there an owner at all?
-    an update of ownerReferences        owned, and unblocked for the owners that it let go
+    a create with ownerReferences       owned: does an owner exist?
+    an update of ownerReferences        owned, and unblocked for the removed owners
     a mark with a collecting finalizer  marked, and `pending` in the row itself
-    the end of an object                gone: who named it as an owner?
+    the removal of an object            gone: which objects name it as an owner?
 
 Follows kubernetes pkg/controller/garbagecollector/graph_builder.go (processGraphChanges).
 """
@@ -25,14 +25,14 @@ Reference = dict[str, Any]
 
 FOREGROUND: Final = "foregroundDeletion"
 ORPHAN: Final = "orphan"
-# Who the controllers are.
+# The user and field manager of the controllers.
 SERVER_NAME: Final = "system:apiserver"
 SERVER_MANAGER: Final = "kube-apiserver"
 
 
 @dataclass(frozen=True, slots=True)
 class DeletedObject:
-    """An object that is no more. `kind` is empty where its definition is not known any more."""
+    """A removed object. `kind` is empty if its definition is no longer known."""
 
     group: str
     kind: str
@@ -43,22 +43,22 @@ class DeletedObject:
 
 
 class Dependents(Protocol):
-    """Returns at once; what follows goes on in the background."""
+    """Methods return at once; the work continues in the background."""
 
     def notify_owned(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
         """An object has new owners."""
 
     def notify_marked(self, tenant: Tenant, resource: ResourceName, key: ObjectKey, *, by_server: bool) -> None:
-        """An object waits for the collector. `by_server`: marked by a controller, so that nobody looks at it."""
+        """An object waits for the collector. `by_server`: marked by a controller, so that nobody waits for it."""
 
     def notify_unblocked(self, tenant: Tenant, namespace: str, owners: Sequence[Reference]) -> None:
-        """An object of a namespace does not block the deletion of these owners any more."""
+        """An object of a namespace no longer blocks the deletion of these owners."""
 
     def notify_gone(self, tenant: Tenant, gone: DeletedObject) -> None: ...
 
 
 def is_collecting(obj: Object) -> bool:
-    """Whether the collector has to act before the object can go."""
+    """Whether the collector has to act before the object can be removed."""
     metadata = obj["metadata"]
     if not metadata.get("deletionTimestamp"):
         return False
@@ -67,10 +67,10 @@ def is_collecting(obj: Object) -> bool:
 
 
 def effects_of(strategy: Strategy, new: Object, old: Object | None) -> WriteEffects:
-    """The effects of a write of `new`; of its deletion where `new` is `old`.
+    """Returns the effects of a write of `new`; of its deletion if `new` is `old`.
 
-    What this process is to see to after the commit, another finds by the flags if it dies: deletions, new owners, and
-    objects that wait for the collector.
+    By the flags, another process picks up work after the commit if this one crashes: deletions, new owners, and objects
+    that wait for the collector.
     """
     effects = strategy.write_effects(new, old)
     metadata = new["metadata"]

@@ -2,8 +2,8 @@
 
     raise not_found(resource, "a")      # 404 widgets.example.com "a" not found
 
-StatusError is what the verbs raise and what the HTTP layer writes. The tree of what the store raises is translated in
-`from_store`, once.
+StatusError is raised by the verbs and written by the HTTP layer. `from_store` translates the errors of the store,
+once.
 
 A Status is bounded in the number of its causes and in length, whatever a client has sent. The reference bounds neither.
 
@@ -20,7 +20,7 @@ from registry.store import errors as store
 
 
 class Qualified(NamedTuple):
-    """A resource or a kind with its group: prints `widgets.example.com`, in the core group `configmaps`."""
+    """A resource or a kind with its group: prints `widgets.example.com`, or `configmaps` in the core group."""
 
     name: str
     group: str = ""
@@ -30,7 +30,7 @@ class Qualified(NamedTuple):
 
 
 class StatusError(Exception):
-    """A failure as a client sees it. `details` None leaves the details out of the Status altogether."""
+    """A failure as clients see it. `details` None omits the details from the Status."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class StatusError(Exception):
         self.reason = reason
         self.details = None if details is None else {name: _short(value) for name, value in details.items()}
         self.retry_after_seconds = retry_after_seconds
-        # A token by which an expired list can go on, though not consistently.
+        # A token with which an expired list can continue, though not consistently.
         self.continue_ = ""
 
     def status(self) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def _of(what: Qualified, name: str = "", **more: Any) -> dict[str, Any]:
 
 
 def _short(detail: Any) -> Any:
-    """A name or kind that may be as long as a request; causes as many as there may be."""
+    """Shortens a name or kind, which may be as long as a request, and the list of causes."""
     if isinstance(detail, str):
         return shorten(detail)
     return detail[: MAX_ERRORS + 1] if isinstance(detail, list) else detail
@@ -91,7 +91,7 @@ def unauthorized() -> StatusError:
 
 
 def forbidden(resource: Qualified, name: str, message: str, causes: Sequence[Mapping[str, str]] = ()) -> StatusError:
-    """`widgets.example.com "a" is forbidden: <message>`; without a resource or name those words are left out."""
+    """`widgets.example.com "a" is forbidden: <message>`; without a resource or name those words are omitted."""
     if not resource.name:
         text = f"forbidden: {message}"
     elif name:
@@ -109,7 +109,7 @@ def not_found(resource: Qualified, name: str) -> StatusError:
 
 
 def resource_not_found() -> StatusError:
-    """The answer for a resource that a built-in group does not have."""
+    """Returns the answer for an unknown resource of a built-in group."""
     return StatusError(404, "NotFound", "the server could not find the requested resource", {})
 
 
@@ -141,12 +141,12 @@ MODIFIED = "the object has been modified; please apply your changes to the lates
 
 
 def modified(resource: Qualified, name: str) -> StatusError:
-    """The optimistic lock failed."""
+    """Returns the 409 of optimistic concurrency."""
     return conflict(resource, name, MODIFIED)
 
 
 def apply_conflict(message: str, conflicts: Iterable[tuple[str, str]]) -> StatusError:
-    """`conflicts` are messages and fields. As many are causes as in `invalid`."""
+    """`conflicts` are messages and fields. As many of them become causes as in `invalid`."""
     causes: list[dict[str, str]] = []
     room = MAX_MESSAGE // 2
     for text, field in conflicts:
@@ -173,7 +173,7 @@ def unsupported_media_type(message: str, *, with_details: bool = False) -> Statu
 
 
 def invalid(kind: Qualified, name: str, errors: Iterable[FieldError]) -> StatusError:
-    """422 with a cause for each error. Equal texts stand once in the message, but each is a cause.
+    """Returns a 422 with a cause for each error. Equal texts occur once in the message, but each is a cause.
 
     There are no more than MAX_ERRORS causes, and their texts are bounded; the last one says that others are left out.
     """
@@ -200,7 +200,7 @@ _NOT_SHOWN = FieldError(ErrorType.INVALID, "<nil>", OMIT_VALUE, "more errors are
 
 
 def unprocessable(message: str) -> StatusError:
-    """A patch that does not apply: 422 with a fixed text and empty details."""
+    """Returns the 422 for a patch that does not apply, with a fixed text and empty details."""
     return StatusError(422, "Invalid", message, {})
 
 
@@ -210,7 +210,7 @@ def too_many_requests(message: str, retry_after_seconds: int) -> StatusError:
 
 
 def plain_internal(message: str) -> StatusError:
-    """A 500 as kube-apiserver gives it for errors that have no reason."""
+    """Returns a 500 as kube-apiserver's for errors without a reason."""
     return StatusError(500, "", message)
 
 
@@ -234,14 +234,14 @@ def timeout(message: str, *, causes: Sequence[Mapping[str, str]] = (), retry_aft
 
 
 def revision_in_future(revision: int, current: int) -> StatusError:
-    """A resource version that has not been given out yet, after the wait for it."""
+    """Returns the 504 for a resource version that has not been assigned, after the wait for it."""
     text = f"Too large resource version: {revision}, current: {current}"
     causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
     return timeout(text, causes=causes, retry_after_seconds=1)
 
 
 def from_store(error: store.StoreError) -> StatusError:
-    """The Status of what the verbs did not handle themselves."""
+    """Returns the Status of errors that the verbs did not handle themselves."""
     match error:
         case store.RevisionExpired():
             return expired(f"too old resource version: {error.revision} ({error.compact_revision})")

@@ -1,7 +1,7 @@
-"""Texts and lines of events, kept with their change so that all its watchers share them, within bounds for the process.
+"""Texts and lines of events, cached with their change for all its watches, within bounds for the process.
 
-They are of use for the moment in which a change goes to its watchers; the ring keeps changes for far longer, and counts
-only what they were read with. So the oldest go first, and what is large is made for each watcher instead.
+They are of use while a change is sent to its watches; the ring keeps changes for far longer, and counts only their
+size when read. So the oldest are evicted first, and large ones are made for each watch instead.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Hashable
 from sys import getsizeof
 from typing import Any, Final
 
-# Of all changes of a process.
+# The limit for all changes of a process.
 MAX_BYTES: Final = 16 << 20
 LARGE_BYTES: Final = 64 * 1024
 
@@ -25,7 +25,7 @@ class EventForms:
         self.held_bytes = 0
 
     def keep(self, forms: dict[Any, Any], key: Hashable, form: str | bytes, *, is_needed: bool = False) -> None:
-        """Puts a form into those of a change, for some time; not where it is large, unless it `is_needed` there."""
+        """Caches a form with a change, until evicted; not a large one, unless it `is_needed` there."""
         size = getsizeof(form)
         if size > LARGE_BYTES and not is_needed:
             return

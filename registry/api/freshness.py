@@ -1,7 +1,7 @@
-"""Waiting for a revision that a client has seen and this database may not have given out yet.
+"""Waits for a revision that a client has seen and this database may not have assigned yet.
 
-With one PostgreSQL every acknowledged write is visible at once, so a revision from the future is a mistake of the
-client's (or of a restored backup); it is answered as kube-apiserver does, after a short wait.
+With one PostgreSQL every acknowledged write is visible at once, so a future revision is a mistake of the client's (or
+the result of a restored backup); it is answered as kube-apiserver does, after a short wait.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ STEP_SECONDS = 0.25
 
 
 async def wait_for_revision(request: ResourceRequest, revision: int) -> None:
-    """Returns when the tenant has reached `revision`; 504 when it has not after WAIT_SECONDS."""
+    """Returns when the tenant has reached `revision`. Raises 504 if it has not after WAIT_SECONDS."""
 
     async def now() -> int:
         return (await request.backend.store.state(request.tenant)).revision
@@ -27,7 +27,7 @@ async def wait_for_revision(request: ResourceRequest, revision: int) -> None:
 
 
 async def wait_until(revision: int, now: Callable[[], Awaitable[int]]) -> None:
-    """The same where `now` tells the revision that has been reached."""
+    """Waits until `now` returns at least `revision`. Raises 504 after WAIT_SECONDS."""
     waited = 0.0
     while (current := await now()) < revision:
         if waited >= WAIT_SECONDS:

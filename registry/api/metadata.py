@@ -1,4 +1,4 @@
-"""What the server itself writes into an object's metadata.
+"""Metadata that the server itself writes.
 
 Follows apiserver pkg/registry/rest/{meta,create,update}.go and apimachinery pkg/util/rand.
 """
@@ -14,10 +14,10 @@ from registry.api.retry_memo import RetryMemo
 from registry.api.served import Object
 from registry.api.strategies.base import Context
 
-# Without vowels and look-alikes, so that no word comes out (apimachinery pkg/util/rand).
+# Without vowels and look-alikes, so that no words result (apimachinery pkg/util/rand).
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _RANDOM_LENGTH = 5
-# A label's length less the random end: the base of a generated name is cut to this (apiserver pkg/storage/names).
+# A label's length less the random suffix: the base of a generated name is cut to this (apiserver pkg/storage/names).
 _GENERATED_BASE_LENGTH = 58
 
 
@@ -32,11 +32,11 @@ def random_uid() -> str:
     return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-{_VARIANT[text[16]]}{text[17:20]}-{text[20:]}"
 
 
-# The two bits that tell the variant, 10, before two that are random.
+# The two bits of the variant, 10, before two that are random.
 _VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 
 
-# What only the server says of an object, and is dropped from one that is not stored.
+# Fields that only the server sets, and that are dropped from an object that is not stored.
 _SAID_BY_THE_SERVER = ("creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
 
 
@@ -46,7 +46,7 @@ def wipe_system_fields(obj: Object) -> None:
 
 
 def agree_on_namespace(request: ResourceRequest, obj: Object) -> None:
-    """The namespace of the body must be that of the path or missing; a cluster-scoped object has none."""
+    """Requires that the body's namespace is the path's or missing; removes it from a cluster-scoped object."""
     metadata = obj["metadata"]
     if not request.served.namespaced:
         metadata.pop("namespace", None)
@@ -58,7 +58,7 @@ def agree_on_namespace(request: ResourceRequest, obj: Object) -> None:
 
 
 def agree_on_name(request: ResourceRequest, obj: Object) -> None:
-    """The name of the body must be that of the path."""
+    """Requires that the name of the body is that of the path."""
     name = obj["metadata"].get("name")
     if not name:
         raise bad_request(
@@ -68,7 +68,7 @@ def agree_on_name(request: ResourceRequest, obj: Object) -> None:
         raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({request.name})")
 
 
-# Whatever a client says of these on create is replaced or dropped.
+# A client's values of these are replaced or dropped on create.
 _SYSTEM_FIELDS = (
     "uid",
     "creationTimestamp",
@@ -86,7 +86,7 @@ def wipe_for_create(obj: Object) -> None:
 
 
 def fill_for_create(obj: Object, context: Context) -> None:
-    """uid and creationTimestamp, and a name where only a generateName was given: the same in each attempt."""
+    """Sets uid and creationTimestamp, and generates a name if needed: the same in each attempt."""
     metadata, memo = obj["metadata"], context.memo or RetryMemo()
     memo.uid = metadata["uid"] = memo.uid or random_uid()
     metadata["creationTimestamp"] = context.timestamp
@@ -94,15 +94,15 @@ def fill_for_create(obj: Object, context: Context) -> None:
         memo.name = metadata["name"] = memo.name or generate_name(metadata["generateName"])
 
 
-# A write cannot change these: what is missing or different is put back silently. Another uid, or a deletionTimestamp
-# where there is none, is refused by the validation instead.
+# Fields that a write cannot change: missing or different values are restored silently. Another uid, or a
+# deletionTimestamp on an object without one, is refused by validation instead.
 _RESTORED = ("creationTimestamp", "generation", "selfLink")
 _KEPT_IF_MISSING = ("uid", "name", "namespace")
 _KEPT_ONCE_SET = ("deletionTimestamp", "deletionGracePeriodSeconds")
 
 
 def restore_for_update(new: Object, old: Object) -> None:
-    """Puts back what only the server writes."""
+    """Restores fields that only the server writes."""
     metadata, kept = new["metadata"], old["metadata"]
     for name in _RESTORED:
         if name in kept:
@@ -122,5 +122,5 @@ def is_terminating(obj: Object) -> bool:
 
 
 def is_released(obj: Object) -> bool:
-    """Marked for deletion, and nothing holds it any more."""
+    """Whether the object is marked for deletion, and has no finalizers left."""
     return is_terminating(obj) and not obj["metadata"].get("finalizers")

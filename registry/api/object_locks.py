@@ -1,11 +1,11 @@
-"""Changes of one object in one process wait for each other.
+"""Serializes the changes of one object in one process.
 
-Otherwise patches of the same object that come at the same time read the same revision, and all but one of them fail
-their commit and begin again: the work grows with the square of their number. One by one each finds what the last has
-written; it is even handed over, so that nobody reads what this process has just written.
+Otherwise concurrent patches of the same object would read the same revision, and all but one of them would fail their
+commit and start again: the work would grow with the square of their number. Serialized, each starts from the last
+result, which is even handed over, so that nobody reads what this process has just written.
 
-What is handed over may be old, for another process may have written since. It is only good for a commit, which checks
-the revision; before anything else is answered (a refusal, or that nothing changes) the object is read
+A row that is handed over may be outdated, as another process may have written since. It is only good for a commit,
+which checks the revision; before any other answer (a refusal, or that nothing changes) the object is read
 (verbs/driver.py).
 """
 
@@ -21,7 +21,7 @@ Identity = tuple[TenantId, ResourceName, ObjectKey]
 
 
 class _Entry:
-    """The changes of one object that hold the lock or wait for it. Kept while there are any."""
+    """The changes of one object that hold the lock or wait for it. Exists while there are any."""
 
     __slots__ = ("lock", "members", "written")
 
@@ -32,7 +32,7 @@ class _Entry:
 
 
 class ObjectLocks:
-    """One for each process; as large as the number of changes that are under way."""
+    """One for each process; as large as the number of changes in progress."""
 
     def __init__(self) -> None:
         self._entries: dict[Identity, _Entry] = {}
@@ -42,7 +42,7 @@ class ObjectLocks:
 
 
 class ObjectLock:
-    """`async with locks.lock(identity) as lock:` waits for the changes that came before."""
+    """`async with locks.lock(identity) as lock:` waits for earlier changes."""
 
     __slots__ = ("_entries", "_entry", "_identity")
 
@@ -72,7 +72,7 @@ class ObjectLock:
             self._entries.pop(self._identity, None)
 
     def take(self) -> tuple[Row, Guards] | None:
-        """What the last change has written, to be used once."""
+        """Returns what the last change has written, once."""
         written, self._entry.written = self._entry.written, None
         return written
 

@@ -1,4 +1,4 @@
-"""Who owns which field after a write: the managedFields of objects, by the FieldManager of their definition."""
+"""Field ownership after a write: the managedFields of objects, by the FieldManager of their definition."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from registry.schema.model import Structural
 
 
 def field_manager_of(served: Served) -> FieldManager:
-    """The FieldManager of a definition; made once, and kept with it.
+    """Returns the FieldManager of a definition; constructed once, and kept with it.
 
-    Where a webhook converts there is one for each request, which has its own conversions.
+    If a webhook converts, each request has its own, with its own conversions.
     """
     holder = served.definition.__dict__ if served.conversions is None else served.conversions.__dict__
     found: FieldManager | None = holder.get("_field_manager")
@@ -51,7 +51,7 @@ def own_update(request: ResourceRequest, old: Object, new: Object, manager: str)
 
 
 def own_apply(request: ResourceRequest, old: Object | None, applied: Object, manager: str, *, force: bool) -> Object:
-    """What the object becomes; conflicts and faults of the applied object as the Status that clients know."""
+    """Returns the object after the apply. Raises conflicts and errors of the applied object as Statuses."""
     served = request.served
     with _statuses():
         return field_manager_of(served).apply(
@@ -66,7 +66,7 @@ def own_apply(request: ResourceRequest, old: Object | None, applied: Object, man
 
 
 def own_scale(request: ResourceRequest, old: Object, new: Object, manager: str) -> Object:
-    """After an update or patch of the Scale: who owned the replicas gives them to `manager`."""
+    """Transfers the ownership of replicas to `manager`, after an update or patch of the Scale."""
     definition = request.served.definition
     paths = {
         f"{definition.group}/{name}": version.scale.spec_replicas_path
@@ -79,7 +79,7 @@ def own_scale(request: ResourceRequest, old: Object, new: Object, manager: str) 
 def own_apply_scale(
     request: ResourceRequest, old: Object, applied: Object, replicas_path: str, manager: str, *, force: bool
 ) -> Object:
-    """The same for a Scale of the object."""
+    """Applies a Scale of the object."""
     served = request.served
     with _statuses():
         return apply_scale(
@@ -107,7 +107,7 @@ def _statuses() -> Iterator[None]:
 
 
 def _owning_subresource(request: ResourceRequest) -> str:
-    """managedFields tell of status and finalize; what is written through scale is the object's own."""
+    """managedFields distinguish status and finalize; writes through scale count as the object's own."""
     return "" if request.subresource == "scale" else request.subresource
 
 

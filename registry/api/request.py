@@ -45,7 +45,7 @@ T = TypeVar("T")
 QUOTAS = ResourceName("resourcequotas")
 
 
-# What is stored of secrets that controllers fill with tokens.
+# The label of stored secrets that controllers fill with tokens.
 _OF_ACCOUNT = "f:type=kubernetes.io/service-account-token"
 
 
@@ -59,37 +59,37 @@ class CatalogStale(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """What is shared by all requests of a process."""
+    """State shared by all requests of a process."""
 
     store: Store
     catalogs: Catalogs
-    # Who may do what in each tenant.
+    # Authorizes requests in each tenant.
     policies: Authorizer
     authentication: Authentication
     tokens: AccountTokens
-    # Where committed writes are reported to the controllers.
+    # Notifies controllers of committed writes.
     events: WriteEvents
-    # How definitions with a conversion webhook or rules are served; with None versions differ by name, as without.
+    # How definitions with a conversion webhook or rules are served; with None only the apiVersion is converted.
     webhooks: SharedConversions | None = None
     # Whether objects are written with the documents that SQL reports read.
     reports: bool = False
     # Whether clusterpedia's label keys are parameters of queries.
     clusterpedia_labels: bool = False
     locks: ObjectLocks = field(default_factory=ObjectLocks)
-    # The APIServices of what is served here (registry/api/automatic_api_services.py).
+    # Which tenants have APIServices written (registry/api/automatic_api_services.py).
     api_services: Written = field(default_factory=Written)
     # Where requests and controllers evaluate.
     evaluations: Evaluations = field(default_factory=Evaluations)
-    # What tenants do in this process.
+    # The activity of tenants in this process.
     activity: Activity = field(default_factory=Activity)
 
     def enqueue(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
-        """Has controllers reconcile an object."""
+        """Enqueues an object for reconciliation by controllers."""
         self.events.enqueue(tenant, resource, key)
 
 
 class PredecodedBody:
-    """A decoded body. It is handed out once: its taker may change it."""
+    """A decoded body. It is returned once: the receiver may change it."""
 
     def __init__(self, outcome: Decoded | DecodeError) -> None:
         self._outcome: Decoded | DecodeError | None = outcome
@@ -103,15 +103,15 @@ class PredecodedBody:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A body as it came: `media_type` is json, yaml, protobuf, or one of the patch types."""
+    """A body as received: `media_type` is json, yaml, protobuf, or one of the patch types."""
 
     data: bytes
     media_type: str
-    # Where a long body has been decoded already, aside of the event loop.
+    # Set if a long body has been decoded already, outside of the event loop.
     early: PredecodedBody | None = None
 
     def read(self, decode: Callable[[bytes], Decoded]) -> Decoded:
-        """What `decode` makes of the data. Raises what it raises."""
+        """Returns the data decoded by `decode`. Raises the errors of `decode`."""
         found = self.early.take() if self.early is not None else None
         return found if found is not None else decode(self.data)
 
@@ -145,11 +145,11 @@ class ResourceRequest:
         return Actor(self.context.user.name, manager, verb)
 
     def document(self, obj: Object, body: str) -> str | None:
-        """What SQL reports read of an object that is stored as `body`."""
+        """Returns the document for SQL reports of an object that is stored as `body`; None without reports."""
         return self.served.document(obj, body) if self.backend.reports else None
 
     async def commit(self, write: Write) -> Committed:
-        """Commits a write, and tells the controllers where they have to go on."""
+        """Commits a write, and enqueues follow-up work for controllers."""
         by_server = self.context.by_server
         if by_server or write.actor.verb == "delete":
             flags = WriteFlag.UNLIMITED | (WriteFlag.BY_SERVER if by_server else NO_FLAGS)
@@ -170,7 +170,7 @@ class ResourceRequest:
         return committed
 
     def converting(self, served: Served) -> Served:
-        """`served` with conversions of its own, where a webhook or rules convert."""
+        """Returns `served` with conversions of its own, if a webhook or rules convert."""
         webhooks = self.backend.webhooks
         return served.converting(webhooks) if served.converts_contents and webhooks is not None else served
 
@@ -188,25 +188,25 @@ class ResourceRequest:
         )
 
     async def run_with_conversions(self, read: Callable[[], T]) -> T:
-        """What `read` returns, run again after each conversion that it turns out to need: it must be pure."""
+        """Returns the result of `read`, which is run again after each conversion that it needs, so it must be pure."""
         return await run_with_conversions(self.served, read)
 
     async def text(self, row: Row) -> str:
-        """The object of a row as JSON text at the request's version."""
+        """Returns the object of a row as JSON text at the request's version."""
         if self.served.is_passthrough(row.version, row.schema):
             return self.served.text(row)
         return await run_with_conversions(self.served, lambda: self.served.text(row))
 
     async def object(self, row: Row) -> Object:
-        """The object of a row, decoded, at the request's version."""
+        """Returns the object of a row, decoded, at the request's version."""
         return await run_with_conversions(self.served, lambda: self.served.object(row))
 
     async def encode(self, obj: Object) -> StoredForm:
-        """What is stored of an object that a client writes at the request's version."""
+        """Returns the stored form of an object that a client writes at the request's version."""
         return await run_with_conversions(self.served, lambda: self.served.storable(obj))
 
     async def as_stored(self, obj: Object, stored: StoredForm) -> Object:
-        """`obj` as reading its stored form gives it, with the resourceVersion that it has: the answer of a dry run."""
+        """Returns `obj` as read from its stored form, with its own resourceVersion: the answer of a dry run."""
         version, schema, body = stored
         if self.served.is_passthrough(version, schema):
             return obj
@@ -216,12 +216,12 @@ class ResourceRequest:
         return {**read, "metadata": metadata if given is None else {**metadata, "resourceVersion": given}}
 
     def check_fresh(self, state: State) -> None:
-        """Raises CatalogStale where `state` shows other definitions than this request was resolved by."""
+        """Raises CatalogStale if `state` shows other definitions than this request was resolved by."""
         if state.guards.definitions != self.catalog.guards.definitions:
             raise CatalogStale(state.guards)
 
     async def load(self) -> tuple[Row, Guards]:
-        """The row of the named object, and the guards that its read was made under; 404 without it."""
+        """Returns the row of the named object, and the guards of the read. Raises 404 without it."""
         row, state = await self.backend.store.load(self.tenant, self.served.resource_name, self.key)
         self.check_fresh(state)
         if row is None:
@@ -231,6 +231,6 @@ class ResourceRequest:
 
 
 def identity_of(obj: Object) -> tuple[str, str]:
-    """Namespace and name of an object."""
+    """Returns the namespace and name of an object."""
     metadata = obj["metadata"]
     return metadata.get("namespace") or "", metadata.get("name") or ""

@@ -3,7 +3,7 @@
     parse_label_selector("env in (dev, prod),!old").requirements
     (Requirement("env", Match.IN, ("dev", "prod")), Requirement("old", Match.DOES_NOT_EXIST))
 
-The grammar and the messages of labels are those of apimachinery pkg/labels/selector.go, of fields those of
+The grammar and the messages of labels follow apimachinery pkg/labels/selector.go, those of fields
 pkg/fields/selector.go.
 """
 
@@ -23,8 +23,8 @@ from registry.store.types import Match, Requirement
 NAME, NAMESPACE = "metadata.name", "metadata.namespace"
 _FIELD_PREFIX = "f:"
 
-# Requirements of one selector, values of one requirement, and characters. Each requirement is a condition of the query
-# and a test of each event; the reference has no bound but the length of a request.
+# Limits on the requirements of one selector, the values of one requirement, and characters. Each requirement is a
+# condition of the query and a test of each event; the reference is limited only by the length of a request.
 MAX_REQUIREMENTS: Final = 500
 _MAX_VALUES: Final = 20_000
 _MAX_LENGTH: Final = 256 * 1024
@@ -51,21 +51,21 @@ def _check_length(text: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class LabelSelector:
-    """All of the requirements must hold; with none everything is selected."""
+    """All of the requirements must hold; without any, everything is selected."""
 
     requirements: tuple[Requirement, ...]
     matches: Callable[[Mapping[str, str]], bool]
 
 
 def parse_label_selector(text: str) -> LabelSelector:
-    """Raises SelectorError. `matches` takes the labels of an object."""
+    """Parses a label selector. Raises SelectorError. `matches` takes the labels of an object."""
     if not text:
         return _EVERYTHING
     _check_length(text)
     return _parse_short(text) if len(text) <= _SHORT else _parse(text)
 
 
-# Clients ask for the same ones over and over; the length bounds what the cache may hold.
+# Clients repeat the same selectors; the length bounds the memory of the cache.
 _SHORT = 256
 
 
@@ -97,10 +97,10 @@ _OPERATORS = {
 
 
 class _Parser:
-    """Tokens are texts; the end is the empty one. `in` and `notin` are words except where an operator is due."""
+    """Tokens are texts; the end is an empty one. `in` and `notin` are words except in the place of an operator."""
 
     def __init__(self, text: str) -> None:
-        # The reference's lexer takes a NUL for the end of the text.
+        # For the reference's lexer, a NUL is the end of the text.
         self.tokens = _tokens(text.partition("\0")[0])
         self.next = next(self.tokens)
 
@@ -198,11 +198,11 @@ class _Parser:
 
 
 class _Unparsable(ValueError):
-    """What is wrong with one requirement."""
+    """An error in one requirement."""
 
 
 def _tokens(text: str) -> Iterator[str]:
-    """The last one is the empty one."""
+    """Yields tokens; the last one is empty."""
     position = 0
     while True:
         match = _TOKEN.match(text, position)
@@ -256,7 +256,7 @@ def _label_test(requirement: Requirement) -> Callable[[Mapping[str, str]], bool]
 
 
 def _value_test(requirement: Requirement) -> Callable[[str | None], bool]:
-    """A test of a value, None where the key is absent."""
+    """Returns a test of a value, which is None if the key is absent."""
     values = frozenset(requirement.values)
     match requirement.match:
         case Match.IN:
@@ -291,16 +291,17 @@ class FieldTerm:
     value: str
 
     def requirement(self) -> Requirement:
-        """For a selectable field, whose value stands among the labels of a row."""
+        """Returns the requirement for a selectable field, whose value is stored with the labels of a row."""
         return Requirement(_FIELD_PREFIX + self.field, Match.IN if self.equal else Match.NOT_IN, (self.value,))
 
 
 def parse_field_selector(
     text: str, *, namespaced: bool = True, selectable: Collection[str] = (), only_name_and_namespace: bool = False
 ) -> list[FieldTerm]:
-    """The terms in sorted order. Names and namespaces can always be selected by (namespaces not of cluster-scoped
-    custom resources: `namespaced`), and what is `selectable`. `only_name_and_namespace` words the refusal as most
-    built-in kinds do. Raises SelectorError.
+    """Returns the terms in sorted order. Raises SelectorError.
+
+    Selectable are names, namespaces (not of cluster-scoped custom resources: `namespaced`), and the fields in
+    `selectable`. `only_name_and_namespace` words the refusal as most built-in kinds do.
     """
     terms = field_terms(text)
     for term in terms:
@@ -313,7 +314,7 @@ def parse_field_selector(
 
 
 def field_terms(text: str) -> list[FieldTerm]:
-    """The terms in sorted order, of whatever fields. Raises SelectorError."""
+    """Returns the terms in sorted order, with any fields. Raises SelectorError."""
     _check_length(text)
     terms = []
     for part in sorted(_split(text)):
@@ -327,30 +328,30 @@ def field_terms(text: str) -> list[FieldTerm]:
 
 
 def name_of_selector(text: str) -> str:
-    """The name that a field selector requires, by which a list is authorized as that of one object; else "".
+    """Returns the name that a field selector requires, by which a list is authorized as of that object; else "".
 
-    Follows apiserver pkg/endpoints/request/requestinfo.go: a name that no path can hold does not count.
+    Follows apiserver pkg/endpoints/request/requestinfo.go: ignores names that a path cannot contain.
     """
     try:
         name = required_name(field_terms(text))
     except SelectorError:
-        return ""  # it cannot be understood
+        return ""  # it cannot be parsed
     return "" if name in (".", "..") or "/" in name or "%" in name else name
 
 
 def required_name(terms: Sequence[FieldTerm]) -> str:
-    """The first name that must match exactly; else ""."""
+    """Returns the first name that must match exactly; else ""."""
     return next((term.value for term in terms if term.field == NAME and term.equal), "")
 
 
 _SEPARATED = re.compile(r"(?:\\.|[^\\,]|\\\Z)*", re.DOTALL)
-# The first operator splits; `==` and `!=` before `=`.
+# The first operator splits the term; `==` and `!=` take precedence over `=`.
 _TERM = re.compile(r"(.*?)(!=|==|=)(.*)\Z", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.?)|([,=])", re.DOTALL)
 
 
 def _split(text: str) -> list[str]:
-    """At commas that no backslash precedes; the backslashes stay."""
+    """Splits at commas without a backslash before them; keeps backslashes."""
     parts, position = [], 0
     while True:
         match = _SEPARATED.match(text, position)
@@ -382,7 +383,7 @@ def _unescape(value: str) -> str:
 
 
 def satisfies(requirements: Sequence[Requirement], labels: Sequence[str]) -> bool:
-    """Whether all hold for the labels of a row or change: texts `key=value`, fields `f:spec.color=red` among them."""
+    """Whether all hold for the labels of a row or change: `key=value`, or `f:spec.color=red` for a field."""
     return all(_holds(requirement, labels) for requirement in requirements)
 
 

@@ -1,10 +1,10 @@
-"""A resource at one served version, and how its objects turn into text and back.
+"""A resource at one served version, and the conversion of its objects to text and back.
 
 A stored body is the object's JSON without its beginning (registry/store/types.py, Row), so that serving it is
 
     served.head + "7" + '",' + body      # {"apiVersion":"g/v1","kind":"K","metadata":{"resourceVersion":"7",...
 
-as long as the schema that processed the body is the one that is asked for. Otherwise the object takes the long way:
+as long as the schema that processed the body is the requested one. Otherwise the object takes the slow path:
 decoded, converted, pruned, defaulted, encoded.
 """
 
@@ -37,19 +37,18 @@ if TYPE_CHECKING:
     from registry.api.strategies.base import Strategy
 
 Object = dict[str, Any]
-# Version, identity of the schema that has processed it, body.
+# The version, the identity of the schema that has processed the body, and the body.
 StoredForm = tuple[str, int, str]
 
-# A body that a client sends has 3 MiB at most, and the owners of its fields may take as much again.
+# A client's body has at most 3 MiB, and managedFields may take as much again.
 MAX_BODY_CHARACTERS = 8 * 1024 * 1024
 
 
 class Served:
     """One resource of a tenant at one version.
 
-    Where the definition converts by webhook or by rules, a request has its own, with the `conversions` that it has
-    had done. `lenient` takes objects as they are stored under another version's name: for what is looked at, never
-    for writes.
+    If the definition converts by webhook or by rules, each request has its own, with the `conversions` made for it.
+    `lenient` accepts objects stored at another version as if only its name differed: for reads, never for writes.
     """
 
     conversions: Conversions | None = None
@@ -75,7 +74,7 @@ class Served:
 
     @cached_property
     def deprecation(self) -> str:
-        """The warning that every request to this version is answered with; empty for a version in good standing."""
+        """The warning in every answer at this version; empty if it is not deprecated."""
         return deprecation_warning(self.definition, self.version)
 
     @cached_property
@@ -86,13 +85,13 @@ class Served:
 
     @cached_property
     def subresources(self) -> tuple[str, ...]:
-        """Those that this version has: status, scale, and what a built-in kind adds."""
+        """The subresources of this version: status, scale, and those of a built-in kind."""
         version = self.version
         enabled = (("status", version.status), ("scale", version.scale is not None))
         return (*(name for name, on in enabled if on), *self.strategy.subresources)
 
     def part(self, subresource: str) -> Served:
-        """This resource as a subresource writes it: the same objects under other life rules."""
+        """Returns this resource as a subresource writes it: the same objects under another strategy."""
         found = self._parts.get(subresource)
         if found is None:
             found = self._parts[subresource] = Served(self.definition, self.version, self.strategy.part(subresource))
@@ -101,7 +100,7 @@ class Served:
 
     @cached_property
     def identity(self) -> int:
-        """The identity of the schema that objects of this version are processed by."""
+        """The identity of the schema that processes objects of this version."""
         return self.version.schema().identity
 
     def key(self, namespace: str, name: str) -> ObjectKey:
@@ -109,11 +108,11 @@ class Served:
 
     # -- out of the store
     def text(self, row: Row) -> str:
-        """The object of a row as JSON text at this version."""
+        """Returns the object of a row as JSON text at this version."""
         return self.text_of(row.revision, row.version, row.schema, row.body)
 
     def stored_texts(self, rows: Sequence[Row]) -> list[str] | None:
-        """The same of many, where all are stored as this version serves them; else None."""
+        """Returns the texts of rows if all are stored as this version serves them; else None."""
         head, identity, name, same = self.head, self.identity, self.version.name, self._by_name
         texts = []
         for _, _, _, revision, version, schema, body in rows:
@@ -128,7 +127,7 @@ class Served:
         return encode_json_text(self._decode_and_convert(revision, version, schema, body))
 
     def object(self, row: Row) -> Object:
-        """The object of a row, decoded, at this version."""
+        """Returns the object of a row, decoded, at this version."""
         return self.object_of(row.revision, row.version, row.schema, row.body)
 
     def object_of(self, revision: int, version: str, schema: int, body: str) -> Object:
@@ -137,7 +136,7 @@ class Served:
         return self._decode_and_convert(revision, version, schema, body)
 
     def is_passthrough(self, version: str, schema: int) -> bool:
-        """Whether a stored body is served as it is."""
+        """Whether a stored body is served unchanged."""
         return schema == self.identity and (version == self.version.name or version in self._by_name)
 
     def _decode_and_convert(self, revision: int, version: str, schema: int, body: str) -> Object:
@@ -151,7 +150,7 @@ class Served:
         return obj
 
     def at_storage_version(self, revision: int, version: str, schema: int, body: str) -> Object:
-        """The object at the version that it is stored at, whose defaults it gets; raises VersionGone without that."""
+        """Returns the object at its stored version, with that version's defaults. Raises VersionGone if it is gone."""
         names, group = self.definition.names, self.definition.group
         api_version = f"{group}/{version}" if group else version
         stored = self.definition.versions.get(version)
@@ -166,22 +165,22 @@ class Served:
     # -- conversion
     @cached_property
     def converts_contents(self) -> bool:
-        """Whether objects become those of another version by a webhook or by rules, not by the name alone."""
+        """Whether a webhook or rules convert objects between versions, not the strategy None."""
         return converts_contents(self.definition)
 
     @cached_property
     def _by_name(self) -> frozenset[str]:
-        """The versions whose bodies are this one's too: by strategy None, with the same schema."""
+        """The versions with the same bodies as this one: by strategy None, with the same schema."""
         if self.converts_contents:
             return frozenset()
         return frozenset(n for n, v in self.definition.versions.items() if v.schema().identity == self.identity)
 
     @cached_property
     def form_key(self) -> str:
-        """What the form of a stored object at this version depends on, beside what is stored.
+        """What the form of a stored object at this version depends on, in addition to what is stored.
 
-        Every schema counts: an object takes the defaults of the version that it is stored at, which may be any. A text,
-        whose hash is computed once.
+        Every schema counts: an object gets the defaults of its stored version, which may be any. A text, whose hash is
+        computed once.
         """
         definition = self.definition
         schemas = {name: schema_digest(version) for name, version in definition.versions.items()}
@@ -189,7 +188,7 @@ class Served:
         return f"{definition.uid} {self.head} {encode_canonical(reading)}"
 
     def converting(self, shared: SharedConversions) -> Served:
-        """This resource for one request whose objects may have to be converted by a webhook or by rules."""
+        """Returns this resource for one request whose objects may need conversion by a webhook or by rules."""
         own = self._copy()
         own.conversions = Conversions(shared, self.definition)
         return own
@@ -205,29 +204,29 @@ class Served:
         return own
 
     def convert(self, obj: Object, api_version: str) -> Object:
-        """The same for others; as the webhook or the strategy None gives it, not pruned."""
+        """Converts as the webhook or the strategy None does, without pruning."""
         return self._convert(obj, api_version)
 
     def translated_from(self, source: Served, obj: Object) -> Object:
-        """`obj`, of a resource of another group that has the same stored objects, as one of this. It may be changed."""
+        """Converts `obj` from a resource of another group with the same stored objects. It may be changed in place."""
         stored = source.translation.write(obj) if source.translation is not None else obj
         return self.translation.read(stored) if self.translation is not None else stored
 
     def _convert(self, obj: Object, api_version: str) -> Object:
-        """`obj` at another version; may be changed in place. Raises ConversionNeeded (registry/api/conversions.py)."""
+        """Converts `obj`, which may be changed in place. Raises ConversionNeeded (registry/api/conversions.py)."""
         if self.conversions is not None and not self.lenient:
             return self.conversions.convert_object(obj, api_version)
         obj["apiVersion"] = api_version
         return obj
 
     def pruned_body(self, obj: Object) -> str:
-        """The body of an object that has been converted to this version, without what the schema does not know."""
+        """Returns the body of an object that has been converted to this version, without unknown fields."""
         self.version.schema().prune(obj)
         return body_of(obj)
 
     @cached_property
     def redacted_paths(self) -> tuple[Path, ...]:
-        """What the past of an object does not show: by the schemas of this version and of the stored one."""
+        """Fields that history omits, by the schemas of this version and of the stored one."""
         if not self.definition.revision:
             return ()
         marks = marking.paths(self.definition.reporting.get(marking.SENSITIVE, ""))
@@ -237,7 +236,7 @@ class Served:
     # -- queries
     @cached_property
     def indexes(self) -> Indexes:
-        """What the definition declares, of built-in kinds what the server's settings do."""
+        """The indexes that the definition declares; for built-in kinds, those of the server's settings."""
         selectable = self.definition.selectable_fields if self.definition.revision else ()
         if self.translation is not None or not (self.definition.queries or selectable):
             return NO_INDEXES
@@ -245,7 +244,7 @@ class Served:
 
     @cached_property
     def sensitive(self) -> tuple[Path, ...]:
-        """What nobody can query: by the schemas of all versions."""
+        """Fields that cannot be queried, by the schemas of all versions."""
         if not self.definition.revision:
             return SECRET_PATHS if self.resource_name == "secrets" else ()
         marks = marking.paths(self.definition.reporting.get(marking.SENSITIVE, ""))
@@ -253,7 +252,7 @@ class Served:
         return tuple(dict.fromkeys(path for schema in schemas for path in redacted_paths(schema, marks)))
 
     def index_entries(self, obj: Mapping[str, Any], body: str) -> Entries | None:
-        """Of an object of this version that is stored as `body`; None where nothing is indexed."""
+        """Returns the index entries of an object that is stored as `body`; None if nothing is indexed."""
         indexes = self.indexes
         if not indexes.all or not body.startswith('"'):
             return None
@@ -265,7 +264,7 @@ class Served:
         return Entries(indexes.layout, indexes.numbers, indexes.entries(obj))
 
     def entries_of_row(self, row: Row) -> list[bytes]:
-        """Of a stored object, of this resource at its storage version."""
+        """Returns the index entries of a stored object of this resource, at its storage version."""
         if self.converts_contents and row.version != self.version.name:
             return self.indexes.overflow
         return self.indexes.entries(self.object(row))
@@ -273,7 +272,7 @@ class Served:
     # -- into the store
     @cached_property
     def documents(self) -> Documents | None:
-        """What makes the documents that SQL reports read; None where a kind has no reports, as all built-in ones."""
+        """Makes the documents for SQL reports; None if a kind has no reports, as all built-in ones."""
         if not self.definition.revision or marking.is_off(self.definition.reporting):
             return None
         annotations = self.definition.reporting
@@ -284,7 +283,7 @@ class Served:
         return documents_for(schema, wanted, marking.paths(annotations.get(marking.SENSITIVE, "")))
 
     def document(self, obj: Mapping[str, Any], body: str) -> str | None:
-        """The document of an object that is stored as `body`; None where there is none, and of a sealed one."""
+        """Returns the document of an object that is stored as `body`; None if there is none, or it is sealed."""
         documents = self.documents
         if documents is None or not body.startswith('"'):
             return None
@@ -292,17 +291,17 @@ class Served:
         return documents.text(obj, body) if as_stored else documents.of_body(body)
 
     def storable(self, obj: Mapping[str, Any]) -> StoredForm:
-        """`body` of an object that a client writes; 413 where patches, defaults or owners made it too large."""
+        """Returns `body` of a client's object. Raises 413 if patches, defaults or managedFields made it too large."""
         found = self.body(obj)
         if len(found[2]) > MAX_BODY_CHARACTERS:
             raise too_large(f"the object would have {len(found[2])} characters, limit is {MAX_BODY_CHARACTERS}")
         return found
 
     def body(self, obj: Mapping[str, Any]) -> StoredForm:
-        """What is stored of an object that this version's schema has processed: version, identity of the schema, body.
+        """Returns the stored form of an object that this version's schema has processed.
 
-        The version is the storage version. An object that has not gone through that version's own schema is marked
-        with no schema at all, so that reading it takes the long way.
+        The version is the storage version. An object that has not been processed by that version's own schema is
+        marked with no schema, so that reading it takes the slow path.
         """
         if self.translation is not None:
             stored = core_version(self.translation.plural) if self.is_storage else self._storage_version
@@ -320,7 +319,7 @@ class Served:
 
 @cache
 def core_version(plural: str) -> Version:
-    """The version at which objects of a kind of the core group are stored."""
+    """Returns the version at which objects of a kind of the core group are stored."""
     stored = next(d for d in builtin_definitions() if not d.group and d.names.plural == plural)
     return stored.versions[stored.storage_version]
 
@@ -330,9 +329,9 @@ def head_of(api_version: str, kind: str) -> str:
 
 
 def kind_of(served: Served, obj: Mapping[str, Any]) -> Qualified:
-    """The kind that an object says it is, for errors: what it says may be what is wrong with it.
+    """Returns the kind that an object itself states, for errors, which may be about it.
 
-    An object that is stored as another kind is named as that one: an event of events.k8s.io is an `Event`.
+    An object that is stored as another kind has that kind: an event of events.k8s.io is an `Event`.
     """
     if served.translation is not None:
         return Qualified(served.kind.name, served.translation.api_version.rpartition("/")[0])
@@ -345,7 +344,7 @@ _HEAD_KEYS = ("apiVersion", "kind", "metadata")
 
 
 def body_of(obj: Mapping[str, Any]) -> str:
-    """The JSON of an object without apiVersion, kind and resourceVersion, to be appended to a head.
+    """Returns the JSON of an object without apiVersion, kind and resourceVersion, to be appended to a head.
 
     `{"apiVersion": .., "kind": .., "metadata": {"name": "a"}, "spec": {}}` gives `"name":"a"},"spec":{}}`.
     """
@@ -356,7 +355,7 @@ def body_of(obj: Mapping[str, Any]) -> str:
 
 
 def labels_of(obj: Object, strategy: Strategy) -> list[str]:
-    """What selectors see of an object: `key=value` of its labels, `f:spec.color=red` of its selectable fields."""
+    """Returns what selectors match: `key=value` of labels, `f:spec.color=red` of selectable fields."""
     labels = obj["metadata"].get("labels")
     found = [f"{k}={v}" for k, v in labels.items()] if labels else []
     found += [f"f:{path}={value}" for path, value in strategy.selectable(obj) if value]
@@ -364,7 +363,7 @@ def labels_of(obj: Object, strategy: Strategy) -> list[str]:
 
 
 def field_value(obj: Mapping[str, Any], path: str) -> str:
-    """The text of a selectable field: `spec.color` of {"spec": {"color": "red"}} is "red"; missing is ""."""
+    """Returns the text of a selectable field: `spec.color` of {"spec": {"color": "red"}} is "red"; missing is ""."""
     value: Any = obj
     for part in path.split("."):
         if not isinstance(value, Mapping):
@@ -380,6 +379,6 @@ def field_value(obj: Mapping[str, Any], path: str) -> str:
 
 
 def owners_of(obj: Mapping[str, Any]) -> list[str]:
-    """The uids of an object's owner references."""
+    """Returns the uids in an object's owner references."""
     references = obj["metadata"].get("ownerReferences")
     return [r["uid"] for r in references if r.get("uid")] if references else []

@@ -1,4 +1,4 @@
-"""The same work for many at the same moment, done once: one does it, the others wait for what comes of it.
+"""Deduplicates concurrent work: one task does it, the others wait for its result.
 
 Named after Go's golang.org/x/sync/singleflight. Pure asyncio, of one event loop.
 """
@@ -13,9 +13,9 @@ from registry.api.errors import StatusError
 
 
 async def singleflight(under_way: MutableMapping[Any, Any], key: Hashable, work: Callable[[], Awaitable[None]]) -> None:
-    """Has `work` done, whose effect all who give this `key` need. A StatusError is raised by all of them.
+    """Runs `work` once for all concurrent callers with this `key`. All of them raise its StatusError.
 
-    `under_way` holds what is being done, by its key. If the task that does it is cancelled, a waiting one takes over.
+    `under_way` has the work in progress, by key. If the task that runs it is cancelled, a waiting one takes over.
     """
     mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     while (others := under_way.setdefault(key, mine)) is not mine:

@@ -1,4 +1,4 @@
-"""What every tenant is born with, and the tenants that are always there.
+"""The initial contents of every tenant, and the tenants that always exist.
 
 All of it can be done by several processes at once, and again at each start.
 """
@@ -27,7 +27,7 @@ _MANAGER = "kube-apiserver"
 
 
 async def bootstrap(backend: Backend, tenants: Tenants) -> None:
-    """The tenants that are always there, as objects too, each with its initial namespaces."""
+    """Creates the tenants that always exist, as objects too, with their initial namespaces."""
     for name in (SYSTEM, DEFAULT):
         await create_defaults(backend, await tenants.ensure(name))
     system = await tenants.ensure(SYSTEM)
@@ -42,7 +42,7 @@ async def bootstrap(backend: Backend, tenants: Tenants) -> None:
 
 
 async def create_defaults(backend: Backend, tenant: Tenant) -> None:
-    """Makes the initial namespaces that are missing."""
+    """Creates missing initial namespaces."""
     await asyncio.gather(
         *(
             _ensure(
@@ -54,14 +54,14 @@ async def create_defaults(backend: Backend, tenant: Tenant) -> None:
 
 
 class TenantBootstrapper:
-    """Gives a tenant what it is born with when it is first asked for: until then it costs no more than its row."""
+    """Creates the initial contents of a tenant at its first request: until then it costs no more than its row."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._under_way: dict[TenantId, asyncio.Future[None]] = {}
 
     async def ensure(self, tenant: Tenant) -> None:
-        """Returns at once for a tenant that has been asked for before."""
+        """Returns at once for a tenant that has had a request before."""
         attributes = tenant.attributes
         if "server" in attributes or tenant.name in (SYSTEM, DEFAULT):
             return
@@ -69,12 +69,12 @@ class TenantBootstrapper:
         if known is None:
             known = self._under_way[tenant.id] = asyncio.ensure_future(self._create_defaults(tenant))
             known.add_done_callback(lambda _: self._under_way.pop(tenant.id, None))
-        # Others wait for the same: it goes on for them if this request is cancelled.
+        # Other requests wait for the same task, which continues if this one is cancelled.
         await asyncio.shield(known)
 
     async def _create_defaults(self, tenant: Tenant) -> None:
         store = self._backend.store
-        # What this process remembers may be older than what another has done.
+        # This process's cached tenant may be older than what another has done.
         if "server" in (await store.load_tenant(tenant.name)).attributes:
             return
         await create_defaults(self._backend, tenant)

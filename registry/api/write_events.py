@@ -1,6 +1,6 @@
-"""Between the backend, which reports committed writes, and the controllers, which subscribe to them.
+"""Connects the backend, which reports committed writes, with the controllers, which subscribe to them.
 
-It is made before both: controllers write through the backend, and the backend reports their writes to them.
+It is constructed before both: controllers write through the backend, and the backend reports their writes to them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Enqueue = Callable[[Tenant, ResourceName, ObjectKey], None]
 
 
 class WriteEvents:
-    """Every method returns at once. Without subscribers, as in tests and tools, nothing happens."""
+    """Every method returns at once, and does nothing without subscribers, as in tests and tools."""
 
     def __init__(self) -> None:
         self._queues: list[Enqueue] = []
@@ -23,7 +23,7 @@ class WriteEvents:
 
     @contextlib.contextmanager
     def subscribed(self, enqueue: Enqueue) -> Iterator[None]:
-        """Within the block `enqueue` is called with each object that controllers have to reconcile."""
+        """Within the block, `enqueue` is called with each object that controllers have to reconcile."""
         self._queues.append(enqueue)
         try:
             yield
@@ -32,7 +32,7 @@ class WriteEvents:
 
     @contextlib.contextmanager
     def collected(self, dependents: Dependents) -> Iterator[None]:
-        """Within the block `dependents` is notified of what matters to the garbage collector."""
+        """Within the block, `dependents` is notified of what matters to the garbage collector."""
         self._dependents.append(dependents)
         try:
             yield

@@ -1,11 +1,11 @@
-"""Admission in the verbs: what policies and webhooks make of a write, and whether they let it through.
+"""Admission in the verbs: policies and webhooks mutate a write, and allow or refuse it.
 
     admitter = admitter_of(request, options, dry_run=False)
     obj = await admitter.mutate("CREATE", name, obj, None)
     await admitter.validate("CREATE", name, obj, None)
 
-Order: mutating policies, mutating webhooks, once more those that ask for it, then the verb's own validation, validating
-policies, validating webhooks (all of them at once; the first refusal in their order counts).
+Order: mutating policies, mutating webhooks, reinvocation of those that ask for it, the verb's own validation,
+validating policies, validating webhooks (all of them at once; the first refusal in their order counts).
 
 Follows apiserver pkg/admission/{chain,reinvocation}.go and pkg/admission/plugin/{policy,webhook}.
 """
@@ -27,7 +27,7 @@ from registry.definitions.model import Definition
 
 
 class NullAdmitter:
-    """Admission where nothing is configured: it leaves every object as it is, and lets it through."""
+    """Admission if nothing is configured: leaves every object as it is, and allows it."""
 
     async def mutate(self, operation: str, name: str, obj: Object | None, old: Object | None) -> Object | None:
         return obj
@@ -40,7 +40,7 @@ _NOTHING = NullAdmitter()
 
 
 def admitter_of(request: ResourceRequest, options: Callable[[], Options], *, dry_run: bool) -> Admitter | NullAdmitter:
-    """`options` are those of the request, as reviews show them."""
+    """Returns the admitter of a request; `options` are the request's, as reviews show them."""
     admission = request.catalog.admission
     if admission is None:
         return _NOTHING
@@ -52,7 +52,7 @@ def admitter_of(request: ResourceRequest, options: Callable[[], Options], *, dry
 
 
 class Admitter:
-    """Admission of one request. What it has read (namespace, rights) it remembers from mutating to validating."""
+    """Admission of one request. What it reads (namespace, rights) is kept from mutation to validation."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class Admitter:
     # -- mutating
 
     async def mutate(self, operation: str, name: str, obj: Object | None, old: Object | None) -> Object | None:
-        """The object as policies and webhooks leave it, decoded by its kind; `obj` and `old` are not changed."""
+        """Returns the object after all mutations, decoded by its kind; `obj` and `old` are not changed."""
         if not self._admission.mutates:
             return obj
         attributes = self._attributes(operation, name, obj, old)
@@ -123,7 +123,7 @@ class Admitter:
     # -- validating
 
     async def validate(self, operation: str, name: str, obj: Object | None, old: Object | None) -> None:
-        """Raises a StatusError where the write is refused; warnings go to the context."""
+        """Raises a StatusError if the write is refused; warnings go to the context."""
         if not self._admission.validates:
             return
         attributes = self._attributes(operation, name, obj, old)

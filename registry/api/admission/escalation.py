@@ -1,4 +1,4 @@
-"""Nobody grants what he does not have: the check behind each write of a role or a binding.
+"""Prevents privilege escalation: nobody can grant rights that they lack. Checks each write of a role or a binding.
 
 Follows kubernetes pkg/registry/rbac/escalation_check.go, pkg/registry/rbac/*/policybased/storage.go and
 pkg/registry/rbac/validation/rule.go (ConfirmNoEscalation) at v1.36.
@@ -20,7 +20,7 @@ from registry.schema.field import go_quote
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """Who writes to which role or binding, by what policy. `name` is the one in the URL: a POST has none."""
+    """The writer of a role or binding, and their policy. `name` is the one in the URL: a POST has none."""
 
     policy: Policy
     user: User
@@ -37,7 +37,7 @@ class Authority:
             raise forbidden(Qualified(self.plural, GROUP), name, refusal or missing)
 
     def check_binding(self, name: str, role: Reference) -> None:
-        """Raises a StatusError unless the writer has all that the role gives, or may bind it."""
+        """Raises a StatusError unless the writer has all rights of the role, or may bind it."""
         if self._may("bind", "clusterroles" if role.kind == "ClusterRole" else "roles", role.name):
             return
         found = self.policy.role(role, self.namespace)
@@ -52,13 +52,13 @@ class Authority:
         return self.policy.decide(self.user, asked).allowed
 
     def _missing(self, rules: Sequence[PolicyRule]) -> str:
-        """What the writer lacks, in words; empty where he has it all."""
+        """Describes the rights that the writer lacks; empty if there are none."""
         have, unknown = self.policy.rules_for(self.user, self.namespace)
         missing = missing_rules(have, rules)
         if not missing:
             return ""
         lines = "\n".join(missing_texts(missing))
-        # The original names the resource that is written, not that of the role which is missing.
+        # The original names the resource that is written, not that of the missing role.
         problems = [f'{Qualified(self.plural, GROUP)} "{role.name}" not found' for role in unknown]
         ending = f"; resolution errors: [{aggregate(problems)}]" if problems else ""
         return (

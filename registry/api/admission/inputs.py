@@ -1,6 +1,6 @@
-"""What policies and webhooks are given of a request: the namespace, parameters, other versions, decisions on rights.
+"""Inputs of policies and webhooks: the namespace, parameters, other versions, and decisions on rights.
 
-Everything is read when it is first needed, so that a request pays for what the tenant's configuration uses.
+Each is read when first needed, so that a request pays only for what the tenant's configuration uses.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from registry.store.types import ObjectKey, Row
 
 T = TypeVar("T")
 
-# More objects than this are not taken as the parameters of one binding.
+# The maximum number of objects that a binding may select as parameters.
 _MAX_PARAMS = 1000
-# Questions about rights that one request may put; each is asked once.
+# The maximum number of different questions about rights in one request.
 _MAX_QUESTIONS = 1000
 _NAMESPACE_METADATA = (
     "name",
@@ -50,11 +50,11 @@ _NAMESPACE_METADATA = (
 
 
 class ConfigurationError(Exception):
-    """The parameters of a policy or binding cannot be had; the text follows `failed to configure binding: `."""
+    """Parameters of a policy or binding are not available; the text follows `failed to configure binding: `."""
 
 
 class AdmissionInputs:
-    """Of one request."""
+    """The inputs for one request."""
 
     def __init__(self, request: ResourceRequest) -> None:
         self._request = request
@@ -71,7 +71,7 @@ class AdmissionInputs:
         return labels
 
     async def namespace_object(self, attributes: Attributes) -> Object | None:
-        """What expressions see as `namespaceObject`; None for what is in no namespace."""
+        """Returns `namespaceObject` for expressions; None for objects outside of namespaces."""
         if not attributes.namespace or attributes.is_namespace:
             return None
         found = await self._load_namespace(attributes.namespace)
@@ -89,7 +89,7 @@ class AdmissionInputs:
     # -- versions
 
     async def at(self, obj: Object | None, matched: Resource, attributes: Attributes) -> Object | None:
-        """An object of the request at the version that a configuration has matched it as."""
+        """Converts an object of the request to the version that a configuration has matched."""
         own = attributes.resource
         if obj is None or _same_form(matched, own) or attributes.subresource == "scale":
             return obj
@@ -102,7 +102,7 @@ class AdmissionInputs:
         return await self._convert(obj, matched, own)
 
     async def decode(self, obj: Object, resource: Resource, attributes: Attributes) -> Object:
-        """What a mutation has made, with the defaults of its kind and nothing that the kind does not know."""
+        """Decodes the result of a mutation: applies its kind's defaults, and drops unknown fields."""
         if attributes.subresource == "scale":
             return obj
         try:
@@ -127,7 +127,7 @@ class AdmissionInputs:
         return await request.run_with_conversions(convert)
 
     def served_at(self, resource: Resource) -> Served:
-        """The resource of the request at another of its versions, or in another group that has its objects."""
+        """Returns the request's resource at another version, or in another group that stores the same objects."""
         own = self._request.served
         if resource.group != own.resource.group and self._request.subresource != "token":
             return next(
@@ -137,13 +137,13 @@ class AdmissionInputs:
             )
         definition = own.definition
         if resource.version == own.version.name and self._request.subresource == "token":
-            return own  # a token request is no resource of the catalog
+            return own  # the resource of a token request is not in the catalog
         return self._request.catalog.at_version(definition, definition.versions[resource.version])
 
     # -- parameters
 
     def param_resource(self, kind: ParamKind) -> Served | None:
-        """The resource of a kind of parameters, None where the tenant has none."""
+        """Returns the resource of a kind of parameters; None if the tenant has none."""
         group, _, version = kind.api_version.rpartition("/")
         catalog = self._request.catalog
         for definition in catalog.definitions():
@@ -154,7 +154,7 @@ class AdmissionInputs:
     async def params(
         self, kind: ParamKind, served: Served, binding: Binding, namespace: str
     ) -> Sequence[Object | None]:
-        """The parameters of a binding; [None] where it has none, nothing where it is to be left out."""
+        """Returns the parameters of a binding: [None] if it declares none, empty if the binding is to be skipped."""
         ref = binding.param_ref
         if ref is None:
             return [None]
@@ -202,8 +202,10 @@ class AdmissionInputs:
     # -- rights
 
     async def decide(self, make: Callable[[], T]) -> T:
-        """What `make` returns once all that it asks about rights has been answered. Others have their turn between
-        the expressions; raises ClientGone where the client has hung up meanwhile."""
+        """Returns what `make` returns, once every question about rights that it asks has been answered.
+
+        Other requests run between the expressions. Raises ClientGone if the client has disconnected.
+        """
         while len(self.decisions.known) < _MAX_QUESTIONS:
             try:
                 return await evaluate(partial(self.rounds.run, make))
@@ -233,7 +235,7 @@ class AdmissionInputs:
 
 
 def _same_form(one: Resource, other: Resource) -> bool:
-    """Whether objects of the two have the same form: a version of a group has one of each kind."""
+    """Whether objects of the two have the same form: each version of a group has one form per kind."""
     return (one.group, one.version) == (other.group, other.version)
 
 
@@ -245,7 +247,7 @@ def _service_account(namespace: str, name: str) -> User:
 
 
 def _selector_text(selector: Mapping[str, Any]) -> str:
-    """A label selector of a configuration as the text of a query."""
+    """Converts a label selector of a configuration to the text form of queries."""
     parts = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]
     for requirement in selector.get("matchExpressions") or ():
         key, values = requirement["key"], ",".join(requirement.get("values") or ())

@@ -1,7 +1,7 @@
-"""The configuration of admission as a part of a tenant's catalog.
+"""The admission configuration as a part of a tenant's catalog.
 
-It is read whenever the catalog is: each write of it moves the guard of the tenant's definitions, which every commit
-checks. Objects that have not changed since are not compiled again.
+It is read together with the catalog: each write of it moves the guard of the tenant's definitions, which every commit
+checks. Unchanged objects are not compiled again.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from registry.store.types import ObjectKey, ResourceName, Tenant
 _NAMES: Final = [ResourceName(f"{plural}.{GROUP}") for plural in RESOURCES]
 
 
-# More than this is compiled in a thread: an expression of fifty bytes takes a millisecond or two.
+# Larger configurations are compiled in a thread: an expression of fifty bytes takes a millisecond or two.
 _SMALL_BYTES: Final = 2048
 
-# A row as it is read.
+# A row as the store returns it.
 _Stored = tuple[ResourceName, ObjectKey, int, str]
 
 
 class Configured(NamedTuple):
-    """`objects` are the compiled ones with their revisions."""
+    """`objects` are the compiled objects with their revisions."""
 
     objects: Mapping[tuple[ResourceName, ObjectKey], tuple[int, Compiled]]
     admission: Admission | None
@@ -37,7 +37,7 @@ NOTHING: Final = Configured({}, None)
 
 
 async def load_admission(store: Store, tenant: Tenant, known: Configured) -> Configured:
-    """What stands now; `known` is what was read before."""
+    """Loads the present configuration; `known` is what was loaded before."""
     newest = max((revision for revision, _ in known.objects.values()), default=-1)
     objects: dict[tuple[ResourceName, ObjectKey], tuple[int, Compiled]] = {}
     changed = False

@@ -1,8 +1,7 @@
-"""What admission counts, under kube-apiserver's names.
+"""Metrics of admission, under kube-apiserver's names.
 
-Its labels `name`, `policy` and `policy_binding` are left out: tenants choose these names, so there would be any number
-of series, and any reader of metrics would learn of tenants. Codes are those that HTTP has names for; others count as
-600.
+Its labels `name`, `policy` and `policy_binding` are omitted: tenants choose these names, so the number of series would
+be unbounded, and every reader of metrics would learn about tenants. Codes without a name in HTTP count as 600.
 
 Follows apiserver pkg/admission/metrics/metrics.go and pkg/admission/plugin/policy/validating/metrics/metrics.go.
 """
@@ -26,7 +25,7 @@ REQUESTS: Final = Counter(
     "Requests that admission webhooks were asked about.",
     ["type", "operation", "code", "rejected"],
 )
-# Two counters; the client library would put `_total` behind the names of such.
+# Both are counters, but the client library would append `_total` to a counter's name.
 REJECTIONS: Final = Gauge(
     "apiserver_admission_webhook_rejection_count",
     "Requests that were refused by a webhook (no_error), or because it could not be asked.",
@@ -49,7 +48,7 @@ _CODES: Final = frozenset(status.value for status in HTTPStatus)
 
 
 class Call:
-    """One call of a webhook, which began when this was made. Its outcome is recorded once."""
+    """A call of a webhook, timed from its construction. Its outcome is recorded once."""
 
     def __init__(self, operation: str, *, mutating: bool) -> None:
         self.mutating = mutating
@@ -61,7 +60,7 @@ class Call:
         self._observe(200, rejected=False)
 
     def refuse(self, error_type: str, code: int) -> None:
-        """`code` is that of the webhook, or what the call came to; 0 where it was not made."""
+        """`code` is the webhook's, or describes the failure of the call; 0 if no call was made."""
         REJECTIONS.labels(self.type, self._operation, error_type, _bounded_code(code)).inc()
         self._observe(code, rejected=True)
 

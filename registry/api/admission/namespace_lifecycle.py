@@ -1,7 +1,7 @@
 """Whether something may be created in a namespace.
 
-Active namespaces are remembered in the catalog, whose guards change whenever a namespace begins to terminate, so a
-create that relied on a namespace of the past fails its commit and is evaluated again.
+Active namespaces are cached in the catalog, whose guards change whenever a namespace begins to terminate, so a create
+that relied on an outdated cache fails its commit and is re-evaluated.
 
 Follows apiserver pkg/admission/plugin/namespace/lifecycle/admission.go.
 """
@@ -19,7 +19,7 @@ _RESOURCE = Qualified("namespaces")
 
 
 async def require_active_namespace(request: ResourceRequest, obj: Object) -> None:
-    """404 where the namespace of a create is missing, 403 where it is being deleted."""
+    """Raises 404 if the namespace of a create is missing, 403 if it is being deleted."""
     namespace = request.namespace
     if not request.served.namespaced or namespace in request.catalog.active_namespaces:
         return
@@ -28,14 +28,14 @@ async def require_active_namespace(request: ResourceRequest, obj: Object) -> Non
         raise CatalogStale(state.guards)
     if row is None:
         raise not_found(_RESOURCE, namespace)
-    # The text is looked at first: decoding each namespace again and again is not needed to see that it is not going.
+    # Checks the text first: namespaces that are not terminating need not be decoded.
     if '"deletionTimestamp"' in row.body and _is_terminating(request, row.body):
         raise terminating(request, obj["metadata"].get("name") or "")
     request.catalog.remember_namespace(namespace)
 
 
 async def require_namespace(request: ResourceRequest, guards: Guards) -> None:
-    """404 where the namespace of an object that is to be changed is gone: it may have been let go by hand.
+    """Raises 404 if the namespace of an object to be changed is gone: it may have been finalized by hand.
 
     `guards` are those that the object was read under.
     """

@@ -11,7 +11,7 @@ Options = Mapping[str, Any]
 
 
 def write_options_json(kind: str, options: WriteOptions) -> Options:
-    """The options of a create or update as reviews show them."""
+    """Returns the options of a create or update in the form of reviews."""
     found: dict[str, Any] = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
     if options.dry_run:
         found["dryRun"] = ["All"]

@@ -1,4 +1,4 @@
-"""Admission by policies: which concern a request, what they make of its object, and what they refuse.
+"""Admission by policies: matching, mutation and validation.
 
 Follows apiserver pkg/admission/plugin/policy/{mutating,validating}.
 """
@@ -33,7 +33,7 @@ from registry.codec.json_encode import encode_json_text
 
 _FAILURE: Final = "validation.policy.admission.k8s.io/validation_failure"
 _CODES: Final = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413}
-# Schemas are shared by tenants, and so are their types.
+# Tenants share schemas, and so their types.
 _type_of = lru_cache(maxsize=1024)(compile_type)
 
 
@@ -90,8 +90,10 @@ class PolicyAdmission:
         rounds: Rounds,
         key: Any,
     ) -> tuple[bool | None, list[str]]:
-        """Whether the policy has changed the object, None where it has not been asked; and what has gone wrong: a
-        mutation that fails does not keep those after it from being made."""
+        """Returns whether the policy changed the object, or None if it was not evaluated; and its failures.
+
+        A failed mutation does not prevent the following ones.
+        """
         inputs = await self._policy_inputs(attributes, resource, param)
         try:
             if not await self._inputs.decide(lambda: policy.conditions.hold(inputs, policy.variables)):
@@ -163,7 +165,7 @@ class PolicyAdmission:
     def _enforce(
         self, policy: ValidatingPolicy, binding: Binding, outcome: PolicyOutcome
     ) -> list[tuple[ValidatingPolicy, Binding | None, PolicyDecision]]:
-        """What the binding makes of the failures: those that deny; the others are progress."""
+        """Returns the failures that the binding's actions deny; for others it adds warnings or audit annotations."""
         denied: list[tuple[ValidatingPolicy, Binding | None, PolicyDecision]] = []
         where = f"'{policy.name}' with binding '{binding.name}'"
         for index, decision in outcome.decisions:
@@ -205,7 +207,7 @@ class PolicyAdmission:
     async def _bound(
         self, policy: MutatingPolicy | ValidatingPolicy, bindings: tuple[Binding, ...], attributes: Attributes
     ) -> list[tuple[Binding | None, Resource, list[Object | None], str]]:
-        """The bindings by which a policy concerns the request, with their parameters or what is wrong with them."""
+        """Returns the bindings by which a policy applies to the request, with their parameters or an error."""
         resource = await self._match(policy.match, attributes)
         if resource is None:
             return []
@@ -249,7 +251,7 @@ class PolicyAdmission:
 
 
 def _error_type(decision: PolicyDecision) -> str:
-    """As metrics tell it."""
+    """Returns the error type of a decision for metrics."""
     if decision.reason:
         return NO_ERROR
     return "out_of_budget" if decision.message == OUT_OF_BUDGET else "invalid_error"
@@ -266,7 +268,7 @@ def _resource_of(attributes: Attributes) -> Qualified:
 
 
 def _display_name(attributes: Attributes) -> str:
-    """The name that a refusal tells: that of the request, else of the object, else what it is generated from."""
+    """Returns the name for a refusal: the request's, else the object's, else its generateName."""
     if attributes.name:
         return attributes.name
     metadata = (attributes.object or {}).get("metadata") or {}

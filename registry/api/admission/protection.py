@@ -1,4 +1,4 @@
-"""Protection from deletion: of definitions, whose deletion takes all their objects with it, and of namespaces.
+"""Deletion protection for definitions, whose deletion takes all their objects with it, and for namespaces.
 
 An annotation of the object decides, else the policy of its tenant, else nothing is protected, as in Kubernetes:
 
@@ -7,7 +7,7 @@ An annotation of the object decides, else the policy of its tenant, else nothing
                                           Always      refused; any value but these counts as Always
 
 Whether there are objects is checked in the commit that marks the deletion, under the lock that every write of the
-tenant takes: a create that came first makes the deletion be refused, one that comes later is refused itself.
+tenant takes: an earlier create causes the deletion to be refused, a later one is refused itself.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PROTECTABLE: Final = frozenset({DEFINITIONS, NAMESPACES})
 
 
 async def require_unprotected(request: ResourceRequest, obj: Object, *, dry_run: bool) -> Contents | None:
-    """What must not exist when the deletion is committed; 403 where the object is already known to be protected."""
+    """Returns what must not exist when the deletion is committed. Raises 403 if the object is known to be protected."""
     if request.served.resource_name not in _PROTECTABLE or obj["metadata"].get("deletionTimestamp"):
         return None
     match protection_of(request.tenant, obj):
@@ -51,13 +51,13 @@ def protection_of(tenant: Tenant, obj: Object) -> str:
 
 
 def policy_of(tenant: Tenant) -> str:
-    """What the tenant says of objects that say nothing themselves."""
+    """Returns the tenant's default for objects without an annotation."""
     found = tenant.attributes.get("deletionProtection")
     return found if isinstance(found, str) and found else OFF
 
 
 def _contents(request: ResourceRequest) -> Contents:
-    """The objects of a definition; those in a namespace but for what the server itself puts into each."""
+    """Returns the objects of a definition, or those in a namespace except the ones that the server puts into each."""
     name = request.name
     if request.served.resource_name == DEFINITIONS:
         return Contents(resource=ResourceName(name))
@@ -68,7 +68,7 @@ def _contents(request: ResourceRequest) -> Contents:
 
 
 async def in_use(request: ResourceRequest) -> StatusError:
-    """The refusal of a deletion that would take others with it."""
+    """Returns the refusal of a deletion that would take other objects with it."""
     store, tenant, name = request.backend.store, request.tenant, request.name
     if request.served.resource_name == DEFINITIONS:
         count = sum(n for resource, n in await store.resources(tenant) if resource == name)

@@ -1,12 +1,12 @@
-"""Quota admission: a create counts in the quotas of its namespace, and is refused where that would be too much. So does
-an update by what it needs more: a service may become a load balancer, or get another port.
+"""Quota admission: counts a create in the quotas of its namespace, and refuses it if that would exceed one. An update
+counts by its increase: a service may become a load balancer, or get another port.
 
-What counts is a quota's status: the bound in status.hard and the use in status.used, which a controller (or a hand)
-has written there; a quota without them refuses nothing. Admission itself raises the use, under the quota's own
-revision, so that two creates never share the last place; a deletion gives nothing back (the controller recounts).
+A quota's status counts: the limits in status.hard and the usage in status.used, which a controller (or a hand) has
+written there; a quota without them refuses nothing. Admission itself raises the usage, under the quota's own revision,
+so that two creates never share the last place; a deletion releases nothing (the controller recounts).
 
-Whether a namespace has such quotas is remembered in the catalog: a quota that begins to count changes the guards of the
-tenant (strategies/resourcequota.py). So creates elsewhere cost nothing.
+Whether a namespace has such quotas is cached in the catalog: a quota that begins to count changes the guards of the
+tenant (strategies/resourcequota.py). So creates in other namespaces cost nothing.
 
 Follows apiserver pkg/admission/plugin/resourcequota/controller.go.
 """
@@ -27,18 +27,18 @@ from registry.store.errors import NotFound, RevisionConflict
 from registry.store.types import NO_FLAGS, Actor, ObjectKey, Operation, Row, Uid, Write, WriteFlag
 
 _MANAGER = "kube-apiserver"
-# Resources of the core group that are counted under their plain name, too.
+# Resources of the core group that also count under their plain name.
 PLAIN = frozenset(
     {"configmaps", "secrets", "services", "resourcequotas", "replicationcontrollers", "persistentvolumeclaims"}
 )
 SERVICES = Qualified("services")
 # Events are never counted.
 _IGNORED = "events"
-# A quota that many creates count in at once is tried again this often; in a process they take turns anyway.
+# Attempts to update a quota that many creates update at the same time; in one process they are serialized anyway.
 _TRIES = 16
 
 
-# How much of what an object takes: {"services": 1, "count/services": 1, "services.nodeports": 2}.
+# The amounts that an object uses: {"services": 1, "count/services": 1, "services.nodeports": 2}.
 Usage = Mapping[str, int]
 
 
@@ -46,9 +46,9 @@ Usage = Mapping[str, int]
 async def reserve_quota(
     request: ResourceRequest, new: Object, old: Object | None = None, *, dry_run: bool
 ) -> AsyncIterator[None]:
-    """Counts a create, or an update of `old`, in the quotas of its namespace; what fails within gives its place back.
+    """Reserves quota for a create, or for an update of `old`; releases it if the body of the context fails.
 
-    Raises 403 where a quota has no place left.
+    Raises 403 if a quota is exhausted.
     """
     served = request.served
     if (
@@ -76,9 +76,9 @@ async def reserve_quota(
 
 
 async def _counting(request: ResourceRequest, change: Usage, name: str) -> Sequence[Row]:
-    """The quotas of the namespace that have a status; a namespace without any is remembered.
+    """Returns the quotas of the namespace that have a status; caches that a namespace has none.
 
-    Raises 403 where one does not know yet how much is used.
+    Raises 403 if the usage of one is not known yet.
     """
     page = await request.backend.store.page(request.tenant, QUOTAS, namespace=request.namespace)
     if page.state.guards != request.catalog.guards:
@@ -94,7 +94,7 @@ async def _counting(request: ResourceRequest, change: Usage, name: str) -> Seque
 
 
 async def _count(request: ResourceRequest, row: Row, change: Usage, name: str, *, dry_run: bool) -> bool:
-    """Whether the quota counts the change, and it has been reserved."""
+    """Reserves the change in a quota. Returns whether the quota counts it, and it was not a dry run."""
 
     def use(quota: Object) -> Object | None:
         hard = _hard(quota)
@@ -111,7 +111,7 @@ async def _count(request: ResourceRequest, row: Row, change: Usage, name: str, *
 
 
 async def _change_use(request: ResourceRequest, row: Row, use: Callable[[Object], Object | None]) -> bool:
-    """Writes the use that `use` makes of the quota; None leaves it as it is. A quota that is gone counts nothing."""
+    """Writes the usage that `use` returns; None leaves it as it is. Returns False also if the quota is gone."""
     served, store = _served_quota(request), request.backend.store
     async with request.backend.locks.lock((request.tenant.id, QUOTAS, row.key)):
         for _ in range(_TRIES):
@@ -159,7 +159,7 @@ def _check_known(request: ResourceRequest, quota: Object, change: Usage, name: s
     if all(n in used for n in concerned):
         return
     title = quota["metadata"]["name"]
-    # Perhaps it has been defined since the quota was counted for.
+    # The resource may have been defined after the quota was counted.
     request.backend.enqueue(request.tenant, QUOTAS, ObjectKey(f"{request.namespace}/{title}"))
     raise _refusal(request, name, f"status unknown for quota: {title}, resources: {','.join(concerned)}")
 
@@ -185,7 +185,7 @@ def _refusal(request: ResourceRequest, name: str, why: str) -> StatusError:
 
 
 def usage_of(served: Served, obj: Object) -> Usage:
-    """What an object counts as: `count/widgets.example.com`; some also by their plain name, and services by more."""
+    """Returns what an object counts as, `count/widgets.example.com`; some also by plain name, services as more."""
     group, plural = served.resource.group, served.resource.name
     if plural == _IGNORED and group in ("", "events.k8s.io"):
         return {}
@@ -196,7 +196,7 @@ def usage_of(served: Served, obj: Object) -> Usage:
 
 
 def service_usage(service: Object) -> Usage:
-    """Ports of nodes, and load balancers. Follows kubernetes pkg/quota/v1/evaluator/core/services.go."""
+    """Counts node ports and load balancers. Follows kubernetes pkg/quota/v1/evaluator/core/services.go."""
     spec = service.get("spec") or {}
     ports, kind = spec.get("ports") or (), spec.get("type")
     taken = len(ports) if kind in ("NodePort", "LoadBalancer") else 0
@@ -206,7 +206,7 @@ def service_usage(service: Object) -> Usage:
 
 
 def _hard(quota: Object) -> dict[str, str]:
-    """The bounds in force. Quotas with scopes say nothing of objects that have none."""
+    """Returns the limits in force. Quotas with scopes do not apply to objects without scopes."""
     spec = quota.get("spec") or {}
     if spec.get("scopes") or spec.get("scopeSelector"):
         return {}

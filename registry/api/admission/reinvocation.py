@@ -1,4 +1,4 @@
-"""The two rounds of mutation: who is asked again, when somebody after it has changed the object.
+"""The two rounds of mutation: plugins are reinvoked if a later one has changed the object.
 
 Follows apiserver pkg/admission/reinvocation.go and the reinvocation contexts of its plugins.
 """
@@ -12,7 +12,7 @@ from registry.apply.values import equal
 
 
 class Invocations:
-    """Who of one sort of plugin has been asked and wants to be asked again, and the object as they left it."""
+    """The invoked plugins of one sort that want to be reinvoked, and the object as they left it."""
 
     __slots__ = ("invoked", "output", "wanted")
 
@@ -22,12 +22,12 @@ class Invocations:
         self.output: Object | None = None
 
     def look(self, obj: Object | None) -> None:
-        """In the second round: whether others have changed the object since."""
+        """In the second round, requires reinvocation if others have changed the object since."""
         if self.output is not None and not equal(self.output, obj or {}):
             self.require()
 
     def require(self) -> None:
-        """The object has changed since those who were asked before saw it."""
+        """Records that the object has changed since the plugins invoked so far saw it."""
         self.wanted |= self.invoked
         self.invoked = set()
 
@@ -36,7 +36,7 @@ class Rounds:
     __slots__ = ("again", "is_again", "policies", "webhooks")
 
     def __init__(self) -> None:
-        self.again = False  # something has changed the object
-        self.is_again = False  # this is the second round
+        self.again = False  # whether something has changed the object
+        self.is_again = False  # whether this is the second round
         self.policies = Invocations()
         self.webhooks = Invocations()

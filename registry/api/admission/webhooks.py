@@ -1,4 +1,4 @@
-"""Asking webhooks: one review, one answer, and what it means when there is none.
+"""Admission by webhooks: one review, one answer, and the handling of failed calls.
 
 Follows apiserver pkg/admission/plugin/webhook/{mutating,validating}/dispatcher.go.
 """
@@ -48,7 +48,7 @@ class WebhookAdmission:
             progress.look(attributes.object)
         for hook in hooks:
             if rounds.is_again and hook.identity not in progress.wanted:
-                # The order matters only for its cost: whether it matches is not asked of those who are not called.
+                # Order only affects the cost: matching is skipped for webhooks that are not called.
                 continue
             resource = await self.match(hook, attributes)
             if resource is None:
@@ -73,7 +73,7 @@ class WebhookAdmission:
         return not equal(before, attributes.object)
 
     async def validate(self, hooks: Sequence[Webhook], attributes: Attributes) -> None:
-        """All of them at once; the first refusal in their order counts."""
+        """Calls all webhooks at once; the first refusal in their order counts."""
         asked = []
         for hook in hooks:
             resource = await self.match(hook, attributes)
@@ -88,7 +88,7 @@ class WebhookAdmission:
                 raise result
 
     async def match(self, hook: Webhook, attributes: Attributes) -> Resource | None:
-        """The resource at the version that the webhook is to be asked about, None where it is not to be asked."""
+        """Returns the resource at the version for the webhook's review; None if it is not to be called."""
         resource = hook.match.resource(attributes)
         if resource is None:
             return None
@@ -119,9 +119,9 @@ class WebhookAdmission:
     async def ask(
         self, hook: Webhook, attributes: Attributes, resource: Resource, *, mutating: bool, again: bool = False
     ) -> Verdict | None:
-        """What the webhook says; None where it does not answer and need not. Raises a StatusError for a denial.
+        """Returns the webhook's verdict; None if it fails open. Raises a StatusError for a denial.
 
-        What it has been asked in an earlier attempt of this request it is not asked again.
+        An answer to the same question in an earlier attempt of this request is reused.
         """
         call = Call(attributes.operation, mutating=mutating)
         if attributes.dry_run and hook.side_effects not in ("None", "NoneOnDryRun"):
@@ -139,7 +139,7 @@ class WebhookAdmission:
         return self._verdict(hook, answer)
 
     async def _call_once(self, hook: Webhook, body: bytes, uid: str, call: Call, *, dry_run: bool) -> Answer:
-        """What came of a call, which is counted."""
+        """Calls the webhook and records the outcome in metrics."""
         try:
             found = await self._call(
                 hook, body, lambda data: verdict(hook.review_version, uid, data, mutating=call.mutating), dry_run
@@ -185,14 +185,14 @@ class WebhookAdmission:
         return webhooks.converter.client
 
     def _fail(self, hook: Webhook, reason: str) -> None:
-        """Raises where a webhook that is not heard refuses; else it is only noted."""
+        """Raises if a failed call refuses the request; otherwise logs it."""
         text = f'failed calling webhook "{hook.name}": {reason}'
         if hook.fails:
             raise internal_error(text)
         logger.warning("failing open: %s", text)
 
     async def apply_patch(self, hook: Webhook, found: Verdict, obj: Object | None) -> Object | None:
-        """The object with the patch of an answer; `obj` itself where there is none."""
+        """Returns the object with the patch of an answer; `obj` itself if there is none."""
         try:
             operations = await run_aside(len(found.patch), lambda: decode_patch(found))
         except BadPatch as error:
@@ -223,7 +223,7 @@ def _denial(hook: Webhook, found: Verdict) -> StatusError:
 
 
 def _unheard(call: Call, hook: Webhook, code: int) -> None:
-    """The webhook has given no answer that can be used."""
+    """Records a call without a usable answer."""
     if hook.fails:
         call.refuse(CALLING_ERROR, code)
     else:

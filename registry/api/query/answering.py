@@ -1,6 +1,6 @@
-"""Answers Queries: the groups of what a question selects, exact at one revision, which the answer names.
+"""Answers Queries: groups of the selected objects, exact at one revision, which the answer names.
 
-What would have to read more than a query may is refused, with the index to declare (records.py).
+A query that would have to read too much is refused, with the index to declare (records.py).
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from registry.query.language import FilterTooExpensive
 from registry.query.rows import RowPage, page_of
 from registry.store.errors import RevisionExpired
 
-# Characters of the rows of an answer.
+# The limit on the characters of an answer's rows.
 MAX_ANSWER: Final = 4 << 20
 _READS: Final = "query.registry/reads"
 _TOO_EXPENSIVE: Final = "evaluating the query costs more than it may: simplify it, or select less"
 
 
 async def answer_query(request: ResourceRequest, spec: Object) -> Object:
-    """The status of a Query. Raises 400, 403, 410 and 422."""
+    """Returns the status of a Query. Raises 400, 403, 410 and 422."""
     question = await parse_question(request, spec)
     _annotate(request, question)
     try:
         source = await _source(question)
         groups = Groups([one.reading for one in question.keys], question.aggregates)
-        # Of the keys and aggregates; what a filter takes is bounded where it is evaluated.
+        # Processor time of keys and aggregates; the filter's is limited where it is evaluated.
         spent = 0.0
         async for records in source.batches():
             spent += await evaluate(partial(_add, groups, records))
@@ -68,7 +68,7 @@ async def _source(question: Question) -> ByEntries | ByObjects | ByPairs:
 
 
 def _add(groups: Groups, records: Sequence[Record]) -> float:
-    """Returns the seconds that it took. Raises AggregateError."""
+    """Adds records to groups, and returns the seconds that it took. Raises AggregateError."""
     began = time.thread_time()
     for record in records:
         groups.add(*record)
@@ -76,7 +76,7 @@ def _add(groups: Groups, records: Sequence[Record]) -> float:
 
 
 def _page(request: ResourceRequest, question: Question, groups: Groups) -> RowPage:
-    """Raises AggregateError, FilterTooExpensive, and 400 where the rows are too long."""
+    """Returns a page of rows. Raises AggregateError, FilterTooExpensive, and 400 if the rows are too long."""
     page = page_of(
         groups,
         question.columns,
@@ -97,7 +97,7 @@ def _page(request: ResourceRequest, question: Question, groups: Groups) -> RowPa
 
 
 def _annotate(request: ResourceRequest, question: Question) -> None:
-    """What was read, for the audit log: `backups.demo.example.com in a,b`."""
+    """Records what was read in the audit log: `backups.demo.example.com in a,b`."""
     targets = [question.target] if question.join is None else [question.target, question.join.target]
     read = []
     for target in targets:

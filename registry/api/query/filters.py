@@ -1,4 +1,4 @@
-"""Filters over objects of a request: parsed by its version's schema, and evaluated without what is sensitive."""
+"""Filters over objects of a request: parsed by its version's schema, and evaluated without sensitive fields."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from registry.reporting.redaction import without
 from registry.store.reporting.model import LAST_APPLIED
 
 TOO_EXPENSIVE: Final = "filter: evaluating it on the objects costs more than a query may: simplify it, or select less"
-# Of what is encrypted at rest nothing but metadata can be looked into; values in annotations may be copies.
+# In objects that are encrypted at rest only metadata can be queried; values of annotations may be copies.
 _OPEN: Final = frozenset({"apiVersion", "kind", "metadata"})
 
 
 def parse_filter(request: ResourceRequest, text: str, hidden: Sequence[Path]) -> Filter:
-    """Of the version that the request asks for. 400 where it is wrong, or names what is hidden."""
+    """Parses a filter for the requested version. Raises 400 if it is invalid, or names hidden fields."""
     try:
         found = compile_filter(text, request.served.version.schema().structural, request.served.indexes.search_fields)
     except FilterError as error:
@@ -33,7 +33,7 @@ def parse_filter(request: ResourceRequest, text: str, hidden: Sequence[Path]) ->
 
 
 def text_test(request: ResourceRequest, text: str, *, watches: bool) -> Callable[[str], bool]:
-    """A test of the JSON of objects, which raises 400 where the filter costs too much."""
+    """Returns a test for the JSON of objects, which raises 400 if the filter costs too much."""
     hidden = hidden_paths(request)
     found = parse_filter(request, text, hidden)
     if watches and found.uses_now:
@@ -50,7 +50,7 @@ def text_test(request: ResourceRequest, text: str, *, watches: bool) -> Callable
 
 
 def hidden_paths(request: ResourceRequest) -> tuple[Path, ...]:
-    """What no filter and no order sees, so that nobody finds it out by asking."""
+    """Returns the fields that filters and orders cannot see, so that queries cannot reveal them."""
     served = request.served
     if request.backend.store.indexing.seals(served.resource_name):
         names = [name for name in served.version.schema().structural.properties if name not in _OPEN]
@@ -59,7 +59,7 @@ def hidden_paths(request: ResourceRequest) -> tuple[Path, ...]:
 
 
 def visible(obj: Mapping[str, Any], hidden: Sequence[Path]) -> Mapping[str, Any]:
-    """The object without what is hidden, nor kubectl's copy of it."""
+    """Returns the object without hidden fields, and without kubectl's copy of them."""
     if not hidden:
         return obj
     return without(without(obj, hidden), (("metadata", "annotations", LAST_APPLIED),))

@@ -1,7 +1,7 @@
-"""Orders, offsets and counts where no index serves: over several tenants, and of deleted objects.
+"""Orders, offsets and counts that no index supports: over several tenants, and of deleted objects.
 
-All that matches is gathered, as far as a query may look into objects, sorted, and cut into pages. Each page gathers
-again at the revision of the first.
+All matches are gathered, up to the number of objects that a query may examine, sorted, and cut into pages. Each page
+gathers again at the revision of the first.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TOO_MANY: Final = f"the query would look into more than {MAX_EXAMINED} objects: 
 
 
 class Item(NamedTuple, Generic[ItemT]):
-    """`position` as of ordering.position; `key` tells items of one position apart, and orders them."""
+    """`position` is that of ordering.position; `key` distinguishes and orders items of one position."""
 
     position: bytes
     key: str
@@ -34,7 +34,7 @@ class Item(NamedTuple, Generic[ItemT]):
 
 
 class Page(NamedTuple, Generic[ItemT]):
-    """`total` is what the header says, None unless it is asked for."""
+    """`total` is the number for the header; None unless requested."""
 
     values: Sequence[ItemT]
     token: str
@@ -44,7 +44,7 @@ class Page(NamedTuple, Generic[ItemT]):
 
 @dataclass(frozen=True, slots=True)
 class GatheredQuery:
-    """`revision` is that of the page before, None for the first page."""
+    """`revision` is that of the previous page; None for the first page."""
 
     order: Order
     hidden: tuple[Path, ...]
@@ -62,7 +62,7 @@ class GatheredQuery:
         return position(self.order, visible(obj, self.hidden))
 
     def page(self, found: list[Item[ItemT]], revision: int) -> Page[ItemT]:
-        """Of all that matches, in any order."""
+        """Returns a page of all matches, which can be in any order."""
         found.sort(key=lambda item: (item.position, item.key))
         total = len(found)
         if self.token is not None:
@@ -81,7 +81,7 @@ class GatheredQuery:
 
 
 def is_gathered(options: ListOptions) -> bool:
-    """Whether a list has an order, an offset or a count, or goes on with a page of such a list."""
+    """Whether a list has an order, an offset or a count, or continues such a list."""
     if options.order_by or options.offset or options.count:
         return True
     try:
@@ -92,7 +92,7 @@ def is_gathered(options: ListOptions) -> bool:
 
 
 def parse_gathered(request: ResourceRequest, options: ListOptions, *where: object) -> GatheredQuery:
-    """`where` is what else a token belongs to."""
+    """Parses the parameters; tokens are only valid for the same `where`."""
     if options.count not in COUNTS:
         raise bad_request(f'count must be exact or estimated, not "{options.count[:100]}"')
     if options.offset > MAX_OFFSET:
@@ -117,7 +117,7 @@ def parse_gathered(request: ResourceRequest, options: ListOptions, *where: objec
 
 
 def require_bounded(objects: int, size: int) -> None:
-    """400 where a query has gathered too much."""
+    """Raises 400 if a query has gathered too much."""
     if objects > MAX_EXAMINED or size > MAX_EXAMINED_BYTES:
         raise too_many()
 

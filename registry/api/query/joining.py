@@ -1,8 +1,8 @@
-"""Pairs of objects and those that own them or that they refer to, all as of one revision.
+"""Joins objects with their owners or with the objects that they refer to, all as of one revision.
 
-The objects come first, as ByObjects finds them. What they refer to is then looked up by its keys, or, where these are
-many, found among all objects of the other resource, within the limit of a query. What is not in the namespaces of the
-query is not there.
+ByObjects finds the objects first. What they refer to is then looked up by key or, if there are many keys, found among
+all objects of the other resource, within the limit of a query. Objects outside of the query's namespaces do not
+match.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from registry.flowcontrol.evaluation import evaluate
 from registry.query.references import Referent, owners, referents
 from registry.store.types import Row
 
-# Pairs of one query, and other objects that are looked up one by one.
+# Limits of one query: pairs, and other objects that are looked up one by one.
 MAX_PAIRS: Final = 20_000
 MAX_LOOKUPS: Final = 50
 
@@ -54,7 +54,7 @@ class ByPairs:
         return self._objects.revision
 
     async def batches(self) -> AsyncGenerator[Sequence[Record], None]:
-        """Raises TooMuchToRead, FilterTooExpensive, RevisionExpired."""
+        """Yields the records of pairs. Raises TooMuchToRead, FilterTooExpensive, RevisionExpired."""
         texts: list[str] = []
         wanted: list[Sequence[Referent]] = []
         pairs = 0
@@ -72,7 +72,7 @@ class ByPairs:
             yield await evaluate(partial(self._records, texts[start:end], wanted[start:end]), repeatable=True)
 
     def _referents(self, texts: Sequence[str]) -> list[Sequence[Referent]]:
-        """What each object refers to, as far as it can be there."""
+        """Returns what each object refers to, within the namespaces of the query."""
         target, reference = self._join.target, self._join.reference
         served = target.served
         found: list[Sequence[Referent]] = []
@@ -87,7 +87,7 @@ class ByPairs:
         return found
 
     def _records(self, texts: Sequence[str], wanted: Sequence[Sequence[Referent]]) -> list[Record]:
-        """Raises FilterTooExpensive."""
+        """Returns the records of objects and their matches. Raises FilterTooExpensive."""
         question, join = self._question, self._join
         now = join.target.request.context.now
         decoded: dict[tuple[str, str], Object] = {}

@@ -1,4 +1,4 @@
-"""A page of a query, and the whole of one without a limit."""
+"""Answers a query: a page, or everything if it has no limit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from registry.store.errors import IndexNotReady, QueryTooLarge, RevisionExpired
 from registry.store.reads.words import Words
 from registry.store.types import ObjectKey, ResourceName, Row
 
-# What the controller that builds indexes gets: the key is the name of the resource.
+# The queue of the controller that builds indexes: the key is the name of the resource.
 INDEXES: Final = ResourceName("indexes.query.registry")
 
 _EXPIRED: Final = (
@@ -41,7 +41,7 @@ QUERIES: Final = Counter("registry_queries", "Lists by filter or order, by what 
 
 
 class TooMuchToRead(StatusError):
-    """400. `unfinished`: an index that answers is being built."""
+    """400. `unfinished`: an index that would answer is being built."""
 
     def __init__(self, message: str, *, unfinished: bool = False) -> None:
         super().__init__(400, "BadRequest", message)
@@ -49,7 +49,7 @@ class TooMuchToRead(StatusError):
 
 
 async def query_list(request: ResourceRequest, options: ListOptions) -> ListAnswer:
-    """A list with a filter, an order, an offset or a count."""
+    """Lists with a filter, an order, an offset or a count."""
     query = await evaluate(partial(parse_query, request, options), repeatable=True)
     if wanted := list_revision(options.resource_version):
         await wait_for_revision(request, wanted)
@@ -82,7 +82,7 @@ async def _answer(query: ListQuery) -> ListAnswer:
 
 
 def sources(query: ListQuery) -> list[Source]:
-    """All that may answer, the best first."""
+    """Returns all sources that may answer, the best first."""
     request = query.request
     served = request.served
     if query.selection.fields.key is not None or request.backend.store.indexing.seals(served.resource_name):
@@ -100,7 +100,7 @@ def sources(query: ListQuery) -> list[Source]:
 
 
 def _words(query: ListQuery) -> Words | None:
-    """What the full text is searched for, where its index serves the version."""
+    """Returns the words of the full-text search, if its index covers the version."""
     served, text = query.request.served, query.constraints.text
     index = served.indexes.text
     if text is None or index is None or served.version.name not in index.versions:
@@ -109,7 +109,7 @@ def _words(query: ListQuery) -> Words | None:
 
 
 async def matching(query: ListQuery) -> AsyncGenerator[Matching, None]:
-    """All that matches a query without a limit, at one revision; there is one batch at least. 400 as of a list."""
+    """Yields all matches of an unlimited query, at one revision, in at least one batch. Raises 400 as a list does."""
     unfinished = False
     for source in sources(query):
         try:
@@ -142,7 +142,7 @@ class Matching(NamedTuple):
 
 
 async def _page(query: ListQuery, source: Source) -> ListAnswer:
-    """A page of `limit` objects, or all of a query without a limit, read before the answer begins."""
+    """Returns a page of `limit` objects, or all matches without a limit, read before the answer begins."""
     wanted = query.limit or None
     counts_all = query.count == "exact" and query.token is None and not source.is_streamed
     hits: list[Hit] = []
@@ -181,7 +181,7 @@ async def _page(query: ListQuery, source: Source) -> ListAnswer:
 
 
 async def _stream(query: ListQuery, source: Source) -> ListAnswer:
-    """All of a query that reads nothing but what it gives: as it is read."""
+    """Streams all matches of a query whose source reads nothing but matches."""
     batches = source.batches()
     first = await anext(batches, ())
     total = await _total(query, source, 0, more=True)
@@ -205,7 +205,7 @@ async def _one(texts: Sequence[str]) -> AsyncIterator[Sequence[str]]:
 
 
 async def _total(query: ListQuery, source: Source, seen: int, *, more: bool) -> int | None:
-    """How many objects there are in all; None where nobody asks and it is not known."""
+    """Returns the total number of objects; None if it was not requested and is not known."""
     if query.token is not None and query.token.total is not None:
         return query.token.total
     if not more and query.token is None:
@@ -222,7 +222,7 @@ async def _total(query: ListQuery, source: Source, seen: int, *, more: bool) -> 
 
 
 def request_build(query: ListQuery) -> None:
-    """Has the indexes of the resource be completed."""
+    """Enqueues the resource for the completion of its indexes."""
     request = query.request
     request.backend.enqueue(request.tenant, INDEXES, ObjectKey(request.served.resource_name))
 

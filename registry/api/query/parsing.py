@@ -1,4 +1,4 @@
-"""The parameters of a query, checked against the schema of the version that is asked for; 400 for what is wrong."""
+"""Parses the parameters of a query by the schema of the requested version. Raises 400 for invalid ones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _INTEGER: Final = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 
 @dataclass(slots=True)
 class Spent:
-    """What a query has looked into, and the processor time of its evaluations; shared by reads that are one query."""
+    """What a query has examined, and the processor time of its evaluations; shared by all reads of one query."""
 
     objects: int = 0
     bytes: int = 0
@@ -40,7 +40,7 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class ListQuery:
-    """`order` None: the client wants none. `at`, `token`, `limit`: where the page begins, and how long it is."""
+    """`order` None: none was requested. `at`, `token`, `limit`: where the page begins, and its length."""
 
     selection: Selection
     filter: Filter | None
@@ -62,11 +62,11 @@ class ListQuery:
 
     @property
     def position(self) -> tuple[bytes, ObjectKey] | None:
-        """Behind which the page begins."""
+        """The position after which the page begins."""
         return None if self.token is None else (self.token.position, ObjectKey(self.token.key))
 
     def matches(self, obj: Mapping[str, Any]) -> bool:
-        """Raises FilterTooExpensive."""
+        """Whether the filter matches. Raises FilterTooExpensive."""
         return self.filter is None or self.filter.matches(self.visible(obj), self.now)
 
     def visible(self, obj: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -81,7 +81,7 @@ def is_query(request: ResourceRequest, options: ListOptions) -> bool:
 
 
 def of_state(options: ListOptions) -> ListOptions:
-    """The list of what a watch begins with."""
+    """Returns the options of the list with which a watch begins."""
     return ListOptions(
         label_selector=options.label_selector, field_selector=options.field_selector, filter=options.filter
     )
@@ -134,7 +134,7 @@ def parse_query(request: ResourceRequest, options: ListOptions) -> ListQuery:
 
 
 def _with_terms(found: Constraints, selection: Selection) -> Constraints:
-    """What the terms of the field selector demand, too; they are tested in any case."""
+    """Adds the constraints of the field selector's terms, which are tested in any case."""
     root = query_schema(selection.request.served.version.schema().structural)
     terms: list[Points] = []
     for term in selection.fields.terms:
@@ -146,7 +146,7 @@ def _with_terms(found: Constraints, selection: Selection) -> Constraints:
 
 
 def field_constant(field: Field, text: str) -> str | int | bool | None:
-    """The value whose text a field selector names; None where more than one has it, or none of the field's type."""
+    """Returns the only value with the text of a field selector; None if there are several, or none of the type."""
     match field.kind:
         case Kind.STRING:
             return text if 0 < len(text) <= MAX_ENTRY // 8 else None  # an absent field has the empty text, too

@@ -1,4 +1,4 @@
-"""What a Query asks, checked against the schemas of the resources that it reads; 422 with the field that is wrong."""
+"""Parses the question of a Query by the schemas of the resources that it reads. Raises 422 with the invalid fields."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DEFAULT_LIMIT: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """`reference` None: by owner references. `keeps_unmatched`: objects without another one count, too."""
+    """`reference` None: by owner references. `keeps_unmatched`: as a left join, keeps objects without another one."""
 
     target: Target
     reference: Reference | None
@@ -42,7 +42,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """Where a value is read; `joined`: of the other object."""
+    """Where a value is read; `joined`: from the other object."""
 
     reading: Reading
     joined: bool
@@ -53,7 +53,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """`inputs` has an entry for each aggregate; None where it reads no field."""
+    """`inputs` has an entry for each aggregate; None if it reads no field."""
 
     target: Target
     label_selector: str
@@ -76,7 +76,7 @@ class Question:
 
 
 async def parse_question(query: ResourceRequest, spec: dict[str, Any]) -> Question:
-    """Raises 403 and 422."""
+    """Parses a question. Raises 403 and 422."""
     namespaces = spec.get("namespaces") or ()
     target = await find_target(query, spec, "spec", namespaces)
     joined = spec.get("join")
@@ -126,7 +126,7 @@ class _Parser:
             raise query_error(self._query, *self._errors)
 
     def _check_selection(self, spec: dict[str, Any]) -> None:
-        """The labels, then the filter, as the list that the objects are read by has them."""
+        """Validates the labels, then the filter, as the list that reads the objects does."""
         selected = {
             "labelSelector": ListOptions(label_selector=spec.get("labelSelector") or ""),
             "filter": ListOptions(filter=spec.get("filter") or ""),
@@ -174,7 +174,7 @@ class _Parser:
             return None
 
     def _field(self, target: Target, text: str) -> Field:
-        """Raises FieldPathError, also where it is hidden."""
+        """Resolves a field. Raises FieldPathError, also if it is hidden."""
         path = parse_path(text)
         if is_hidden(path, target.hidden):
             raise FieldPathError(f'"{path_text(path)}" is sensitive and cannot be queried')

@@ -1,7 +1,7 @@
-"""What matches a query, in its order, exact at one revision: by an index, or by a scan of what there is.
+"""Reads the matches of a query in its order, exact at one revision: by an index, or by a scan.
 
-A source gives hits from the position of the query on. It raises IndexNotReady, and QueryTooLarge where it would read
-more than a query may; the next source is tried then. Whatever it reads is bounded before the first byte of an answer.
+A source yields hits from the position of the query on. It raises IndexNotReady, and QueryTooLarge if it would read
+more than a query may; the next source is then tried. Whatever it reads is bounded before the first byte of an answer.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from registry.store.reads.indexed import IndexPage, IndexRead, Span
 from registry.store.reads.words import Words
 from registry.store.types import Match, ObjectKey, Requirement, Row
 
-# Objects and bytes that a query may look into beside those that it gives.
+# Limits on the objects and bytes that a query may examine, apart from those that an index alone returns.
 MAX_EXAMINED: Final = 5_000
 MAX_EXAMINED_BYTES: Final = 64 << 20
-# Processor time that filter and order of one query may take.
+# Limit on the processor time of one query's filter and order.
 MAX_SECONDS: Final = 3.0
-# What counts are taken to.
+# The numbers up to which matches are counted.
 MAX_COUNTED: Final = 1_000_000
 MAX_ESTIMATED: Final = 10_000
 
@@ -46,7 +46,7 @@ _LABELS: Final = ("metadata", "labels")
 
 
 class Hit(NamedTuple):
-    """An object that matches. `position` is bytes that compare as the order of the list does."""
+    """A matching object. `position` is bytes that compare in the order of the list."""
 
     position: bytes
     key: ObjectKey
@@ -59,10 +59,10 @@ class Hit(NamedTuple):
 
 
 class Examiner:
-    """Decides which rows match, and where they belong, within what one query may cost."""
+    """Decides which rows match, and their positions, within the cost limits of one query."""
 
     def __init__(self, query: ListQuery, order: Order, requirements: Sequence[Requirement] = ()) -> None:
-        """`requirements` are those that have not been looked at by what has found the rows."""
+        """`requirements` are those not yet applied when the rows were read."""
         self._query = query
         self._order = order
         self._requirements = requirements
@@ -70,7 +70,7 @@ class Examiner:
         self._bytes = query.spent.bytes
 
     async def hits(self, rows: Sequence[Row]) -> list[Hit]:
-        """Raises QueryTooLarge, and 400 where the filter costs too much."""
+        """Returns the hits among rows. Raises QueryTooLarge, and 400 if the filter costs too much."""
         request = self._query.request
         selection = self._query.selection
         if selection.fields.accepts is not None:
@@ -92,7 +92,7 @@ class Examiner:
         return found
 
     def _hit(self, row: Row, text: str) -> Hit | None:
-        """Raises FilterTooExpensive."""
+        """Returns the hit of a row, or None. Raises FilterTooExpensive."""
         query = self._query
         spent = query.spent
         if spent.seconds > MAX_SECONDS:
@@ -106,7 +106,7 @@ class Examiner:
             spent.seconds += time.thread_time() - began
 
     def note_spent(self) -> None:
-        """What has been looked into counts for further reads of the same query."""
+        """Counts what was examined towards further reads of the same query."""
         self._query.spent.objects = self._objects
         self._query.spent.bytes = self._bytes
 
@@ -119,7 +119,7 @@ class Examiner:
 
 
 class Scan:
-    """All objects of a range of keys, or with labels or `words`, looked into one by one; few enough to do so."""
+    """Examines all objects of a range of keys, or with labels or `words`, if they are few enough."""
 
     def __init__(self, query: ListQuery, words: Words | None = None) -> None:
         self.name = "scan" if words is None else "words"
@@ -164,7 +164,7 @@ class Scan:
         yield _behind(found, query)
 
     async def _candidates(self, namespace: str | None, requirements: Sequence[Requirement]) -> int:
-        """Counted up to one more than may be looked into."""
+        """Counts the objects to examine, up to one more than the limit."""
         store, tenant, resource = self._request.backend.store, self._request.tenant, self._request.served.resource_name
         limit = MAX_EXAMINED + 1
         if self._words is not None:
@@ -172,8 +172,10 @@ class Scan:
         return await store.count_up_to(tenant, resource, namespace=namespace, requirements=requirements, limit=limit)
 
     async def _complete_since(self) -> int | None:
-        """The revision from which on the index of words is complete; None where none is needed. It stays the same as
-        long as no write has failed to maintain it. Raises IndexNotReady."""
+        """Returns the revision from which on the index of words is complete; None if none is needed.
+
+        It changes only when a write fails to maintain the index. Raises IndexNotReady.
+        """
         if self._words is None:
             return None
         request = self._request
@@ -191,7 +193,7 @@ class Scan:
 
 
 def _behind(found: list[Hit], query: ListQuery) -> list[Hit]:
-    """In their order, from the position of the query on."""
+    """Returns hits in order, from the position of the query on."""
     found.sort(key=lambda hit: hit.place)
     if query.position is None:
         return found
@@ -200,7 +202,7 @@ def _behind(found: list[Hit], query: ListQuery) -> list[Hit]:
 
 
 class ByIndex:
-    """Ranges of a declared index."""
+    """Reads ranges of a declared index."""
 
     name: Final = "index"
 
@@ -212,7 +214,7 @@ class ByIndex:
         self.total: int | None = None
         selection = query.selection
         self._has_overflow = False
-        # Whether the index alone decides.
+        # Whether the index alone decides which objects match.
         self._is_plain = (
             plan.covers and not selection.requirements and selection.fields.accepts is None
             and selection.fields.shows is None
@@ -220,11 +222,11 @@ class ByIndex:
 
     @property
     def is_streamed(self) -> bool:
-        """Whether it may go on without end: nothing is read that is not given."""
+        """Whether the number of matches is unlimited: nothing but matches is read."""
         return self._plan.streams and self._is_plain
 
     async def count(self, limit: int) -> int | None:
-        """How many objects match at the revision, None where that cannot be counted without looking into them."""
+        """Returns the number of matches at the revision; None if counting would have to examine objects."""
         if self.total is not None or not self._is_plain or self._has_overflow:
             return self.total
         read = replace(self._read(self._plan.segments, None), at=self.revision)
@@ -276,7 +278,7 @@ class ByIndex:
         return [Hit(positions[row.key], row.key, row, text) for row, text in zip(rows, texts, strict=True)]
 
     async def _overflowing(self, examiner: Examiner) -> list[Hit]:
-        """Of the objects that the index cannot hold."""
+        """Returns hits among the objects that the index cannot hold."""
         if not self._has_overflow:
             return []
         entry = self._plan.overflow
@@ -286,7 +288,7 @@ class ByIndex:
         return found
 
     def _groups(self) -> list[tuple[Sequence[Segment], tuple[bytes, ObjectKey] | None]]:
-        """Segments that are read together, one group after the other, and where each begins."""
+        """Returns the groups of segments, which are read one after the other, and where each begins."""
         plan, start = self._plan, self._query.position
         if plan.order is None:
             return [(plan.segments, (b"", start[1]) if start is not None else None)]
@@ -295,12 +297,12 @@ class ByIndex:
         after = (plan.prefix + self._entry(start[0]), start[1])
         at = next((i for i, segment in enumerate(plan.segments) if segment.start <= after[0] < segment.end), None)
         if at is None:
-            # A token that somebody made up, or of an order that has changed: from where it would be.
+            # The token is forged, or its order has changed: begin where it would be.
             at = 0 if after[0] < plan.segments[0].start or plan.segments[0].descending else len(plan.segments)
         return [((s,), after if i == at else None) for i, s in enumerate(plan.segments) if i >= at]
 
     def _position(self, entry: bytes) -> bytes:
-        """Of an entry in the order of the list."""
+        """Returns an index entry's position in the order of the list."""
         plan = self._plan
         if plan.order is None:
             return b""
@@ -310,7 +312,7 @@ class ByIndex:
         return inverted(found) if plan.order[0].descending else reverted(found)
 
     def _entry(self, position: bytes) -> bytes:
-        """What an entry has at a position, behind the prefix."""
+        """Returns the part of an index entry after the prefix, for a position."""
         plan = self._plan
         if not plan.is_reversed or plan.order is None:
             return position
@@ -319,7 +321,7 @@ class ByIndex:
     async def _pages(
         self, segments: Sequence[Segment], after: tuple[bytes, ObjectKey] | None, size: int
     ) -> AsyncGenerator[IndexPage, None]:
-        """All at one revision."""
+        """Yields pages of the index, all at one revision."""
         request = self._request
         while True:
             page = await request.backend.store.index_page(request.tenant, self._read(segments, after), size)
@@ -348,7 +350,7 @@ class ByIndex:
         )
 
     def _page_size(self) -> int:
-        """The first page has what is asked for; it is enough where the index alone decides, and often elsewhere."""
+        """Returns the size of the first page: the limit suffices if the index alone decides, and often otherwise."""
         query = self._query
         return min(query.limit + query.offset + 1, _ROWS) if query.limit else _ROWS
 
@@ -358,7 +360,7 @@ class ByIndex:
 
 
 def _key(query: ListQuery) -> tuple[str | None, ObjectKey | None]:
-    """The namespace and the key that alone can match."""
+    """Returns the only namespace and key that can match, if the query names them."""
     selection, request = query.selection, query.request
     served = request.served
     namespace = request.namespace or _single(query, NAMESPACE)
@@ -378,7 +380,7 @@ def _single(query: ListQuery, path: str) -> str:
 
 
 def _label_requirements(query: ListQuery) -> list[Requirement]:
-    """What the filter demands of labels, which are indexed in any case."""
+    """Returns the filter's requirements for labels, which are always indexed."""
     return [
         Requirement(one.field.path[2], Match.IN, one.texts)
         for one in query.constraints.found

@@ -1,9 +1,9 @@
-"""What the groups of a Query are made of: records, from the entries of an index or from the objects that match.
+"""Records, from which the groups of a Query are made: read from the entries of an index, or from matching objects.
 
     ByEntries    one statement over an index that has every field of the question, or over the keys; no object is read
-    ByObjects    those that match, as a list with that filter finds them; at most MAX_EXAMINED
+    ByObjects    the matching objects, as a list with that filter finds them; at most MAX_EXAMINED
 
-A record is the keys and inputs of so many objects. All records are of one revision.
+A record has the keys and inputs of one or more objects. All records are of one revision.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Record(NamedTuple):
 
 
 def record_of(question: Question, obj: Mapping[str, Any], other: Mapping[str, Any]) -> Record:
-    """Of an object and the one that it is joined with."""
+    """Returns the record of an object and the one that it is joined with."""
     return Record(
         tuple([one.of(obj, other) for one in question.keys]),
         tuple([None if one is None else one.of(obj, other) for one in question.inputs]),
@@ -53,7 +53,7 @@ def record_of(question: Question, obj: Mapping[str, Any], other: Mapping[str, An
 
 
 def list_query(question: Question, namespace: str, spent: Spent, at: int) -> ListQuery:
-    """What selects the objects of a question in a namespace, "" for all; `at` 0 is now."""
+    """Returns the list of a question's objects in a namespace, "" for all; `at` 0 is now."""
     options = ListOptions(label_selector=question.label_selector, filter=question.filter)
     return replace(parse_query(question.target.within(namespace), options), at=at or None, spent=spent)
 
@@ -62,7 +62,7 @@ def list_query(question: Question, namespace: str, spent: Spent, at: int) -> Lis
 
 
 class ByEntries:
-    """Use `of` to make one."""
+    """Use `of` to construct one."""
 
     label = "entries"
 
@@ -74,7 +74,7 @@ class ByEntries:
 
     @classmethod
     async def of(cls, question: Question) -> ByEntries | None:
-        """None where no index answers the question alone, or not yet. Raises TooMuchToRead."""
+        """Returns None if no index alone answers the question, or none is ready. Raises TooMuchToRead."""
         query = list_query(question, question.target.namespaces[0], Spent(), 0)
         request = query.request
         planned = _plan(question, query)
@@ -114,7 +114,7 @@ class ByEntries:
 
 
 def _plan(question: Question, query: ListQuery) -> tuple[GroupRead, Covering | None] | None:
-    """What to read, and how; without an index where the keys answer."""
+    """Returns what to read, and by which index; None in its place if the keys suffice."""
     served, paths = query.request.served, question.paths
     found = query.constraints
     if question.join is not None or query.selection.requirements or not found.exact:
@@ -140,12 +140,12 @@ def _plan(question: Question, query: ListQuery) -> tuple[GroupRead, Covering | N
 def _without_namespace(
     constraints: Sequence[Constraint], within: Sequence[str] | None
 ) -> tuple[Sequence[Constraint], Sequence[str] | None]:
-    """The constraints of fields, and the namespaces that those of the namespace leave."""
+    """Removes the constraints of the namespace, and returns the others and the namespaces that remain."""
     others = [one for one in constraints if one.field.path != NAMESPACE]
     for one in constraints:
         if one.field.path == NAMESPACE:
             if not isinstance(one, Points) or one.texts is None:
-                return constraints, within  # no index has it, so objects are read
+                return constraints, within  # no index has the namespace, so objects are read
             within = [name for name in one.texts if within is None or name in within]
     return others, within
 
@@ -162,7 +162,7 @@ class ByObjects:
         self.revision = 0
 
     async def batches(self) -> AsyncGenerator[Sequence[Record], None]:
-        """Raises TooMuchToRead, RevisionExpired, and 400 where the filter costs too much."""
+        """Yields records. Raises TooMuchToRead, RevisionExpired, and 400 if the filter costs too much."""
         question = self._question
         hidden = question.target.hidden
         async with aclosing(self.texts()) as parts:
@@ -173,7 +173,7 @@ class ByObjects:
                 )
 
     async def texts(self) -> AsyncGenerator[Sequence[str], None]:
-        """The objects that match, as JSON, a few at a time."""
+        """Yields the matching objects as JSON, a few at a time."""
         question = self._question
         count = 0
         for namespace in question.target.namespaces:
@@ -195,7 +195,7 @@ class ByObjects:
 
 
 def refusal(question: Question, query: ListQuery, otherwise: TooMuchToRead | None = None) -> TooMuchToRead:
-    """Names the index that would answer; without one, `otherwise`."""
+    """Returns a refusal that names the index that would answer; without one, `otherwise`."""
     served, found = query.request.served, query.constraints
     too_many = f"the query would look into more than {MAX_EXAMINED} objects"
     if question.join is None and found.exact and not query.selection.requirements and served.definition.revision:

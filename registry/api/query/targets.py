@@ -1,4 +1,4 @@
-"""The resources that a Query reads: found in the tenant's catalog, and authorized as the lists that they are."""
+"""The resources that a Query reads: found in the tenant's catalog, and authorized like lists."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from registry.schema.model import Structural
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A resource at the version that its fields are read by. `namespaces` are those that are read, "" for all."""
+    """A resource at the version of the fields that are read. `namespaces` are those that are read, "" for all."""
 
     request: ResourceRequest
     namespaces: tuple[str, ...]
@@ -40,7 +40,7 @@ class Target:
         return query_schema(self.served.version.schema().structural)
 
     def within(self, namespace: str) -> ResourceRequest:
-        """The list of one namespace."""
+        """Returns the request for the list of one namespace."""
         return replace(self.request, namespace=namespace)
 
     def reads(self, namespace: str) -> bool:
@@ -48,16 +48,16 @@ class Target:
 
 
 async def find_target(query: ResourceRequest, spec: dict[str, Any], at: str, namespaces: Sequence[str]) -> Target:
-    """The resource that `spec`, at the path `at` of the query, names.
+    """Returns the resource that `spec`, at the path `at` of the query, names.
 
-    403 where the user may not list it in one of the namespaces, or in all of them; only then 422 where there is no such
-    resource, so that nobody learns from that what there is.
+    Raises 403 if the user may not list it in one of the namespaces, or in all of them; only then 422 if there is no
+    such resource, so that the existence of resources is not disclosed.
     """
     group, resource = spec.get("group") or "", spec["resource"]
     catalog, version = query.catalog, spec.get("version") or ""
     served = _find(catalog, group, resource, version)
     if served is None:
-        # Perhaps it has been defined since: the catalog is only old, never ahead.
+        # It may have been defined since: the catalog can be old, but never ahead.
         catalog = await query.backend.catalogs.current(query.tenant)
         served = _find(catalog, group, resource, version)
     in_namespaces = served is None or served.namespaced
@@ -79,12 +79,12 @@ async def find_target(query: ResourceRequest, spec: dict[str, Any], at: str, nam
 
 
 def query_error(query: ResourceRequest, *errors: FieldError) -> Exception:
-    """422 for what is wrong with a Query."""
+    """Returns the 422 for an invalid Query."""
     return invalid(query.served.kind, "", errors)
 
 
 def _find(catalog: TenantCatalog, group: str, resource: str, version: str) -> Served | None:
-    """At the first served version in the order of their priority, unless it is named."""
+    """Returns the resource at `version`, otherwise at the served version of the highest priority."""
     definition = catalog.definition(group, resource)
     if definition is None:
         return None
@@ -93,7 +93,7 @@ def _find(catalog: TenantCatalog, group: str, resource: str, version: str) -> Se
 
 
 async def _authorize(query: ResourceRequest, group: str, resource: str, namespace: str) -> None:
-    """As a list of the resource there is authorized. 403."""
+    """Authorizes the read like a list of the resource. Raises 403."""
     user = query.context.user
     if user.is_administrator:
         return

@@ -1,9 +1,9 @@
-"""The Tables of built-in kinds: what kubectl shows of config maps, namespaces, bindings and the like.
+"""Tables of built-in kinds: what kubectl shows of config maps, namespaces, bindings and the like.
 
     builtin_table("", "ConfigMap").row(obj, now)["cells"]      # ["a", 2, "5d6h"]
 
-Kinds without columns of their own have Name and Created At. The descriptions are those of the API's documentation, as
-clients show them. Follows kubernetes pkg/printers/internalversion/printers.go and apiserver
+Other kinds have Name and Created At. The descriptions are those of the API's documentation, as clients show them.
+Follows kubernetes pkg/printers/internalversion/printers.go and apiserver
 pkg/registry/rest/table.go.
 """
 
@@ -17,7 +17,7 @@ from registry.emulation import emulated
 
 Json = Any
 Object = Mapping[str, Json]
-# A cell of an object as of a time.
+# The value of a cell for an object at a time.
 Cell = Callable[[Object, float], Json]
 
 
@@ -57,7 +57,7 @@ def _age(obj: Object, now: float) -> str:
 
 
 def _at(*path: str, default: str = "") -> Cell:
-    """The text at a path, where every part may be missing or null."""
+    """Returns a cell with the text at a path, any part of which may be missing or null."""
 
     def cell(obj: Object, now: float) -> Json:
         return _walk(obj, path) or default
@@ -82,7 +82,7 @@ def _size(*paths: tuple[str, ...]) -> Cell:
 
 
 def _role(obj: Object, now: float) -> str:
-    # A bookmark has none.
+    # A bookmark has no roleRef.
     return f"{_walk(obj, ('roleRef', 'kind')) or ''}/{_walk(obj, ('roleRef', 'name')) or ''}"
 
 
@@ -97,7 +97,7 @@ def _subjects(kind: str) -> Cell:
 
 
 def _quota(limits: bool) -> Cell:
-    """`pods: 1/3, requests.cpu: 0/1`: what is used of what is allowed; limits.* stand in a column of their own."""
+    """`pods: 1/3, requests.cpu: 0/1`: used and hard amounts; limits.* have their own column."""
 
     def cell(obj: Object, now: float) -> str:
         hard, used = _walk(obj, ("status", "hard")) or {}, _walk(obj, ("status", "used")) or {}
@@ -120,7 +120,7 @@ def _param_ref(obj: Object, now: float) -> str:
     return "/".join(part for part in (ref.get("namespace"), ref.get("name")) if part)
 
 
-# --- events, in the words of the core group or of events.k8s.io
+# --- events, of the core group or of events.k8s.io
 
 
 def _first(obj: Object, *names: str) -> Json:
@@ -182,7 +182,7 @@ def _is_established(obj: Object, now: float) -> bool:
     return any(c.get("type") == "Established" and c.get("status") == "True" for c in conditions)
 
 
-# Of definitions, from 1.37 on (apiextensions-apiserver pkg/registry/customresourcedefinition/tableconvertor).
+# Columns of definitions from 1.37 on (apiextensions-apiserver pkg/registry/customresourcedefinition/tableconvertor).
 _DEFINITIONS = _table(
     _NAME,
     _text("Scope", "Cluster/Namespaced", _at("spec", "scope")),
@@ -296,7 +296,7 @@ _RBAC, _ADMISSION = "rbac.authorization.k8s.io", "admissionregistration.k8s.io"
 
 
 def _migrated_resource(obj: Object, now: float) -> str:
-    """`crontabs.stable.example.com`; of the core group just `configmaps`."""
+    """`crontabs.stable.example.com`; in the core group just `configmaps`."""
     resource = _walk(obj, ("spec", "resource")) or {}
     return ".".join(part for part in (resource.get("resource"), resource.get("group")) if part)
 

@@ -1,4 +1,4 @@
-"""How long ago, as people read it: the Age column.
+"""Human-readable durations, for the Age column.
 
 Follows apimachinery pkg/util/duration/duration.go.
 """
@@ -7,13 +7,13 @@ from __future__ import annotations
 
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
 
-# Go's time.Duration holds no more.
+# The maximum of Go's time.Duration.
 _MAX_SECONDS = ((1 << 63) - 1) // 10**9
 
 
 def human_duration(seconds: float) -> str:
     """`95s`, `2m5s`, `3h20m`, `5d6h`, `3y12d`; two seconds in the future and more is `<invalid>`."""
-    whole = int(max(min(seconds, _MAX_SECONDS), -_MAX_SECONDS))  # towards nought, as Go's int()
+    whole = int(max(min(seconds, _MAX_SECONDS), -_MAX_SECONDS))  # towards zero, as Go's int()
     if whole < -1:
         return "<invalid>"
     if whole < 0:

@@ -1,10 +1,11 @@
-"""JSONPath as Kubernetes has it in printer columns: a path becomes a function from a value to what it finds.
+"""JSONPath as in Kubernetes' printer columns: compiles a path to a function from a value to its matches.
 
     compile_path(".spec.ports[?(@.name=='http')].port")({"spec": {"ports": [{"name": "http", "port": 80}]}}, Budget())
     [80]
 
-Compiled once into closures. Missing keys give nothing; what the reference reports as an error when it evaluates (an
-index out of bounds, a filter of something that is no list) raises JsonPathError, which a table shows as an empty cell.
+Compiled once, to closures. Missing keys match nothing; what the reference reports as an error when it evaluates (an
+index out of bounds, a filter of something that is not a list) raises JsonPathError, which a table shows as an empty
+cell.
 
 The work is bounded by the values that are visited, whether they are found or not: recursive descents, wildcards and
 unions multiply (`..a..b` visits what is below each `a` again).
@@ -26,20 +27,21 @@ __all__ = ["MAX_VISITS", "JsonPathError", "compile_path", "relax"]
 
 Json = Any
 
-# Values that the evaluation of one path visits at most: some 10 ms of work.
+# The maximum number of values that the evaluation of one path visits: some 10 ms of work.
 MAX_VISITS: Final = 100_000
 # Characters of a text that count as one value where the text is read.
 TEXT_PER_VISIT: Final = 64
 
 
-# From the values found so far to the next ones.
+# Maps the values found so far to the next ones.
 Step = Callable[[list[Json], Budget], list[Json]]
 
 
 def compile_path(text: str) -> Callable[[Json, Budget], list[Json]]:
-    """The function of a path such as `.spec.replicas`. Raises JsonPathError for what cannot be parsed; so may the
-    function for what cannot be evaluated, BudgetExceeded among them. The value is not changed, and may be shared by the
-    result.
+    """Returns the function of a path such as `.spec.replicas`. Raises JsonPathError for what cannot be parsed.
+
+    The function raises JsonPathError for what cannot be evaluated, or BudgetExceeded. It does not change the value, but
+    its result may share parts of it.
     """
     actions = [_sequence(nodes) for nodes in parse(f"{{{text}}}")]
     first, *others = actions
@@ -57,7 +59,7 @@ _RELAXED = re.compile(r"\{\.?([^{}]+)\}\Z|\.?([^{}]+)\Z")
 
 
 def relax(text: str) -> str:
-    """The path that people mean by `spec.a`, `.spec.a`, `{spec.a}` or `{.spec.a}`: `.spec.a`. Raises JsonPathError."""
+    """Returns `.spec.a` for `spec.a`, `.spec.a`, `{spec.a}` or `{.spec.a}`. Raises JsonPathError."""
     if not text:
         return text
     match = _RELAXED.match(text)
@@ -82,8 +84,10 @@ def _sequence(nodes: Sequence[Node]) -> Step:
 
 
 def _fields(names: list[str]) -> Step:
-    """A plain path of names, by far the most frequent kind. From one value it visits as many as it has names, which
-    is not counted."""
+    """A plain path of names, by far the most frequent kind.
+
+    From one value it visits as many values as it has names, which are not counted.
+    """
 
     def run(values: list[Json], budget: Budget) -> list[Json]:
         if len(values) > 1:
@@ -132,7 +136,7 @@ def _children(value: Json) -> Collection[Json]:
 
 
 class Byte(int):
-    """A byte of a text, which is what `*` finds in one: a uint8, which no other number is equal to or shown as."""
+    """A byte of a text, as `*` finds it: a uint8, which equals no other number and is not shown as one."""
 
 
 def _wildcard(values: list[Json], budget: Budget) -> list[Json]:
@@ -159,7 +163,7 @@ def _union(steps: list[Step]) -> Step:
 
 
 def _descend(values: list[Json], budget: Budget) -> list[Json]:
-    """Every value that holds something, itself first, in document order."""
+    """Returns every value that is not empty, itself first, in document order."""
     found: list[Json] = []
     budget.spend(len(values))
     stack = values[::-1]
@@ -247,7 +251,7 @@ def _filter(condition: Filter) -> Step:
 
 
 def _same_type(compare: Callable[[Any, Any], bool], kinds: tuple[type, ...]) -> Callable[[Json, Json], bool]:
-    """Go compares scalars of one type only, not even an integer with a float, and has no order of booleans."""
+    """Go compares scalars of the same type only, not even an integer with a float, and cannot order booleans."""
 
     def run(left: Json, right: Json) -> bool:
         if type(left) is not type(right) or type(left) not in kinds:

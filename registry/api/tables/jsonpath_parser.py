@@ -1,4 +1,4 @@
-"""The parser of Kubernetes' JSONPath templates: text to nodes.
+"""The parser of Kubernetes' JSONPath templates.
 
 As lenient and as odd as the reference: `['a.b']` means `.a.b` (a dot in a key is written `a\\.b`), brackets end at the
 first `]`, and quotes decide where a filter ends. Follows client-go util/jsonpath/parser.go.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-# Far beyond any path; bounds the work and, as nested parts are shorter than what they stand in, the recursion.
+# Far beyond any real path. Bounds the work and the recursion, as nested parts are shorter than the whole.
 MAX_PATH_LENGTH = 8192
 _MAX_NESTING = 20
 
@@ -26,7 +26,7 @@ class JsonPathError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """`[a:b:c]`; `end` None is the length. `derived` says that only one index was given."""
+    """`[a:b:c]`; `end` None is the length. `derived` says that a single index was given."""
 
     start: int
     end: int | None
@@ -36,7 +36,7 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """`[?(left operator right)]`; the operator is `exists` without a comparison."""
+    """`[?(left operator right)]`; the operator is `exists` if there is no comparison."""
 
     left: tuple[Node, ...]
     operator: str
@@ -56,7 +56,7 @@ class Node:
 
 
 def parse(template: str, nesting: int = 0) -> list[tuple[Node, ...]]:
-    """The actions `{...}` of a template, and what stands between them as text nodes, in order."""
+    """Returns the actions `{...}` of a template, and the text between them as text nodes, in order."""
     if len(template) > MAX_PATH_LENGTH or nesting > _MAX_NESTING:
         raise JsonPathError("path too long")
     parts: list[tuple[Node, ...]] = []
@@ -79,7 +79,7 @@ def _parse_action(text: str, nesting: int) -> tuple[Node, ...]:
 
 
 class _Action:
-    """The inside of one pair of braces; `position` is behind what has been read."""
+    """The inside of one pair of braces; `position` is after what has been read."""
 
     def __init__(self, text: str, position: int, nesting: int) -> None:
         self.text = text
@@ -136,7 +136,7 @@ class _Action:
             nodes.append(self.field())
 
     def field(self) -> Node:
-        """Up to a terminator that no backslash precedes; the backslashes go."""
+        """Reads up to a terminator without a backslash before it; removes backslashes."""
         start = self.position
         while (character := self.next()) and character not in _TERMINATORS:
             if character == "\\":

@@ -1,11 +1,11 @@
-"""Tables: what kubectl prints of a list, made by the server from printer columns.
+"""Tables: lists as kubectl prints them, made by the server from printer columns.
 
     table = custom_table(version.columns)
     table.columns                                        # [{"name": "Name", "type": "string", ...}, ...]
     table.row(obj, table_version="v1", include="", now=now)    # {"cells": ["a", 3], "object": {...}}
 
-A Table here knows columns and cells; built-in kinds have theirs in builtin.py. Nothing in it depends on a
-request, so one is made for each version of a definition and shared.
+A Table has columns and cells; those of built-in kinds are in builtin.py. It does not depend on a request, so one is
+made for each version of a definition and shared.
 
 Follows apiextensions-apiserver pkg/registry/customresource/tableconvertor and apiserver
 pkg/endpoints/handlers/response.go.
@@ -27,10 +27,10 @@ from registry.schema.field import go_json
 from registry.schema.gotime import TimeError, canonical_time
 
 Json = Any
-# Cells of an object as of a time, the name first.
+# Returns the cells of an object at a time, the name first.
 Cells = Callable[[Mapping[str, Json], float, Budget], list[Json]]
 
-# Values that the paths of a whole Table visit at most, in addition to those that each row brings.
+# The maximum number of values that the paths of a whole Table visit, in addition to those granted for each row.
 TABLE_VISITS: Final = 2_000_000
 ROW_VISITS: Final = 2_000
 
@@ -55,7 +55,7 @@ class IncludeObjectError(ValueError):
 
 
 def check_include_object(value: str) -> str:
-    """`value` of the query parameter, Metadata where it is empty."""
+    """Returns `value` of the query parameter, or Metadata if it is empty. Raises IncludeObjectError."""
     if value in (INCLUDE_METADATA, INCLUDE_OBJECT, INCLUDE_NONE):
         return value
     if not value:
@@ -68,7 +68,7 @@ def check_include_object(value: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Column definitions and the cells of an object. `empty_rows` is what an empty table has for rows: [] or None.
+    """Column definitions and the cells of an object. `empty_rows` is the rows of an empty table: [] or None.
 
     Tables with the same `key` have the same columns.
     """
@@ -86,7 +86,7 @@ class Table:
         table_version: str = "v1",
         budget: Budget | None = None,
     ) -> dict[str, Json]:
-        """One row of a decoded object; `now` in seconds since 1970, `include` as check_include_object gives it.
+        """Returns the row of a decoded object; `now` is in seconds since 1970, `include` from check_include_object.
 
         The rows of one Table share `budget`, of TABLE_VISITS units. A cell whose path visits too much is null.
         """
@@ -104,8 +104,10 @@ class Table:
         table_version: str = "v1",
         headers: bool = True,
     ) -> dict[str, Json]:
-        """The whole Table. `metadata` is that of the list, or resourceVersion alone for an object; without `headers`
-        (all events of a watch but the first) the columns are null."""
+        """Returns the whole Table. `metadata` is that of the list, or resourceVersion alone for an object.
+
+        Without `headers` (all events of a watch but the first) the columns are null.
+        """
         return {
             "kind": "Table",
             "apiVersion": f"meta.k8s.io/{table_version}",
@@ -131,7 +133,7 @@ _AGE = Column("Age", "date", ".metadata.creationTimestamp", description=CREATED_
 
 
 def custom_table(columns: Sequence[Column]) -> Table:
-    """The Table of a version: Name, then its columns, or Age where it has none.
+    """Returns the Table of a version: Name, then its columns, or Age if it has none.
 
     A column whose path cannot be parsed leaves only the Name, as in the reference.
     """
@@ -166,9 +168,9 @@ def column_definition(
 
 
 def _cell(column: Column) -> Callable[[Json, float, Budget], Json]:
-    """The value of a column: the first that its path finds, null where it finds none, fails or visits too much.
+    """Returns the cell of a column: the first match of its path; null if there is none, or it fails or visits too much.
 
-    A column may spend half of what is left, so that one that spends it all does not empty those after it.
+    A column may spend half of what is left, so that it cannot leave nothing for those after it.
     """
     find = compile_path(column.json_path)
     convert = _CONVERSIONS.get(column.type, _nothing)
@@ -191,7 +193,7 @@ def _cell(column: Column) -> Callable[[Json, float, Budget], Json]:
 
 
 def _spend_text(value: Json, budget: Budget) -> None:
-    """Counts what the text of a value comes to, before it is made. Raises BudgetExceeded."""
+    """Spends the budget for the text of a value, before it is made. Raises BudgetExceeded."""
     if not isinstance(value, dict | list):
         if type(value) is str and len(value) >= TEXT_PER_VISIT:
             budget.spend(len(value) // TEXT_PER_VISIT)
@@ -212,7 +214,7 @@ def _spend_text(value: Json, budget: Budget) -> None:
 def _integer(value: Json, now: float) -> int | None:
     if isinstance(value, bool | Byte) or not isinstance(value, int | float):
         return None
-    # What Go's conversion gives for a float beyond int64, on the machines that matter.
+    # The result of Go's conversion of a float beyond int64, on the common architectures.
     return int(value) if -(1 << 63) <= value < 1 << 63 else -(1 << 63)
 
 
@@ -254,7 +256,7 @@ _CONVERSIONS: dict[str, Callable[[Json, float], Json]] = {
 
 
 def age(timestamp: str, now: float) -> str:
-    """`5d6h` since an RFC 3339 time; `<unknown>` for none, `<invalid>` for what is no time or still to come."""
+    """`5d6h` since an RFC 3339 time; `<unknown>` if empty, `<invalid>` if it is not a time or in the future."""
     if timestamp in ("", "null"):
         return "<unknown>"
     try:
@@ -270,7 +272,7 @@ _EPOCH_ORDINAL = datetime.date(1970, 1, 1).toordinal()
 
 
 def _seconds(canonical: str) -> float:
-    """Seconds since 1970 of `2024-03-04T05:06:07Z`; the year 0000, which Python lacks, counts as 0001."""
+    """Returns the seconds since 1970 of `2024-03-04T05:06:07Z`; the year 0000, which Python lacks, counts as 0001."""
     year = max(int(canonical[:4]), 1)
     days = datetime.date(year, int(canonical[5:7]), int(canonical[8:10])).toordinal() - _EPOCH_ORDINAL
     return days * 86400 + int(canonical[11:13]) * 3600 + int(canonical[14:16]) * 60 + int(canonical[17:19])

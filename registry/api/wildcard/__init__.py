@@ -1,5 +1,5 @@
-"""Lists and watches over several tenants at once (/clusters/*).
+"""Lists and watches over several tenants (/clusters/*).
 
-requests.py answers them, view.py is what one request sees of the tenants, and watch.py is the source that
-verbs/watch.py watches. Nothing is written across tenants.
+requests.py answers them, view.py is one request's view of the tenants, and watch.py is the source for verbs/watch.py.
+There are no writes across tenants.
 """

@@ -1,9 +1,9 @@
-"""Lists and watches over several tenants: what answers /clusters/*.
+"""Lists and watches over several tenants: answers /clusters/*.
 
 A provider sees the objects of the definitions that it exports, in the tenants that have bound them; an administrator of
-the platform sees everything. Either sees the tenants of one revision domain, so that a list is exact at one revision
-and a watch has one order and can be resumed anywhere. Each object tells its tenant in an annotation. An object is shown
-as its own tenant would show it; what that tenant does not serve at the version that is asked for is left out.
+the platform sees everything. Both see the tenants of one revision domain, so that a list is exact at one revision, and
+a watch has one order and can be resumed anywhere. Each object names its tenant in an annotation. Objects have the form
+in which their own tenant serves them; those that their tenant does not serve at the requested version are left out.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _EXPORTS: Final = ResourceName(f"{EXPORTS}.{GROUP}")
 
 
 async def find_lead(backend: Backend, context: Context, group: str, version: str, plural: str) -> None:
-    """Makes a tenant of the domain that has the resource the one by whose definition the answer is formed."""
+    """Selects a tenant of the domain that serves the resource; its definition shapes the answer."""
     across = context.across
     if across is None or across.provider is not None:
         return
@@ -101,7 +101,7 @@ async def _list(view: View) -> ListAnswer:
 
 
 async def _gathered_list(view: View) -> ListAnswer:
-    """A list with an order, an offset or a count; equal objects in the order of tenants, namespaces and names."""
+    """Lists with an order, an offset or a count; ties are ordered by tenant, namespace and name."""
     options, request = view.options, view.request
     query = parse_gathered(request, options, view.across.domain)
     wanted = list_revision(options.resource_version)

@@ -1,6 +1,6 @@
-"""What a request over several tenants sees: their rows in pages, each shown as its own tenant would show it.
+"""A request's view of several tenants: their rows in pages, each object as its own tenant serves it.
 
-Each object tells its tenant in an annotation.
+Each object names its tenant in an annotation.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CHUNK: Final = 500
 
 
 class View:
-    """What one request sees of the tenants."""
+    """The view of one request."""
 
     def __init__(self, request: ResourceRequest, across: Across, *, watches: bool) -> None:
         self.request = request
@@ -56,7 +56,7 @@ class View:
         return self.selection.fields
 
     async def served(self, tenant: Tenant) -> Served | None:
-        """The resource as the tenant serves it: bound tenants as their provider, others by their own definitions."""
+        """Returns the resource as the tenant serves it: bound tenants as the provider, others by their definitions."""
         request = self.request
         if self.across.provider is not None or request.served.definition.builtin:
             return request.served
@@ -70,7 +70,7 @@ class View:
         return known[1]
 
     async def page(self, at: int | None, after: tuple[TenantId, ObjectKey], limit: int) -> WildcardPage:
-        """A page of what the selectors select; with `limit` 0 a chunk, which may have fewer rows than there are."""
+        """Returns a page of selected rows; with `limit` 0 a chunk, which may have fewer rows than there are."""
         request, found = self.request, list[WildcardRow]()
         while True:
             page = await request.backend.store.page_wildcard(
@@ -93,7 +93,7 @@ class View:
             after, at = page.rows[-1].place, page.revision
 
     async def pages(self, at: int | None = None) -> AsyncGenerator[WildcardPage, None]:
-        """All that the selectors select, at a revision, or that of the first page."""
+        """Yields all selected rows, at revision `at` or that of the first page."""
         page = await self.page(at, START, 0)
         while True:
             yield page
@@ -102,7 +102,7 @@ class View:
             page = await self.page(page.revision, page.rows[-1].place, 0)
 
     async def _selected(self, rows: Sequence[WildcardRow]) -> Sequence[WildcardRow]:
-        """Those that the selectors and the filter select. 400 where a filter would look into too many."""
+        """Returns the rows that the selectors and the filter select. Raises 400 if a filter would examine too many."""
         rows = [row for row in rows if self._selects(row)]
         matches = self._filter
         if matches is None:
@@ -134,13 +134,13 @@ class View:
         return found
 
     async def text(self, one: WildcardRow) -> str | None:
-        """The object with its tenant; None where the tenant does not serve it."""
+        """Returns the object with its tenant; None if the tenant does not serve it."""
         served = await self.served(one.tenant)
         text = await self._text(one)
         return annotate(text, served, one.tenant.name) if served is not None and text is not None else None
 
     async def _text(self, one: WildcardRow) -> str | None:
-        """The object as its tenant serves it, None where it does not."""
+        """Returns the object as its tenant serves it; None if it does not."""
         served = await self.served(one.tenant)
         if served is None:
             return None
@@ -157,7 +157,7 @@ class View:
 
 
 def annotate(text: str, served: Served, tenant: str) -> str:
-    """The object with the annotation that names its tenant: spliced in where the text is what is stored."""
+    """Adds the annotation that names the object's tenant: spliced in if the text is the stored one."""
     if text.startswith(served.head) and ANNOTATION not in text:
         end = text.find('",', len(served.head)) + 2
         if text.startswith('"annotations":{"', end):
@@ -170,7 +170,7 @@ def annotate(text: str, served: Served, tenant: str) -> str:
 
 
 async def wait(view: View, revision: int) -> None:
-    """As freshness.py, for the domain."""
+    """Waits for a revision as freshness.py does, but of the domain."""
 
     async def now() -> int:
         page = await view.request.backend.store.page_wildcard(

@@ -1,4 +1,4 @@
-"""Watches over several tenants: the changes of their revision domain, of those that may be seen at each revision."""
+"""Watches over several tenants: the changes of their revision domain that are visible at each revision."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from registry.store.reads.wildcard import START, WildcardPage, WildcardRow
 from registry.store.sharing import BindingSpan
 from registry.store.types import Change, TenantId
 
-# How often a watch looks whether a tenant has been removed: its objects go without events.
+# How often a watch checks whether a tenant has been removed, whose objects go without events.
 _LOOK_SECONDS: Final = 5.0
 _TENANT_GONE: Final = "a tenant has been removed with all its objects: list again"
 
@@ -29,7 +29,7 @@ async def watch(view: View) -> WatchAnswer:
 
 
 class WildcardSource:
-    """What a request over several tenants sees of them, and of the changes of their domain."""
+    """The state of several tenants, and the changes of their domain, for one request."""
 
     look_seconds = _LOOK_SECONDS
 
@@ -57,7 +57,7 @@ class WildcardSource:
         return await store.subscribe_wildcard(self._view.across.domain, resource, revision)
 
     async def look(self) -> None:
-        """Which tenants may be seen. Raises a StatusError 410 where one has gone that could be."""
+        """Refreshes which tenants may be seen. Raises a StatusError 410 if one of them is gone."""
         found: dict[TenantId, list[BindingSpan]] = {}
         for span in await self._view.spans():
             found.setdefault(span.tenant.id, []).append(span)
@@ -84,7 +84,7 @@ class WildcardSource:
 
 
 def _annotated_event(event: Event, served: Served, tenant: str) -> Event:
-    """The same text for all who watch over several tenants: kept with the change."""
+    """Annotates an event. The text is cached with the change, for all watches over several tenants."""
     cache = event.cache
     assert cache is not None, "an event of a change has its cache"
     key = (SUBRESOURCE, *event.text_key)
