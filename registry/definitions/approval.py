@@ -1,4 +1,4 @@
-"""Groups of the Kubernetes community: who defines a resource in one must say who approved it.
+"""API approval: definitions in protected groups (those of the Kubernetes community) need an approval annotation.
 
 Follows apiextensions-apiserver pkg/apihelpers/helpers.go, pkg/controller/apiapproval and validateAPIApproval of
 pkg/apis/apiextensions/validation/validation.go.
@@ -41,7 +41,7 @@ def approval_state(crd: Json) -> tuple[str, str]:
 
 
 def validate_approval(crd: Json, old: Json | None) -> list[FieldError]:
-    """On an update the annotation is only validated when its state has changed."""
+    """The errors of the approval annotation. On an update it is only validated if its state has changed."""
     if not is_protected_group((crd.get("spec") or {}).get("group") or ""):
         return []
     state, message = approval_state(crd)
@@ -56,7 +56,7 @@ def validate_approval(crd: Json, old: Json | None) -> list[FieldError]:
 
 
 def approval_condition(crd: Json) -> dict[str, str] | None:
-    """The condition that a definition should have, without its time; None for a group that is not protected."""
+    """The desired condition of a definition, without its time; None for a group that is not protected."""
     if not is_protected_group((crd.get("spec") or {}).get("group") or ""):
         return None
     state, message = approval_state(crd)

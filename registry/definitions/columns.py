@@ -1,4 +1,4 @@
-"""additionalPrinterColumns of a definition.
+"""Validation of additionalPrinterColumns.
 
 Follows ValidateCustomResourceColumnDefinition of apiextensions-apiserver
 pkg/apis/apiextensions/validation/validation.go.
@@ -43,7 +43,7 @@ def _check(column: Json, path: str, errors: list[FieldError]) -> None:
 
 
 def validate_simple_path(json_path: str, path: str) -> list[FieldError]:
-    """A non-empty JSON path must start with a dot; nothing else of it is looked at."""
+    """A non-empty JSON path must start with a dot; the rest is not validated."""
     if json_path.startswith("."):
         return []
     return [invalid(path, json_path, "must be a simple json path starting with .")]

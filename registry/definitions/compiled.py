@@ -1,7 +1,7 @@
 """Compiles a stored CustomResourceDefinition to the resource that is served.
 
-Cheap: schemas are packed (packed.py), and compiled when objects of their version are first processed; equal schemas of
-all tenants are kept and compiled once in a process.
+Cheap: schemas are packed (packed.py), and compiled when an object of their version is first processed; equal schemas of
+all tenants are stored and compiled once in a process.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from registry.schema.model import KEEPS_ALL
 
 Json = Mapping[str, Any]
 
-# What a version is served with that has no schema; of apiextensions.k8s.io/v1 there are none such.
+# The schema of a version without one; all versions of apiextensions.k8s.io/v1 have one.
 _ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
@@ -55,7 +55,7 @@ def _annotations(meta: Json, prefix: str) -> dict[str, str]:
 
 
 def _names(requested: Json, accepted: Json) -> Names:
-    # Before any name has been accepted nothing is served, but a definition has names all the same.
+    # Before any name has been accepted the resource is not served, but its Definition needs names all the same.
     names = accepted if accepted.get("plural") else requested
     kind = names.get("kind") or requested.get("kind") or ""
     return Names(
@@ -116,13 +116,13 @@ def schema_json(version: Version) -> Json:
 
 
 def schema_digest(version: Version) -> str:
-    """A digest of the schema, equal in all processes; cheap, since nothing is decoded or compiled."""
+    """A digest of the schema, equal in all processes; cheap, since it decodes and compiles nothing."""
     schema: Callable[[], CompiledSchema] = version.schema
     return schema.digest.hex() if isinstance(schema, PackedSchema) else str(schema().identity)
 
 
 def is_served_alike(one: Definition, other: Definition) -> bool:
-    """Whether both have the same spec and names, as far as requests can tell; conditions and the like do not count."""
+    """Whether requests are served alike under both: same spec and names; conditions, for example, may differ."""
     if one is other:
         return True
     return (

@@ -26,7 +26,7 @@ def is_true(crd: Json, condition_type: str) -> bool:
 
 
 def equivalent(a: Json | None, b: Json | None) -> bool:
-    """Whether two conditions are equal but for their times."""
+    """Whether two conditions are equal except for their times."""
     if a is None or b is None:
         return a is b
     return all((a.get(k) or "") == (b.get(k) or "") for k in ("type", "status", "reason", "message"))
@@ -35,9 +35,9 @@ def equivalent(a: Json | None, b: Json | None) -> bool:
 def with_condition(
     status: Json, condition_type: str, condition_status: str, reason: str, message: str, now: str
 ) -> dict[str, Any]:
-    """`status` with this condition in it. The time moves only when the condition's status changes.
+    """`status` with this condition set. Its time only changes if the condition's status does.
 
-    `now` is in RFC 3339. An existing condition keeps its place; the given status is not changed.
+    `now` is in RFC 3339. An existing condition keeps its position; the given status is not changed.
     """
     new = {
         "type": condition_type,

@@ -1,7 +1,7 @@
 """Validation of spec.conversion, the conversion strategy of a definition.
 
 Follows validateCustomResourceConversion of apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go and
-apiserver pkg/util/webhook/validation.go. The field paths are those of the reference's internal form.
+apiserver pkg/util/webhook/validation.go. The field paths are those of kube-apiserver's internal form.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from registry.schema.names import dns1035_label, dns1123_subdomain
 
 Json = Mapping[str, Any]
 
-# The annotation of a definition that holds its conversion rules (registry/conversion/declarative).
+# The annotation of a definition with its conversion rules (registry/conversion/declarative).
 RULES = "conversion.registry/rules"
 
 REVIEW_VERSIONS = ("v1", "v1beta1")
@@ -29,7 +29,7 @@ _FORM = "; desired format: https://host[/path]"
 def validate_conversion(
     conversion: Json | None, path: str, *, allow_invalid_ca_bundle: bool, old: Json | None = None
 ) -> list[FieldError]:
-    """`old` is the previous conversion: the host of its URL is not validated again."""
+    """The errors of spec.conversion. `old` is the previous conversion: the host of its URL is not validated again."""
     if conversion is None:
         return []
     errors: list[FieldError] = []
@@ -63,7 +63,7 @@ def validate_conversion(
 
 
 def has_invalid_ca_bundle(conversion: Json | None) -> bool:
-    """Whether there is a CA bundle that holds no certificate; with one a definition does not become established."""
+    """Whether there is a CA bundle without a certificate, which keeps a definition from becoming established."""
     client = ((conversion or {}).get("webhook") or {}).get("clientConfig") or {}
     return bool(client.get("caBundle")) and _ca_bundle_error(client["caBundle"]) is not None
 
@@ -77,7 +77,7 @@ def _validate_client(
     elif url is not None:
         errors = validate_webhook_url(url, f"{path}.url", old_urls)
     else:
-        # The reference passes name and namespace in the wrong order, so that a missing one is reported as the other.
+        # kube-apiserver passes name and namespace in the wrong order, so that a missing one is reported as the other.
         errors = validate_webhook_service(client["service"], f"{path}.service", name="namespace", namespace="name")
     bundle = client.get("caBundle")
     if bundle and not allow_invalid_ca_bundle:
@@ -88,16 +88,16 @@ def _validate_client(
 
 
 def webhook_urls(webhooks: Iterable[Json | None]) -> frozenset[str]:
-    """The URLs that are in use already."""
+    """The URLs of `webhooks`."""
     found = (((webhook or {}).get("clientConfig") or {}).get("url") for webhook in webhooks)
     return frozenset(url for url in found if isinstance(url, str))
 
 
 def validate_webhook_url(text: str, path: str, old_urls: Collection[str] = ()) -> list[FieldError]:
-    """An https URL of a host and a path, nothing else; also for admission webhooks.
+    """The errors of a webhook's URL: it must be https with a host and a path only. Also for admission webhooks.
 
-    The last check is ours: how a host may be written. It is not made of `old_urls`, so that what was stored before
-    there was this check can be changed, and deleted.
+    The last check, of the host's form, is our own. It is skipped for `old_urls`, so that objects stored before it
+    existed can still be updated and deleted.
     """
     try:
         url = parse_url(text)
@@ -125,7 +125,7 @@ def validate_webhook_url(text: str, path: str, old_urls: Collection[str] = ()) -
 def validate_webhook_service(
     service: Json, path: str, *, name: str = "name", namespace: str = "namespace"
 ) -> list[FieldError]:
-    """`name` and `namespace` say in which fields the reference looks for what it calls so."""
+    """`name` and `namespace` are the fields that kube-apiserver reads as such."""
     errors = []
     if not service.get(name):
         errors.append(required(f"{path}.name"))
@@ -146,7 +146,7 @@ def _validate_service_path(url_path: str | None, path: str) -> list[FieldError]:
     errors = []
     if not url_path.startswith("/"):
         errors.append(invalid(path, url_path, "must start with a '/'"))
-    # The first character is dropped whatever it is.
+    # The first character is dropped, whatever it is.
     for i, segment in enumerate(url_path[1:].removesuffix("/").split("/")):
         if not segment:
             errors.append(invalid(path, url_path, f"segment[{i}] may not be empty"))
@@ -156,7 +156,7 @@ def _validate_service_path(url_path: str | None, path: str) -> list[FieldError]:
 
 
 def review_version_names(versions: list[str], path: str) -> list[FieldError]:
-    """Each once, each a label. What a webhook must understand at least is for its kind to say."""
+    """Versions must be unique DNS labels. The caller checks that required versions are present."""
     errors: list[FieldError] = []
     seen: set[str] = set()
     for i, version in enumerate(versions):
@@ -178,7 +178,7 @@ def _validate_review_versions(versions: list[str], path: str) -> list[FieldError
 
 
 def _ca_bundle_error(bundle: str) -> str | None:
-    """The error of a CA bundle, given as base64; none if it contains a PEM certificate."""
+    """The error of a CA bundle in base64; None if it contains a PEM certificate."""
     data = base64.b64decode(bundle)
     if b"-----BEGIN CERTIFICATE-----" not in data:
         return "unable to load root certificates: unable to parse bytes as PEM block"

@@ -1,8 +1,8 @@
-"""Decoding of CustomResourceDefinitions: from the JSON of a request to the decoded and the stored form.
+"""Decoding of CustomResourceDefinitions from the JSON of a request to the decoded and the stored form.
 
-`decode_definition` returns the decoded form, which defaulting, strategy and validation work on; `canonical` returns the
-stored form. The decoded form distinguishes `enum: []` from no enum, which validation needs and the canonical one does
-not. The canonical form is a decoded form, too: a stored definition need not be decoded again.
+`decode_definition` returns the decoded form, on which defaulting, strategy and validation work; `canonical` returns the
+stored form. The decoded form distinguishes `enum: []` from an absent enum, as validation requires; the canonical form
+does not. The canonical form is a valid decoded form: a stored definition need not be decoded again.
 """
 
 from __future__ import annotations
@@ -24,18 +24,17 @@ KIND = "CustomResourceDefinition"
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """`unknown` holds the paths of fields that were dropped, such as `spec.versions[0].served2`, in their order."""
+    """`unknown` lists the paths of dropped fields, such as `spec.versions[0].served2`, in document order."""
 
     definition: Definition
     unknown: list[str]
 
 
 def decode_definition(body: object) -> Decoded:
-    """The decoded form of `body`, which is not changed and may be anything; null is an empty definition.
+    """The decoded form of `body`, which may be any JSON and is not changed; null is an empty definition.
 
-    kind and apiVersion are filled in. Raises StructDecodeError with Go's text; the caller puts
-    `CustomResourceDefinition in version "v1" cannot be handled as a CustomResourceDefinition: ` before it. Whether kind
-    and apiVersion are those of a definition has been validated before.
+    Sets kind and apiVersion, which the caller must have validated. Raises StructDecodeError with Go's text; the caller
+    adds the prefix `CustomResourceDefinition in version "v1" cannot be handled as a CustomResourceDefinition: `.
     """
     decoded = typed.decode(types.CustomResourceDefinition, body)
     decoded.value["kind"] = KIND

@@ -1,4 +1,4 @@
-"""What a CustomResourceDefinition says when it does not say it.
+"""Defaulting of CustomResourceDefinitions.
 
 Follows apiextensions-apiserver pkg/apis/apiextensions/v1/defaults.go.
 """
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def default_definition(crd: dict[str, Any]) -> None:
-    """Fill in singular, listKind, conversion, the webhook's port and storedVersions, in place."""
+    """Sets singular, listKind, conversion, the webhook's port and storedVersions, in place."""
     spec = crd.setdefault("spec", {})
     names = spec.setdefault("names", {})
     kind = names.get("kind") or ""
@@ -29,8 +29,7 @@ def default_definition(crd: dict[str, Any]) -> None:
 
 
 def default_stored_versions(crd: dict[str, Any]) -> None:
-    """An empty list of stored versions becomes that of the storage version; so it is also with a write of the
-    status."""
+    """Sets an empty storedVersions to the storage version, in place; also on an update of the status."""
     storage = storage_version(crd)
     status = crd.setdefault("status", {})
     if storage is not None and not status.get("storedVersions"):
@@ -38,7 +37,7 @@ def default_stored_versions(crd: dict[str, Any]) -> None:
 
 
 def storage_version(crd: Mapping[str, Any]) -> str | None:
-    """The name of the first version that is marked as storage version."""
+    """The name of the first version marked as storage version."""
     for version in (crd.get("spec") or {}).get("versions") or ():
         if version.get("storage"):
             return str(version.get("name") or "")

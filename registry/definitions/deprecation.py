@@ -14,7 +14,7 @@ _STAGES = {"alpha": 0, "beta": 1, None: 2}
 
 
 def deprecation_warning(definition: Definition, version: Version) -> str:
-    """`g/v1beta1 Widget is deprecated; use g/v1 Widget`, the definition's own text, or nothing."""
+    """`g/v1beta1 Widget is deprecated; use g/v1 Widget`, or the definition's own text; "" if not deprecated."""
     if not version.deprecated:
         return ""
     if version.deprecation_warning is not None:
@@ -26,7 +26,7 @@ def deprecation_warning(definition: Definition, version: Version) -> str:
 
 
 def _better(definition: Definition, version: Version) -> str:
-    """The highest version that is served, not deprecated and ranks above this one."""
+    """The highest version that is served, not deprecated and ranked above this one; "" if there is none."""
     mine = rank(version.name)
     others = [v.name for v in definition.versions.values() if v.served and not v.deprecated and rank(v.name) > mine]
     return max(others, key=rank, default="")

@@ -1,8 +1,8 @@
-"""What is served where, for clients that ask: the discovery documents, from definitions.
+"""The discovery documents of definitions.
 
-Two forms: the older one of one document for all groups, one a group and one a version; and the aggregated one
-(apidiscovery.k8s.io/v2) of everything at once. A definition shows when it is established, in the versions that are
-served, with fewer verbs while it is being deleted.
+There are two forms: the legacy one with one document for all groups, one for each group and one for each version; and
+aggregated discovery (apidiscovery.k8s.io/v2) with everything in one document. An established definition is listed in
+its served versions, with fewer verbs while it is being deleted.
 
 Follows apiextensions-apiserver pkg/apiserver/customresource_discovery_controller.go and apiserver
 pkg/endpoints/discovery.
@@ -26,7 +26,7 @@ TERMINATING_VERBS = ("delete", "deletecollection", "get", "list", "watch")
 BUILTIN_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 SUBRESOURCE_VERBS = ("get", "patch", "update")
 
-# The order in which the reference lists its own groups; those of definitions come after them, by name.
+# kube-apiserver's order of its own groups; groups of definitions follow by name.
 _GROUP_ORDER = {
     group: position
     for position, group in enumerate(
@@ -57,7 +57,7 @@ _GROUP_ORDER = {
     )
 }
 
-# Kinds of the server's own whose hash is that of the version which the reference stores them at.
+# Built-in kinds whose hash is that of the version at which kube-apiserver stores them.
 _STORED_AS = {
     ("apiextensions.k8s.io", "CustomResourceDefinition"): ("apiextensions.k8s.io", "v1beta1"),
     ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"): ("admissionregistration.k8s.io", "v1beta1"),
@@ -68,14 +68,14 @@ _STORED_AS = {
 
 @dataclass(frozen=True, slots=True)
 class Subresource:
-    """A subresource as it is listed; group and version of "" are those of the resource."""
+    """A subresource in discovery; a group and version of "" are those of the resource."""
 
     name: str
     kind: str
     verbs: Sequence[str] = SUBRESOURCE_VERBS
     group: str = ""
     version: str = ""
-    # What it takes and answers, where that is a kind with a schema of its own.
+    # The kind that requests take and responses return, if it has a schema of its own.
     taken: Definition | None = None
 
 
@@ -83,7 +83,7 @@ Subresources = Callable[[Definition, Version], Sequence[Subresource]]
 
 
 def standard_subresources(definition: Definition, version: Version) -> list[Subresource]:
-    """status and scale, where the version has them. A caller with more gives a function of its own."""
+    """status and scale, if the version has them. A caller with further subresources passes its own function."""
     found = []
     if version.status:
         found.append(Subresource("status", definition.names.kind))
@@ -93,7 +93,7 @@ def standard_subresources(definition: Definition, version: Version) -> list[Subr
 
 
 def api_versions(address: str) -> Json:
-    """The document of /api. `address` is the `host:port` that clients reach the server at."""
+    """The document of /api. `address` is the server's `host:port` for clients."""
     return {
         "kind": "APIVersions",
         "versions": ["v1"],
@@ -112,7 +112,7 @@ def api_group_list(definitions: Iterable[Definition]) -> Json:
 
 
 def api_group(definitions: Iterable[Definition], group: str) -> Json | None:
-    """The document of /apis/<group>; None for a group in which nothing is served."""
+    """The document of /apis/<group>; None if nothing is served in the group."""
     members = _by_group(definitions).get(group)
     return {"kind": "APIGroup", "apiVersion": "v1", **_group(group, members)} if members else None
 
@@ -120,7 +120,7 @@ def api_group(definitions: Iterable[Definition], group: str) -> Json | None:
 def api_resource_list(
     definitions: Iterable[Definition], group: str, version: str, subresources: Subresources = standard_subresources
 ) -> Json | None:
-    """The document of /apis/<group>/<version>, or of /api/v1; None where nothing is served."""
+    """The document of /apis/<group>/<version>, or of /api/v1; None if nothing is served there."""
     resources: list[Json] = []
     for definition in _at_version(_by_group(definitions).get(group) or [], version):
         resources.append(_resource(definition))
@@ -138,7 +138,7 @@ def api_resource_list(
 def aggregated_discovery(
     definitions: Iterable[Definition], *, core: bool, subresources: Subresources = standard_subresources
 ) -> Json:
-    """The aggregated document: of /api with `core`, of /apis without."""
+    """The aggregated document of /api (with `core`) or of /apis."""
     groups = _by_group(definitions)
     items = []
     for name in _sorted_groups(groups):
@@ -157,7 +157,7 @@ def aggregated_discovery(
 
 
 def storage_version_hash(group: str, version: str, kind: str) -> str:
-    """Equal as long as objects are stored in the same way: `SXdxx87h1Ek=`."""
+    """A hash that changes if objects are stored in another version: `SXdxx87h1Ek=`."""
     digest = hashlib.sha256(f"{group}/{version}/{kind}".encode()).digest()
     return base64.b64encode(digest[:8]).decode()
 
@@ -175,7 +175,7 @@ def _is_builtin(definition: Definition) -> bool:
 
 
 def _by_group(definitions: Iterable[Definition]) -> dict[str, list[Definition]]:
-    """What is served, group by group, by plural."""
+    """The served definitions by group, each group ordered by plural."""
     groups: dict[str, list[Definition]] = {}
     for definition in definitions:
         if definition.established and any(v.served for v in definition.versions.values()):
@@ -263,7 +263,7 @@ def _aggregated_resource(definition: Definition, version: str, subresources: Sub
 
 
 def _response_kind(definition: Definition, version: str, kind: str) -> Json:
-    # The reference tells group and version of its own kinds only where they are not those of the resource.
+    # kube-apiserver gives the group and version of its own kinds only if they differ from those of the resource.
     if _is_builtin(definition):
         return {"group": "", "version": "", "kind": kind}
     return {"group": definition.group, "version": version, "kind": kind}

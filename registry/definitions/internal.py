@@ -1,8 +1,8 @@
-"""A definition as the reference validates it: its internal form, where what all versions share is moved to the top.
+"""The internal form of a definition, which kube-apiserver validates: parts shared by all versions are at the top level.
 
-When schema, subresources, columns or selectable fields are equal in all versions (always so with a single one), the
-reference checks them once, as `spec.validation`, `spec.subresources` and so on, and the versions have none. Each of the
-four is treated by itself.
+If schema, subresources, columns or selectable fields are equal in all versions (always so with a single one),
+kube-apiserver validates them once, as `spec.validation`, `spec.subresources` and so on, and the versions have none.
+Each of the four is handled separately.
 
 Follows Convert_v1_CustomResourceDefinitionSpec_To_apiextensions_CustomResourceDefinitionSpec of
 apiextensions-apiserver pkg/apis/apiextensions/v1/conversion.go.
@@ -26,7 +26,7 @@ Json = Mapping[str, Any]
 
 @dataclass(slots=True)
 class InternalVersion:
-    """A part is None where it is absent or shared by all versions."""
+    """A part is None if absent or shared by all versions."""
 
     name: str
     served: bool
@@ -110,7 +110,7 @@ def internal_version(version: Json) -> InternalVersion:
 
 
 def all_equal(parts: list[Any], part_type: GoType) -> bool:
-    """Whether the parts of all versions are equal; an empty list is as good as none."""
+    """Whether the parts of all versions are equal; an empty list equals an absent one."""
     if len(parts) == 1:
         return True
     if any(p is None for p in parts):
@@ -120,7 +120,7 @@ def all_equal(parts: list[Any], part_type: GoType) -> bool:
 
 
 def go_versions(versions: list[InternalVersion] | None) -> str:
-    """spec.versions as the reference prints them in an error."""
+    """spec.versions as kube-apiserver prints them in an error."""
     return go_list(versions, _go_version)
 
 

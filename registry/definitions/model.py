@@ -1,7 +1,7 @@
-"""What a definition compiles to: the resource that is served.
+"""The compiled form of a definition: the resource that is served.
 
-A Definition is made from a stored CustomResourceDefinition, or from a built-in definition file, and never changed;
-a new state of the definition is a new Definition. Schemas are compiled on first use.
+A Definition is compiled from a stored CustomResourceDefinition or from a built-in definition file, and is immutable: a
+changed definition is a new Definition. Schemas are compiled on first use.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The scale subresource: simple paths such as `.spec.replicas`; no label selector path is an empty text."""
+    """The scale subresource: simple paths such as `.spec.replicas`; "" without a label selector path."""
 
     spec_replicas_path: str
     status_replicas_path: str
@@ -68,7 +68,7 @@ class Version:
 class Definition:
     """A resource of a tenant: `plural.group` in all its versions.
 
-    `verbs` of None means all that the generic resource has. `revision` is the definition's own resource version, 0 for
+    `verbs` of None means all verbs of the generic resource. `revision` is the definition's own resource version, 0 for
     a built-in one. `strategy` names the rules of a built-in kind ("" for custom resources); see registry/builtin.
     """
 
@@ -82,7 +82,7 @@ class Definition:
     established: bool = True
     terminating: bool = False
     conversion: Mapping[str, Any] = field(default_factory=lambda: {"strategy": "None"})
-    # The annotation with its conversion rules (registry/conversion/declarative); empty without, and with a webhook.
+    # The annotation with its conversion rules (registry/conversion/declarative); empty without one, or with a webhook.
     conversion_rules: str = ""
     verbs: tuple[str, ...] | None = None
     strategy: str = ""
@@ -93,15 +93,15 @@ class Definition:
 
     @property
     def builtin(self) -> bool:
-        """Whether this is a kind of the server's own, not a custom resource."""
+        """Whether this is a built-in kind, not a custom resource."""
         return bool(self.strategy)
 
     @cached_property
     def selectable_fields(self) -> tuple[str, ...]:
-        """The selectable fields of all versions as they stand in a selector: `spec.color`."""
+        """The selectable fields of all versions as written in a selector: `spec.color`."""
         return tuple(dict.fromkeys(f.lstrip(".") for v in self.versions.values() for f in v.selectable_fields))
 
     @cached_property
     def name(self) -> str:
-        """`crontabs.stable.example.com`; in the core group just the plural."""
+        """`crontabs.stable.example.com`; the plural alone in the core group."""
         return f"{self.names.plural}.{self.group}" if self.group else self.names.plural

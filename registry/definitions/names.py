@@ -1,4 +1,4 @@
-"""What the names of a definition may be.
+"""Validation of the names of a definition.
 
 Follows ValidateCustomResourceDefinitionNames of apiextensions-apiserver
 pkg/apis/apiextensions/validation/validation.go and apimachinery pkg/util/validation/validation.go.
@@ -16,7 +16,7 @@ Json = Mapping[str, Any]
 
 
 def definition_name(name: str, spec: Json, prefix: bool = False) -> list[str]:
-    """What is wrong with metadata.name (or, as a prefix, with generateName) of a definition with this spec."""
+    """The errors of metadata.name (or, as a prefix, of generateName) of a definition with this spec."""
     errors = list(name_is_dns_subdomain(name, prefix))
     names = spec.get("names") or {}
     if name != f"{names.get('plural') or ''}.{spec.get('group') or ''}":
@@ -36,12 +36,12 @@ def validate_group(group: str, path: str) -> list[FieldError]:
 
 
 def validate_required_names(names: Json, path: str) -> list[FieldError]:
-    """The names that a spec must have, and a status need not."""
+    """The errors of missing names, which are required in the spec but not in the status."""
     return [required(f"{path}.{name}") for name in ("plural", "singular", "kind", "listKind") if not names.get(name)]
 
 
 def validate_names(names: Json, path: str) -> list[FieldError]:
-    """The names that are there; used for spec.names and for status.acceptedNames."""
+    """The errors of the names that are set; used for spec.names and for status.acceptedNames."""
     errors: list[FieldError] = []
     for name in ("plural", "singular"):
         _label(names.get(name) or "", f"{path}.{name}", errors)

@@ -1,13 +1,13 @@
 """Names and establishment of definitions.
 
-A definition holds the names in its status.acceptedNames; the others of its group cannot use them. After its creation a
-definition goes through two writes, by functions that return the new status, if any:
+Each definition claims the names in its status.acceptedNames; other definitions of its group cannot use them. After its
+creation a definition goes through two writes, by functions that return the new status, if any:
 
     accept_names   NamesAccepted=True, Established=False (Installing)
     establish      Established=True; from here on the resource is served
 
 When a definition changes its accepted names, or is deleted, the others of its group are reconciled again. Definitions
-that do not contend for a name are written together (`next_statuses`).
+that do not compete for a name are written together (`next_statuses`).
 
 Follows apiextensions-apiserver pkg/controller/status/naming_controller.go, pkg/controller/establish and
 pkg/controller/apiapproval.
@@ -30,7 +30,7 @@ Status = dict[str, Any]
 
 
 class HeldNames(NamedTuple):
-    """The accepted names of one definition: plural, singular and short names share one set, the kinds another."""
+    """The accepted names of one definition. Plural, singular and short names share one set, kinds another."""
 
     definition: str
     group: str
@@ -49,17 +49,17 @@ def held_names(crd: Json) -> HeldNames:
 
 
 class NamesInUse:
-    """The accepted names of a tenant's definitions, by group; groups that nobody asks for cost a look at each."""
+    """The accepted names of a tenant's definitions, by group; indexed when a group is first looked up."""
 
     def __init__(self, held: Iterable[HeldNames] = ()) -> None:
         self._held: dict[str, dict[str, HeldNames]] = {}
-        # The definitions that hold a name, of the groups that were asked for.
+        # The definitions that hold each name, for the groups looked up so far.
         self._holders: dict[str, tuple[dict[str, set[str]], dict[str, set[str]]]] = {}
         for one in held:
             self._held.setdefault(one.group, {})[one.definition] = one
 
     def replace(self, held: HeldNames) -> None:
-        """Notes what a definition holds now, in place of what it held."""
+        """Replaces the names of a definition."""
         group = self._held.setdefault(held.group, {})
         before = group.get(held.definition)
         group[held.definition] = held
@@ -74,7 +74,7 @@ class NamesInUse:
         _add(holders, held)
 
     def for_definition(self, own: HeldNames) -> tuple[Callable[[str], bool], Callable[[str], bool]]:
-        """Whether a resource name, and whether a kind, is held by `own` or another definition of its group."""
+        """Two functions: whether a resource name, or a kind, is held by `own` or another definition of its group."""
         resources, kinds = self._of(own.group)
         return (
             lambda name: name in own.resources or bool(resources.get(name, _NOBODY) - {own.definition}),
@@ -101,11 +101,11 @@ def _add(holders: tuple[dict[str, set[str]], dict[str, set[str]]], held: HeldNam
 
 
 def accept_names(crd: Json, in_use: NamesInUse, now: str) -> Status | None:
-    """The status with accepted names and the conditions NamesAccepted and Established; None if it stays as it is.
+    """The status with accepted names and the conditions NamesAccepted and Established; None if unchanged.
 
-    `in_use` are the names of the tenant's definitions, of which those of other groups and of `crd` itself do not
-    matter; `now` is in RFC 3339. Names that equal the accepted ones are not looked at, so that a conflict which ended
-    by asking for the old names again stays on display, as in the reference.
+    `in_use` are the names of the tenant's definitions, of which those of other groups and of `crd` itself are ignored;
+    `now` is in RFC 3339. If the requested names equal the accepted ones, nothing changes: as in kube-apiserver, a
+    conflict that was resolved by requesting the old names again stays in the conditions.
     """
     requested = _names((crd.get("spec") or {}).get("names"))
     accepted = _names((crd.get("status") or {}).get("acceptedNames"))
@@ -133,9 +133,9 @@ def accept_names(crd: Json, in_use: NamesInUse, now: str) -> Status | None:
 
 
 def establish(crd: Json, now: str) -> Status | None:
-    """The status with Established=True once the names are accepted; None if it stays as it is.
+    """The status with Established=True once the names are accepted; None if unchanged.
 
-    A conversion webhook with a CA bundle that holds no certificate keeps a definition from being established.
+    A conversion webhook with a CA bundle without a certificate prevents a definition from being established.
     """
     if not is_true(crd, "NamesAccepted") or is_true(crd, "Established"):
         return None
@@ -149,7 +149,7 @@ def establish(crd: Json, now: str) -> Status | None:
 
 
 def approve(crd: Json, now: str) -> Status | None:
-    """The status with KubernetesAPIApprovalPolicyConformant, in protected groups; None if it stays as it is."""
+    """The status with KubernetesAPIApprovalPolicyConformant, in protected groups; None if unchanged."""
     wanted = approval_condition(crd)
     if wanted is None or equivalent(wanted, find(crd, wanted["type"])):
         return None
@@ -159,9 +159,9 @@ def approve(crd: Json, now: str) -> Status | None:
 
 
 def next_status(crd: Json, in_use: NamesInUse, now: str) -> Status | None:
-    """The next due write to the status, one of the above; None when nothing is due.
+    """The next status to write, by one of the functions above; None if there is nothing to do.
 
-    The caller writes it, and calls again with the result; after at most five writes nothing is due.
+    The caller writes it and calls again with the result; after at most five writes there is nothing to do.
     """
     return (
         accept_names(crd, in_use, now)
@@ -172,10 +172,10 @@ def next_status(crd: Json, in_use: NamesInUse, now: str) -> Status | None:
 
 
 def next_statuses(crds: Iterable[Json], in_use: NamesInUse, now: str) -> dict[str, Status | None]:
-    """The next due status of each definition, by its name; only of those that may be written in one transaction.
+    """The next status of each definition by name, only for definitions that may be written in one transaction.
 
-    One that asks for a name which another of them is about to get is left out: whether it gets the name is known once
-    the other has been written.
+    A definition that requests a name which another one is about to get is omitted: whether it gets the name is decided
+    after the other one has been written.
     """
     found: dict[str, Status | None] = {}
     claimed: set[tuple[str, str, str]] = set()
@@ -193,7 +193,7 @@ def next_statuses(crds: Iterable[Json], in_use: NamesInUse, now: str) -> dict[st
 
 
 def needs_reconsidering(crd: Json) -> bool:
-    """Whether another definition that releases a name could help this one: some name of its is not accepted."""
+    """Whether another definition's release of a name may resolve a conflict: some requested name is not accepted."""
     return _names((crd.get("spec") or {}).get("names")) != _names((crd.get("status") or {}).get("acceptedNames"))
 
 
@@ -218,7 +218,7 @@ def _free_names(
     is_resource_in_use: Callable[[str], bool],
     is_kind_in_use: Callable[[str], bool],
 ) -> tuple[dict[str, Any], str, str]:
-    """The names to accept, and the reason and message of the last conflict, "" where there is none."""
+    """The names to accept, and the reason and message of the last conflict, "" if there is none."""
     new = dict(accepted)
     reason = message = ""
 

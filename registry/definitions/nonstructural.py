@@ -1,4 +1,4 @@
-"""Schemas that are not structural, which definitions that keep unknown fields may have, and the condition that tells.
+"""The NonStructuralSchema condition: definitions that preserve unknown fields may have schemas that are not structural.
 
 Follows apiextensions-apiserver pkg/controller/nonstructuralschema/nonstructuralschema_controller.go.
 """
@@ -15,17 +15,17 @@ from registry.schema.structural.structural import find_unsupported, validate_str
 Json = Mapping[str, Any]
 
 CONDITION = "NonStructuralSchema"
-# As long as the message of a condition may get; more of it nobody reads.
+# The maximum length of the condition's message.
 _MAX_MESSAGE = 32 * 1024
 
 
 def is_structural(schema: Json) -> bool:
-    """Of a schema whose depth has been bounded."""
+    """Whether a schema is structural. Its depth must have been bounded."""
     return find_unsupported(schema) is None and not validate_structural(schema, "")
 
 
 def next_status(crd: Json, now: str) -> dict[str, Any] | None:
-    """The status with the condition as it should be; None if it stays as it is. `now` is in RFC 3339."""
+    """The status with the condition up to date; None if unchanged. `now` is in RFC 3339."""
     wanted, old = _condition(crd), find(crd, CONDITION)
     if equivalent(wanted, old):
         return None
@@ -40,7 +40,7 @@ def next_status(crd: Json, now: str) -> dict[str, Any] | None:
 
 
 def _condition(crd: Json) -> dict[str, str] | None:
-    """Without its time. Only a definition that keeps unknown fields can have such a schema."""
+    """The desired condition, without its time. Only a definition that preserves unknown fields can have one."""
     spec = crd.get("spec") or {}
     if not spec.get("preserveUnknownFields"):
         return None

@@ -1,8 +1,8 @@
-"""Schemas of definitions as they lie in memory: packed, each once in a process, compiled for as long as they are used.
+"""The in-memory form of schemas: compressed, shared within the process, and compiled while in use.
 
-A process knows all definitions of the tenants that it serves, thousands of them, and works with few. So of a schema
-only its compressed JSON is kept, shared by all versions and tenants that have an equal one; decoded and compiled it is
-on use. What has been compiled is bounded in number: the eldest are given up, and compiled again if they are needed.
+A process holds all definitions of the tenants that it serves, thousands of them, and uses few. So only the compressed
+JSON of a schema is kept, shared by all versions and tenants with an equal one; it is decoded and compiled on use. The
+number of compiled schemas is bounded: the oldest are dropped, and compiled again when needed.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from registry.schema.compiled import MAX_COMPILED, CompiledSchema, compile_schem
 
 Json = Mapping[str, Any]
 
-# The fastest level packs schemas to about a seventh; the best one wins a fifth more and takes five times as long.
+# The fastest level compresses schemas to about a seventh; the best saves another fifth and takes five times as long.
+# long.
 _LEVEL = 1
 
 
 class PackedSchema:
-    """A schema that is compiled when it is called. Made by `pack`, which gives one for all equal schemas."""
+    """A schema that is compiled when called. Created by `pack`, which returns the same one for equal schemas."""
 
     __slots__ = ("__weakref__", "_compiled", "_packed", "digest")
 
@@ -44,17 +45,17 @@ class PackedSchema:
 
     @property
     def json(self) -> Json:
-        """The schema itself, decoded again each time."""
+        """The schema itself, decoded on each access."""
         return decode_stored(zlib.decompress(self._packed).decode())
 
     @property
     def size(self) -> int:
-        """Bytes that its packed form takes."""
+        """The size of the compressed form in bytes."""
         return len(self._packed)
 
 
 class _InUse:
-    """Those that are compiled, at most so many. First in, first out: a wrong choice costs little."""
+    """The compiled schemas, at most `size`. Evicts first in, first out: a wrong choice costs little."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -72,12 +73,12 @@ class _InUse:
 
 _IN_USE = _InUse(MAX_COMPILED)
 _KNOWN: WeakValueDictionary[bytes, PackedSchema] = WeakValueDictionary()
-# Definitions are read in threads too.
+# Definitions are also loaded in threads.
 _LOCK = threading.Lock()
 
 
 def pack(schema: Json) -> PackedSchema:
-    """The packed form of a schema; the same object for as long as any equal schema is kept."""
+    """The packed form of a schema; the same object while any equal schema is referenced."""
     data = encode_json(schema)
     digest = hashlib.blake2b(data, digest_size=16).digest()
     with _LOCK:

@@ -1,4 +1,4 @@
-"""The order of versions: v2, v1, v1beta2, v1beta1, v1alpha1, and then the names that are no such versions.
+"""The order of versions: v2, v1, v1beta2, v1beta1, v1alpha1, then names that do not have this form.
 
 Follows apimachinery pkg/version/helpers.go (CompareKubeAwareVersionStrings).
 """
@@ -11,14 +11,14 @@ from collections.abc import Iterable
 _VERSION = re.compile(r"v([0-9]+)(?:(alpha|beta)([0-9]+))?", re.ASCII)
 _STABILITY = {"": 0, "beta": 1, "alpha": 2}
 
-# Go reads the numbers as int; a larger one is no version.
+# Go parses the numbers as int; with a larger one the name is not a version.
 _MAX_NUMBER = 2**63 - 1
 
 Key = tuple[int, int, int, str]
 
 
 def priority_key(version: str) -> Key:
-    """Sorts the most stable and newest first: `sorted(names, key=priority_key)`; v01 and v1 by their texts."""
+    """Sorts the most stable and newest first: `sorted(names, key=priority_key)`. v01 and v1 are ordered as texts."""
     match = _VERSION.fullmatch(version)
     if match is None or any(int(n) > _MAX_NUMBER for n in match.group(1, 3) if n):
         return (3, 0, 0, version)

@@ -31,8 +31,8 @@ from registry.schema.values import same
 
 Json = Mapping[str, Any]
 
-# What the root may say where status is a subresource, whose schema is taken out as properties["status"]: such words as
-# lose nothing by that.
+# The fields that the root may have if the status subresource is enabled, whose schema is extracted as
+# properties["status"]: only those whose meaning that does not affect.
 _ROOT_WITH_STATUS = (
     "Description",
     "Type",
@@ -58,7 +58,7 @@ _ROOT_WITH_STATUS = (
     "XValidations",
 )
 
-# Go's pointers, of which false and an empty text are something, too.
+# Go pointers, for which false and an empty text count as set.
 _POINTERS = frozenset(
     (
         "Ref",
@@ -75,7 +75,7 @@ _POINTERS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Leniency:
-    """What a schema is let off: it need not be `structural`, nor know only the `types` there are; why no defaults."""
+    """Relaxed rules: the schema need not be `structural`, or may have unknown `types`; why defaults are not allowed."""
 
     structural: bool = True
     types: bool = True
@@ -88,9 +88,9 @@ STRICT = Leniency()
 def validate_schema(
     validation: Json | None, path: str, *, status: bool, old: Json | None = None, leniency: Leniency = STRICT
 ) -> list[FieldError]:
-    """The errors of `{"openAPIV3Schema": ...}`, which stands at `path`.
+    """The errors of `{"openAPIV3Schema": ...}`, whose path is `path`.
 
-    `status` says whether the status subresource is on; `old` is the schema that this one replaces, if there was one.
+    `status` means that the status subresource is enabled; `old` is the schema that this one replaces, if any.
     """
     schema = (validation or {}).get("openAPIV3Schema")
     if schema is None:
@@ -104,7 +104,7 @@ def validate_schema(
         return []
     unchanged = _is_unchanged(schema, old)
     errors = _validate(schema, schema_path, status, unchanged, leniency)
-    # An unchanged schema is validated more leniently; and a default that was decoded in place must be so each time.
+    # Not cached: an unchanged schema, which is validated more leniently, and one whose defaults were decoded in place.
     if not errors and not unchanged and _digest(schema, status, leniency) == before:
         _GOOD.put(before, True)
     return errors
@@ -135,7 +135,7 @@ def _validate(schema: Json, schema_path: str, status: bool, unchanged: bool, len
 
 
 def _pattern_errors(schema: Json, path: str) -> list[FieldError]:
-    """What structural.py says with all else of patterns: nobody could tell whether a value fits such a one."""
+    """The errors of patterns, which structural.py reports for structural schemas: an invalid one cannot be matched."""
     patterns, errors = Patterns(), []
     for pattern in dict.fromkeys(node["pattern"] for node in nodes(schema) if node.get("pattern")):
         why = patterns.error(pattern)
@@ -144,8 +144,8 @@ def _pattern_errors(schema: Json, path: str) -> list[FieldError]:
     return errors
 
 
-# Digests of schemas that were found to be good. Many tenants define the same resources, and most writes to a definition
-# leave its schemas as they are: to look one up takes a tenth of the time of validating it.
+# Digests of valid schemas. Many tenants define the same resources, and most writes to a definition do not change its
+# schemas: a look-up takes a tenth of the time of validation.
 _GOOD: Final[LruCache[bytes, bool]] = LruCache(8192)
 
 
@@ -159,7 +159,7 @@ def _digest(schema: Json, status: bool, leniency: Leniency) -> bytes:
 
 
 def _validate_root_with_status(schema: Json, path: str) -> list[FieldError]:
-    """Only the first error is reported."""
+    """Reports only the first error."""
     for word, name in GO_NAMES.items():
         value = schema.get(word)
         if value is None or (name not in _POINTERS and (value is False or value == "")):
@@ -192,7 +192,7 @@ def _validate_defaults(schema: Json, path: str) -> list[FieldError]:
 
 
 def _rules_of_default(node: Structural, is_resource: bool, value: Any, path: str) -> list[FieldError]:
-    """The errors of the rules for a default, first as if it replaced itself, then as if it were new."""
+    """The errors of the rules for a default, first as an update of itself, then as a new value."""
     rules = Rules(node, resource=is_resource)
     if not rules.has_rules:
         return []
@@ -213,7 +213,7 @@ _EXTENSION_POINTERS = ("x-kubernetes-preserve-unknown-fields", "x-kubernetes-lis
 
 
 def has_extensions(schema: Json) -> bool:
-    """Whether a schema whose depth has been bounded says something that only structural schemas can say."""
+    """Whether a schema whose depth has been bounded has keywords that only structural schemas may have."""
     return any(
         any(node.get(name) for name in _EXTENSIONS) or any(node.get(name) is not None for name in _EXTENSION_POINTERS)
         for node in nodes(schema)

@@ -1,4 +1,4 @@
-"""selectableFields of a definition: the fields of field selectors, in addition to name and namespace.
+"""Validation of selectableFields: the fields of field selectors, in addition to name and namespace.
 
 Follows ValidateCustomResourceSelectableFields of apiextensions-apiserver
 pkg/apis/apiextensions/validation/validation.go.

@@ -1,7 +1,8 @@
-"""What becomes of a CustomResourceDefinition between request and validation: who may set what.
+"""The strategy of CustomResourceDefinitions: resets fields that a request cannot set, between decoding and validation.
+set.
 
-Pure functions from definitions in the decoded form to new ones. uid, times, managedFields and resourceVersion are the
-caller's, as for any resource.
+Pure functions from definitions in the decoded form to new ones. The caller sets uid, times, managedFields and
+resourceVersion, as for any resource.
 
 Follows apiextensions-apiserver pkg/registry/customresourcedefinition/{strategy,etcd}.go and
 pkg/controller/finalizer/crd_finalizer.go.
@@ -25,7 +26,7 @@ CLEANUP_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 
 
 def prepare_for_create(crd: Json) -> Definition:
-    """`crd` without the status of the client, at generation 1, in no namespace."""
+    """`crd` without the client's status and without a namespace, at generation 1."""
     meta = {k: v for k, v in (crd.get("metadata") or {}).items() if k != "namespace"}
     meta["generation"] = 1
     status = {}
@@ -36,7 +37,7 @@ def prepare_for_create(crd: Json) -> Definition:
 
 
 def prepare_for_update(new: Json, old: Json) -> Definition:
-    """`new` with the status of `old`; generation moves when the spec changed; a new storage version is noted."""
+    """`new` with the status of `old`. Increments generation if the spec changed; adds a new storage version."""
     meta = {k: v for k, v in (new.get("metadata") or {}).items() if k != "namespace"}
     generation = (old.get("metadata") or {}).get("generation", 0)
     meta["generation"] = generation if same_spec(new, old) else generation + 1
@@ -49,7 +50,7 @@ def prepare_for_update(new: Json, old: Json) -> Definition:
 
 
 def prepare_for_status_update(new: Json, old: Json) -> Definition:
-    """`new` with the spec of `old`. Labels and finalizers are changed, as the reference does."""
+    """`new` with the spec of `old`. Labels and finalizers may change, as in kube-apiserver."""
     meta = {k: v for k, v in (new.get("metadata") or {}).items() if k != "namespace"}
     meta["generation"] = (old.get("metadata") or {}).get("generation", 0)
     prepared = {**new, "metadata": meta, "spec": old.get("spec") or {}, "status": dict(new.get("status") or {})}
@@ -58,12 +59,12 @@ def prepare_for_status_update(new: Json, old: Json) -> Definition:
 
 
 def same_spec(a: Json, b: Json) -> bool:
-    """Whether two specs are the same when they are written; null and empty lists do not count."""
+    """Whether two specs have the same encoding; null and empty lists are not distinguished."""
     return same(typed.encode(types.Spec, a.get("spec") or {}), typed.encode(types.Spec, b.get("spec") or {}))
 
 
 def mark_for_deletion(crd: Json, now: str) -> Definition:
-    """What the first DELETE writes; a further one changes nothing. `now` is in RFC 3339.
+    """The definition that the first DELETE writes; later ones change nothing. `now` is in RFC 3339.
 
     `{"metadata": {"deletionTimestamp": now, "finalizers": [..., CLEANUP_FINALIZER]}, ...}` with Terminating=True.
     """
@@ -81,18 +82,18 @@ def mark_for_deletion(crd: Json, now: str) -> Definition:
 
 
 def is_terminating(crd: Json) -> bool:
-    """Whether no new objects may be created."""
+    """Whether the definition is being deleted, so that objects cannot be created."""
     return is_true(crd, "Terminating")
 
 
 def awaits_cleanup(crd: Json) -> bool:
-    """Whether the objects of a deleted definition are still to be removed."""
+    """Whether the objects of a deleted definition still have to be deleted."""
     meta = crd.get("metadata") or {}
     return bool(meta.get("deletionTimestamp")) and CLEANUP_FINALIZER in (meta.get("finalizers") or ())
 
 
 def begin_cleanup(crd: Json, now: str) -> Definition:
-    """What is written before the objects are deleted."""
+    """The definition to write before the objects are deleted."""
     status = with_condition(
         crd.get("status") or {},
         "Terminating",
@@ -105,7 +106,7 @@ def begin_cleanup(crd: Json, now: str) -> Definition:
 
 
 def finish_cleanup(crd: Json, now: str) -> Definition:
-    """What is written when no objects are left: without our finalizer. If it was the last, the definition is gone."""
+    """The definition to write once no objects are left: without our finalizer. It is removed if that was the last."""
     reason, message = "InstanceDeletionCompleted", "removed all instances"
     if not is_true(crd, "Established"):
         reason, message = "NeverEstablished", "resource was never established"
@@ -118,7 +119,7 @@ def finish_cleanup(crd: Json, now: str) -> Definition:
 
 
 def fail_cleanup(crd: Json, why: str, now: str) -> Definition:
-    """What is written when the objects could not be deleted; it is tried again later."""
+    """The definition to write when the objects could not be deleted; the deletion is retried."""
     status = with_condition(
         crd.get("status") or {},
         "Terminating",

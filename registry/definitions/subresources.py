@@ -1,4 +1,4 @@
-"""The scale subresource of a definition.
+"""Validation of the scale subresource of a definition.
 
 Follows ValidateCustomResourceDefinitionSubresources of apiextensions-apiserver
 pkg/apis/apiextensions/validation/validation.go.
@@ -32,7 +32,7 @@ def validate_subresources(subresources: Json | None, path: str) -> list[FieldErr
             errors.extend(_below(replicas_path, replicas_path, (root,), root, f"{path}.scale.{name}"))
     selector_path = scale.get("labelSelectorPath")
     if selector_path:
-        printed = GoText(go_json(selector_path))  # a pointer in the reference
+        printed = GoText(go_json(selector_path))  # a pointer in kube-apiserver
         errors.extend(
             _below(
                 selector_path,

@@ -1,4 +1,4 @@
-"""The Go structs of apiextensions.k8s.io/v1, as tables for typed.py.
+"""The Go structs of apiextensions.k8s.io/v1, as tables for structs/structs.py.
 
 Follows apiextensions-apiserver pkg/apis/apiextensions/v1/{types,types_jsonschema,marshal}.go.
 """
@@ -19,7 +19,7 @@ def _string_type(name: str) -> Scalar:
 
 
 class Time(GoType):
-    """A metav1.Time: RFC 3339 in UTC and whole seconds, or null. Or another form of a time: `canonical` makes it so."""
+    """A metav1.Time: RFC 3339 in UTC with whole seconds, or null. `canonical` converts other forms of time."""
 
     go = "string"
     by_reference = True

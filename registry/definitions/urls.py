@@ -1,6 +1,6 @@
-"""URLs as Go's net/url takes them apart, with its error texts.
+"""Parses URLs as Go's net/url does, with its error texts.
 
-Follows Go's src/net/url/url.go (Parse). Only what the checks of a webhook's URL need.
+Follows Go's src/net/url/url.go (Parse), restricted to what the validation of webhook URLs needs.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from registry.schema.field import go_quote
 
 
 class UrlError(ValueError):
-    """The text is Go's: `parse "x": first path segment in URL cannot contain colon`."""
+    """The URL is invalid. The text is Go's: `parse "x": first path segment in URL cannot contain colon`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Url:
-    """`user` is None where there is no user information; it is as Go prints it, `u:p`."""
+    """`user` is the user information as Go prints it, `u:p`; None if there is none."""
 
     scheme: str = ""
     user: str | None = None
@@ -34,7 +34,7 @@ _UNFIT_IN_HOST = frozenset(' "\\^`{|}')
 
 
 def parse_url(text: str) -> Url:
-    """Raises UrlError for what Go does not parse."""
+    """Parses a URL. Raises UrlError if Go does not parse it."""
     try:
         rest, _, fragment = text.partition("#")
         url = _parse(rest)
@@ -45,7 +45,7 @@ def parse_url(text: str) -> Url:
 
 
 def is_request_uri(text: str) -> Url | None:
-    """What Go's ParseRequestURI makes of `text`: absolute, or a path from the root. None where it fails."""
+    """Go's ParseRequestURI: accepts an absolute URL or an absolute path; None for anything else."""
     try:
         url = _parse(text)
     except ValueError:

@@ -1,11 +1,11 @@
-"""Whether a CustomResourceDefinition may be written as it is.
+"""Validation of CustomResourceDefinitions.
 
-The order of the errors is that of the reference: metadata, then spec, where versions come before what all versions
-share, then status. Works on the decoded form (decode.py), after defaulting and strategy.
+Errors are in kube-apiserver's order: metadata, then spec, where versions come before the parts shared by all versions,
+then status. Works on the decoded form (decode.py), after defaulting and strategy.
 
 Follows apiextensions-apiserver pkg/apis/apiextensions/validation/validation.go at v0.36.2, and at v0.21 for v1beta1.
-What is asked of a definition depends on the version that it is written at, and on what the old one was let off
-(Demands).
+The requirements depend on the version that a definition is written at, and on those that the old definition already
+violates (Demands).
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ from registry.schema.structural.structural import find_unsupported
 
 Json = Mapping[str, Any]
 
-MAX_VERSIONS = 200  # the reference has no bound; validating the storage version of more takes too long
+MAX_VERSIONS = 200  # kube-apiserver has no limit; validating the storage version of more takes too long
 
 
 @dataclass(frozen=True, slots=True)
 class Demands:
-    """What is asked of a definition beyond what must always hold."""
+    """Requirements on a definition that do not apply to all."""
 
-    # Every version has a schema. It is structural, and knows only the types there are.
+    # Every version has a schema, which is structural and has known types only.
     schemas: bool = True
     structural: bool = True
     types: bool = True
-    # Why there can be no defaults; empty where there can.
+    # The reason why defaults are not allowed; empty if they are.
     no_defaults: str = ""
-    # A protected group is approved of. Unknown fields are not kept.
+    # A protected group requires an approval. Unknown fields must be pruned.
     approval: bool = True
     pruning: bool = True
 
@@ -71,10 +71,10 @@ OF_V1BETA1 = Demands(
 
 
 def _of_update(demands: Demands, old: InternalSpec) -> Demands:
-    """Nothing that the old definition was let off is asked of the new one."""
+    """Drops the requirements that the old definition does not meet (ratcheting)."""
     schemas = _schemas(old)
     without = _schema(old.schema) is None and any(_schema(v.schema) is None for v in old.versions or ())
-    # Schemas that are not structural, or of unknown types, there are only with unknown fields kept.
+    # Only definitions that preserve unknown fields may have schemas that are not structural or have unknown types.
     suspect = schemas if old.preserve_unknown_fields else []
     return replace(
         demands,
@@ -93,7 +93,7 @@ def _has_unknown_types(schema: Json) -> bool:
 def validate_create(crd: Json, *, demands: Demands = OF_V1, spec: InternalSpec | None = None) -> list[FieldError]:
     """The errors of a new definition: decoded, defaulted, prepared for creation, with its name generated.
 
-    `spec` is its internal form where it is not one of v1.
+    `spec` is its internal form, required unless it is a v1 definition.
     """
     spec = spec or internal_spec(crd)
 
@@ -113,7 +113,7 @@ def validate_update(
     spec: InternalSpec | None = None,
     old_spec: InternalSpec | None = None,
 ) -> list[FieldError]:
-    """The errors of `crd`, which is to replace `old`; prepared for update."""
+    """The errors of `crd`, prepared for update, which replaces `old`."""
     spec, old_spec = spec or internal_spec(crd), old_spec or internal_spec(old)
     demands = _of_update(demands, old_spec)
     established = is_true(old, "Established")
@@ -130,13 +130,13 @@ def validate_update(
 
 
 def validate_status_update(crd: Json, old: Json) -> list[FieldError]:
-    """The errors of a write to /status; prepared for it."""
+    """The errors of an update of /status; `crd` must have been prepared for it."""
     errors = validate_update_thrice(_metadata(crd), _metadata(old), namespaced=False)
     return errors + _validate_accepted_names(crd)
 
 
 def _metadata(crd: Json) -> Json:
-    """Metadata as the rules on it want it: without empty parts, and owners with all that they must have."""
+    """The metadata in the form that its rules require: without empty fields, and with complete owner references."""
     metadata: Json = types.ObjectMeta.encode(crd.get("metadata") or {})
     return metadata
 
@@ -215,7 +215,7 @@ def _validate_spec(
 
 
 def _validate_schemas_present(spec: InternalSpec, demands: Demands) -> list[FieldError]:
-    """Without a schema for all versions each has one; at the least one that is served, where fields are pruned."""
+    """Without a top-level schema each version needs one; if only pruning requires it, each served version does."""
     if _schema(spec.schema) is not None or (spec.preserve_unknown_fields and not demands.schemas):
         return []
     why = "" if demands.schemas else "because otherwise all fields are pruned"
@@ -227,7 +227,7 @@ def _validate_schemas_present(spec: InternalSpec, demands: Demands) -> list[Fiel
 
 
 def _validate_once(spec: InternalSpec) -> list[FieldError]:
-    """What is the same for all versions is said at the top, and then not for each; so it is always in v1."""
+    """Parts equal in all versions must be at the top level, and not in each version, which always holds in v1."""
     versions = spec.versions or []
     parts: tuple[tuple[str, str, bool, Sequence[Any], GoType], ...] = (
         ("validation", "schemas", spec.schema is not None, [v.schema for v in versions], types.Validation),
@@ -265,7 +265,7 @@ def _validate_version(
 ) -> list[FieldError]:
     errors = validate_version_name(version.name, f"{path}.name")
     errors += validate_deprecation(version, path)
-    # A duplicate name is validated by the subresources of the first version that has it.
+    # A duplicate name is validated with the subresources of the first version of that name.
     namesake = next(v for v in spec.versions or () if v.name == version.name)
     status = has_status(spec.subresources if spec.subresources is not None else namesake.subresources)
     errors += validate_schema(

@@ -1,4 +1,4 @@
-"""spec.versions and status.storedVersions.
+"""Validation of spec.versions and status.storedVersions.
 
 Follows validateCustomResourceDefinitionSpec, validateDeprecationWarning and
 ValidateCustomResourceDefinitionStoredVersions of apiextensions-apiserver
@@ -29,7 +29,7 @@ def validate_deprecation(version: InternalVersion, path: str) -> list[FieldError
         why = ["can only be set for deprecated versions"]
     else:
         why = _unfit_warning(warning)
-    printed = GoText(go_json(warning))  # a pointer in the reference
+    printed = GoText(go_json(warning))  # a pointer in kube-apiserver
     return [invalid(f"{path}.deprecationWarning", printed, text) for text in why]
 
 
@@ -51,12 +51,12 @@ def _unfit_warning(warning: str) -> list[str]:
 
 
 def is_print(character: str) -> bool:
-    """Go's unicode.IsPrint: letters, marks, numbers, punctuation, symbols, and of all spaces only the plain one."""
+    """Go's unicode.IsPrint: letters, marks, numbers, punctuation, symbols, and the ASCII space but no other."""
     return character == " " or unicodedata.category(character)[0] in "LMNPS"
 
 
 def validate_uniqueness(versions: list[InternalVersion] | None, path: str) -> list[FieldError]:
-    """Names are unique, and exactly one version is the storage version."""
+    """The errors unless names are unique and exactly one version is the storage version."""
     errors = []
     given = versions or []
     if len({v.name for v in given}) != len(given):

@@ -1,4 +1,4 @@
-"""What a client is warned of when it writes a definition that is accepted.
+"""The warnings of writing an accepted definition.
 
 Follows apiextensions-apiserver pkg/registry/customresourcedefinition/strategy.go and
 pkg/apiserver/validation/formats.go.
@@ -16,7 +16,7 @@ from registry.schema.structural.bounds import nodes, validate_bounds
 
 Json = Mapping[str, Any]
 
-# Formats that strings are checked against, without dashes.
+# String formats that are enforced, without dashes.
 _STRING_FORMATS = frozenset(
     (
         "bsonobjectid",
@@ -50,9 +50,9 @@ _STRING_FORMATS = frozenset(
 
 
 def warnings(crd: Json, old: Json | None = None) -> list[str]:
-    """Texts such as `unrecognized format "x"`, one for each place; on an update only those of what is new.
+    """Warnings such as `unrecognized format "x"`, one for each place; on an update only those of new ones.
 
-    The caller merges equal texts, as it does for all warnings.
+    The caller merges equal warnings, as it does for all.
     """
     known = set(_unrecognized_formats(old)) if old is not None else set()
     found = [f"unrecognized format {go_quote(f)}" for f in _unrecognized_formats(crd) if f not in known]
@@ -75,7 +75,7 @@ def _schemas(crd: Json) -> Iterator[Json]:
 
 
 def _items_of_sets(crd: Json) -> set[str]:
-    """The types of items that are no scalars, of all lists that are said to be sets."""
+    """The item types that are not scalar, of all lists declared as sets."""
     found = set()
     for schema in _schemas(crd):
         for node in nodes(schema):
@@ -97,7 +97,7 @@ def _unrecognized_formats(crd: Json) -> Iterator[str]:
 
 
 def is_recognized(text: str, schema_type: str) -> bool:
-    """Whether values of this type are checked against the format."""
+    """Whether the format is enforced for values of this type."""
     if schema_type in ("", "string"):
         return text.replace("-", "") in _STRING_FORMATS
     if schema_type == "integer":

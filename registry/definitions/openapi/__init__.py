@@ -1,1 +1,1 @@
-"""OpenAPI v2 and v3 documents of what is served."""
+"""OpenAPI v2 and v3 documents of the served resources."""

@@ -1,8 +1,8 @@
-"""The named types of built-in kinds: what stands inline in their schemas gets the name that the Go type has.
+"""The named types of built-in kinds: replaces inline schemas by references to the names of the Go types.
 
-Generators make a class of each named type, so that clients of ours have the classes that clients of kube-apiserver
-have. Which field is of which type is in components.yaml, as kube-apiserver publishes it (api/openapi-spec/v3), and what
-it says beyond our schemas is in additions.yaml.
+Generators create a class for each named type, so this gives our clients the same classes as kube-apiserver's. The type
+of each field is in components.yaml, as published by kube-apiserver (api/openapi-spec/v3); what it publishes beyond our
+schemas is in additions.yaml.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ _OF_META = frozenset(
 
 
 class _Field(NamedTuple):
-    """The full name of a field's type, and whether the field has a default where OpenAPI can say so."""
+    """The full name of a field's type, and whether the field has a default if OpenAPI can express it."""
 
     type: str
     has_default: bool
 
 
 def with_named_types(name: str, schema: Json, prefix: str) -> tuple[Json, Json]:
-    """`schema` of the type `name` with references in place of the types within it, and these types by name.
+    """`schema` of the type `name`, with references in place of nested types; and these types by name.
 
-    `prefix` stands before the names in references. The schema is not changed.
+    `prefix` precedes the names in references. The schema is not changed.
     """
     found: Json = {}
     return _with_references(name, schema, prefix, found), found
 
 
 def with_all_fields(name: str, schema: Schema) -> Schema:
-    """The schema of the type `name` as v2 can say it: v2 tells no fields of what may hold others, or be null."""
+    """The schema of the type `name` without the keywords (unknown fields, nullable) for which v2 omits fields."""
     return _without(schema, ("x-kubernetes-preserve-unknown-fields", "nullable")) if name in _table() else schema
 
 
@@ -73,7 +73,7 @@ def _with_references(name: str, schema: Json, prefix: str, found: Json) -> Json:
 
 
 def _with_additions(schema: Json, added: Json) -> Json:
-    """The schema with keywords of additions.yaml. Those of properties that are null are kept until `_present`."""
+    """Adds the keywords of additions.yaml. Those that are null on properties are kept until `_present` removes them."""
     if not added:
         return schema
     properties = {**schema.get("properties", {})}
@@ -84,16 +84,16 @@ def _with_additions(schema: Json, added: Json) -> Json:
 
 
 def _present(schema: Json, prefix: str) -> Json:
-    """The keywords that are not taken off; v2 has no defaults of ours."""
+    """Removes the null keywords; in v2 also our defaults."""
     return {k: v for k, v in schema.items() if v is not None and (k != "default" or prefix == V3_PREFIX)}
 
 
-# What Go writes of a field that has no omitempty.
+# Go's JSON for a zero field without omitempty.
 _ZEROS = {"string": "", "integer": 0, "boolean": False}
 
 
 def _with_zero(schema: Json, *, is_required: bool) -> Json:
-    """The schema of a field with its zero value as the default, where Go always writes the field."""
+    """The schema of a field with its zero value as the default, if Go always writes the field."""
     if schema.get("allOf") == _METADATA:
         return {**schema, "default": {}}
     zero = _ZEROS.get(schema.get("type") or "") if is_required else None
@@ -101,13 +101,13 @@ def _with_zero(schema: Json, *, is_required: bool) -> Json:
 
 
 def _reference(schema: Json, field: _Field, prefix: str, found: Json) -> Json:
-    """The schema of a field by a reference; of a list or a map, that of its items or values."""
+    """The schema of a field as a reference; for a list or map, that of its items or values is the reference."""
     for word in ("items", "additionalProperties"):
         if isinstance(schema.get(word), dict):
             inner = _reference(schema[word], field._replace(has_default=False), prefix, found)
             return {**schema, word: _bare({k: v for k, v in inner.items() if k != "description"})}
     if field.type not in found:
-        found[field.type] = {}  # so that a type which holds itself is not looked at again
+        found[field.type] = {}  # so that a recursive type is not expanded again
         found[field.type] = _with_references(field.type, _own(schema), prefix, found)
     beside: Json = {"description": schema["description"]} if "description" in schema else {}
     if prefix != V3_PREFIX:
@@ -119,12 +119,12 @@ def _reference(schema: Json, field: _Field, prefix: str, found: Json) -> Json:
 
 
 def _bare(schema: Json) -> Json:
-    """Items by a reference: without anything beside it no `allOf` is needed, as v3 demands for fields."""
+    """Items by reference: v3 requires `allOf` only for a reference with siblings, as fields have."""
     return schema["allOf"][0] if schema.keys() == {"allOf"} else schema
 
 
 def _own(schema: Json) -> Json:
-    """What of a field's schema is its type's."""
+    """The part of a field's schema that belongs to its type."""
     return {word: value for word, value in schema.items() if word not in ("nullable", "default")}
 
 

@@ -1,8 +1,8 @@
-"""OpenAPI v3 documents of what is served: one for each version of a group, made from definitions, and for each page.
+"""OpenAPI v3 documents of the served resources: one for each group version, and one for each page of the server.
 
-`openapi_v3_hashes` tells which documents there are and changes with their content; a document is made when it is asked
-for, and the caller may keep it by its hash. kubectl needs the documents for `explain`, and to learn from the
-parameters of PATCH and POST whether the server validates fields.
+`openapi_v3_hashes` lists the documents, with hashes that change with their content; a document is generated on request,
+and the caller may cache it by its hash. kubectl needs the documents for `explain`, and checks the parameters of PATCH
+and POST to learn whether the server validates fields.
 
 Follows apiextensions-apiserver pkg/controller/openapi/builder/builder.go, apiserver pkg/endpoints/{installer,openapi}
 and kube-openapi pkg/{builder3,handler3}.
@@ -27,10 +27,10 @@ from registry.schema.openapi import V3_PREFIX, metadata_v3, published_v3, type_m
 
 Json = dict[str, Any]
 
-# Part of every hash: to be counted up when other documents are made of the same definitions.
+# Part of every hash: increment it when the documents of the same definitions change.
 FORMAT = 6
 
-# Where the reference's own types live; all others are named by their group, backwards.
+# The packages of kube-apiserver's own types; all others are named by their group, reversed.
 _PACKAGES = {
     "": "io.k8s.api.core",
     "apiextensions.k8s.io": "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions",
@@ -78,7 +78,7 @@ def openapi_v3_hashes(
 
 
 def openapi_v3_index(hashes: dict[str, str], prefix: str = "") -> Json:
-    """The document of /openapi/v3. `prefix` is what stands before all paths, such as `/clusters/acme`."""
+    """The document of /openapi/v3. `prefix` precedes all paths: `/clusters/acme`, for example."""
     return {
         "paths": {
             path: {"serverRelativeURL": f"{prefix}/openapi/v3/{path}?hash={found}"} for path, found in hashes.items()
@@ -104,7 +104,7 @@ def openapi_v3_document(
 def openapi_v3(
     definitions: Iterable[Definition], group: str, version: str, subresources: Subresources = standard_subresources
 ) -> Json | None:
-    """The document of one version of a group; None where nothing is served."""
+    """The document of one version of a group; None if nothing is served."""
     members = [(d, v) for d, v in served_versions(definitions) if d.group == group and v.name == version]
     if not members:
         return None
@@ -126,7 +126,7 @@ def openapi_v3(
 
 
 def _document(paths: Json, schemas: Json, groups: Iterable[GroupVersion] = (), *, own: bool) -> Json:
-    """`groups` are those that shared types are marked with; `own` tells the server's kinds and pages from the rest."""
+    """`groups` mark the shared types; `own` is True for built-in kinds and the server's pages."""
     schemas = {**schemas, **shared_types((paths, schemas), groups, v3=True)}
     components: Json = {"schemas": dict(sorted(schemas.items()))} if schemas else {}
     if own:
@@ -140,7 +140,7 @@ def _document(paths: Json, schemas: Json, groups: Iterable[GroupVersion] = (), *
 
 
 def info() -> Json:
-    """What documents of the server's own kinds say of themselves, and the one of v2."""
+    """The info of documents of built-in kinds and of the v2 document."""
     return {"title": "Kubernetes", "version": emulated().git_version}
 
 
@@ -188,7 +188,7 @@ def resource_of(definition: Definition, version: Version, subresources: Subresou
 
 
 def kind_schemas(resource: Resource, definition: Definition, version: Version, published: Json) -> Json:
-    """The schema of a kind by its name, and those of the types that a built-in kind is made of."""
+    """The schema of a kind by its name, and for a built-in kind those of its nested types."""
     schema = kind_schema(definition, version, published)
     if not definition.builtin:
         return {resource.kind_name: schema}
@@ -197,7 +197,7 @@ def kind_schemas(resource: Resource, definition: Definition, version: Version, p
 
 
 def input_schemas(resource: Resource, published: Callable[[Mapping[str, Any]], Json]) -> Json:
-    """The types of what subresources take that is of another kind."""
+    """The types that subresources take if these are of another kind."""
     found: Json = {}
     for subresource in resource.subresources:
         if subresource.taken is not None:
@@ -209,12 +209,12 @@ def input_schemas(resource: Resource, published: Callable[[Mapping[str, Any]], J
     return found
 
 
-# Kinds whose deletion answers the object.
+# Kinds whose deletion returns the object.
 _ANSWERED = frozenset({"ResourceQuota", "Service", "ServiceAccount"})
 
 
 def kind_schema(definition: Definition, version: Version, schema: Json) -> Json:
-    """A published schema with what tells clients the kind and the selectable fields."""
+    """A published schema with the extensions for the kind and the selectable fields."""
     return {**schema, **_extensions(definition, version, definition.names.kind)}
 
 
@@ -261,5 +261,5 @@ def served_versions(definitions: Iterable[Definition]) -> list[tuple[Definition,
 
 
 def own_versions(served: Iterable[tuple[Definition, Version]]) -> list[GroupVersion]:
-    """The groups and versions of the server's own kinds."""
+    """The groups and versions of the built-in kinds."""
     return sorted({(definition.group, version.name) for definition, version in served if definition.builtin})

@@ -1,7 +1,7 @@
-"""The pages of the server itself in OpenAPI: those of discovery, /version/ and what verifiers of tokens read.
+"""The server's own pages in OpenAPI: discovery, /version/ and the OpenID endpoints for token verifiers.
 
-Generators make clients of them, such as CoreApi, RbacAuthorizationApi and VersionApi. As in the reference, groups of
-definitions have none. Follows apiserver pkg/endpoints/discovery and pkg/server/routes.
+Generators create clients from them, such as CoreApi, RbacAuthorizationApi and VersionApi. As in kube-apiserver, groups
+of definitions have none. Follows apiserver pkg/endpoints/discovery and pkg/server/routes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A path that answers GET. `answer` is a shared type; without one the answer is a text."""
+    """A path that supports GET. `answer` is the shared type of the response; without one it is a text."""
 
     path: str
     tag: str
@@ -29,7 +29,7 @@ class Page:
 
     @property
     def document(self) -> str:
-        """The OpenAPI v3 document that the page is in, which names it in the index."""
+        """The OpenAPI v3 document of the page, by its name in the index."""
         return self.path.strip("/")
 
     @property
@@ -37,7 +37,7 @@ class Page:
         return self.media_types if self.answer else ()
 
     def item(self, prefix: str) -> Json:
-        """What stands at the path, in the form of v3. References are made with `prefix` before the type's name."""
+        """The path item of the page in v3. References have `prefix` before the type's name."""
         schema: Json = {"$ref": prefix + type_name(self.answer)} if self.answer else {"type": "string"}
         content = {media_type: {"schema": schema} for media_type in self.media_types}
         return {
@@ -51,7 +51,7 @@ class Page:
 
 
 def pages(versions: Iterable[GroupVersion]) -> list[Page]:
-    """All pages of a server whose own kinds are of these versions of groups, by their paths."""
+    """All pages of a server with built-in kinds in these group versions, by their paths."""
     found = {page.path: page for page in _SERVER_PAGES}
     for group, version in versions:
         root = f"/apis/{group}/" if group else "/api/"

@@ -1,4 +1,4 @@
-"""Parameters of requests in OpenAPI, by the options that they are fields of.
+"""Request parameters in OpenAPI, grouped by the options types whose fields they are.
 
 Follows apimachinery pkg/apis/meta/v1/types.go (ListOptions, GetOptions, DeleteOptions, CreateOptions, UpdateOptions,
 PatchOptions) and kube-openapi pkg/builder3/openapi.go (findCommonParameters, sortParameters).
@@ -70,7 +70,7 @@ def name_of(kind: str) -> Json:
 
 
 def hoist(operations: dict[str, Json]) -> Json:
-    """The item of a path: parameters that all of its operations have stand beside these, sorted by name.
+    """The path item: parameters common to all operations are moved to the path, sorted by name.
 
     `operations` are by method, each with all its `parameters`.
     """

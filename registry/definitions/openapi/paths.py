@@ -1,8 +1,8 @@
-"""The paths of a resource in OpenAPI: which requests it takes, with which parameters, and what it answers.
+"""The paths of a resource in OpenAPI: operations, parameters and responses.
 
-An operation is described once, in the form of v3; v2.py rewrites it. The reference describes its own kinds by one
-program and those of definitions by another, which differ: `Form` says in what. Generators make names of methods from
-the ids and tags, so these are the reference's; descriptions are ours.
+An operation is described once, in the form of v3; v2.py converts it. kube-apiserver describes its own kinds and those
+of definitions by two different generators; `Form` has the differences. Client generators derive method names from the
+ids and tags, so these equal kube-apiserver's; the descriptions are ours.
 
 Follows apiextensions-apiserver pkg/controller/openapi/builder/builder.go and apiserver
 pkg/endpoints/{installer.go,openapi/openapi.go}.
@@ -27,7 +27,7 @@ _PROTOBUF = "application/vnd.kubernetes.protobuf"
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How kinds of an origin are described: media types, and where the two programs differ."""
+    """How built-in kinds or definitions are described: media types, and the differences of the two generators."""
 
     consumes: Sequence[str]
     produces: Sequence[str]
@@ -39,7 +39,7 @@ class Form:
     patch_codes: Sequence[int]
     list_text: str
     watch_paths: bool
-    # Whether the operations of a subresource name its kind, or that of the resource.
+    # Whether the operations of a subresource name its kind or that of the resource.
     names_subresource: bool
 
 
@@ -78,8 +78,8 @@ BUILTIN = Form(
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """What the paths of a resource depend on. `kind_name` and `list_name` are the names of its schemas, to which
-    references are made with `prefix` before them."""
+    """The properties of a resource that its paths depend on. `kind_name` and `list_name` are the names of its schemas,
+    which references have after `prefix`."""
 
     group: str
     version: str
@@ -90,29 +90,29 @@ class Resource:
     form: Form
     kind_name: str
     list_name: str
-    # The type that a deletion answers.
+    # The type that a deletion returns.
     deleted_name: str
     prefix: str
     subresources: Sequence[Subresource]
-    # The names of the types of subresources that take a kind of their own.
+    # The type names of subresources that take another kind.
     taken_names: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class _Operation:
-    """One kind of request: the verb of discovery that allows it, what it is called in three places, what goes in."""
+    """One kind of operation: the discovery verb that allows it, its names, and the types of request and response."""
 
     verb: str
     method: str
     action: str  # x-kubernetes-action
-    word: str  # begins the operationId
+    word: str  # the prefix of the operationId
     text: str  # the description; {kind} and {article} are filled in
     parameters: Sequence[Json]
     codes: Sequence[int]
     reads: str = ""  # "kind", or a type
     answers: str = "kind"  # "kind", "list", "deleted", or a type
-    infix: str = ""  # stands after the version in the operationId
-    suffix: str = ""  # stands after the kind in it
+    infix: str = ""  # follows the version in the operationId
+    suffix: str = ""  # follows the kind in the operationId
     streams: bool = False
 
 
@@ -233,7 +233,7 @@ def _item(
     everywhere: bool = False,
     subresource: Subresource | None = None,
 ) -> Json:
-    """What stands at a path; empty where none of the operations is allowed. `everywhere`: over all namespaces."""
+    """The path item; empty if none of the operations is allowed. `everywhere` means across all namespaces."""
     verbs = subresource.verbs if subresource is not None else resource.verbs
     found = {op.method: _operation(resource, op, everywhere, subresource) for op in operations if op.verb in verbs}
     if not found:
@@ -298,12 +298,12 @@ def _operation_id(resource: Resource, op: _Operation, everywhere: bool, subresou
 
 
 def short_group(group: str) -> str:
-    """`rbac.authorization` of `rbac.authorization.k8s.io`, as ids and tags name a group."""
+    """`rbac.authorization` for `rbac.authorization.k8s.io`, as in ids and tags."""
     return group.removesuffix(".k8s.io") if group else "core"
 
 
 def camel_case(text: str, capital: bool = False) -> str:
-    """`stable.example.com` is `stableExampleCom`; a digit at the beginning goes, as in toValidOperationID."""
+    """`stable.example.com` is `stableExampleCom`; a leading digit is dropped, as in toValidOperationID."""
     out = []
     for position, character in enumerate(text):
         if character.isalpha() or character == "_" or (position and character.isdigit()):

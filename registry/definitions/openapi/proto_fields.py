@@ -1,6 +1,6 @@
-"""The parts of OpenAPI documents in protobuf that v2 and v3 have in common: fields by their JSON names, and any values.
+"""Common parts of the protobuf forms of OpenAPI v2 and v3: encoding fields by their JSON names, and any values.
 
-Follows gnostic openapiv2 and openapiv3 (the messages of both have a specification extension for what begins with x-).
+Follows gnostic openapiv2 and openapiv3 (in both, messages have specification extensions for names with x-).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Encoder = Callable[[int, Any], bytes]
 
 
 def encode_message(fields: Mapping[str, tuple[int, Encoder]], value: Json, extensions: int = 0) -> bytes:
-    """A message of the fields that are there; what begins with x- goes into the field `extensions`."""
+    """Encodes a message with the fields that are present; those whose names start with x- go into `extensions`."""
     parts = []
     for name, v in value.items():
         field = fields.get(name)
@@ -57,7 +57,7 @@ def encode_any(number: int, value: Any) -> bytes:
     return encode_delimited(number, encode_delimited(2, yaml))
 
 
-# The extensions of a group's operations are the same; the length bounds what the cache may hold.
+# The operations of a group share their extensions; this length bounds the size of the cache.
 _SHORT: Final = 1000
 
 

@@ -1,7 +1,7 @@
-"""The OpenAPI v2 document in protobuf, which is how kubectl asks for it.
+"""The OpenAPI v2 document in protobuf, the form that kubectl requests.
 
-`encode_v2(openapi_v2(...))`. The messages are those of gnostic (openapiv2/OpenAPIv2.proto); only the fields that our
-documents have are here. Values of any type stand as YAML text in it, in block style.
+`encode_v2(openapi_v2(...))`. The messages are those of gnostic (openapiv2/OpenAPIv2.proto), restricted to the fields
+that our documents have. Values of any type are YAML text in block style.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from registry.definitions.openapi.proto_fields import (
 )
 
 MEDIA_TYPE_V2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-# What clients put into Accept: older ones write the version behind an @.
+# The media types in Accept: older clients write the version after an @.
 ACCEPTED_V2 = (MEDIA_TYPE_V2, "application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
 
 
@@ -182,7 +182,7 @@ def _info(number: int, value: Json) -> bytes:
 
 
 def _security(number: int, value: list[Json]) -> bytes:
-    """One message for each alternative: the names of schemes, with the scopes that each is used with."""
+    """One message for each alternative: the names of schemes, each with its scopes."""
     return b"".join(
         encode_delimited(
             number, b"".join(encode_named(1, name, encode_texts(1, scopes)) for name, scopes in one.items())

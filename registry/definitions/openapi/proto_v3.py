@@ -1,7 +1,7 @@
 """OpenAPI v3 documents in protobuf.
 
-`encode_v3(openapi_v3_document(...))`. The messages are those of gnostic (openapiv3/OpenAPIv3.proto); only the fields
-that our documents have are here. A default stands in it where it is a scalar: the message has no form for others.
+`encode_v3(openapi_v3_document(...))`. The messages are those of gnostic (openapiv3/OpenAPIv3.proto), restricted to the
+fields that our documents have. Only scalar defaults are included: the message has no form for others.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from registry.definitions.openapi.proto_fields import (
 )
 
 MEDIA_TYPE_V3 = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
-# What clients put into Accept: older ones write the version behind an @.
+# The media types in Accept: older clients write the version after an @.
 ACCEPTED_V3 = (MEDIA_TYPE_V3, "application/com.github.proto-openapi.spec.v3@v1.0+protobuf")
 
 
@@ -41,7 +41,7 @@ def _schema(number: int, value: Json) -> bytes:
 
 
 def _schema_or_reference(number: int, value: Json) -> bytes:
-    """What has a `$ref` is nothing but a reference."""
+    """A schema with a `$ref` is encoded as the reference alone."""
     if "$ref" in value:
         return encode_delimited(number, encode_delimited(2, encode_text(1, value["$ref"])))
     return encode_delimited(number, _schema(1, value))
@@ -52,7 +52,7 @@ def _schemas(number: int, value: list[Json]) -> bytes:
 
 
 def _schemas_by_name(number: int, value: Mapping[str, Json]) -> bytes:
-    # The value of a pair is the field 2, as which a schema or reference encodes itself.
+    # The value of a pair is field 2, which the encoding of a schema or reference includes.
     pairs = (encode_delimited(1, encode_text(1, name) + _schema_or_reference(2, v)) for name, v in value.items())
     return encode_delimited(number, b"".join(pairs))
 

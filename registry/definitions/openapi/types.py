@@ -12,7 +12,7 @@ from registry.emulation import emulated
 from registry.schema.openapi import META, V2_PREFIX, V3_PREFIX
 
 Json = dict[str, Any]
-# A group and a version of it.
+# A group and one of its versions.
 GroupVersion = tuple[str, str]
 
 _PACKAGES = {
@@ -23,9 +23,9 @@ _PACKAGES = {
     "Info": "io.k8s.apimachinery.pkg.version",
 }
 
-# Types that the reference registers in each group; documents name the groups that they may be meant in.
+# Types that kube-apiserver registers in each group; documents list these groups.
 _OF_EACH_GROUP = ("DeleteOptions", "WatchEvent")
-# The groups that kube-apiserver has types of in 1.36, and those that only its one document of v2 knows.
+# The groups of kube-apiserver 1.36 that have types, and those that only occur in its single v2 document.
 _GROUPS: Mapping[str, str] = {
     "": "v1",
     "admissionregistration.k8s.io": "v1 v1alpha1 v1beta1",
@@ -63,12 +63,12 @@ def _versions(groups: Mapping[str, str]) -> tuple[GroupVersion, ...]:
 
 
 def custom_groups() -> tuple[GroupVersion, ...]:
-    """What documents of definitions name."""
+    """The groups listed in documents of definitions."""
     return _versions(_groups())
 
 
 def all_groups() -> tuple[GroupVersion, ...]:
-    """What the one document of v2 names."""
+    """The groups listed in the single v2 document."""
     return _versions({**_groups(), **_MORE_GROUPS})
 
 
@@ -82,9 +82,9 @@ def type_name(short: str) -> str:
 
 
 def shared_types(used: Iterable[Any], groups: Iterable[GroupVersion], *, v3: bool) -> Json:
-    """The shared types that are referred to in `used`, and those that these refer to, by their full names.
+    """The shared types that are referenced in `used`, directly or through each other, by their full names.
 
-    `groups` are those that types of each group are marked with. What is returned is not to be changed.
+    `groups` are those listed on types registered in each group. The result must not be changed.
     """
     types = _types(v3)
     found: Json = {}
@@ -118,7 +118,7 @@ def _references(value: Any) -> Iterator[str]:
 def _types(v3: bool) -> Mapping[str, Json]:
     read: dict[str, Json] = load_file(resources.files(__package__).joinpath("types.yaml"))
     for short, definition in read.items():
-        in_v2 = definition.pop("v2", None)  # where v2 cannot say the same
+        in_v2 = definition.pop("v2", None)  # where v2 cannot express the same
         if in_v2 is not None and not v3:
             read[short] = {"description": definition["description"], **in_v2}
     return {type_name(short): _with_refs(definition, v3=v3) for short, definition in read.items()}
@@ -132,6 +132,6 @@ def _with_refs(value: Any, *, v3: bool) -> Any:
     out = {k: _with_refs(v, v3=v3) for k, v in value.items() if k != "ref" and (v3 or k != "default")}
     if isinstance(value.get("ref"), str):
         reference = {"$ref": (V3_PREFIX if v3 else V2_PREFIX) + type_name(value["ref"])}
-        # In v3 nothing may stand beside a reference.
+        # In v3 a reference must not have siblings.
         out = {**out, "allOf": [reference]} if v3 and out else {**out, **reference}
     return out

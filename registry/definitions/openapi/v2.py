@@ -1,4 +1,4 @@
-"""The OpenAPI v2 (Swagger) document: everything that is served in one, for older clients. It loses what v2 cannot say.
+"""The OpenAPI v2 (Swagger) document of all served resources, for older clients; omits what v2 cannot express.
 
 Follows kube-openapi pkg/builder/openapi.go and apiextensions-apiserver pkg/controller/openapi/builder/merge.go.
 """
@@ -32,7 +32,7 @@ Json = dict[str, Any]
 
 
 def openapi_v2(definitions: Iterable[Definition], subresources: Subresources = standard_subresources) -> Json:
-    """The document of /openapi/v2. Its hash is that of the v3 documents together: it is made of the same facts."""
+    """The document of /openapi/v2. Its hash is that of all v3 documents together, as it depends on the same input."""
     schemas: Json = {}
     paths: Json = {}
     served = served_versions(definitions)
@@ -69,7 +69,7 @@ def _parameter(parameter: Json) -> Json:
 
 
 def _operation(operation: Json, consumes: Sequence[str]) -> Json:
-    """`consumes` are the media types of requests without a body, which v2 has too."""
+    """Converts an operation. `consumes` are the media types of requests without a body, which v2 lists too."""
     body = operation.get("requestBody")
     parameters = [_parameter(p) for p in operation.get("parameters") or ()]
     if body is not None:
@@ -102,6 +102,6 @@ def _operation(operation: Json, consumes: Sequence[str]) -> Json:
 
 
 def _schema(holder: Json) -> Json:
-    """The schema of a body or an answer, which is the same for all media types."""
+    """The schema of a request or response body, which is the same for all media types."""
     schema: Json = next(iter(holder["content"].values()))["schema"]
     return schema

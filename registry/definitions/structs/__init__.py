@@ -1,1 +1,1 @@
-"""Go structs as tables, and the decoder that reads JSON by them with encoding/json's errors."""
+"""Go structs as tables, and a decoder of JSON into them with encoding/json's errors."""

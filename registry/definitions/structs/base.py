@@ -1,4 +1,4 @@
-"""What a Go type is to the decoder: the base of typed.py, and its errors and paths."""
+"""The base of Go types for the decoder, its errors and paths."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from typing import Any
 from registry.codec.go_text import json_type
 from registry.codec.model import MAX_STRICT_ERRORS
 
-# A link of the path to a value: its parent, the step (a field's name, a map's key, or a position), the struct whose
-# field the step is (None for keys and positions), and whether the value has a decoder of its own.
+# One step of the path to a value: its parent, the step (a field's name, a map's key, or an index), the struct that
+# the field belongs to (None for keys and indices), and whether the value has a custom decoder.
 Link = tuple[Any, str | int, str | None, bool]
 
 
 class RepeatedField(str):
-    """The path of a field that was given twice, among those of unknown fields."""
+    """The path of a repeated field, among those of unknown fields."""
 
 
 class StructDecodeError(ValueError):
-    """The body is not of the type; the text is Go's: `json: cannot unmarshal string into Go struct field ...`."""
+    """The body is not of the Go type; the text is Go's: `json: cannot unmarshal string into Go struct field ...`."""
 
 
-# The reference notes no more than MAX_STRICT_ERRORS unknown fields; their paths may be very long, too. What is beyond
-# either bound is dropped silently.
+# kube-apiserver reports at most MAX_STRICT_ERRORS unknown fields; their paths may be very long, too. Those beyond
+# either limit are dropped silently.
 MAX_UNKNOWN_CHARACTERS = 1 << 18
 
 
 @dataclass(slots=True)
 class Context:
-    """`unknown` gets the paths of unknown fields and, as RepeatedField, of repeated ones, in the document's order."""
+    """`unknown` collects the paths of unknown fields and, as RepeatedField, of repeated ones, in document order."""
 
     unknown: list[str]
-    quiet: int = 0  # below a type with its own decoder unknown fields are dropped without a word
+    quiet: int = 0  # positive below a type with a custom decoder, which drops unknown fields silently
     characters: int = 0  # in the paths of unknown fields
 
     def note(self, link: Link, kind: type[str] = str) -> None:
-        """Notes an unknown field, or a repeated one."""
+        """Records an unknown or repeated field."""
         if not self.quiet and len(self.unknown) < MAX_STRICT_ERRORS and self.characters < MAX_UNKNOWN_CHARACTERS:
             path = _path(link)
             self.unknown.append(path if kind is str else kind(path))
@@ -47,7 +47,7 @@ class GoType:
 
     go: str
     zero: Any = None
-    by_reference = False  # nil-able: required, but absent, it is written as null
+    by_reference = False  # nil-able: if required and absent, it is written as null
 
     def decode(self, value: Any, link: Link, context: Context) -> Any:
         raise NotImplementedError
@@ -56,11 +56,11 @@ class GoType:
         return value
 
     def merge(self, before: Any, value: Any) -> Any:
-        """What a field holds that was given twice, both decoded: Go decodes the second time into what is there."""
+        """The value of a field that was given twice, both decoded: Go decodes the second into the first."""
         return value
 
     def is_empty(self, value: Any) -> bool:
-        """What `omitempty` leaves out. Of a pointer nothing but nil is empty."""
+        """Whether `omitempty` omits the value. A pointer is only empty if nil."""
         return not value
 
 
@@ -81,7 +81,7 @@ def _text(value: str, link: Link, go: str) -> str:
         parent, name, owner, own_decoder = step
         if owner is not None:
             names.append(str(name))
-            # The innermost struct is named, but a type with its own decoder only knows the struct that holds it.
+            # The innermost struct is named, but a custom decoder only knows the struct that contains it.
             if struct is None or own_decoder:
                 struct = owner
         step = parent

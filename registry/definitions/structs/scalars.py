@@ -1,4 +1,4 @@
-"""Go's scalar types as JSON has them: strings, booleans, integers, float64, bytes and any JSON."""
+"""Go's scalar types in JSON: strings, booleans, integers, float64, bytes and any JSON."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ class Integer(GoType):
         if type(value) is int and self.bounds[0] <= value <= self.bounds[1]:
             return value
         if isinstance(value, (int, float)) and not isinstance(value, bool):
-            # What does not fit into 64 bits has become a float on the way here, but was written as an integer most
-            # likely.
+            # An integer that does not fit into 64 bits is a float by now, but was most likely written as an
+            # integer.
             printed = int(value) if isinstance(value, float) and value.is_integer() and abs(value) >= 2**63 else value
             raise mismatch_of(f"number {printed}", link, self.go)
         raise mismatch(value, link, self.go)
 
 
 class Number(GoType):
-    """A float64. A whole number is kept as an int where that loses nothing, since Go writes it without a fraction."""
+    """A float64. A whole number is kept as an int if exact, since Go writes it without a fraction."""
 
     go = "float64"
     zero = 0
@@ -54,7 +54,7 @@ class Number(GoType):
 
 
 class Bytes(GoType):
-    """A []byte: base64 in JSON, and kept as base64."""
+    """A []byte: base64 in JSON, kept as base64."""
 
     go = "[]uint8"
     by_reference = True
@@ -80,7 +80,7 @@ class Raw(GoType):
 
 
 def plain_numbers(value: Any) -> Any:
-    """JSON whose whole floats have become integers: 2.0 is stored as 2."""
+    """Converts whole floats in JSON to integers: 2.0 is stored as 2."""
     if type(value) is float:
         return _whole(value)
     if isinstance(value, dict):
@@ -91,7 +91,7 @@ def plain_numbers(value: Any) -> Any:
 
 
 def _whole(value: float) -> int | float:
-    # The shortest digits and no more: Go writes 2^63 as 9223372036854776000.
+    # Only the shortest digits: Go writes 2^63 as 9223372036854776000.
     if value.is_integer() and -(2**63) <= value < 2**64:
         digits, _, exponent = repr(value).partition("e")
         mantissa, _, fraction = digits.partition(".")
@@ -108,7 +108,7 @@ def _corrupt_at(text: str) -> int:
     for position, code in enumerate(data):
         if chr(code) not in alphabet:
             padding = data[position:]
-            # Padding may stand at the end of the last group of four only.
+            # Padding is only allowed at the end of the last group of four.
             right = position % 4 >= 2 and len(data) % 4 == 0 and padding == b"=" * (4 - position % 4)
             return position if not right else len(data)
     return len(data)

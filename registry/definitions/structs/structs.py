@@ -1,13 +1,13 @@
-"""Decoding JSON into a Go struct, as the reference does it, and writing it back.
+"""Decodes JSON into a Go struct, as kube-apiserver does, and encodes it again.
 
-The reference decodes the built-in kinds into typed structs, and that shows: a wrong type is refused with Go's text, an
-unknown field is reported and dropped, null is the same as absent, and what is empty may not be written. A `Struct`
-tells the fields of one such struct; `decode` and `encode` do the rest.
+kube-apiserver decodes the built-in kinds into typed structs, with visible effects: a wrong type is rejected with Go's
+text, an unknown field is reported and dropped, null is the same as absent, and empty fields may be omitted. A `Struct`
+lists the fields of one such struct; `decode` and `encode` do the rest.
 
-The decoded form is a dict of the fields that were given: a key is absent where Go has a zero value or a nil, and an
-empty list or map that was written is kept, because validation tells it from nil. `encode` gives the canonical form,
-which is stored and served: fields in the order of the struct, `omitempty` fields left out when empty, the others
-written with their zero value.
+The decoded form is a dict of the fields that were given: a key is absent for Go's zero value or nil, but an explicit
+empty list or map is kept, because validation distinguishes it from nil. `encode` returns the canonical form, which is
+stored and served: fields in the order of the struct, empty `omitempty` fields omitted, the others written with their
+zero value.
 
     Rule = Struct("ValidationRule", (Field("rule", STRING, required=True), Field("message", STRING)))
     decode(Rule, {"rule": "a", "x": 1}).value    == {"rule": "a"}, and unknown == ["x"]
@@ -26,13 +26,13 @@ from registry.codec.model import Repeated
 from registry.definitions.structs.base import Context, GoType, Link, RepeatedField, StructDecodeError, mismatch
 from registry.definitions.structs.scalars import STRING
 
-# The reference accepts 10,000 levels. Whatever walks a definition here does so recursively, and orjson writes no more
-# than 254 levels, so that a definition which is nested deeper could not be served.
+# kube-apiserver accepts 10,000 levels. Functions that walk a definition here recurse, and orjson writes at most 254
+# levels, so that a more deeply nested definition could not be served.
 MAX_JSON_DEPTH = 200
 
 
 class Pointer(GoType):
-    """What is left out only when it is nil: an empty text or false is written."""
+    """A pointer: omitted only if nil; an empty text or false is written."""
 
     by_reference = True
 
@@ -68,7 +68,7 @@ class Slice(GoType):
         ]
 
     def merge(self, before: Any, value: Any) -> Any:
-        """Element by element: the room of the first list is used again."""
+        """Merges element by element: Go reuses the elements of the first list."""
         return [self.element.merge(before[i], v) if i < len(before) else v for i, v in enumerate(value)]
 
     def encode(self, value: Any) -> Any:
@@ -104,9 +104,9 @@ class Map(GoType):
 
 
 class OneOf(GoType):
-    """A type with a decoder of its own, which is chosen by the JSON type of the value.
+    """A type with a custom decoder, which depends on the JSON type of the value.
 
-    It is such a decoder that swallows the unknown fields below it and hides the structs inside from error texts.
+    Such decoders drop unknown fields below them silently, and hide nested structs in error texts.
     """
 
     by_reference = True
@@ -143,7 +143,7 @@ class Struct(GoType):
         self.extend(fields)
 
     def extend(self, fields: tuple[Field, ...]) -> None:
-        """Set the fields; apart from the constructor for the sake of structs that hold themselves."""
+        """Sets the fields; separate from the constructor because of recursive structs."""
         self.fields = fields
         self._types = {f.name: f.type for f in fields}
         self._order = {f.name: position for position, f in enumerate(fields)}
@@ -180,7 +180,7 @@ class Struct(GoType):
     def encode(self, value: Any) -> Any:
         types = self._types
         out = {}
-        if not self._required:  # a schema has forty fields, and of these few are given
+        if not self._required:  # a schema has forty fields, few of which are present
             for key in sorted(value, key=self._order.__getitem__):
                 v = value[key]
                 if v is not None and not types[key].is_empty(v):
@@ -197,11 +197,11 @@ class Struct(GoType):
         return out
 
     def is_empty(self, value: Any) -> bool:
-        return False  # Go never leaves out a struct
+        return False  # Go never omits a struct
 
 
 def members(value: dict[str, Any]) -> Iterable[tuple[str, Any]]:
-    """The members of an object as the document has them, those that were given twice, too."""
+    """The members of an object in document order, including repeated ones."""
     if type(value) is not Repeated:
         return value.items()
     given = {key for key, _ in value.pairs}
@@ -209,7 +209,7 @@ def members(value: dict[str, Any]) -> Iterable[tuple[str, Any]]:
 
 
 def plain(value: Any) -> Any:
-    """The value with the last of what was given twice."""
+    """The value with only the last of repeated members."""
     if isinstance(value, dict):
         return {key: plain(v) for key, v in value.items()}
     return [plain(v) for v in value] if type(value) is list else value
@@ -220,7 +220,7 @@ STRINGS = Slice(STRING)
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """The decoded value, and the paths of unknown and repeated fields in the order of the document."""
+    """The decoded value, and the paths of unknown and repeated fields in document order."""
 
     value: dict[str, Any]
     unknown: list[str]
@@ -236,13 +236,13 @@ def decode(struct: Struct, body: Any) -> Typed:
 
 
 def encode(struct: Struct, value: dict[str, Any]) -> dict[str, Any]:
-    """The canonical form of a decoded value; unchanged when it is encoded again."""
+    """The canonical form of a decoded value; encoding it again does not change it."""
     encoded: dict[str, Any] = struct.encode(value)
     return encoded
 
 
 def deeper_than(value: Any, limit: int) -> bool:
-    """Whether JSON is nested more than `limit` levels deep; it uses no stack."""
+    """Whether JSON is nested more than `limit` levels deep. Does not recurse."""
     level = [value]
     for _ in range(limit):
         below: list[Any] = []

@@ -1,7 +1,8 @@
-"""A definition of v1beta1 as one of v1, and back. What is lost is nothing but the order of words.
+"""Converts definitions between v1beta1 and v1. Only the order of fields may be lost.
 
-v1 says everything for each version; v1beta1 says once, at the top, what is the same for all of them, and refuses to
-have it said for each. Pure functions between decoded forms; they share parts with what they are given.
+In v1 each version has its own schema, subresources and columns. v1beta1 has them at the top level if they are the same
+for all versions, and then does not allow them per version. Pure functions on decoded forms; results share parts with
+their arguments.
 
 Follows apiextensions-apiserver pkg/apis/apiextensions/v1/conversion.go (to and from the internal form, which is that
 of v1beta1).
@@ -19,7 +20,7 @@ from registry.definitions.v1beta1 import decode as beta
 Json = Mapping[str, Any]
 Definition = dict[str, Any]
 
-# What v1beta1 calls at the top, and a version of v1.
+# The top-level fields of v1beta1, and the fields of a version in v1.
 _SHARED = (
     ("validation", "schema"),
     ("subresources", "subresources"),
@@ -68,7 +69,7 @@ def from_v1(crd: Json) -> Definition:
 
 
 def internal_beta(crd: Json) -> InternalSpec:
-    """The form that validation works on, of a definition of v1beta1 as it was given."""
+    """The internal form, which is validated, of a v1beta1 definition as it was given."""
     spec = _with_paths(crd.get("spec") or {}, "JSONPath", "jsonPath")
     versions = spec.get("versions")
     return InternalSpec(
@@ -106,7 +107,7 @@ def _version(version: InternalVersion) -> Definition:
 
 
 def _with_paths(given: Json, old: str, new: str) -> Definition:
-    """A copy whose columns say `new` where they said `old`: JSONPath became jsonPath."""
+    """A copy whose columns have the field `old` renamed to `new`: JSONPath became jsonPath."""
     out = dict(given)
     columns = out.get("additionalPrinterColumns")
     if columns:
@@ -143,17 +144,17 @@ def _conversion_beta(conversion: Json) -> Definition:
 
 
 def stored_form(crd: Definition) -> Definition:
-    """What is stored of a definition of v1beta1: the canonical one of v1."""
+    """The stored form of a v1beta1 definition: the canonical form of v1."""
     return decode.canonical(to_v1(crd))
 
 
 def served_form(crd: Definition) -> Definition:
-    """What is served at v1beta1 of a stored definition."""
+    """The v1beta1 form of a stored definition."""
     return beta.canonical(from_v1(crd))
 
 
 def convert(crd: Definition, api_version: str) -> Definition:
-    """A canonical definition of either version at one of them."""
+    """Converts a canonical definition of either version to `api_version`."""
     if crd.get("apiVersion") == api_version:
         return crd
     return stored_form(crd) if api_version == decode.API_VERSION else served_form(crd)

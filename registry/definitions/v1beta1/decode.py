@@ -1,6 +1,6 @@
-"""From the JSON of a request to a definition of v1beta1, with what it does not say filled in.
+"""Decoding and defaulting of v1beta1 definitions.
 
-The forms are those of registry/definitions/decode.py: decoded, and canonical.
+The forms are those of registry/definitions/decode.py: decoded and canonical.
 
 Follows apiextensions-apiserver pkg/apis/apiextensions/v1beta1/defaults.go.
 """
@@ -20,7 +20,7 @@ API_VERSION = "apiextensions.k8s.io/v1beta1"
 
 
 def decode_definition(body: object) -> Decoded:
-    """The decoded form of `body`, which is not changed and may be anything. Raises DecodeError with Go's text."""
+    """The decoded form of `body`, which may be any JSON and is not changed. Raises DecodeError with Go's text."""
     decoded = typed.decode(types.CustomResourceDefinition, body)
     decoded.value["kind"] = KIND
     decoded.value["apiVersion"] = API_VERSION
@@ -32,7 +32,7 @@ def canonical(definition: Definition) -> Definition:
 
 
 def default_definition(crd: Definition) -> None:
-    """In place. A definition that says nothing of unknown fields keeps them."""
+    """Sets defaults in place. preserveUnknownFields defaults to true."""
     spec = crd.setdefault("spec", {})
     names = spec.setdefault("names", {})
     kind = names.get("kind") or ""

@@ -1,4 +1,4 @@
-"""The Go structs of apiextensions.k8s.io/v1beta1, as tables for typed.py, where they are not those of v1.
+"""The Go structs of apiextensions.k8s.io/v1beta1 that differ from v1, as tables for structs/structs.py.
 
 Follows apiextensions-apiserver pkg/apis/apiextensions/v1beta1/types.go.
 """
