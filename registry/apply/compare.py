@@ -112,7 +112,7 @@ def _changes_of_kind(old: Json, new: Json, node: MergeType) -> Changes | None:
         return Changes(after, before)
     if not before and not after:
         return NOTHING if equal(old, new) else None
-    # The whole has changed and so has its content: the set of the field itself and of its parts.
+    # The value as a whole has changed, and so have its parts.
     return Changes({".": {}, **after}, before)
 
 

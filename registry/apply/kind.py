@@ -1,4 +1,4 @@
-"""What field ownership needs of a kind: the types of its versions, conversion, and the fields of subresources."""
+"""The properties of a kind that ownership depends on: types of its versions, conversion, fields of subresources."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def read_stored(entries: Sequence[dict[str, Json]] | None) -> Managed:
 
 
 def is_reset(entries: Json) -> bool:
-    """`[{}]`, one entry in which nothing is set, is a client's request to remove all entries."""
+    """Whether a client requests the removal of all entries, by `[{}]`: one entry in which nothing is set."""
     return (
         isinstance(entries, list)
         and len(entries) == 1

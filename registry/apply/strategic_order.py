@@ -46,5 +46,5 @@ def _places(items: list[Json], key: Callable[[Json], Any]) -> dict[Any, int]:
 
 
 def comparable(value: Json) -> Any:
-    """Keys are scalars in all that is served; a client may send anything."""
+    """A hashable form of a key. Keys of valid objects are scalars, but a client may send anything."""
     return (type(value), value) if not isinstance(value, (dict, list)) else (type(value), repr(value))

@@ -94,7 +94,7 @@ class MergeType:
         return self.map_atomic if self.is_map else self.is_list and self.items is Items.ATOMIC
 
     def finish(self) -> MergeType:
-        """To be called when all parts are complete; parts are finished first."""
+        """Computes the derived attributes. Call it once all parts are finished."""
         parts = [member for _, member, _ in self.fields.values()]
         parts += [part for part in (self.element, self.item) if part is not None]
         self.exact = self.scalar is not Scalar.ANY and all(part.exact for part in parts)

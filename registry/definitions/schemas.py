@@ -75,7 +75,7 @@ _POINTERS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Leniency:
-    """Relaxed rules: the schema need not be `structural`, or may have unknown `types`; why defaults are not allowed."""
+    """The rules that apply: whether a schema must be `structural` and have known `types`; why it has no defaults."""
 
     structural: bool = True
     types: bool = True

@@ -50,7 +50,7 @@ _SCALARS: Final = frozenset((str, bool, int, float))
 
 
 class ExpressionError(ValueError):
-    """Its text says why an expression cannot be used, or why it has no value."""
+    """An expression cannot be used or has no value; the text says why."""
 
 
 def check_expression(text: str, schema: Structural, *, is_root: bool = True) -> tuple[Checked, dict[str, Json]]:

@@ -20,7 +20,7 @@ _NAME: Final = re.compile(r"((?:[^.\[\]\\]|\\.)+)((?:\[\*\])*)")
 
 
 class PathError(ValueError):
-    """Its text says what is wrong with a path."""
+    """The path is invalid; the text says why."""
 
 
 def parse_path(text: str) -> Path:
