@@ -1,5 +1,5 @@
-"""Reporting views: made from the shape that registry/reporting works out, with logins that may read them.
+"""Reporting views: built from the shapes that registry/reporting computes, with logins that may read them.
 
-views.py keeps them in step with definitions; sql.py writes their text; logins.py and setup.py hold the walls between
-tenants. Knows nothing of schemas or CEL.
+views.py keeps them in step with definitions; sql.py generates their SQL; logins.py and setup.py isolate tenants from
+each other. Knows nothing of schemas or CEL.
 """

@@ -1,7 +1,7 @@
 """The views of kinds that every tenant has: namespaces, roles and their bindings.
 
-There is one set for all tenants, made with the schema that it stands in. Objects of these kinds have no documents,
-since no tenant has chosen to report on them: the views decode what is stored.
+There is one set for all tenants, created with its schema. Objects of these kinds have no documents, since no tenant has
+enabled reporting on them: the views decode the stored bodies.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 async def make_built_in(connection: Connection, roles: Roles, across: bool, kinds: Sequence[BuiltInViews]) -> None:
-    """Makes or replaces their views in one of the schemas; one that cannot be made is logged."""
+    """Creates or replaces their views in one of the schemas; failures are logged."""
     schema = ALL_SCHEMA if across else OWN_SCHEMA
     for kind in kinds:
         taken = "SELECT resource FROM report_views WHERE name = ANY (%s)"

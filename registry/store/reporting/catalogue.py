@@ -1,4 +1,4 @@
-"""The rows that reporting keeps of views and definitions. For registry/store/reporting/views.py.
+"""The bookkeeping rows of views and definitions, for registry/store/reporting/views.py.
 
 Every function runs in its transaction, under its lock.
 """
@@ -53,7 +53,7 @@ async def views_of(connection: Connection, resource: str, tenant: TenantId) -> l
 
 
 def stored_shape(name: str, shape: Shape) -> dict[str, Any]:
-    """As it is kept, with the names of the views that show it, for `catalogue`."""
+    """Returns the stored form of a shape, with the names of the views that show it, for `catalogue`."""
     found = shape_to_json(shape)
     for child, entry in zip(shape.children, found["children"], strict=True):
         entry["relation"] = child_name(name, child)
@@ -62,7 +62,7 @@ def stored_shape(name: str, shape: Shape) -> dict[str, Any]:
 
 
 async def update_view(connection: Connection, view: View, shape: Shape, digest: str) -> View:
-    """The last digest is that of the shape. Those of shapes that hid more are forgotten: they must not join again."""
+    """The last digest is that of the shape. Digests of shapes that hid more are dropped: they must not join again."""
     shows_more = not set(view.shape.redacted) <= set(shape.redacted)
     digests = (digest,) if shows_more else (*(d for d in view.digests if d != digest), digest)[-50:]
     await connection.execute(
@@ -81,7 +81,7 @@ async def put_definition(
     outcome: Outcome,
     facets: Mapping[str, Any] | None = None,
 ) -> None:
-    """A short name is kept once it is given: views stand under it."""
+    """Records a definition's outcome. A short name never changes once assigned, since views are named by it."""
     short = await short_name(connection, tenant.id, report.resource)
     await connection.execute(
         "INSERT INTO report_definitions (tenant_id, resource, revision, version, view_id, state, reason, facets,"
@@ -108,7 +108,7 @@ async def put_definition(
 
 
 async def retry_refused(connection: Connection) -> None:
-    """The next sweep finds them: there is room, or they would be made differently now."""
+    """Makes the next sweep retry refused definitions, since there is room, or they would be built differently now."""
     await connection.execute(
         "WITH refused AS (UPDATE report_definitions SET revision = 0 WHERE state = 'refused' RETURNING tenant_id)"
         " DELETE FROM report_tenants WHERE tenant_id IN (SELECT tenant_id FROM refused)"
@@ -124,7 +124,7 @@ async def add_reason(connection: Connection, tenant: Tenant, resource: str, reas
 
 
 async def note_empty(connection: Connection, resource: str) -> None:
-    """Since when the views of a resource have had no definition."""
+    """Records since when the views of a resource have had no definition."""
     await connection.execute(
         "UPDATE report_views v SET empty_since = CASE WHEN EXISTS (SELECT 1 FROM report_definitions d WHERE"
         " d.view_id = v.id AND d.state <> 'deleted') THEN NULL ELSE coalesce(v.empty_since, now()) END"
@@ -134,7 +134,7 @@ async def note_empty(connection: Connection, resource: str) -> None:
 
 
 async def drop_empty(connection: Connection, roles: Roles, retention: datetime.timedelta) -> list[str]:
-    """Drops the views that have been empty for as long; their names. The longest empty first, not too many at once."""
+    """Drops views that have been empty for `retention`, at most 50, longest empty first; returns their names."""
     cursor = await connection.execute(
         "SELECT id, resource, name, shape FROM report_views WHERE empty_since < now() - %s"
         " ORDER BY empty_since LIMIT 50",
@@ -152,7 +152,7 @@ async def drop_empty(connection: Connection, roles: Roles, retention: datetime.t
 
 
 async def expired_views(connection: Connection, retention: datetime.timedelta) -> list[tuple[TenantId, str, View]]:
-    """Definitions that have been gone for as long, whose views others still have: with these views."""
+    """Returns definitions deleted for `retention` whose views other tenants still use, with these views."""
     cursor = await connection.execute(
         "SELECT d.tenant_id, d.resource, v.id, v.name, v.shape FROM report_definitions d"
         " JOIN report_views v ON v.id = d.view_id WHERE d.state = 'deleted' AND d.at < now() - %s LIMIT 50",
@@ -164,7 +164,7 @@ async def expired_views(connection: Connection, retention: datetime.timedelta) -
 
 
 async def note_all_empty(connection: Connection) -> None:
-    """As `note_empty` of every resource: with a tenant its definitions have gone, without a word about each."""
+    """Does `note_empty` for every resource: a tenant's definitions vanish with it, without separate events."""
     await connection.execute(
         "UPDATE report_views v SET empty_since = now() WHERE v.empty_since IS NULL AND NOT EXISTS (SELECT 1 FROM"
         " report_definitions d WHERE d.view_id = v.id AND d.state <> 'deleted')"
@@ -172,13 +172,14 @@ async def note_all_empty(connection: Connection) -> None:
 
 
 async def is_living(connection: Connection, tenant: TenantId) -> bool:
-    """Who removes a tenant takes our lock after it has been marked: what is made under it after that is not made."""
+    """Returns whether the tenant still exists. A removal takes our lock after marking the tenant, so nothing that is
+    created under the lock after this check outlives it."""
     found = await one_row(connection, "SELECT 1 FROM tenants WHERE id = %s AND deleted_at IS NULL", (tenant,))
     return found is not None
 
 
 async def shared_facets(connection: Connection, view_id: int, shape: Shape) -> dict[tuple[Path, Kind], str]:
-    """The columns that hold the same field in the objects of all tenants of a view."""
+    """Returns the facet columns that hold the same field in the objects of all tenants of a view."""
     cursor = await connection.execute(
         "SELECT DISTINCT facets FROM report_definitions WHERE view_id = %s AND state <> 'deleted' LIMIT 100", (view_id,)
     )

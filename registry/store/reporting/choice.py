@@ -1,13 +1,12 @@
-"""Which view a definition is to have, what becomes of its shape where there is no room, and what is left out then.
+"""Chooses the view of a definition, and what its shape omits when there is no room.
 
-Pure: what there is in the database is handed in. Rules:
+Pure: the state of the database is passed in. Rules:
 
-- A tenant's new definition joins the view of an equal one, else it gets a view of its own.
-- A definition that changes takes its view along, unless other tenants have it too and the change is large or would
-  show what was hidden: then it moves to that of an equal definition, or to a view of its own, which has all columns of
-  the old one.
-- There are no more than MAX_VIEWS: a definition gets no histories of child views, then no child views, then none; one
-  that has views gets no further child views.
+- A tenant's new definition joins the view of an equal one, else it gets its own view.
+- A changed definition changes its view, unless other tenants share it and the change is large or would reveal what was
+  hidden: then it moves to the view of an equal definition, or to its own view, which has all columns of the old one.
+- There are at most MAX_VIEWS: when room runs out, a definition gets no histories of child views, then no child views,
+  then none; one that has views gets no further child views.
 """
 
 from __future__ import annotations
@@ -19,21 +18,21 @@ from typing import Final
 from registry.store.reporting.model import Grown, Report, Shape, View
 from registry.store.types import TenantId
 
-# A view takes some 20 kB of the catalogue.
+# A view takes some 20 kB of the system catalogs.
 MAX_VIEWS: Final = 10_000
-# Histories of child views double what a definition takes: they are made while so much room is left.
+# Histories of child views double a definition's views: they are created while this much room is left.
 ROOM_FOR_CHILD_HISTORIES: Final = MAX_VIEWS // 2
 
 TOO_MANY: Final = "there are too many views already"
 
-# How shapes grow (registry/reporting/evolution.py): from the old and the new one.
+# Grows a shape (registry/reporting/evolution.py): from the old and the new one.
 Grow = Callable[[Shape, Shape], Grown]
 
 
 def choose(
     views: Sequence[View], before: View | None, report: Report, tenant: TenantId, grow: Grow
 ) -> tuple[View | None, Shape]:
-    """The view that a definition is to have, and the shape that it gets; no view: a new one."""
+    """Returns the view that a definition joins (None: a new one), and its shape."""
     equal = next((v for v in views if report.digest in v.digests), None)
     if before is None:
         if equal is not None:
@@ -47,16 +46,16 @@ def choose(
     grown = grow(before.shape, report.shape)
     if not before.others or grown.may_share:
         return before, grown.shape
-    # What the objects of the past must not show is not shown by a view of others either.
+    # Fields hidden in past objects must not be revealed by another tenant's view either.
     if equal is not None and set(grown.shape.redacted) <= set(equal.shape.redacted):
         return equal, equal.shape
     return None, replace(report.shape, redacted=grown.shape.redacted) if grown.full else grown.shape
 
 
 def fit_shape(shape: Shape, had: Shape | None, room: int, copies: int) -> Shape | None:
-    """What of a shape there is room for, where its views stand in so many schemas; None: not even for one view.
+    """Reduces a shape to what there is room for in `copies` schemas; None if not even one view fits.
 
-    `had` is the shape that the views have now.
+    `had` is the current shape of the views.
     """
     if had is not None:
         if copies * (shape.relations - had.relations) <= room:
@@ -71,7 +70,7 @@ def fit_shape(shape: Shape, had: Shape | None, room: int, copies: int) -> Shape 
 
 
 def describe_omitted(wanted: Shape, shape: Shape) -> list[str]:
-    """What a definition wants that its view has not, in words."""
+    """Describes in words what a definition asks for that its view lacks."""
     found = []
     known = {child.path: child for child in shape.children}
     missing = [child.name for child in wanted.children if child.path not in known]

@@ -1,8 +1,9 @@
-"""Makes and drops the SQL of views wherever they stand. For registry/store/reporting/views.py: in its transaction,
-under its lock.
+"""Creates and drops views wherever they exist, for registry/store/reporting/views.py: in its transaction, under its
+lock.
 
-What everybody sees, in `reports` and `reports_all`, is made or the transaction fails. A tenant's own schema shows the
-same again, under short names: what cannot be made there keeps nobody else from his views.
+If the views in `reports` and `reports_all`, which are shared, cannot be created, the transaction fails. A tenant's own
+schema repeats them under short names: a failure there must not affect other tenants.
+"""
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ logger = logging.getLogger(__name__)
 async def make(
     connection: Connection, roles: Roles, resource: str, view: View, tenants: Sequence[TenantId]
 ) -> dict[int, str]:
-    """The SQL of a view wherever it stands, if it has changed; else only in the schemas of these tenants.
+    """Creates a view wherever it exists, if it has changed; else only in the schemas of these tenants.
 
-    Gives the tenants in whose own schemas it is not, and why.
+    Returns the tenants whose own schemas lack it, and why.
     """
     facets = await shared_facets(connection, view.id, view.shape)
     live = {slot: list(path) for (path, _), slot in facets.items()}
@@ -57,13 +58,13 @@ async def make(
 
 
 async def unmake(connection: Connection, roles: Roles, resource: str, view: View, tenants: Sequence[TenantId]) -> None:
-    """Drops a view from the schemas of these tenants: they leave it."""
+    """Drops a view from the schemas of these tenants, which no longer use it."""
     for owner, place in await places_of(connection, roles, resource, view, tenants):
         await run_as(connection, owner, list(drops(place, view.shape)))
 
 
 async def remake(connection: Connection, roles: Roles, only_across: bool = False) -> None:
-    """Every view, wherever it stands. One that cannot be made does not keep the others from being made."""
+    """Recreates every view wherever it exists. One that fails does not prevent the others."""
     cursor = await connection.execute("SELECT id, resource, name, shape, digests FROM report_views ORDER BY id")
     for view_id, resource, name, shape, digests in await cursor.fetchall():
         view = await _with_room(connection, View(view_id, name, digests, shape_from_json(shape), 0, 0))
@@ -94,7 +95,7 @@ def refusal(why: str) -> str:
 
 
 async def _make_own(connection: Connection, owner: str, place: Place, shape: Shape, texts: Sequence[str]) -> str:
-    """In a tenant's schema, which has room as long as all others do; why not, where it cannot be made."""
+    """Creates a view in a tenant's schema, if MAX_VIEWS permits; returns why it could not be created, else ""."""
     is_there = await has_view(connection, place.schema, place.name)
     if not is_there and await count_relations(connection) + shape.relations > reporting_choice.MAX_VIEWS:
         return TOO_MANY
@@ -102,7 +103,7 @@ async def _make_own(connection: Connection, owner: str, place: Place, shape: Sha
 
 
 async def replace_views(connection: Connection, owner: str, place: Place, shape: Shape, texts: Sequence[str]) -> str:
-    """Views are replaced; those of other columns than the new ones, as an earlier version made them, are dropped."""
+    """Replaces views; those whose columns differ, from an earlier version, are dropped first."""
     try:
         async with connection.transaction():
             await run_as(connection, owner, texts)
@@ -121,7 +122,7 @@ async def replace_views(connection: Connection, owner: str, place: Place, shape:
 
 
 async def _with_room(connection: Connection, view: View) -> View:
-    """A view that was made before there were histories of child views goes on without where there is no room."""
+    """Leaves out histories of child views, for a view from before they existed, if there is no room for them."""
     first = view.shape.children[:1]
     if not first or view.shape.bare:
         return view

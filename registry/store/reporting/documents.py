@@ -1,4 +1,4 @@
-"""The documents of objects that are there already: which are of another layout, and new ones in their place."""
+"""Documents of existing objects: finds those of another layout, and replaces them."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ Document = tuple[str, int, str | None]
 async def stale_documents(
     pool: Pool, tenant: Tenant, resource: str, layout: str, after: str, limit: int
 ) -> list[tuple[str, int, str]]:
-    """Key, revision and body of objects whose document is not of the layout. An empty layout: that have one.
+    """Returns key, revision and body of objects whose document has another layout; with an empty layout, of those that
+    have a document.
 
-    None where there are no others; fewer than `limit` says nothing.
+    Empty when none is left; a result shorter than `limit` is not the end.
     """
     rows = await pool.fetch(
         STALE_DOCUMENTS,
@@ -41,7 +42,7 @@ async def stale_documents(
 
 
 async def put_documents(pool: Pool, tenant: Tenant, resource: str, documents: Sequence[Document]) -> None:
-    """A document that is refused is left out, and the object is NULL in views."""
+    """Stores documents. One that PostgreSQL rejects is reduced to its facets, and the object's columns are NULL."""
     try:
         await _put(pool, tenant, resource, documents)
     except Unstorable:

@@ -1,4 +1,4 @@
-"""Where views stand: the schemas `reports` and `reports_all` and those of tenants, and the names in them.
+"""Where views exist: the schemas `reports`, `reports_all` and those of tenants, and the names in them.
 
 Every function runs in the transaction of registry/store/reporting/views.py, under its lock.
 """
@@ -21,7 +21,7 @@ SUFFIXES: Final = ("_raw", "_history", "_conditions_history", "_conditions", "_a
 
 
 def rival_names(name: str) -> list[str]:
-    """The names of views that could not stand beside a set of views of this name."""
+    """Returns the names that conflict with a set of views of this name."""
     return [name, *(f"{name}{s}" for s in SUFFIXES), *(name.removesuffix(s) for s in SUFFIXES)]
 
 
@@ -31,7 +31,7 @@ async def one_row(connection: Connection, text: str, values: Sequence[Any]) -> t
 
 
 async def run_as(connection: Connection, owner: str, texts: Sequence[str]) -> None:
-    """Statements as the owner of views, in one round trip."""
+    """Runs statements as the owner of views, in one round trip."""
     script = "; ".join([f"SET LOCAL ROLE {identifier(owner)}", *texts, "RESET ROLE"])
     await connection.execute(script.encode(), prepare=False)
 
@@ -39,8 +39,8 @@ async def run_as(connection: Connection, owner: str, texts: Sequence[str]) -> No
 async def places_of(
     connection: Connection, roles: Roles, resource: str, view: View, tenants: Sequence[TenantId] | None
 ) -> list[tuple[str, Place]]:
-    """Where a view stands, and who owns it there: in `reports`, in `reports_all` if that is there, and in the schemas
-    of its tenants. With tenants: only in theirs."""
+    """Returns where a view exists, and its owner there: in `reports`, in `reports_all` if that exists, and in the
+    schemas of its tenants. With `tenants`: only in theirs."""
     found = []
     if tenants is None:
         found.append((roles.owner, Place(OWN_SCHEMA, view.name, resource, view.id, roles.tables)))
@@ -54,7 +54,7 @@ async def places_of(
     )
     for schema, tenant_id, short in await cursor.fetchall():
         if short is None:
-            # Of a definition that is another tenant's: it is named where there is a schema.
+            # For another tenant's definition: it gets its short name once there is a schema.
             short = await short_name(connection, tenant_id, resource)
             await connection.execute(
                 "UPDATE report_definitions SET short_name = %s WHERE tenant_id = %s AND resource = %s",
@@ -65,8 +65,8 @@ async def places_of(
 
 
 async def copies_of(connection: Connection, tenant: Tenant, view: View | None) -> int:
-    """In how many schemas a view stands, once a tenant has it: in `reports`, in `reports_all`, in those of its
-    tenants."""
+    """Returns the number of schemas that contain a view once a tenant has it: `reports`, `reports_all`, and those of
+    its tenants."""
     row = await one_row(
         connection,
         "SELECT count(*) FROM report_schemas s WHERE s.tenant_id = %s OR s.tenant_id IN"
@@ -78,7 +78,7 @@ async def copies_of(connection: Connection, tenant: Tenant, view: View | None) -
 
 
 async def consumers_of(connection: Connection, tenant: Tenant, resource: str) -> list[TenantId]:
-    """The tenants that have schemas of their own and use this definition."""
+    """Returns the tenants with schemas of their own that use this definition."""
     cursor = await connection.execute(
         "SELECT b.tenant_id FROM api_bindings b JOIN report_schemas s ON s.tenant_id = b.tenant_id"
         " WHERE b.provider_id = %s AND b.resource = %s AND b.until IS NULL",
@@ -88,9 +88,10 @@ async def consumers_of(connection: Connection, tenant: Tenant, resource: str) ->
 
 
 async def short_name(connection: Connection, tenant: TenantId, resource: str) -> str:
-    """The plural, with a digest where another definition of the tenant is called so, or what a view of one would be.
+    """Returns the plural, with a digest if the name conflicts with that of another definition of the tenant, or its
+    views.
 
-    Never two underscores, as names of child views have them.
+    Never two underscores, which are reserved for the names of child views.
     """
     plain = re.sub("_+", "_", re.sub("[^a-z0-9]", "_", resource.partition(".")[0].lower()))[:48].strip("_")
     wanted, number = plain, 0
@@ -107,8 +108,8 @@ async def short_name(connection: Connection, tenant: TenantId, resource: str) ->
 
 
 async def count_relations(connection: Connection) -> int:
-    """All views of ours but those that are always there. Those of `reports` count twice: `reports_all` has them too, or
-    will once a login needs it."""
+    """Counts our views except built-in ones. Those of `reports` count twice: `reports_all` has them too, or will once a
+    login needs it."""
     row = await one_row(
         connection,
         "SELECT coalesce(sum(CASE n.nspname WHEN %s THEN 2 ELSE 1 END), 0) FROM pg_class c"
@@ -120,7 +121,7 @@ async def count_relations(connection: Connection) -> int:
     return int(row[0])
 
 
-# A set of views of one of these names. No other view is called so: `__` is in names of child views only.
+# The built-in sets of views. No other view matches: `__` occurs only in names of child views.
 _BUILT_IN_RELATIONS: Final = f"^({'|'.join(BUILT_IN)})(_raw|_history|_conditions(_history)?|__.*)?$"
 
 
@@ -149,7 +150,7 @@ def version_text() -> str:
 
 
 async def version_made_by(connection: Connection) -> int:
-    """By which version of ours the views have been made; 0 where there are none."""
+    """Returns the version of ours that created the views; 0 if there are none."""
     row = await one_row(
         connection, "SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = %s", (OWN_SCHEMA,)
     )
@@ -158,7 +159,7 @@ async def version_made_by(connection: Connection) -> int:
 
 
 async def is_of_others(connection: Connection, roles: Roles) -> bool:
-    """Whether the views belong to another role than they should: in a database that was copied, renamed or restored."""
+    """Returns whether the views belong to the wrong role: in a database that was copied, renamed or restored."""
     row = await one_row(
         connection,
         "SELECT pg_get_userbyid(nspowner) <> %s FROM pg_namespace WHERE nspname = %s",
@@ -168,7 +169,7 @@ async def is_of_others(connection: Connection, roles: Roles) -> bool:
 
 
 async def drop_schema_of(connection: Connection, tenant: TenantId) -> bool:
-    """Whether there was one. It goes with the tenant's own views in it; those that other tenants have, too, stay."""
+    """Drops a tenant's schema with its own views, but not those in shared schemas. Returns whether there was one."""
     row = await one_row(connection, "DELETE FROM report_schemas WHERE tenant_id = %s RETURNING name", (tenant,))
     if row is None:
         return False
@@ -177,7 +178,7 @@ async def drop_schema_of(connection: Connection, tenant: TenantId) -> bool:
 
 
 async def drop_schemas(connection: Connection) -> None:
-    """All schemas of views. What they were made of stays: the shapes, with columns of fields that are no more."""
+    """Drops all schemas of views. Their shapes are kept, including columns of removed fields."""
     cursor = await connection.execute("DELETE FROM report_schemas RETURNING name")
     for (name,) in await cursor.fetchall():
         await connection.execute(f"DROP SCHEMA IF EXISTS {identifier(name)} CASCADE".encode(), prepare=False)

@@ -1,4 +1,4 @@
-"""What a login for reports may take unless it is granted otherwise. Apart from logins.py: the command line reads it."""
+"""Default limits of report logins. Separate from logins.py for the command line, which imports it."""
 
 from __future__ import annotations
 

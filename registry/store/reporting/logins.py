@@ -1,9 +1,9 @@
-"""Logins for reports: made, listed, withdrawn. A login reads the views that its kind of reader may, and nothing else.
+"""Logins for reports: created, listed, revoked. A login can read the views of its scope, and nothing else.
 
-What a session may see is decided by the row in `report_logins` under the name that it was opened with. Time-outs stand
-in the role's settings; a session can change its own, so the server ends what goes on for longer (`ENFORCE`). A login
-can also change its own password and settings, which PostgreSQL always allows: what it was granted is kept (`KEEP`), and
-put back by repair.py.
+What a session may see is decided by the row of `report_logins` for its session user. Timeouts are settings of the
+role; a session can change its own, so the server terminates what exceeds them (`ENFORCE`). A login can also change its
+own password and settings, which PostgreSQL always permits: what it was granted is kept (`KEEP`), and restored by
+repair.py.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from registry.store.reporting.sql import identifier, literal
 from registry.store.statements import statement
 
 IDLE_SECONDS: Final = 60
-# What holds back the clean-up of old rows: a transaction, however short its statements are.
+# A transaction holds back vacuum, however short its statements are.
 TRANSACTION_SECONDS: Final = 900
-# What the sorts of one session may take of the disk at a time.
+# The disk space for temporary files, such as sorts, of one session at a time.
 TEMP_FILES: Final = "2GB"
 
-# Readers of reports write nothing, so not these either; PUBLIC may use them from the start.
+# Functions that write, which PUBLIC can execute by default; readers of reports must not.
 _WRITING: Final = (
     "lo_creat(integer)",
     "lo_create(oid)",
@@ -44,7 +44,7 @@ _WRITING: Final = (
     "pg_logical_emit_message(boolean, text, text)",
     "pg_logical_emit_message(boolean, text, bytea)",
 )
-# What the server waits for is held by such locks: a session that knows their numbers could make it wait for ever.
+# The server uses advisory locks: a session that knows their numbers could make it wait forever.
 _LOCKING: Final = tuple(
     f"pg_{trying}advisory_{xact}lock{shared}({arguments})"
     for trying in ("", "try_")
@@ -86,7 +86,7 @@ KEEP: Final = statement(
 
 
 class LoginError(Exception):
-    """A login cannot be made or withdrawn; the text is for the user."""
+    """A login cannot be created or revoked; the text is for the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +109,8 @@ class Login:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a login is to be. One tenant's, or across several, or with None across all; a provider's is across, and has
-    no tenants: which they are, their bindings say."""
+    """The login to create. For one tenant, or across several, or with None across all. A provider's is across and has
+    no tenants: the bindings determine them."""
 
     name: str
     tenants: tuple[str, ...] | None
@@ -119,7 +119,7 @@ class Wish:
     timeout_seconds: int = TIMEOUT_SECONDS
     password: str | None = None
     provider: str | None = None
-    # Whether a login that there is already may be given other tenants than it has.
+    # Whether an existing login may be given other tenants.
     move: bool = True
 
 
@@ -133,15 +133,15 @@ def scope_of(login: Login | Wish) -> str:
 
 
 async def grant(connection: Connection, wish: Wish) -> str:
-    """Makes the login, or changes it, and gives its password: a new one where none was wished for.
+    """Creates or changes the login, and returns its password: a new one if none is requested.
 
-    `reports_all` must be there for one across tenants. Raises LoginError.
+    `reports_all` must exist for a login across tenants. Raises LoginError.
     """
     if not re.fullmatch("[a-z_][a-z0-9_]{0,62}", wish.name) or wish.name.startswith("pg_"):
         raise LoginError(f"{wish.name!r} is no name for a login: use lower case letters, digits and underscores")
     password = wish.password or secrets.token_urlsafe(24)
     async with connection.transaction():
-        await begin(connection)  # not while a server puts back what a login has changed
+        await begin(connection)  # not while a server restores what a login has changed
         roles = await roles_of(connection)
         tenants = await _tenant_ids(connection, wish.tenants)
         providers = await _tenant_ids(connection, (wish.provider,)) if wish.provider else None
@@ -166,8 +166,8 @@ async def grant(connection: Connection, wish: Wish) -> str:
 async def equip(
     connection: Connection, roles: Roles, wish: Wish, tenants: list[int] | None, secret: str | None
 ) -> None:
-    """Gives a login its settings and rights, and keeps what was granted. `secret` is its password as PostgreSQL stores
-    it; None where that is not known."""
+    """Sets a login's settings and rights, and keeps what was granted. `secret` is its password as PostgreSQL stores it;
+    None if unknown."""
     quoted = identifier(wish.name)
     schemas = await _schemas(connection, wish, tenants)
     for where in (f"ALTER ROLE {quoted}", f"ALTER ROLE {quoted} IN DATABASE {identifier(roles.database)}"):
@@ -178,7 +178,7 @@ async def equip(
 
 
 async def _refuse_move(connection: Connection, wish: Wish) -> None:
-    """Raises LoginError where the login reads other tenants than are wished for."""
+    """Raises LoginError if the login currently reads other tenants."""
     found = next(login for login in await logins(connection) if login.name == wish.name)
     wanted = None if wish.tenants is None else tuple(sorted(wish.tenants))
     if (found.tenants, found.across, found.provider) != (wanted, wish.across, wish.provider):
@@ -186,7 +186,7 @@ async def _refuse_move(connection: Connection, wish: Wish) -> None:
 
 
 async def revoke(connection: Connection, name: str) -> None:
-    """Ends its sessions and removes the login. Raises LoginError."""
+    """Terminates its sessions and drops the login. Raises LoginError."""
     async with connection.transaction():
         if not await _one(connection, "SELECT 1 FROM report_logins WHERE name = %s", name):
             raise LoginError(f"there is no login {name} for reports")
@@ -217,9 +217,9 @@ async def logins(connection: Connection) -> list[Login]:
 
 
 async def close_side_doors(connection: Connection, *, embedded: bool) -> None:
-    """Takes from PUBLIC what a reader of reports needs not: temporary tables, large objects, messages in the WAL,
-    advisory locks, and in a PostgreSQL of our own the other databases. Where the database is somebody else's, that is
-    left to its owner (docs/sql.md)."""
+    """Revokes from PUBLIC what readers of reports do not need: temporary tables, large objects, messages in the WAL,
+    advisory locks, and with our embedded PostgreSQL the other databases. A database with another owner is left to that
+    owner (docs/sql.md)."""
     row = await (
         await connection.execute(
             "SELECT current_database(), pg_has_role(current_user, datdba, 'MEMBER'),"
@@ -250,7 +250,7 @@ async def close_side_doors(connection: Connection, *, embedded: bool) -> None:
 
 
 def _encrypt(connection: PGconn, password: str, name: str) -> str:
-    """So that the password itself is in no log of PostgreSQL."""
+    """Encrypts the password, so that PostgreSQL never logs it."""
     return connection.encrypt_password(password.encode(), name.encode(), b"scram-sha-256").decode()
 
 

@@ -1,6 +1,6 @@
-"""The shape of a set of reporting views: what is kept in `report_views.shape`, and what SQL is written from.
+"""The shape of a set of reporting views: stored in `report_views.shape`, and the input for SQL generation.
 
-A column is found by its path and kind; once it has a name and a place it keeps both for good.
+A column is identified by its path and kind; once it has a name and a position it keeps both.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 Path = tuple[str, ...]
 
-# A copy of the object that kubectl leaves there: with all that is sensitive in it.
+# kubectl's copy of the object in an annotation, including everything sensitive.
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
@@ -30,7 +30,7 @@ class Kind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A leaf of the schema. `hidden` columns have been published and are NULL now: the field has become sensitive."""
+    """A leaf of the schema. `hidden` columns were published and are NULL now, because the field became sensitive."""
 
     name: str
     kind: Kind
@@ -45,7 +45,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A view with one row an element of an array. `path` leads there, one Path an array passed on the way."""
+    """A view with one row per element of an array. `path` leads there, one Path per array on the way."""
 
     name: str
     path: tuple[Path, ...]
@@ -54,8 +54,8 @@ class Child:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """`redacted` is what the raw view leaves out. `has_ready` says that conditions tell whether an object is ready.
-    `bare` child views have no histories: there was no room for them."""
+    """`redacted` are paths that the raw view omits. `has_ready` says that conditions tell whether an object is ready.
+    `bare` child views have no histories, for lack of room."""
 
     columns: tuple[Column, ...]
     children: tuple[Child, ...] = ()
@@ -67,7 +67,7 @@ class Shape:
 
     @property
     def relations(self) -> int:
-        """How many views a schema gets by it: the main one, raw, history, and the children with theirs."""
+        """The number of views in a schema: the main one, raw, history, and the children with their histories."""
         return 3 + len(self.children) * (1 if self.bare else 2)
 
 
@@ -92,8 +92,8 @@ class BuiltInViews:
 
 @dataclass(frozen=True, slots=True)
 class Grown:
-    """A shape that another has grown to: whether a view that other tenants have too may grow so, and whether there was
-    no room for all columns."""
+    """A grown shape: whether a view shared with other tenants may grow this way, and whether columns had to be left
+    out."""
 
     shape: Shape
     may_share: bool
@@ -102,7 +102,7 @@ class Grown:
 
 @dataclass(frozen=True, slots=True)
 class Facet:
-    """A field that is indexed: the column of `objects` that holds it, and what of an object it is."""
+    """An indexed field: the column of `objects` that holds it, its path and its kind."""
 
     slot: str
     path: Path
@@ -111,7 +111,7 @@ class Facet:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a definition asks for. `digest` is equal for equal definitions; `reason` says what has been left out."""
+    """What a definition asks for. `digest` is equal for equal definitions; `reason` says what was left out."""
 
     resource: str
     plural: str
@@ -129,7 +129,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A row of `report_views`. `others` are tenants that have it, apart from the one in question."""
+    """A row of `report_views`. `others` counts further tenants that use it."""
 
     id: int
     name: str
@@ -137,13 +137,13 @@ class View:
     shape: Shape
     last_tenant: int
     others: int
-    # The facets that its SQL uses; None: it has none yet.
+    # The facets that its SQL uses; None if it has no SQL yet.
     live: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is kept of a definition: its view, if it has one, and the revision as of which."""
+    """A definition's recorded view, if any, and the revision that it was recorded at."""
 
     view: int | None
     revision: int
@@ -151,7 +151,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What has become of a definition: 'ready', 'off' or 'refused', and why."""
+    """The outcome for a definition: 'ready', 'off' or 'refused', and why."""
 
     state: str
     reason: str = ""

@@ -1,9 +1,9 @@
-"""Puts back what a login for reports has changed of itself.
+"""Reverts what a report login has changed about itself.
 
-PostgreSQL lets every role change its own password and its own settings, as soon as its transaction is one that may
-write; no right can be withdrawn to prevent it, and event triggers do not fire for roles (PostgreSQL's pages on ALTER
-ROLE and on event triggers). So each login is compared with what it was granted, and what differs is granted again: its
-settings, and its password where the server may read pg_authid, else once in a while.
+PostgreSQL lets every role change its own password and settings in any transaction that may write; no privilege can be
+revoked to prevent it, and event triggers do not fire for roles (PostgreSQL's pages on ALTER ROLE and on event
+triggers). So each login is compared with what it was granted, and differences are reverted: its settings, and its
+password if the server may read pg_authid, else at intervals.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ STORED_PASSWORDS: Final = statement(
 
 
 class Drift(NamedTuple):
-    """Something that a login had changed of itself, and that has been put back: one of the two above."""
+    """Something that a login had changed about itself and that was reverted: PASSWORD or SETTINGS."""
 
     login: str
     what: str
@@ -75,9 +75,9 @@ class _State(NamedTuple):
 
 
 async def repair(connection: Connection, roles: Roles, *, unseen: bool) -> list[Drift]:
-    """Puts back what differs, in a transaction for each login. `unseen`: also sets passwords that cannot be read.
+    """Reverts differences, in one transaction per login. `unseen`: also sets passwords that cannot be read.
 
-    A login from before grants were kept is given its settings again, and its password is left.
+    A login from before grants were kept gets its settings again, and its password is left alone.
     """
     cursor = await connection.execute(STATES.sql, {"readers": TextArray([roles.reader, roles.reader_all])})
     states = [_State(*row) for row in await cursor.fetchall()]
@@ -108,7 +108,7 @@ async def repair(connection: Connection, roles: Roles, *, unseen: bool) -> list[
 
 
 def _differences(state: _State, stored: dict[str, str] | None) -> list[str]:
-    """What differs from what was granted."""
+    """Returns what differs from what was granted."""
     kept = state.kept or {}
     wrong = []
     secret = kept.get("password")
@@ -130,7 +130,7 @@ async def _restore(
 
 
 async def _stored_passwords(connection: Connection) -> dict[str, str] | None:
-    """None where the server may not read them."""
+    """Returns None if the server may not read them."""
     row = await (await connection.execute(READS_PASSWORDS.sql)).fetchone()
     if row is None or not row[0]:
         return None

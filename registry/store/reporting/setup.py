@@ -1,13 +1,13 @@
-"""Schemas, roles and policies that reporting views stand on, and the views that tell of the others.
+"""Schemas, roles and policies below reporting views, and the views that describe the others.
 
-Four roles, which nobody logs in as, named after the database because roles belong to the whole PostgreSQL server:
+Four roles without login, named after the database because roles belong to the whole PostgreSQL cluster:
 
     <database>_reports        owns the views of `reports`; sees a session's own tenant by a policy
     <database>_reports_all    owns the views of `reports_all`; sees the tenants that a session may see across
     <database>_reader         may read `reports`: each login of one tenant is a member
     <database>_reader_all     may read `reports_all`: each login across tenants is a member
 
-Readers have no right to any table, and the owners of views none to write one.
+Readers have no privileges on tables, and the owners of views none to write one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from registry.store.reporting.sql import TENANT_NAME, child_name, identifier, li
 OWN_SCHEMA: Final = "reports"
 ALL_SCHEMA: Final = "reports_all"
 
-# What may be read below a view. `body` is for kinds without documents (built_in.py), and shown without managed fields.
+# Columns readable by the views. `body` is for kinds without documents (built_in.py), shown without managed fields.
 _OBJECTS: Final = (
     "tenant_id",
     "resource",
@@ -65,7 +65,7 @@ _CHANGES: Final = (
     "at",
 )
 
-# The columns that hold the tenant, the resource and the revision, by which it is decided who sees a row.
+# The columns by which policies decide who sees a row: tenant, resource and revision.
 _PROTECTED: Final = {
     "tenants": ("id",),
     "objects": ("tenant_id", "resource"),
@@ -78,7 +78,7 @@ _LOCK: Final = 0x7265_6769_7265_7000
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """The names of the roles of one database, and of the schema that its tables are in."""
+    """The names of the roles of one database, and of the schema of its tables."""
 
     database: str
     tables: str
@@ -88,7 +88,7 @@ class Roles:
     reader_all: str
 
     def of(self, across: bool) -> tuple[str, str]:
-        """Who owns and who reads."""
+        """Returns the owner and the reader of the views."""
         return (self.owner_all, self.reader_all) if across else (self.owner, self.reader)
 
 
@@ -103,7 +103,7 @@ async def roles_of(connection: Connection) -> Roles:
 
 
 async def begin(connection: Connection) -> None:
-    """Of a transaction that changes reports: one at a time."""
+    """Begins a transaction that changes reports, one at a time."""
     await connection.execute(f"SET LOCAL statement_timeout = '{DDL_TIMEOUT_SECONDS}s'".encode())
     connection.call_limit_seconds = DDL_TIMEOUT_SECONDS + 5
     await connection.execute(b"SET LOCAL lock_timeout = '10s'")
@@ -111,15 +111,15 @@ async def begin(connection: Connection) -> None:
 
 
 async def make_schema(connection: Connection, roles: Roles, across: bool, built_in: Sequence[BuiltInViews]) -> None:
-    """Makes what is missing of a set of views, after its policies, but for the views of kinds: `built_in` are listed.
-    Raises psycopg's InsufficientPrivilege."""
+    """Creates what a set of views is missing, after its policies; kinds' own views are not included, `built_in` are
+    only listed. Raises psycopg's InsufficientPrivilege."""
     for text in _base(roles, across, built_in):
         await connection.execute(text.encode(), prepare=False)
 
 
 async def make_policies(connection: Connection, roles: Roles, across: bool) -> None:
-    """Roles, and what they see of tables. Each table in a transaction of its own: its lock keeps every write waiting,
-    and two such locks would meet writes that have them in another order."""
+    """Creates roles and row policies. One transaction per table: its lock blocks every write, and two such locks could
+    deadlock with writes that take them in another order."""
     owner, reader = roles.of(across)
     async with connection.transaction():
         await begin(connection)
@@ -173,8 +173,8 @@ def _base(roles: Roles, across: bool, built_in: Sequence[BuiltInViews]) -> Itera
     yield "RESET ROLE"
 
 
-# Reads with the rights of its caller. A state whose beginning is not known, since it is older than the log,
-# counts from `since` on; nothing counts after now. Stays that follow on each other without a gap are one.
+# Runs with its caller's privileges. A state whose beginning is unknown, because it is older than the log, counts from
+# `since` on; nothing counts after now. Consecutive stays without a gap are one.
 _TIME_IN_STATE: Final = """
     CREATE OR REPLACE FUNCTION {schema}.time_in_state(
         history regclass, field text, since timestamptz, until timestamptz DEFAULT now()
@@ -204,10 +204,10 @@ _TIME_IN_STATE: Final = """
 
 
 def _visible_rows(tables: str, across: bool, tenant: str, resource: str = "", since: str = "") -> str:
-    """The rows that a session may see, by the columns that hold the tenant and the resource, or by the tenant alone.
+    """Returns the condition for rows that a session may see, by the columns of tenant and resource, or of tenant alone.
 
-    In sub-selects without reference to the row: asked once for a query. But for `since`, the row's revision, since what
-    is bound is seen from the binding on.
+    Its sub-selects do not reference the row, so they run once per query. `since`, the row's revision, is the exception:
+    bound objects are visible from the binding on.
     """
     if not across:
         return f"{tenant} = (SELECT {tables}.report_tenant())"
@@ -221,7 +221,7 @@ def _visible_rows(tables: str, across: bool, tenant: str, resource: str = "", si
 
 
 def _catalogue(schema: str, tables: str, across: bool) -> Iterator[str]:
-    """The views that tell of the views. They show the definitions of the tenants that a session may see."""
+    """Yields the views that describe the views. They show the definitions of the tenants that a session may see."""
 
     def mine(tenant: str, resource: str = "") -> str:
         return _visible_rows(tables, across, tenant, resource)
@@ -280,7 +280,7 @@ def _catalogue(schema: str, tables: str, across: bool) -> Iterator[str]:
 
 
 def _views(schema: str, tables: str, across: bool, built_in: Sequence[BuiltInViews]) -> Iterator[str]:
-    """What psql cannot list: the views of the definitions of the tenants that a session may see, and of `built_in`."""
+    """Yields the list of views, which psql cannot give: of definitions of visible tenants, and of `built_in`."""
     elements = """(SELECT string_agg(array_to_string(ARRAY(SELECT jsonb_array_elements_text(s.value)), '.') || '[]', '.'
                     ORDER BY s.ordinality) FROM jsonb_array_elements(p.value -> 'path') WITH ORDINALITY s)"""
     fixed = ", ".join(

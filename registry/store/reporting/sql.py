@@ -1,7 +1,7 @@
-"""The SQL of reporting views, from their shape. Every name and text that a user has chosen is quoted here.
+"""Generates the SQL of reporting views from their shape. All names and texts chosen by users are quoted here.
 
-A view belongs to a role that may read the base tables below row-level security, and may do nothing else; who may read
-the view needs no right to any table. So the rows that a login sees are decided by policies on `objects`, `changes` and
+A view belongs to a role that may read the base tables under row-level security, and do nothing else; readers of the
+view need no privilege on any table. So the rows that a login sees are decided by policies on `objects`, `changes` and
 `tenants` alone (registry/store/reporting/setup.py), whatever a view says, and on every PostgreSQL from 14 on.
 """
 
@@ -15,7 +15,7 @@ from typing import Final
 
 from registry.store.reporting.model import LAST_APPLIED, Child, Column, Kind, Path, Shape
 
-# Count up when views are made differently: all are made again then.
+# Increment when views are generated differently: all are recreated then.
 SQL_VERSION: Final = 9
 
 _DESCRIPTIONS: Final[Mapping[str, str]] = {
@@ -43,9 +43,9 @@ _DESCRIPTIONS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a set of views is made: in `schema`, for the roles that may read it. `across`: rows of many tenants.
+    """Where a set of views is created: in `schema`, for the roles that may read it. `across`: rows of many tenants.
 
-    `built_in`: of a kind that every tenant has, so its objects have no documents of their own.
+    `built_in`: of a kind that every tenant has, so its objects have no documents.
     """
 
     schema: str
@@ -54,13 +54,13 @@ class Place:
     view_id: int
     tables: str
     across: bool = False
-    # The tenant whose schema it is.
+    # The tenant that owns the schema.
     tenant_id: int | None = None
     built_in: bool = False
 
     @property
     def document(self) -> str:
-        """That of a row of `_rows`."""
+        """The expression for the document of a row of `_rows`."""
         return "d.doc" if self.built_in else "o.doc"
 
     def relation(self, suffix: str = "") -> str:
@@ -72,18 +72,18 @@ def identifier(name: str) -> str:
 
 
 def literal(text: str) -> str:
-    """Correct whatever standard_conforming_strings says. PostgreSQL has no U+0000; documents have U+FFFD for it."""
+    """Quotes a text, correctly with any standard_conforming_strings. U+0000 becomes U+FFFD, as in documents."""
     text = text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
     return "E'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
 def _unseen(column: str) -> str:
-    """A text column behind an expression: so a condition on it uses no index and no statistics, in which there are the
-    values of others, and is tried on no row before its policy. What EXPLAIN tells is the same, whatever others have."""
+    """Wraps a text column in an expression: so a condition on it cannot use an index or statistics, which contain other
+    tenants' values, and is not evaluated before the policy. EXPLAIN shows the same, whatever others have stored."""
     return f"({column} || '')"
 
 
-# As `t` below.
+# Of the alias `t` below.
 TENANT_NAME: Final = _unseen("t.name")
 
 
@@ -92,7 +92,8 @@ def array(path: Path) -> str:
 
 
 def statements(place: Place, shape: Shape, facets: Mapping[tuple[Path, Kind], str]) -> Iterator[str]:
-    """Makes or replaces all views of a shape. `facets` are the columns that stand for a field, `ready` among them."""
+    """Yields statements that create or replace all views of a shape. `facets` are columns for fields, including
+    `ready`."""
     yield _view(place.relation(), _main(place, shape, facets))
     yield _view(place.relation("_raw"), _raw(place, shape))
     yield _view(place.relation("_history"), _history(place, shape))
@@ -124,7 +125,7 @@ def comments(place: Place, shape: Shape) -> Iterator[str]:
         elements = f"Elements of {'.'.join(flat)} of {place.resource}"
         yield _comment("VIEW", relation, f"{elements}; position counts from 0")
         if not shape.bare:
-            # Its columns have the comments of the view without history: a comment is a row of the catalogue.
+            # Its columns are described on the view without history: each comment is a row of the catalog.
             yield _comment(
                 "VIEW", _of_child(place, child, "_history"), f"{elements} in each state within the retention time"
             )
@@ -142,8 +143,8 @@ def drops(place: Place, shape: Shape) -> Iterator[str]:
 
 
 def child_name(name: str, child: Child, suffix: str = "") -> str:
-    """Two underscores, which no main view has: so it never meets another definition's. No child's own name ends like a
-    history's (registry/reporting/fields.py)."""
+    """Returns a child view's name. Two underscores, which no main view has, avoid conflicts with other definitions; no
+    child's own name ends like a history's (registry/reporting/fields.py)."""
     return _short(f"{name}_conditions" if child.name == "conditions" else f"{name}__{child.name}", suffix)
 
 
@@ -152,7 +153,7 @@ def _of_child(place: Place, child: Child, suffix: str = "") -> str:
 
 
 def _short(name: str, suffix: str) -> str:
-    """63 bytes, the suffix whole; `name` is of letters, digits and underscores. As registry/reporting/names.py."""
+    """Shortens to 63 bytes with the whole suffix; `name` has letters, digits and underscores. As reporting/names.py."""
     data = name.encode()
     longest = 63 - len(suffix)
     if len(data) <= longest:
@@ -185,7 +186,7 @@ def _main(place: Place, shape: Shape, facets: Mapping[tuple[Path, Kind], str]) -
     for column in shape.columns:
         facet = None if column.hidden else facets.get(column.identity)
         columns.append((f"o.facet_{facet}" if facet else _value(place, place.document, column), column.name))
-    # What the indexes are of; true of every object of these definitions.
+    # The condition of the partial indexes; true for every object of these definitions.
     indexed = " AND o.facet_any" if facets else ""
     return f"SELECT {_list(columns)} FROM {_rows(place)} WHERE {_mine(place, 'o')}{indexed}"
 
@@ -194,7 +195,7 @@ def _raw(place: Place, shape: Shape) -> str:
     left_out = (("metadata", "facets"), ("metadata", "annotations", LAST_APPLIED))
     document = place.document + "".join(f" #- {array(path)}" for path in left_out)
     if shape.redacted:
-        # One literal: thousands of calls in each other would be too many.
+        # One literal: thousands of nested calls would be too many.
         document = f"{place.tables}.report_without({document}, {literal(json.dumps(shape.redacted))}::jsonb)"
     columns = [*_identity(shape, "o"), (f"({document})", "object")]
     return f"SELECT {_list(columns)} FROM {_rows(place)} WHERE {_mine(place, 'o')}"
@@ -211,7 +212,7 @@ def _child_history(place: Place, shape: Shape, child: Child) -> str:
 
 
 def _elements(place: Place, child: Child, document: str) -> tuple[str, list[tuple[str, str]]]:
-    """What a row with a document is joined with for a row an element, and the columns of that."""
+    """Returns the joins that turn a row with a document into one row per element, and its columns."""
     source = document
     joins = []
     for number, path in enumerate(child.path, 1):
@@ -235,7 +236,8 @@ def _history(place: Place, shape: Shape) -> str:
 
 
 def _states(place: Place) -> str:
-    """Three kinds of states: those that the log tells of, those before the first change in it, those it never tells of.
+    """Returns the states of objects: those in the log, those before their first change in it, and those it never
+    mentions.
 
     `compact_revision` is the revision up to which the log has been dropped.
     """
@@ -270,7 +272,7 @@ def _states(place: Place) -> str:
 
 
 def _state(place: Place, shape: Shape) -> list[tuple[str, str]]:
-    """Whose state it is, from when to when, and who has made it so."""
+    """Returns the columns of a state: the object, its period, and who wrote it."""
     return [
         *_identity(shape, "h"),
         ("h.revision", "revision"),
@@ -285,7 +287,7 @@ def _state(place: Place, shape: Shape) -> list[tuple[str, str]]:
 
 
 def _as_of(place: Place) -> Iterator[str]:
-    """Functions that stand for the view in a query, and run with the caller's rights."""
+    """Yields functions to use in place of the view in a query; they run with the caller's privileges."""
     history = place.relation("_history")
     made = "CREATE OR REPLACE FUNCTION {}({}) RETURNS SETOF {} LANGUAGE sql STABLE AS {}"
     moment = (
@@ -301,10 +303,10 @@ def _as_of(place: Place) -> Iterator[str]:
 
 
 def _rows(place: Place) -> str:
-    # Left, so that it costs nothing where the tenant's name is not asked for.
+    # A LEFT JOIN, so that it costs nothing where the tenant's name is not selected.
     rows = f"{place.tables}.objects o LEFT JOIN {place.tables}.tenants t ON t.id = o.tenant_id"
     if place.built_in:
-        # OFFSET 0: decoded once a row, not once a column.
+        # OFFSET 0: decoded once per row, not once per column.
         rows += f" CROSS JOIN LATERAL (SELECT {_built_in_document(place)} AS doc OFFSET 0) d"
     return rows
 
@@ -314,7 +316,8 @@ def _built_in_document(place: Place) -> str:
 
 
 def _mine(place: Place, row: str) -> str:
-    """The rows whose tenant's definition belongs to this view. Of one tenant: found once for the whole query."""
+    """Returns the condition for rows whose tenant's definition has this view. For one tenant evaluated once per
+    query."""
     member = (
         f"FROM {place.tables}.report_definitions m WHERE m.resource = {literal(place.resource)}"
         f" AND m.view_id = {int(place.view_id)}"
@@ -339,7 +342,7 @@ def _identity(shape: Shape, row: str) -> list[tuple[str, str]]:
 
 
 def _metadata(place: Place, taken: Collection[str]) -> list[tuple[str, str]]:
-    """Those of a field that was called so before they were there give way to it (`taken`)."""
+    """Returns metadata columns, except those whose name an older column of a field already has (`taken`)."""
     document = place.document
     found = [
         (f"{document} #> '{{metadata,labels}}'", "labels"),
@@ -359,7 +362,7 @@ def _metadata(place: Place, taken: Collection[str]) -> list[tuple[str, str]]:
 
 
 def _actor(place: Place, which: str) -> str:
-    """The user of a change of the object: looked up only where the column is asked for."""
+    """Returns the user of a change of the object: looked up only where the column is selected."""
     return (
         f"(SELECT {_unseen('c.actor_user')} FROM {place.tables}.changes c WHERE c.tenant_id = o.tenant_id"
         f" AND c.resource = {literal(place.resource)} AND c.key = o.key AND {which} ORDER BY c.revision DESC LIMIT 1)"
@@ -377,7 +380,7 @@ READY: Final = (("status", "conditions"), Kind.BOOLEAN)
 
 
 def _ready_from(place: Place, document: str, shape: Shape) -> list[tuple[str, str]]:
-    """In every view, so that one may be added to a definition later, and all are alike."""
+    """Returns the ready columns, in every view, so that they may be added to a definition later, and all are alike."""
     if not shape.has_ready:
         return [("NULL::boolean", "ready"), ("NULL::text", "ready_reason"), ("NULL::timestamptz", "ready_since")]
     field = f"{place.tables}.report_ready({document}, '{{}}')"
@@ -389,7 +392,7 @@ def _ready_from(place: Place, document: str, shape: Shape) -> list[tuple[str, st
 
 
 def _value(place: Place, document: str, column: Column) -> str:
-    # Every text by its bytes, as the indexed columns are: a view's column cannot change its collation later.
+    # Texts compare by bytes, as the indexed columns do: a view's column cannot change its collation later.
     collation = ' COLLATE "C"' if column.kind is Kind.TEXT else ""
     if column.hidden:
         return f"NULL::{column.kind.value}{collation}"

@@ -1,4 +1,4 @@
-"""What reporting asks outside of changes to views: what is due, bindings, documents."""
+"""Statements of reporting other than changes to views: due work, bindings, documents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A tenant's own PostgreSQL schema for reports, in which its views stand under short names (docs/sql.md).
+"""A tenant's own PostgreSQL schema for reports, with its views under short names (docs/sql.md).
 
 For registry/store/reporting/views.py: in its transaction, under its lock.
 """
@@ -17,7 +17,7 @@ from registry.store.types import Tenant, TenantId
 
 
 async def name_schema(connection: Connection, roles: Roles, tenant: Tenant) -> str:
-    """Makes the schema that the tenant's row names, drops one that it named before; why not, where it cannot."""
+    """Creates the schema named in the tenant's row, and drops the previous one; returns why it could not, else ""."""
     row = await one_row(
         connection,
         "SELECT t.sql_schema, s.name FROM tenants t LEFT JOIN report_schemas s"
@@ -50,8 +50,7 @@ async def name_schema(connection: Connection, roles: Roles, tenant: Tenant) -> s
 
 
 async def follow_bindings(connection: Connection, roles: Roles) -> None:
-    """Tenants that use a definition of another see their objects in its view, and in their own schema if they have
-    one."""
+    """Adds tenants that use another tenant's definition to its view, and the view to their own schemas, if any."""
     cursor = await connection.execute("SELECT tenant_id FROM report_schemas WHERE tenant_id IS NOT NULL")
     owners = {row[0] for row in await cursor.fetchall()}
     if owners:
@@ -73,7 +72,7 @@ async def _make(connection: Connection, roles: Roles, tenant: TenantId, resource
 
 
 async def _grant(connection: Connection, roles: Roles, schema: str, tenant: Tenant) -> None:
-    # Logins are roles of the whole server: in a database from elsewhere there may be none of that name.
+    # Logins are roles of the whole cluster: a database from elsewhere may have none of that name.
     cursor = await connection.execute(
         "SELECT l.name FROM report_logins l JOIN pg_roles r ON r.rolname = l.name"
         " WHERE NOT l.across AND l.tenant_ids = %s",

@@ -1,15 +1,15 @@
 """Keeps reporting views in step with definitions: which view a definition belongs to, and what it shows.
 
-One change at a time in a database, under an advisory lock, in one transaction: what readers see is always whole. A view
-whose last definition has gone stays for the retention time, since its history does.
+One change at a time per database, under an advisory lock, in one transaction, so readers always see a consistent set.
+A view whose last definition is deleted stays for the retention time, since its history does.
 
-    choice.py           which view a definition is to have, and its shape
-    ddl.py              the SQL of a view, wherever it stands
+    choice.py           the view of a definition, and its shape
+    ddl.py              the SQL of a view, wherever it exists
     built_in.py         the views of kinds that every tenant has
     tenant_schemas.py   schemas of tenants of their own
-    catalogue.py        the rows that are kept of all that
+    catalogue.py        the bookkeeping rows
     documents.py        the documents of objects
-    repair.py           what logins have changed of themselves
+    repair.py           what logins have changed about themselves
 """
 
 from __future__ import annotations
@@ -64,17 +64,17 @@ from registry.store.reporting.tenant_schemas import follow_bindings, name_schema
 from registry.store.rows import tenant_of
 from registry.store.types import ObjectKey, ResourceName, Tenant
 
-# How often passwords of logins are set again where the server may not read whether they have changed.
+# How often passwords of logins are set again if the server cannot read whether they have changed.
 UNSEEN_SECONDS: Final = 3600.0
 
 
 class ReportingUnavailable(Exception):
-    """The database does not let us make what reports need; the text says what is missing."""
+    """The database role lacks privileges that reports need; the text says which."""
 
 
 class Reporting:
-    """`grow` is how shapes grow (registry/reporting/evolution.py). `name` gives the name that a new view would like,
-    `mark` one like it that is not taken. `built_in` are the kinds that every tenant has and that get views.
+    """`grow` grows shapes (registry/reporting/evolution.py). `name` proposes a name for a new view, `mark` a similar
+    one if that is taken. `built_in` are the kinds that every tenant has and that get views.
     """
 
     def __init__(
@@ -94,9 +94,9 @@ class Reporting:
         self._passwords_set = -UNSEEN_SECONDS
 
     async def prepare(self) -> None:
-        """Roles, policies and schemas, and every view whose definition has changed since.
+        """Creates roles, policies and schemas, and recreates all views of an older version or another role.
 
-        Raises ReportingUnavailable. Doing it again does no harm.
+        Raises ReportingUnavailable. Idempotent.
         """
         try:
             async with self._pool.connection() as connection:
@@ -116,7 +116,7 @@ class Reporting:
             raise
 
     async def make_across(self) -> None:
-        """The second set of views, which show many tenants: it is there once a login needs it."""
+        """Creates the second set of views, which show many tenants, once a login needs it."""
         try:
             async with self._pool.connection() as connection:
                 roles = await roles_of(connection)
@@ -140,7 +140,7 @@ class Reporting:
         return [tenant_of(row) for row in await self._pool.fetch(OUTDATED, {"limit": limit})]
 
     async def due_definitions(self, tenant: Tenant, definitions: ResourceName) -> list[ObjectKey]:
-        """The definitions of a tenant that views have not been made by as they are now, and those that are gone."""
+        """Returns the definitions of a tenant that have changed since their views were created, and deleted ones."""
         rows = await self._pool.fetch(DEFINITIONS, {"tenant": tenant.id, "resource": definitions})
         return [ObjectKey(key) for key, now, then in rows if now != then]
 
@@ -148,21 +148,21 @@ class Reporting:
         await self._pool.execute(MARK_DONE, {"tenant": tenant.id, "revision": revision})
 
     async def follow_bindings(self) -> None:
-        """Tenants that use a definition of another see their objects in its view."""
+        """Adds tenants that use another tenant's definition to its view."""
         async with self._pool.connection() as connection, connection.transaction():
             await begin(connection)
             await follow_bindings(connection, self._roles or await roles_of(connection))
 
     async def bound(self, tenant: Tenant, resource: str) -> list[Tenant]:
-        """The tenants that use this definition."""
+        """Returns the tenants that use this definition."""
         rows = await self._pool.fetch(BOUND, {"tenant": tenant.id, "resource": resource})
         return [tenant_of(row) for row in rows]
 
     # ---- one definition
 
     async def apply_report(self, tenant: Tenant, report: Report, revision: int, *, indexed: bool) -> Outcome:
-        """Makes the views of a definition as of its `revision`. `indexed`: all its objects carry the report's facets;
-        else its views do without them until `indexed` is called."""
+        """Creates the views of a definition as of its `revision`. `indexed`: all its objects carry the report's facets;
+        else its views do without them until `mark_indexed` is called."""
         try:
             async with self._pool.connection() as connection, connection.transaction():
                 await begin(connection)
@@ -184,7 +184,7 @@ class Reporting:
         roles = self._roles or await roles_of(connection)
         known = await known_view(connection, tenant, report.resource)
         if known is not None and known.revision > revision:
-            return Outcome("ready")  # somebody knows of a later state
+            return Outcome("ready")  # a later state has been handled already
         views = await views_of(connection, report.resource, tenant.id)
         before = next((v for v in views if known is not None and v.id == known.view), None)
         if not report.enabled:
@@ -237,14 +237,14 @@ class Reporting:
         before: View | None,
         view: View | None,
     ) -> None:
-        """Who leaves a view for another, or for none, has it in a schema of its own no more; nor who uses its
-        definition."""
+        """Drops a view from the tenant's own schema, and from those of tenants that use its definition, when the
+        definition moves to another view, or to none."""
         if before is not None and (view is None or view.id != before.id):
             who = [tenant.id, *await consumers_of(connection, tenant, report.resource)]
             await unmake(connection, roles, report.resource, before, who)
 
     async def mark_indexed(self, tenant: Tenant, resource: str, facets: Sequence[Facet]) -> None:
-        """All objects of a definition carry these facets: views whose tenants all do can use them."""
+        """Records that all objects of a definition carry these facets: views whose tenants all do can use them."""
         async with self._pool.connection() as connection, connection.transaction():
             await begin(connection)
             value = {facet.slot: list(facet.path) for facet in facets}
@@ -265,7 +265,7 @@ class Reporting:
             await make(connection, self._roles or await roles_of(connection), resource, view, [tenant.id])
 
     async def forget(self, tenant: Tenant, resource: str) -> None:
-        """A definition has gone. Its view stays, for its history, until it has been empty for the retention time."""
+        """Records a deletion. The view stays, for its history, until it has been empty for the retention time."""
         async with self._pool.connection() as connection, connection.transaction():
             await begin(connection)
             await connection.execute(
@@ -276,7 +276,7 @@ class Reporting:
             await note_empty(connection, resource)
 
     async def facets_live(self, tenant: Tenant, resource: str) -> dict[str, list[str]] | None:
-        """What `indexed` has said of a definition; None where there is none."""
+        """Returns what `mark_indexed` recorded for a definition; None if there is none."""
         async with self._pool.connection() as connection:
             row = await one_row(
                 connection,
@@ -286,11 +286,11 @@ class Reporting:
             return None if row is None else row[0]
 
     async def enforce_limits(self, transaction_seconds: int = TRANSACTION_SECONDS) -> None:
-        """Ends what report logins do for longer than they may."""
+        """Terminates what report logins do for longer than they may."""
         await self._pool.execute(ENFORCE, {"transaction_seconds": transaction_seconds})
 
     async def repair_logins(self) -> list[Drift]:
-        """Puts back what report logins have changed of themselves; what it was."""
+        """Reverts what report logins have changed about themselves, and returns it."""
         now = time.monotonic()
         unseen = now - self._passwords_set >= UNSEEN_SECONDS
         async with self._pool.connection() as connection:
@@ -300,7 +300,7 @@ class Reporting:
         return found
 
     async def tidy(self, retention: datetime.timedelta) -> list[str]:
-        """Drops the views that no definition has had for the retention time."""
+        """Drops the views that have had no definition for the retention time, and returns their names."""
         async with self._pool.connection() as connection, connection.transaction():
             await begin(connection)
             roles = self._roles or await roles_of(connection)
@@ -316,7 +316,8 @@ class Reporting:
             return dropped
 
     async def name_schema(self, tenant: Tenant) -> str:
-        """Makes the schema that the tenant's row names, drops one that it named before; why not, where it cannot."""
+        """Creates the schema named in the tenant's row, and drops the previous one; returns why it could not, else
+        ""."""
         async with self._pool.connection() as connection, connection.transaction():
             await begin(connection)
             return await name_schema(connection, self._roles or await roles_of(connection), tenant)
@@ -342,7 +343,7 @@ class Reporting:
 
 
 async def _is_due(connection: Connection, roles: Roles) -> bool:
-    # Those of a newer release, which is about to replace this one, stay as they are.
+    # Views of a newer release, which is about to replace this one, are left alone.
     return await is_of_others(connection, roles) or await version_made_by(connection) < SQL_VERSION
 
 
