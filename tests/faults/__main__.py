@@ -10,7 +10,7 @@ import time
 
 from tests.faults import campaign
 from tests.faults.defects import DEFECTS, NONE, command_of
-from tests.faults.disturbances import DISTURBANCES, OF_WORKERS, REPLICATED
+from tests.faults.disturbances import COMPACTING, DISTURBANCES, OF_WORKERS, REPLICATED
 
 
 def main() -> int:
@@ -24,7 +24,7 @@ def main() -> int:
         "--replication", choices=["asynchronous", "synchronous"], default="", help="with a standby, and failovers to it"
     )
     parser.add_argument("--defect", choices=sorted(DEFECTS), help="serve with this defect, which must be found")
-    named = {one.__name__: one for one in (*DISTURBANCES, *OF_WORKERS, *REPLICATED)}
+    named = {one.__name__: one for one in (*DISTURBANCES, *COMPACTING, *OF_WORKERS, *REPLICATED)}
     parser.add_argument("--only", choices=sorted(named), nargs="+", help="these faults and no others")
     options = parser.parse_args()
     if options.rounds is None and options.seconds is None:

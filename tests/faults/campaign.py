@@ -22,7 +22,18 @@ from tests.faults.actors import Actors, Cluster
 from tests.faults.checker import violations
 from tests.faults.clients import ServerClient
 from tests.faults.defects import command_of
-from tests.faults.disturbances import CLOCK, DISTURBANCES, OF_WORKERS, REPLICATED, Disturbance, Place, Scene, follow
+from tests.faults.disturbances import (
+    ARCHIVE,
+    CLOCK,
+    COMPACTING,
+    DISTURBANCES,
+    OF_WORKERS,
+    REPLICATED,
+    Disturbance,
+    Place,
+    Scene,
+    follow,
+)
 from tests.faults.history import Change, Log, Views
 from tests.proxy import Proxy
 from tests.replication import Node, free_port
@@ -106,7 +117,8 @@ async def run(plan: Plan) -> Report:
 
 
 async def _disturb(plan: Plan, scene: Scene, actors: Actors, report: Report) -> None:
-    known = DISTURBANCES | (REPLICATED if plan.replication else {}) | (OF_WORKERS if plan.workers > 1 else {})
+    known = DISTURBANCES | (REPLICATED if plan.replication else COMPACTING)
+    known |= OF_WORKERS if plan.workers > 1 else {}
     choices = list(plan.disturbances or known)
     weights = [known.get(one, 1) for one in choices]
     end = time.monotonic() + plan.seconds if plan.seconds is not None else None
@@ -162,6 +174,7 @@ async def _scene(plan: Plan, chance: random.Random) -> AsyncIterator[Scene]:
                     server = await asyncio.to_thread(start_server, place, *arguments, command=plan.command)
                     places.append(Place(server, arguments, plan.command))
                 await define(places[0].server)
+                node.execute(ARCHIVE)
                 yield Scene(node, proxy, places, chance, standby, plan.replication == "synchronous")
                 for one in places:
                     assert "Traceback" not in one.server.log, one.server.log[-5000:]
@@ -193,9 +206,11 @@ async def define(server: RunningServer) -> None:
 
 
 _CHANGES = """
-    SELECT c.revision, c.type, c.key, coalesce(c.body, c.previous_body), c.resource LIKE 'widgets.%%'
-    FROM changes c WHERE c.domain_id = %s ORDER BY c.revision
+    SELECT DISTINCT ON (c.revision) c.revision, c.type, c.key, coalesce(c.body, c.previous_body),
+        c.resource LIKE 'widgets.%%'
+    FROM {log} c WHERE c.domain_id = %s ORDER BY c.revision
 """
+_WITH_ARCHIVE: Final = "(SELECT * FROM changes UNION ALL SELECT * FROM archive)"
 _OBJECTS = "SELECT key, revision, body FROM objects WHERE tenant_id = %s AND resource LIKE 'widgets.%%'"
 _TOKEN = re.compile(r'"size":\s*(\d+)')
 
@@ -203,6 +218,7 @@ _TOKEN = re.compile(r'"size":\s*(\d+)')
 def read_logs(url: str, tenants: Sequence[str]) -> dict[str, Log]:
     logs = {}
     with psycopg.connect(url) as connection:
+        has_archive = connection.execute("SELECT to_regclass('archive')").fetchone() != (None,)
         for name in tenants:
             found = connection.execute(
                 "SELECT t.id, d.id, to_jsonb(d) -> 'lost' FROM tenants t JOIN domains d ON d.id = t.domain_id WHERE t.name = %s",
@@ -210,7 +226,8 @@ def read_logs(url: str, tenants: Sequence[str]) -> dict[str, Log]:
             ).fetchone()
             assert found is not None
             tenant, domain, lost = found
-            rows = connection.execute(_CHANGES, [domain]).fetchall()
+            log = "changes" if not has_archive else _WITH_ARCHIVE
+            rows = connection.execute(_CHANGES.format(log=log).encode(), [domain]).fetchall()
             changes = [Change(row[0], row[1], _name(row[2]), _token(row[3])) for row in rows if row[4]]
             objects = {
                 _name(key): (revision, _token(body)) for key, revision, body in connection.execute(_OBJECTS, [tenant])
@@ -234,9 +251,14 @@ def read_views(url: str, tenant: str) -> Views | None:
             return None
         objects = {name: (revision, size) for name, revision, size in connection.execute(_VIEW)}
         history = [
-            Change(revision, _TYPES[kind], name, size) for name, revision, kind, size in connection.execute(_HISTORY)
+            Change(revision, _TYPES.get(kind or "", ""), name, size)
+            for name, revision, kind, size in connection.execute(_HISTORY)
         ]
-        return Views(objects, history)
+        compacted = connection.execute(
+            "SELECT d.compact_revision FROM tenants t JOIN domains d ON d.id = t.domain_id WHERE t.name = %s", [tenant]
+        ).fetchone()
+        assert compacted is not None
+        return Views(objects, history, compacted[0])
 
 
 def _name(key: str) -> str:

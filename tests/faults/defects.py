@@ -26,7 +26,7 @@ from registry.store.feed.subscription import Subscription
 from registry.store.types import Batch, Change, ChangeType, Committed, Tenant, TenantId, Write
 
 # How often it strikes, of all times that it could.
-SHARE: Final = 0.2
+SHARE: Final = 0.3
 
 Changes = list[tuple[TenantId, Change]]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime
 import os
 import random
 import shutil
@@ -15,6 +16,8 @@ from typing import Any, Final
 import psutil
 import psycopg
 
+from registry.store import compaction
+from registry.store.connection import Pool
 from tests.processes import wait_until
 from tests.proxy import Proxy
 from tests.replication import Node
@@ -254,6 +257,55 @@ def _allow_writes(node: Node) -> None:
         connection.execute("SELECT pg_reload_conf()")
 
 
+# What compactions take away is kept for the checker.
+ARCHIVE: Final = "CREATE TABLE archive (LIKE changes)"
+_PARTITIONS: Final = """
+    SELECT name, bounds[1], bounds[2] FROM (
+        SELECT c.relname AS name, regexp_match(pg_get_expr(c.relpartbound, c.oid), 'FROM \\((.*)\\) TO \\((.*)\\)') AS bounds
+        FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = 'changes'::regclass
+    ) p WHERE trim('''' FROM bounds[2])::timestamptz > %(cut)s
+    AND (bounds[1] = 'MINVALUE' OR trim('''' FROM bounds[1])::timestamptz < %(cut)s)
+"""
+
+
+def _split_log(url: str) -> bool:
+    """The partition of now ends now, and another begins; false where rows are of a clock that had jumped ahead."""
+    with psycopg.connect(url) as connection:
+        connection.execute("SET LOCAL lock_timeout = '5s'")
+        connection.execute("LOCK TABLE changes IN ACCESS EXCLUSIVE MODE")
+        [(cut,)] = connection.execute("SELECT pg_catalog.clock_timestamp()").fetchall()
+        if connection.execute("SELECT FROM changes WHERE at >= %s LIMIT 1", [cut]).fetchone() is not None:
+            return False
+        [(name, lower, upper)] = connection.execute(_PARTITIONS, {"cut": cut}).fetchall()
+        after = f"changes_p{cut:%Y%m%d%H%M%S%f}"
+        for statement in (
+            f"ALTER TABLE changes DETACH PARTITION {name}",
+            f"ALTER TABLE changes ATTACH PARTITION {name} FOR VALUES FROM ({lower}) TO ('{cut}')",
+            f"CREATE TABLE {after} (LIKE changes INCLUDING ALL)",
+            f"ALTER TABLE changes ATTACH PARTITION {after} FOR VALUES FROM ('{cut}') TO ({upper})",
+            f"INSERT INTO archive SELECT * FROM changes WHERE at < '{cut}'",
+        ):
+            connection.execute(statement.encode())
+    return True
+
+
+async def compact(scene: Scene) -> None:
+    """The log is compacted up to now, and now and then PostgreSQL is killed in the middle of that."""
+    if not await asyncio.to_thread(_split_log, scene.node.url):
+        return
+    pool = Pool(scene.node.url, "compaction", 1)
+    compacting = asyncio.create_task(compaction.compact(pool, datetime.timedelta(0)))
+    try:
+        if scene.chance.random() < 0.5:
+            await scene.pause(0, 0.05)
+            await asyncio.to_thread(scene.node.kill)
+            await asyncio.to_thread(scene.node.start)
+        await asyncio.wait([compacting])
+        compacting.exception()
+    finally:
+        await pool.close()
+
+
 async def jump_clock(scene: Scene) -> None:
     """The clock of one server jumps, forward or back (defects.py), for a while."""
     clock = scene.chance.choice(scene.places).server.data_dir / "clock"
@@ -328,6 +380,8 @@ DISTURBANCES: Final[dict[Disturbance, int]] = {
     stall_postgresql: 2, cut: 5, freeze: 2, refuse: 2, delay: 2, lose_answers: 6, lose_calls: 4, fill_disk: 3,
     forbid_writes: 2, jump_clock: 3, jump_clock_of_postgresql: 3,
 }  # fmt: skip
+# Only without failovers: the log no longer shows what they have lost, once it is compacted.
+COMPACTING: Final[dict[Disturbance, int]] = {compact: 4}
 # Only where servers have several workers.
 OF_WORKERS: Final[dict[Disturbance, int]] = {kill_worker: 3, stall_worker: 3}
 # Only where there is a standby.

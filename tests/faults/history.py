@@ -99,10 +99,12 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """What the SQL views of a tenant show: the objects as in a Listing, and their history."""
+    """What the SQL views of a tenant show: the objects as in a Listing, and their history after the revision up to
+    which the log is compacted."""
 
     objects: dict[str, tuple[int, int]]
     history: list[Change]
+    compacted: int = 0
 
 
 @dataclass(slots=True)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import signal
+import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import psycopg
 import pytest
 
+from registry.postgres.account import account_for
 from registry.postgres.server import EmbeddedPostgres
 from tests.api.widgets import WIDGETS
-from tests.faults.clients import ServerClient, Watcher, Writers, assert_unavailable, eventually
+from tests.faults.clients import ServerClient, Watcher, Writers, assert_unavailable, eventually, revision_of
+from tests.running import running_server
 
 pytestmark = pytest.mark.slow
 
@@ -123,3 +129,79 @@ async def test_a_disk_that_is_full(postgres: EmbeddedPostgres, clients: Sequence
     assert [(i["metadata"]["name"], i["spec"]["size"]) for i in found["items"]] == [("a", 1)]
     assert int(found["metadata"]["resourceVersion"]) == revision
     assert (await one.create("b")).status_code == 201
+
+
+@pytest.fixture
+def small_disk(postgres: EmbeddedPostgres, folder: Path) -> Iterator[tuple[str, Path]]:
+    """The URL of a database on a disk of its own, and where that is mounted."""
+    disk = folder / "disk"
+    disk.mkdir()
+    size = 96 << 20
+    try:
+        done = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", disk], capture_output=True, text=True, check=False
+        )
+    except FileNotFoundError:
+        pytest.skip("there is no mount")
+    if done.returncode:
+        pytest.skip(f"a disk cannot be mounted: {done.stderr.strip()}")
+    try:
+        data = disk / "data"
+        account_for(None).make_folder(data)
+        with psycopg.connect(postgres.url, autocommit=True) as connection:
+            connection.execute(f"CREATE TABLESPACE small LOCATION '{data}'".encode())
+            connection.execute("CREATE DATABASE small TABLESPACE small")
+        yield psycopg.conninfo.make_conninfo(postgres.url, dbname="small"), disk
+    finally:
+        postgres.stop()
+        subprocess.run(["umount", "--lazy", disk], check=False)
+
+
+async def test_a_disk_without_room(small_disk: tuple[str, Path], folder: Path) -> None:
+    """Nothing is faked: PostgreSQL cannot extend its files. Reads go on, and writes do when there is room again."""
+    url, disk = small_disk
+    with running_server(folder / "server", "--database-url", url, "--plain-http", "--no-sql-views") as server:
+        async with ServerClient(server.url, server.token) as client:
+            await client.define_widgets()
+            acknowledged = [revision_of((await client.create("first")).json())]
+            ballast = disk / "ballast"
+            _fill(ballast)
+            number = 0
+            while True:
+                # What is random cannot be compressed.
+                text = random.Random(number).randbytes(64 << 10).hex()
+                settings = {"metadata": {"name": f"s{number}"}, "data": {"text": text}}
+                answer = await client.request("POST", SETTINGS, settings)
+                if answer.status_code != 201:
+                    break
+                acknowledged.append(revision_of(answer.json()))
+                number += 1
+            assert_unavailable(answer)
+            ready = await client.request("GET", "/readyz?verbose")
+            assert "[-]disk failed" in ready.text
+            assert (await client.request("GET", "/readyz?exclude=disk")).status_code == 200
+            kept = await client.get(SETTINGS)
+            assert len([one for one in kept["items"] if one["metadata"]["name"].startswith("s")]) == number
+            ballast.unlink()
+
+            async def can_write() -> bool:
+                return (await client.request("POST", SETTINGS, settings)).status_code == 201
+
+            await eventually(can_write)
+            assert "[+]disk ok" in (await client.request("GET", "/readyz?verbose")).text
+            acknowledged.append(int((await client.get(f"{SETTINGS}/s{number}"))["metadata"]["resourceVersion"]))
+            assert acknowledged == sorted(set(acknowledged))
+        [line] = [line for line in server.log.splitlines() if "PostgreSQL refuses writes: " in line]
+        assert "No space left on device" in line
+        assert "Traceback" not in server.log
+
+
+SETTINGS = "/api/v1/namespaces/default/configmaps"
+
+
+def _fill(file: Path) -> None:
+    with open(file, "wb", buffering=0) as ballast, contextlib.suppress(OSError):
+        for size in (1 << 20, 1 << 12):
+            with contextlib.suppress(OSError):
+                while ballast.write(bytes(size)) == size:
+                    pass

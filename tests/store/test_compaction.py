@@ -9,7 +9,7 @@ import pytest
 from psycopg import sql
 
 from registry.store import compaction, tables
-from registry.store.errors import RevisionExpired
+from registry.store.errors import RevisionExpired, Unavailable
 from registry.store.session import Connection
 from registry.store.store import Store
 from registry.store.types import Tenant
@@ -110,6 +110,22 @@ async def test_a_log_without_a_partition_for_now_gets_one_when_it_is_written(
     given = await commit_all(store, tenant, [create(f"ns/{i}") for i in range(5)])
     assert sorted(c.revision for c in given) == [1, 2, 3, 4, 5]
     assert len(await _partitions(store)) == 2
+
+
+async def test_a_clock_before_the_log_refuses_writes(store: Store, tenant: Tenant) -> None:
+    """PostgreSQL's clock was put back beyond all partitions: none is made for the past, and none is needed soon."""
+    for name in await _partitions(store):
+        async with store._pool.connection() as connection:
+            await connection.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(name)))
+            await connection.execute("CREATE TABLE IF NOT EXISTS changes_later (LIKE changes INCLUDING ALL)")
+    async with store._pool.connection() as connection:
+        await connection.execute(
+            "ALTER TABLE changes ATTACH PARTITION changes_later FOR VALUES FROM ('3000-01-01') TO ('3000-01-02')"
+        )
+    with pytest.raises(Unavailable, match="the change log lacks a partition: "):
+        await store.commit(tenant, create("ns/a"))
+    assert "lacks a partition" in str(store.problems()["writes"]())
+    assert await store.count(tenant, WIDGETS) == 0
 
 
 async def test_partitions_have_the_indexes_of_the_log(store: Store) -> None:

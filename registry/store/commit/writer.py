@@ -231,17 +231,23 @@ class WriterConnection:
             await self._recover(batch, batch_id, error)
         elif is_conflict_of_transactions(error) and again:
             await self._commit(batch, again=False)
-        elif lacks_partition(error) and again:
-            try:
-                await self._make_partitions()
-            except StoreError as failure:
-                self._refuse(batch, f"the change log lacks a partition: {failure}")
-            else:
-                await self._commit(batch, again=False)
+        elif lacks_partition(error):
+            await self._make_room(batch, error, again=again)
         elif is_transient(error) or isinstance(error, psycopg.errors.InsufficientPrivilege):
             self._refuse(batch, first_line(error), is_full=isinstance(error, psycopg.errors.DiskFull))
         else:
             await self._one_by_one(batch, translate(error))
+
+    async def _make_room(self, batch: list[Pending], error: psycopg.Error, *, again: bool) -> None:
+        """Makes the partition that the log lacks, and commits again. None can be made for a time before the log's."""
+        try:
+            if not again:
+                raise translate(error)
+            await self._make_partitions()
+        except StoreError as failure:
+            self._refuse(batch, f"the change log lacks a partition: {failure}")
+        else:
+            await self._commit(batch, again=False)
 
     def _refuse(self, batch: list[Pending], reason: str, *, is_full: bool = False) -> None:
         """PostgreSQL takes no writes for now, whatever they are: nothing of the batch was written."""
