@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from tests.api.widgets import WIDGETS, define, widgets_definition
 from tests.databases import temporary_database
 
 TOKEN = "a-token-of-the-tests"
+_numbers = itertools.count()
 
 
 @contextlib.asynccontextmanager
@@ -117,6 +119,20 @@ async def shared_api(module_application: Client) -> AsyncIterator[Client]:
     """
     yield module_application
     (await module_application.delete(WIDGETS)).ok()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def tenant_api(module_application: Client) -> Client:
+    """The administrator in a tenant of the test's own, where widgets are defined, in the application of the module.
+
+    For tests that may leave anything in their tenant, and need neither settings nor revisions of their own.
+    """
+    name = f"t{next(_numbers)}"
+    body = {"apiVersion": "tenancy.registry/v1", "kind": "Tenant", "metadata": {"name": name}}
+    (await module_application.of_tenant("system").post("/apis/tenancy.registry/v1/tenants", body)).ok(201)
+    client = module_application.of_tenant(name)
+    await define(client, widgets_definition())
+    return client
 
 
 @pytest.fixture

@@ -7,12 +7,22 @@ import time
 from typing import Any
 
 import pytest
+import pytest_asyncio
 import yaml
 
 from registry.http.bodies import BODY_LIMIT_BYTES
 from tests.api.client import APPLY, JSON_PATCH, Client
 from tests.api.errors import failure
 from tests.api.widgets import DEFINITIONS, GROUP, define, definition
+from tests.application import shares_application
+
+pytestmark = shares_application
+
+
+@pytest.fixture
+def api(tenant_api: Client) -> Client:
+    return tenant_api
+
 
 HOSTILE = f"/apis/{GROUP}/v1/namespaces/default/hostiles"
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
@@ -131,7 +141,7 @@ async def test_defaults_that_come_later(api: Client) -> None:
 # -- patches
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def long_list(api: Client) -> str:
     await define_hostile(api, ANYTHING)
     (await api.post(HOSTILE, hostile({"l": [1] * 900_000}))).ok(201)

@@ -9,6 +9,15 @@ import pytest
 from tests.api.client import APPLY, JSON, MERGE, TABLE, Client, eventually
 from tests.api.errors import failure
 from tests.api.widgets import WIDGETS, widget
+from tests.application import shares_application
+
+pytestmark = shares_application
+
+
+@pytest.fixture
+def api(tenant_api: Client) -> Client:
+    return tenant_api
+
 
 CORE = "/api/v1/namespaces/default"
 MAPS = f"{CORE}/configmaps"

@@ -11,6 +11,14 @@ import pytest
 from tests.api.client import Client
 from tests.api.errors import failure
 from tests.api.widgets import ALL_WIDGETS, GROUP, WIDGETS, define, definition, widget
+from tests.application import shares_application
+
+pytestmark = shares_application
+
+
+@pytest.fixture
+def api(tenant_api: Client) -> Client:
+    return tenant_api
 
 
 async def test_the_server_fills_in_the_metadata(api: Client) -> None:

@@ -9,6 +9,15 @@ import pytest
 from tests.api.client import Client
 from tests.api.errors import failure
 from tests.api.widgets import DEFINITIONS, GROUP, NAMESPACES, WIDGETS, make, names_of, widget
+from tests.application import shares_application
+
+pytestmark = shares_application
+
+
+@pytest.fixture
+def api(tenant_api: Client) -> Client:
+    return tenant_api
+
 
 A = f"{WIDGETS}/a"
 

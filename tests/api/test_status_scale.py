@@ -9,6 +9,15 @@ import pytest
 from tests.api.client import JSON, JSON_PATCH, MERGE, Answer, Client
 from tests.api.errors import failure
 from tests.api.widgets import GROUP, WIDGETS, define, definition, make
+from tests.application import shares_application
+
+pytestmark = shares_application
+
+
+@pytest.fixture
+def api(tenant_api: Client) -> Client:
+    return tenant_api
+
 
 A = f"{WIDGETS}/a"
 

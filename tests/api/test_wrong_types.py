@@ -17,6 +17,15 @@ from registry.definitions.structs.structs import Map, OneOf, Pointer, Slice, Str
 from registry.definitions.types import CustomResourceDefinition
 from tests.api.client import APPLY, MERGE, Client
 from tests.api.errors import failure
+from tests.application import shares_application
+
+pytestmark = shares_application
+
+
+@pytest.fixture
+def api(tenant_api: Client) -> Client:
+    return tenant_api
+
 
 SERVICES = "/api/v1/namespaces/default/services"
 VALUES: list[Any] = [5, "abc", [["a", "b"]], None, {"a": {"a": []}}]

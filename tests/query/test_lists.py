@@ -11,7 +11,15 @@ from registry.api.query import listing, reading
 from tests.api.client import Client
 from tests.api.errors import failure
 from tests.api.widgets import ALL_WIDGETS, GROUP, NAMESPACES, WIDGETS, make, names_of, widget
+from tests.application import shares_application
 from tests.query.lists import INDEX, declare, fill, query, text_of
+
+pytestmark = shares_application
+
+
+@pytest.fixture
+def api(tenant_api: Client) -> Client:
+    return tenant_api
 
 
 async def pages(api: Client, path: str = WIDGETS, **parameters: Any) -> list[str]:

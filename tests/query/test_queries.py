@@ -12,9 +12,18 @@ from registry.store.reads import grouped
 from tests.api.client import TABLE, Client
 from tests.api.errors import failure
 from tests.api.widgets import DEFINITIONS, NAMESPACES, WIDGETS, define, definition, make
+from tests.application import shares_application
 from tests.query.lists import INDEX, NAME, answers_by, declare, fill
 from tests.query.questions import QUERIES, WIDGETS_OF, ask, counts, post, rows_of, widgets_in
 from tests.tenancy.tenants import make as make_tenant
+
+pytestmark = shares_application
+
+
+@pytest.fixture
+def api(tenant_api: Client) -> Client:
+    return tenant_api
+
 
 COUNT = {"name": "n", "function": "Count"}
 SIZE = {"field": "spec.size"}
