@@ -49,7 +49,7 @@ class Dependents(Protocol):
         """An object has new owners."""
 
     def notify_marked(self, tenant: Tenant, resource: ResourceName, key: ObjectKey, *, by_server: bool) -> None:
-        """An object waits for the collector. `by_server`: marked by a controller, so that nobody waits for it."""
+        """An object waits for the collector. `by_server`: marked by a controller, so no client has to see the mark."""
 
     def notify_unblocked(self, tenant: Tenant, namespace: str, owners: Sequence[Reference]) -> None:
         """An object of a namespace no longer blocks the deletion of these owners."""

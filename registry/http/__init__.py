@@ -1,5 +1,5 @@
-"""Requests in, answers and watches out. Knows no SQL.
+"""HTTP requests, answers and watches. Knows no SQL.
 
-app.py makes the application; middleware/ holds what every request passes, in kube-apiserver's order; resources.py and
-documents.py are the endpoints; serving/ is the process, its sockets and TLS.
+app.py creates the application; middleware/ has the handlers that every request passes, in kube-apiserver's order;
+resources.py and documents/ are the endpoints; serving/ is the process, its sockets and TLS.
 """

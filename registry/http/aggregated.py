@@ -1,7 +1,7 @@
-"""Requests for versions of groups that another server serves: passed on, authorized before, bodies as they come.
+"""Proxies requests for group versions that another server serves; authorized before, with bodies streamed.
 
-Between the tenant's limits and the routes, since the paths are those of the tenant's APIServices. Nothing of a body is
-held but what a connection buffers, so watches and uploads of any length pass.
+Runs between the tenant's limits and the routes, since the paths are those of the tenant's APIServices. Of a body only
+what a connection buffers is held, so watches and uploads of any length pass.
 
     503 `service unavailable`           the APIService is not Available
     503 `error trying to reach service` there is no answer
@@ -43,10 +43,10 @@ from registry.webhooks.http1 import Connection, Head
 from registry.webhooks.https import Lost
 from registry.webhooks.streaming import Server, TooManyConnections
 
-# kube-apiserver's time for a request that is not long-running, and for discovery of another server.
+# kube-apiserver's timeouts for requests that are not long-running, and for discovery of another server.
 REQUEST_SECONDS: Final = 60.0
 DISCOVERY_SECONDS: Final = 5.0
-# A server that answers at once needs nobody to look after its client meanwhile.
+# While a server answers within this time, nobody waits for its client to disconnect.
 _PROMPT_SECONDS: Final = 0.05
 _REPEATABLE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _CHANGES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection", "post", "put"})
@@ -62,7 +62,7 @@ class Unavailable(Exception):
 
 
 class Aggregation(NamedTuple):
-    """What a process has for the servers of all tenants."""
+    """State of a process for the servers of all tenants."""
 
     backends: Backends
     monitor: Monitor
@@ -95,7 +95,7 @@ class AggregationMiddleware:
             except (PageNotFound, StatusError) as error:
                 if isinstance(error, StatusError) and error.code != 404:
                     raise
-                # The catalog may have been an old one.
+                # The catalog may have been outdated.
                 server = find_server(await self._catalogs.get(tenant), info)
                 if server is None:
                     raise
@@ -109,7 +109,7 @@ class AggregationMiddleware:
             raise from_store(TenantSuspended("the tenant is suspended"))
         if not fields.is_plain_path(state.info.path):
             raise PageNotFound
-        self._queue.release(state.seat)  # what follows is the work of another server
+        self._queue.release(state.seat)  # the rest is the work of another server
         if not await self._monitor.is_available(tenant, server):
             await _send_text(send, scope, 503, _UNAVAILABLE)
             return
@@ -126,7 +126,7 @@ class AggregationMiddleware:
             raise TooManyRequests from error
 
     async def _authorize_again(self, state: RequestState) -> None:
-        """A query that stands for a subresource here is none of the other server's: it means the resource itself."""
+        """Authorizes the resource itself if a query stands for a subresource: the other server ignores such a query."""
         info = state.info
         plain = request_info("GET", info.path).subresource
         if info.subresource == plain:
@@ -141,7 +141,7 @@ class AggregationMiddleware:
 
 
 def find_server(catalog: TenantCatalog, info: RequestInfo) -> APIServer | None:
-    """The other server that a path leads to."""
+    """Returns the other server that serves a path; None if there is none."""
     if not catalog.aggregated:
         return None
     path = info.document_path
@@ -158,7 +158,7 @@ def _may_be_aggregated(info: RequestInfo) -> bool:
 
 
 def _seconds(state: RequestState) -> float | None:
-    """How long the whole request may take; None for one that is long-running."""
+    """Returns the timeout of the whole request; None if it is long-running."""
     info = state.info
     if info.verb == "watch" or info.subresource in _LONG_SUBRESOURCES or fields.upgrade_of(state.headers):
         return None
@@ -167,7 +167,7 @@ def _seconds(state: RequestState) -> float | None:
 
 
 class _Exchange:
-    """One request passed on, and its answer passed back."""
+    """Proxies one request and its answer."""
 
     def __init__(
         self, backends: Backends, stopping: asyncio.Event, scope: Scope, receive: Receive, send: Send, server: APIServer
@@ -184,7 +184,7 @@ class _Exchange:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Raises Unavailable before anything is sent, Lost never, ClientGone."""
+        """Raises ClientGone, and Unavailable before anything is sent; never Lost."""
         tenant = self._state.authorized.tenant
         try:
             target = await self._backends.server(tenant, self._server)
@@ -207,7 +207,7 @@ class _Exchange:
         if not self._started:
             raise Unavailable(f"error trying to reach service: {error}") from error
         if not self._stopping.is_set() and (abort := self._scope.get(ABORT)) is not None:
-            abort()  # the client must not take what it has for the whole
+            abort()  # the client must not take a partial answer for the whole
 
     async def _run(self, target: Server) -> None:
         method = self._scope["method"]
@@ -218,10 +218,10 @@ class _Exchange:
             await self._try(target, request, more=more, new=True, repeatable=False)
 
     async def _try(self, target: Server, request: bytes, *, more: bool, new: bool, repeatable: bool) -> bool:
-        """False where a `repeatable` request has met a kept connection that the server had closed."""
+        """Returns False if a kept connection, closed by the server, failed a `repeatable` request."""
         method, connections = self._scope["method"], self._backends.connections
         connection = await connections.acquire(target, fresh=method not in _REPEATABLE, new=new)
-        # Of a body that is still coming, the end of the client is seen where the body is.
+        # While a body is still being sent, the task that sends it notices that the client disconnects.
         timer = asyncio.get_running_loop().call_later(_PROMPT_SECONDS, self._look_after, connection, more)
         try:
             connection.begin(request, has_answer_body=method != "HEAD")
@@ -240,7 +240,7 @@ class _Exchange:
             connections.release(target, connection)
 
     async def _first_part(self) -> tuple[bytes, bool]:
-        """The beginning of the body, and whether there is more of it."""
+        """Returns the beginning of the body, and whether there is more of it."""
         headers = self._state.headers
         if b"content-length" not in headers and b"transfer-encoding" not in headers:
             return b"", False
@@ -275,7 +275,7 @@ class _Exchange:
         return fields.framing(len(body)) if body or self._scope["method"] in _WITH_BODY else b"\r\n"
 
     async def _send_body(self, connection: Connection) -> None:
-        """Sends the rest of the body as it comes, then looks after the client."""
+        """Sends the rest of the body as it arrives, then waits for the client to disconnect."""
         try:
             while True:
                 message = await self._receive()
@@ -290,16 +290,16 @@ class _Exchange:
             if self._is_chunked:
                 await connection.write(b"0\r\n\r\n")
         except Lost:
-            return  # the answer says why
+            return  # the answer has the reason
         await self._close_when_over(connection)
 
     def _give_back(self) -> None:
-        """What has been passed on is no longer held."""
+        """Releases the part of the upload that has been sent."""
         if self._state.upload is not None:
             self._state.upload.end()
 
     def _look_after(self, connection: Connection, more: bool) -> None:
-        """From here on the connection is closed when the client goes, or the server stops."""
+        """From now on closes the connection when the client disconnects, or the server stops."""
         if not more and not self._upgrade:
             self._begin(self._close_when_over(connection))
         self._begin(self._close_when_stopping(connection))
@@ -335,7 +335,7 @@ class _Exchange:
             await self._send({"type": "http.response.body", "body": b""})
             return
         if length is None:
-            await send_part(self._send, b"")  # the head leaves now: clients of watches wait for it
+            await send_part(self._send, b"")  # sends the head now: clients of watches wait for it
         if is_watch:
             metrics.WATCHES.inc()
         try:
@@ -353,7 +353,7 @@ class _Exchange:
         await self._send({"type": "http.response.body", "body": b""})
 
     async def _answer_upgrade(self, connection: Connection, head: Head, found: fields.Headers) -> None:
-        """101 makes a tunnel of both connections; an error comes back as it is."""
+        """Makes a tunnel of both connections after a 101; returns an error unchanged."""
         if head.status >= 400:
             self._upgrade = ""
             await self._answer(connection, head)
@@ -404,7 +404,7 @@ class _Exchange:
 
 
 async def _send_up(tunnel: Tunnel, connection: Connection) -> None:
-    """What the client sends, until it goes."""
+    """Sends the client's data until it disconnects."""
     try:
         while data := await tunnel.receive():
             await connection.write(data)
@@ -418,6 +418,6 @@ def body_in_chunk(piece: bytes, *, chunked: bool) -> bytes:
 
 
 async def _send_text(send: Send, scope: Scope, code: int, text: str) -> None:
-    """As Go's http.Error answers."""
+    """Answers as Go's http.Error does."""
     state: RequestState = scope[STATE]
     await send_body(send, scope, code, headers_for(TEXT, state.warnings), text.encode() + b"\n")

@@ -1,6 +1,6 @@
-"""The Starlette application of a serving process: its lifespan makes the objects, requests go to the handler chain.
+"""The Starlette application of a serving process: its lifespan creates the objects, the handler chain serves requests.
 
-Follows what registry/http/serving/server.py expects of an application: `app.state.stopping` is an event that ends
+Provides what registry/http/serving/server.py expects of an application: `app.state.stopping` is an event that ends
 watches.
 """
 
@@ -20,7 +20,7 @@ from registry.store.errors import StoreError
 
 
 def create_app(settings: Settings) -> Starlette:
-    """The application of one serving process. The database is opened when the application starts."""
+    """Creates the application of one serving process. The database is opened when the application starts."""
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -32,14 +32,14 @@ def create_app(settings: Settings) -> Starlette:
 
 
 class Application(Starlette):
-    """Between its start and its end, `state.handler` answers the requests."""
+    """`state.handler` answers requests between startup and shutdown."""
 
     def __init__(self, lifespan: Lifespan[Starlette]) -> None:
         super().__init__(lifespan=lifespan)
         self.state.stopping = Stopping()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Requests pass neither Starlette's own middlewares nor its routes: the handler chain has both."""
+        """Bypasses Starlette's own middlewares and routes: the handler chain has both."""
         if scope["type"] == "http":
             await self.state.handler(scope, receive, send)
         else:
@@ -47,7 +47,7 @@ class Application(Starlette):
 
 
 def _without_traceback(send: Send) -> Send:
-    """Of a start that fails Starlette sends the traceback, which is no use where the database is away."""
+    """Replaces Starlette's traceback of a failed start, which is no use if the database is unavailable."""
 
     async def send_reason(message: Message) -> None:
         if message["type"] == "lifespan.startup.failed" and isinstance(error := sys.exception(), StoreError):

@@ -1,7 +1,7 @@
-"""Reading a request body, within its limit, and decoding a long one aside of the event loop.
+"""Reads request bodies within their limit, and decodes long ones outside of the event loop.
 
-Decoding takes some 20 ns a byte where a body is as clients write it, but up to 5 µs where it is written to be slow:
-a few such bodies must not keep everybody else waiting.
+Decoding takes some 20 ns a byte for ordinary bodies, but up to 5 µs for bodies crafted to be slow: a few of those must
+not block all other requests.
 
 Follows apiserver pkg/endpoints/handlers/rest.go (limitedReadBody).
 """
@@ -26,14 +26,14 @@ from registry.flowcontrol.time_slice import ClientGone
 # kube-apiserver's MaxRequestBodyBytes; etcd's own limit is the reason there, clients rely on it.
 BODY_LIMIT_BYTES = 3 * 1024 * 1024
 
-# What is shorter takes the event loop less than about a tenth of a second at its worst, and most bodies less than the
-# way to a thread and back (some 100 µs). YAML is slow in any case; CBOR and protobuf are converted value by value.
+# Shorter bodies block the event loop for less than about a tenth of a second at worst, and most of them for less than
+# the switch to a thread and back (some 100 µs). YAML is always slow; CBOR and protobuf are converted value by value.
 LONG_JSON_BYTES = 64 * 1024
 LONG_YAML_BYTES = 16 * 1024
 
 
 async def read_body(scope: Scope, receive: Receive, limit_bytes: int = BODY_LIMIT_BYTES) -> bytes:
-    """The whole body; 413 as soon as it is known to be longer than the limit."""
+    """Reads the whole body. Raises 413 as soon as it is known to exceed the limit."""
     for name, value in scope["headers"]:
         if name == b"content-length" and value.isdigit() and int(value) > limit_bytes:
             raise _too_large(limit_bytes)
@@ -67,14 +67,14 @@ Result = TypeVar("Result")
 
 
 async def aside_if_long(data: bytes, media_type: str, work: Callable[[], Result]) -> Result:
-    """The result of `work` on `data`; in a thread where that may take long."""
+    """Returns the result of `work` on `data`, in a thread if it may take long."""
     if len(data) <= (LONG_JSON_BYTES if media_type.endswith("json") else LONG_YAML_BYTES):
         return work()
     return await aside(work)
 
 
 async def body_of(data: bytes, media_type: str) -> Body:
-    """A body that is to be decoded; where it is long, it is already."""
+    """Returns a body to be decoded; a long one is decoded now."""
     if len(data) <= LONG_YAML_BYTES:
         return Body(data, media_type)
     outcome = await aside_if_long(data, media_type, lambda: _outcome(_decoder(media_type), data))
@@ -90,7 +90,7 @@ def _decoder(media_type: str) -> Callable[[bytes], Decoded]:
 
 
 def _outcome(decode: Callable[[bytes], Decoded], data: bytes) -> Decoded | DecodeError:
-    """An error is kept for when the body is read: other things may be wrong with the request before that."""
+    """Decodes. An error is kept until the body is read: the request may have other errors before that."""
     try:
         return decode(data)
     except DecodeError as error:

@@ -1,7 +1,7 @@
-"""The composition root: makes the objects of a serving process from its settings, each complete, in one place.
+"""The composition root: constructs the objects of a serving process from its settings, each complete, in one place.
 
-Where two need each other (controllers write through the backend, which reports its writes to controllers) an object
-between them is made first: registry/api/write_events.py.
+If two need each other (controllers write through the backend, which reports its writes to controllers), an object
+between them is constructed first: registry/api/write_events.py.
 """
 
 from __future__ import annotations
@@ -59,12 +59,12 @@ from registry.webhooks.client import WebhookClient
 from registry.webhooks.egress import EgressPolicy
 from registry.webhooks.services import Services, parse_services
 
-# Threads that evaluate give the interpreter back to the event loop after so long, not after 5 ms.
+# The interval after which evaluating threads yield the interpreter to the event loop, instead of 5 ms.
 SWITCH_SECONDS: Final = 0.0002
 
 
 class Serving(NamedTuple):
-    """`handler` answers requests, with what `backend` holds."""
+    """`handler` answers requests, with the state in `backend`."""
 
     handler: ASGIApp
     backend: Backend
@@ -72,7 +72,7 @@ class Serving(NamedTuple):
 
 @contextlib.asynccontextmanager
 async def serving(settings: Settings, stopping: Stopping) -> AsyncIterator[Serving]:
-    """Until the block ends the database is open and the controllers run."""
+    """Within the block the database is open and the controllers run."""
     emulate(settings.emulate_version)
     serve_cbor(settings.cbor)
     async with contextlib.AsyncExitStack() as stack:
@@ -156,7 +156,7 @@ def _backend(settings: Settings, store: Store, converter: Converter, evaluations
 
 @contextlib.contextmanager
 def _watched(settings: Settings) -> Iterator[None]:
-    """With the watchdog over what is evaluated for clients, on this thread and beside it."""
+    """Runs the watchdog over evaluations for clients, on this thread and on others."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_SECONDS)
     watchdog = Watchdog(asyncio.get_running_loop(), settings.evaluation_limit_milliseconds / 1000)
@@ -179,10 +179,9 @@ def _migration(settings: Settings) -> MigrationSettings:
 
 
 def _spare_the_collector() -> None:
-    """Exempts what has been made until now from garbage collection; what requests make is nearly all freed by
-    counting references.
+    """Exempts existing objects from garbage collection; those of requests are nearly all freed by reference counting.
 
-    With the usual thresholds a tenth of a create's time goes into looking for cycles.
+    With the usual thresholds a tenth of a create's time is spent on the search for cycles.
     """
     gc.collect()
     gc.freeze()

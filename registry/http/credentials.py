@@ -1,4 +1,4 @@
-"""The ways of authentication that the settings ask for, in kube-apiserver's order."""
+"""The authenticators that the settings configure, in kube-apiserver's order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from registry.webhooks.egress import EgressPolicy
 
 
 def credentials(settings: Settings, store: Store) -> tuple[Authentication, AccountTokens]:
-    """What identifies users, and what issues tokens of service accounts. Raises BadConfiguration."""
+    """Returns what authenticates users, and what issues service account tokens. Raises BadConfiguration."""
     issuer = settings.service_account_issuer
     accounts = AccountTokens(store, SigningKeys(store), issuer)
     administrator, bearers = AdministratorToken(settings.admin_token_hash()), BearerTokens(store)

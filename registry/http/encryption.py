@@ -1,8 +1,8 @@
-"""Encryption at rest as the settings say: which master keys there are, and the key file of a new data folder.
+"""Encryption at rest as configured: the master keys, and the key file of a new data folder.
 
-The master keys come from a file (`--encryption-key-file`) or, where that is not set, from the environment variable
-REGISTRY_ENCRYPTION_KEYS, which is no setting so that no key is ever typed into a command line. With the embedded
-PostgreSQL the file is `encryption-keys` in the data folder by default, made when the folder is first served.
+The master keys come from a file (`--encryption-key-file`) or, if that is not set, from the environment variable
+REGISTRY_ENCRYPTION_KEYS, which is not a setting so that no key is typed on a command line. With the embedded
+PostgreSQL the default file is `encryption-keys` in the data folder, created when the folder is first served.
 """
 
 from __future__ import annotations
@@ -29,13 +29,15 @@ logger = logging.getLogger(__name__)
 
 
 def default_key_file(settings: Settings) -> Path:
-    """Beside the folder of the embedded PostgreSQL, not in it: a copy of the database has no key with it."""
+    """Returns a path beside the folder of the embedded PostgreSQL: a copy of the database does not contain the key."""
     return settings.data_dir / "encryption-keys"
 
 
 def key_file_of(settings: Settings, environ: Mapping[str, str]) -> Path | None:
-    """The file of master keys: that of the settings, else that of the data folder, where its database is served and no
-    keys are in the environment."""
+    """Returns the file of master keys: the setting's, else the data folder's.
+
+    The latter only if its database is served, and there are no keys in the environment.
+    """
     if settings.encryption_key_file is not None or environ.get(KEYS_VARIABLE):
         return settings.encryption_key_file
     default = default_key_file(settings)
@@ -43,7 +45,7 @@ def key_file_of(settings: Settings, environ: Mapping[str, str]) -> Path | None:
 
 
 def encryption_of(settings: Settings, environ: Mapping[str, str]) -> Encryption | None:
-    """None without master keys. Raises SettingsError."""
+    """Returns the encryption; None without master keys. Raises SettingsError."""
     file, given = key_file_of(settings, environ), environ.get(KEYS_VARIABLE, "")
     if file is None and not given:
         return None
@@ -59,10 +61,10 @@ def encryption_of(settings: Settings, environ: Mapping[str, str]) -> Encryption 
 
 
 def prepare(settings: Settings, url: str, environ: Mapping[str, str]) -> Path | None:
-    """Makes sure that a migrated database can be read, before any process serves it; the file of its master keys.
+    """Ensures that a migrated database can be read, before any process serves it. Returns the file of its master keys.
 
-    The embedded database gets a key file before its first object, and its signing keys are sealed where there is a key.
-    What is not encrypted is reported in the log. Raises SettingsError, a line that says which key is missing.
+    The embedded database gets a key file before its first object, and its signing keys are sealed if there is a key.
+    Unencrypted data is reported in the log. Raises SettingsError, a line that says which key is missing.
     """
     return asyncio.run(_prepare(settings, url, environ))
 
@@ -89,8 +91,10 @@ async def _prepare(settings: Settings, url: str, environ: Mapping[str, str]) -> 
 
 
 def _make_key_file(path: Path) -> None:
-    """A file of one new key that only its owner can read, durable before anything is sealed by it. One that is there
-    is never replaced."""
+    """Creates a file with one new key, readable by its owner only, durable before anything is sealed by it.
+
+    An existing file is never replaced.
+    """
     unfinished = path.with_name(f"{path.name}.{os.getpid()}.new")
     unfinished.unlink(missing_ok=True)
     line = master_keys.generate(f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}")
@@ -120,7 +124,7 @@ def _unencrypted(settings: Settings) -> str:
 
 
 def _where(settings: Settings, environ: Mapping[str, str]) -> str:
-    """Where the master keys were looked for."""
+    """Describes where the master keys were looked for."""
     file = key_file_of(settings, environ)
     if file is not None:
         return f"bring back the {file} that it was served with"

@@ -1,4 +1,4 @@
-"""What a request passes on its way to an endpoint, outermost first:
+"""The handlers that a request passes on its way to an endpoint, outermost first:
 
     request info    parses method, path and query; makes the state of the request
     tracing         a span, where OTEL_EXPORTER_OTLP_ENDPOINT asks for traces
@@ -63,7 +63,7 @@ def handler_chain(
     queue: FairQueue,
     stopping: Stopping,
 ) -> ASGIApp:
-    """The application that answers requests. `stopping` ends watches; without `audit` nothing is audited."""
+    """Returns the application that answers requests. `stopping` ends watches; without `audit` nothing is audited."""
     uploads = Uploads(settings.upload_limit_megabytes * MIB)
     answers = Answers(settings.answer_limit_megabytes * MIB)
     hosts = HostPattern(settings.tenant_host_pattern) if settings.tenant_host_pattern else None

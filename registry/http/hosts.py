@@ -1,6 +1,6 @@
-"""Tenants by host name: `{tenant}.example.com` makes acme.example.com the tenant acme.
+"""Tenants by host name: with `{tenant}.example.com`, acme.example.com is the tenant acme.
 
-A request that names a tenant by its host names none other by its path.
+A request that names a tenant by its host cannot name another by its path.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from registry.store.errors import TenantNotFound
 
 class HostPattern:
     def __init__(self, pattern: str) -> None:
-        """`pattern` is "{tenant}" and what follows it, or "" for none."""
+        """`pattern` is "{tenant}" and its suffix, or "" for none."""
         self._suffix = pattern.removeprefix("{tenant}").encode()
 
     def tenant_of(self, host: bytes, named: str) -> str:
-        """The tenant of a request with this Host header, whose path names `named` (perhaps ""). Raises TenantNotFound.
+        """Returns the tenant for a Host header and `named`, the name in the path (perhaps ""). Raises TenantNotFound.
 
         acme.example.com:6443   acme          ACME.example.com   acme
         example.com             what the path names
@@ -33,14 +33,14 @@ class HostPattern:
 
 
 def tenant_in_path(raw_path: bytes, tenant: str) -> str:
-    """The tenant that a path names, as it was sent: what was written with escapes is the name of none.
+    """Returns the tenant in a path as it was sent: a name with escapes is no tenant's.
 
-    `tenant` is what the decoded path has there; decoded, `/clusters/a%2Fb` would be the tenant a.
+    `tenant` is the name in the decoded path; decoded, `/clusters/a%2Fb` would be the tenant a.
     """
     if b"%" not in raw_path:
         return tenant
     segments = raw_path.lstrip(b"/").split(b"/", 2)
     if tenant.startswith("*"):
-        # Clients of Go write the star of /clusters/* with an escape.
+        # Go clients escape the star of /clusters/*.
         segments[1:2] = [segments[1].replace(b"%2A", b"*").replace(b"%2a", b"*")]
     return tenant if segments[1:2] == [tenant.encode()] else "/"

@@ -1,8 +1,8 @@
-"""What the process counts, for Prometheus.
+"""Metrics of the process, for Prometheus.
 
-Names and labels are kube-apiserver's where it has the same measure. No label holds a tenant, a namespace or a name, so
-that the number of series is bounded: by the definitions that are asked for and still exist, of which those of
-RESOURCES_LIMIT are kept, the least recently used dropped first.
+Names and labels are kube-apiserver's if it has the same metric. No label has a tenant, a namespace or a name, so that
+the number of series is bounded by the requested definitions that still exist, of which those of RESOURCES_LIMIT are
+kept, in an LRU cache.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ IN_FLIGHT = Gauge("apiserver_current_inflight_requests", "Requests that are bein
 WATCHES = Gauge("apiserver_longrunning_requests", "Watches that are open.")
 WATCH_EVENTS = Counter("apiserver_watch_events_total", "Events sent to watchers.", ["group", "resource"])
 
-# Resources of which series are kept: each has some 450 lines once everything has been done with it.
+# The number of resources with series: each has up to some 450 lines.
 RESOURCES_LIMIT: Final = 256
 # Policies and webhooks may choose any code for their refusals.
 _CODES: Final = frozenset(status.value for status in HTTPStatus)
@@ -83,14 +83,14 @@ def _series(group: str, resource: str) -> _Series:
 
 
 def forget(group: str, resource: str) -> None:
-    """Removes the series of a resource. What is still held of them counts on, unseen."""
+    """Removes the series of a resource. References to them still count, but are not exposed."""
     series = _resources.pop((group, resource))
     if series is not None:
         series.remove()
 
 
 def observe(verb: str, group: str, resource: str, subresource: str, code: int, seconds: float) -> None:
-    """One request that has been answered. `resource` is empty for what is no resource."""
+    """Records an answered request. `resource` is empty for a path without a resource."""
     series = _series(group, resource)
     series.counter(verb, subresource, code if code in _CODES or code == 499 else 600).inc()
     if verb != "watch":
@@ -98,10 +98,10 @@ def observe(verb: str, group: str, resource: str, subresource: str, code: int, s
 
 
 def watch_events(group: str, resource: str) -> Counter:
-    """Counts the events of one watch."""
+    """Returns the counter of a watch's events."""
     return _series(group, resource).events()
 
 
 def exposition(registry: CollectorRegistry = REGISTRY) -> bytes:
-    """All series as Prometheus reads them: text of up to 14 MB. Thread-safe."""
+    """Returns all series in Prometheus' text format, up to 14 MB. Thread-safe."""
     return generate_latest(registry)

@@ -1,7 +1,7 @@
-"""Content negotiation: from Accept, Content-Type and `pretty` to what a body is and what the answer is to be.
+"""Content negotiation: from Accept, Content-Type and `pretty` to the encodings of the body and of the answer.
 
-Pure: texts in, a Representation or an error with its text out. The rules of which transformation goes with which
-encoding are kube-apiserver's; of custom resources protobuf is served as PartialObjectMetadata only.
+Pure: takes texts, returns a Representation or an error with its text. The rules of which transformation goes with which
+encoding are kube-apiserver's; custom resources are served in protobuf as PartialObjectMetadata only.
 
 Follows apiserver pkg/endpoints/handlers/negotiation/negotiate.go, pkg/endpoints/handlers/rest.go and patch.go, and the
 header syntax of munnerz/goautoneg and Go's mime.ParseMediaType.
@@ -29,7 +29,7 @@ MEDIA_TYPES: Final = {
     PROTOBUF: "application/vnd.kubernetes.protobuf",
     CBOR: "application/cbor",
 }
-# What a watch in CBOR is: one item after the other.
+# The media type of a watch in CBOR: one item after the other.
 CBOR_SEQUENCE: Final = "application/cbor-seq"
 _ENCODINGS: Final = {media_type: encoding for encoding, media_type in MEDIA_TYPES.items()}
 
@@ -43,14 +43,14 @@ TABLE: Final = "Table"
 PARTIAL: Final = "PartialObjectMetadata"
 PARTIAL_LIST: Final = "PartialObjectMetadataList"
 
-# Whether an encoding is served, transformed to a target (None is untransformed).
+# Whether an encoding is served when transformed to a target (None: untransformed).
 _Allows = Callable[[str, "_Target | None"], bool]
 
 _serves_cbor = False
 
 
 def serve_cbor(served: bool) -> None:
-    """Whether CBOR is among the encodings of this process. Set once, before anything is served (`--cbor`)."""
+    """Sets whether this process serves CBOR. Called once, before anything is served (`--cbor`)."""
     global _serves_cbor
     _serves_cbor = served
     for forget in _FORGET:
@@ -58,7 +58,7 @@ def serve_cbor(served: bool) -> None:
 
 
 def _types() -> Mapping[str, str]:
-    """The media types of what is served, by their encodings."""
+    """Returns the served media types by their encodings."""
     return MEDIA_TYPES if _serves_cbor else {e: t for e, t in MEDIA_TYPES.items() if e != CBOR}
 
 
@@ -80,9 +80,11 @@ class UnsupportedMediaType(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Representation:
-    """What the client gets. `transform` is empty, Table, PartialObjectMetadata or its list, of meta.k8s.io/`version`;
-    for discovery APIGroupDiscoveryList of apidiscovery.k8s.io. `pretty` asks for indented JSON, `drops_owners` for
-    objects without metadata.managedFields (KEP-5958), `keeps` for these fields only (projection.py).
+    """The requested form of an answer.
+
+    `transform` is empty, Table, PartialObjectMetadata or its list, of meta.k8s.io/`version`; for discovery
+    APIGroupDiscoveryList of apidiscovery.k8s.io. `pretty` requests indented JSON, `drops_owners` objects without
+    metadata.managedFields (KEP-5958), `keeps` only these fields (projection.py).
     """
 
     encoding: str = JSON
@@ -101,9 +103,9 @@ class Representation:
 
 
 def negotiate(accept: str, *, builtin: bool = False, protobuf: bool = False) -> Representation:
-    """The representation of an object or a list. An empty header means JSON.
+    """Returns the representation of an object or a list. An empty header means JSON.
 
-    `protobuf` is for kinds that have a message. Raises NotAcceptable; `builtin` words it as built-in kinds do.
+    `protobuf` is for kinds that have a message. Raises NotAcceptable, worded for built-in kinds if `builtin`.
     """
     found = _message(accept) if protobuf else _resource(accept)
     if found is None:
@@ -112,7 +114,7 @@ def negotiate(accept: str, *, builtin: bool = False, protobuf: bool = False) -> 
 
 
 def negotiate_watch(accept: str, *, builtin: bool = False, protobuf: bool = False) -> Representation:
-    """The representation of the objects in a watch: YAML cannot be streamed, and an event holds no list.
+    """Returns the representation of the objects in a watch: YAML cannot be streamed, and an event has no list.
 
     kube-apiserver accepts a watch as PartialObjectMetadataList and ends it at its first event.
     """
@@ -125,7 +127,7 @@ def negotiate_watch(accept: str, *, builtin: bool = False, protobuf: bool = Fals
 
 
 def negotiate_plain(accept: str) -> Representation:
-    """The representation of a document that is neither an object nor a list of objects: a history, figures of usage."""
+    """Returns the representation of a document that is neither an object nor a list: a history, usage figures."""
     found = _plain(accept)
     if found is None:
         raise NotAcceptable(f"only the following media types are accepted: {MEDIA_TYPES[JSON]}, {MEDIA_TYPES[YAML]}")
@@ -133,7 +135,7 @@ def negotiate_plain(accept: str) -> Representation:
 
 
 def negotiate_discovery(accept: str, *, aggregated: bool) -> Representation:
-    """The representation of a discovery document; where it can be `aggregated` (/api and /apis), in version v2."""
+    """Returns the representation of a discovery document; if it can be `aggregated` (/api and /apis), of version v2."""
     found = _aggregated_discovery(accept) if aggregated else _fixed(accept)
     if found is None:
         raise _not_acceptable(accept, _all_types(), builtin=aggregated)
@@ -141,8 +143,10 @@ def negotiate_discovery(accept: str, *, aggregated: bool) -> Representation:
 
 
 def negotiate_types(accept: str, media_types: Sequence[str]) -> str | None:
-    """The first of `media_types` that the best clause matches; None where no clause matches any. Parameters of clauses
-    do not matter. Follows kube-openapi pkg/handler3/handler.go."""
+    """Returns the first of `media_types` that the best clause matches; None if no clause matches any.
+
+    Ignores parameters of clauses. Follows kube-openapi pkg/handler3/handler.go.
+    """
     for clause in _clauses(accept or "*/*"):
         for media_type in media_types:
             main, _, sub = media_type.partition("/")
@@ -152,7 +156,7 @@ def negotiate_types(accept: str, media_types: Sequence[str]) -> str | None:
 
 
 def _not_acceptable(accept: str, types: str, builtin: bool) -> NotAcceptable:
-    """Paths that are fixed in kube-apiserver look at the plain media types first, and have words of their own."""
+    """Fixed paths in kube-apiserver check the plain media types first, with another message."""
     plain = (*_types().values(), "*/*")
     if builtin and not any(f"{clause.type}/{clause.subtype}" in plain for clause in _clauses(accept)):
         return NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {_all_types()}")
@@ -160,17 +164,17 @@ def _not_acceptable(accept: str, types: str, builtin: bool) -> NotAcceptable:
 
 
 def error_encoding(accept: str) -> str:
-    """The encoding of a Status: of the clauses without a transformation the best, JSON where there is none.
+    """Returns the encoding of a Status: the best of the clauses without a transformation, else JSON.
 
     Follows apiserver pkg/endpoints/handlers/responsewriters/writers.go (WriteObjectNegotiated).
     """
     return _error(accept)
 
 
-# Headers longer than this are not understood: kubectl's longest Accept has some 200 bytes.
+# Longer headers are ignored: kubectl's longest Accept has some 200 bytes.
 LIMIT: Final = 4 * 1024
 
-# Headers of real clients are few and short; the caches keep negotiation off the hot path.
+# Headers of real clients are few and short; the caches keep parsing off the hot path.
 _CACHE = 256
 _MAX_CACHED_LENGTH = 1024
 _R = TypeVar("_R")
@@ -178,7 +182,7 @@ _FORGET: Final[list[Callable[[], None]]] = []
 
 
 def _bounded_cache(read: Callable[[str], _R]) -> Callable[[str], _R]:
-    """A cache whose size is bounded whatever clients send."""
+    """Returns a cached `read`, whose cache is bounded whatever clients send."""
     known = lru_cache(_CACHE)(read)
     _FORGET.append(known.cache_clear)
     return lambda accept: known(accept) if len(accept) <= _MAX_CACHED_LENGTH else read(accept)
@@ -216,7 +220,7 @@ def _error(accept: str) -> str:
 
 
 class _Target(NamedTuple):
-    """`as`, `g` and `v` of a clause."""
+    """The parameters `as`, `g` and `v` of a clause."""
 
     kind: str
     group: str
@@ -273,7 +277,7 @@ def _negotiate(accept: str, allows: _Allows) -> Representation | None:
 
 
 def _represent(params: Mapping[str, str], encoding: str, allows: _Allows) -> Representation | None:
-    """The representation that the parameters ask for, None where it is not to be had in this encoding."""
+    """Returns the representation for the parameters; None if it is not available in this encoding."""
     target = None
     if not params.keys().isdisjoint(("as", "g", "v")):
         target = _Target(params.get("as", ""), params.get("g", ""), params.get("v", ""))
@@ -292,15 +296,16 @@ def _represent(params: Mapping[str, str], encoding: str, allows: _Allows) -> Rep
 
 
 def _drops(text: str) -> bool:
-    """Whether `metadata.managedFields` is among the fields to leave out, `a+b`. Other fields are not left out; a
-    list that names a field twice is none."""
+    """Whether `metadata.managedFields` is among the fields to drop, `a+b`.
+
+    Other fields are not dropped; a list with a duplicate is invalid.
+    """
     fields = text.split("+")
     return "metadata.managedFields" in fields and len(set(fields)) == len(fields)
 
 
 def _clauses(accept: str) -> list[_Clause]:
-    """Best first: by quality, then wildcards last; else in the order of the header. A header that is too long has
-    none."""
+    """Returns clauses by quality, wildcards last, else in the order of the header; none if it is too long."""
     if len(accept) > LIMIT:
         return []
     clauses = [clause for part in accept.split(",") if (clause := _clause(part)) is not None]
@@ -336,7 +341,7 @@ _TRUE = ("1", "t", "T", "true", "TRUE", "True")
 
 
 def pretty(parameter: str, user_agent: str) -> bool:
-    """Whether JSON is to be indented: by the `pretty` parameter of the query, else for clients that people look at."""
+    """Whether to indent JSON: by the `pretty` parameter of the query, else for interactive clients."""
     return parameter in _TRUE if parameter else user_agent.startswith(_HUMANS)
 
 
@@ -344,9 +349,9 @@ def pretty(parameter: str, user_agent: str) -> bool:
 
 
 def body_encoding(content_type: str, *, protobuf: bool = False) -> str:
-    """How the body of a create, an update or a delete is encoded; no header means JSON.
+    """Returns the encoding of the body of a create, an update or a delete; no header means JSON.
 
-    `protobuf` where what is sent has a message. Raises UnsupportedMediaType.
+    `protobuf` says that the kind has a message. Raises UnsupportedMediaType.
     """
     if content_type in ("", "application/json"):
         return JSON
@@ -357,7 +362,7 @@ def body_encoding(content_type: str, *, protobuf: bool = False) -> str:
 
 
 def patch_type(content_type: str, *, builtin: bool = False) -> str:
-    """The media type of a patch: exactly, without its parameters. Built-in kinds take strategic merge patches, too."""
+    """Returns the media type of a patch, without parameters. Only built-in kinds take strategic merge patches."""
     media_type = content_type.partition(";")[0]
     if media_type in (JSON_PATCH, MERGE_PATCH, APPLY_PATCH) or (builtin and media_type == STRATEGIC_MERGE_PATCH):
         return media_type
@@ -380,7 +385,7 @@ _TRAILING = re.compile(r"\s*(?:;\s*)?\Z")
 
 
 def _media_type(content_type: str) -> str | None:
-    """The type in lower case; None where the header is malformed or too long."""
+    """Returns the type in lower case; None if the header is malformed or too long."""
     match = _CONTENT_TYPE.match(content_type) if len(content_type) <= LIMIT else None
     if match is None:
         return None

@@ -1,6 +1,6 @@
-"""`Accept: application/json;keep=spec.size+status.phase`: objects with these fields only, and what tells them apart.
+"""`Accept: application/json;keep=spec.size+status.phase`: objects with only these fields, and their identity.
 
-kube-apiserver knows `drop=metadata.managedFields` (KEP-5958); `keep` is of this server. A path that leads through an
+kube-apiserver has `drop=metadata.managedFields` (KEP-5958); `keep` is an extension of this server. A path through an
 array keeps the field in each element.
 """
 
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from registry.query.fields import EACH, FieldPathError, Path, parse_path
 
-# What every object keeps, so that a client can name it, change it and watch it.
+# Fields that are always kept, so that clients can name, change and watch an object.
 ALWAYS: Final[tuple[Path, ...]] = (
     ("apiVersion",),
     ("kind",),
@@ -23,7 +23,7 @@ Tree = Mapping[str, Any]
 
 
 def parse_keep(text: str) -> tuple[Path, ...] | None:
-    """The paths of `a.b+c.d`, None where it is no list of paths."""
+    """Parses the paths of `a.b+c.d`; None if they are invalid."""
     try:
         paths = tuple(tuple(step for step in parse_path(one) if step != EACH) for one in text.split("+"))
     except FieldPathError:
@@ -32,7 +32,7 @@ def parse_keep(text: str) -> tuple[Path, ...] | None:
 
 
 def keep(obj: Mapping[str, Any], paths: Sequence[Path]) -> dict[str, Any]:
-    """A copy of an object with what is at the paths, and what it always keeps."""
+    """Returns a copy of an object with the fields at the paths, and those that are always kept."""
     tree: dict[str, Any] = {}
     for path in (*ALWAYS, *paths):
         _add(tree, path)
@@ -41,7 +41,7 @@ def keep(obj: Mapping[str, Any], paths: Sequence[Path]) -> dict[str, Any]:
 
 
 def _add(tree: dict[str, Any], path: Path) -> None:
-    """A leaf is None: all that is below is kept."""
+    """Adds a path to the tree. A leaf is None: everything below it is kept."""
     for step in path[:-1]:
         below = tree.setdefault(step, {})
         if below is None:

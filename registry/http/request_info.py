@@ -1,4 +1,4 @@
-"""A request's method, path and query, parsed once: which verb on which resource of which tenant.
+"""A request's method, path and query, parsed once: the verb, the resource, the tenant.
 
     request_info("GET", "/clusters/acme/apis/stable.example.com/v1/namespaces/default/crontabs/a/status", b"pretty=1")
     RequestInfo(verb="get", query={"pretty": ["1"]}, tenant="acme", group="stable.example.com", version="v1",
@@ -52,9 +52,9 @@ class RequestInfo(NamedTuple):
         return self.path.rstrip("/") or "/"
 
     def attributes(self) -> Attributes:
-        """What the authorizer is asked.
+        """Returns the attributes for authorization.
 
-        A namespace object is authorized inside itself, and a list by `metadata.name` as that of the one object.
+        A namespace object is authorized inside itself, and a list by `metadata.name` as of that object.
         """
         name = self.name
         if not name and self.verb in ("list", "watch") and "fieldSelector" in self.query:
@@ -72,7 +72,7 @@ class RequestInfo(NamedTuple):
 
 
 def request_info(method: str, path: str, query_string: bytes = b"") -> RequestInfo:
-    """`path` is decoded; its trailing slashes do not count."""
+    """Parses a request. `path` is decoded; its trailing slashes are ignored."""
     query = parse_query(query_string)
     parts = path.strip("/").split("/")
     tenant = ""
@@ -141,7 +141,7 @@ def _verb(method: str, name: str, *, watch: bool) -> str:
 
 
 def _subresource_of_query(verb: str, group: str, resource: str, query: Query) -> str:
-    """The subresource that a query about the past stands for (registry/api/verbs/history.py), else "".
+    """Returns the subresource that a query about history stands for (registry/api/verbs/history.py), else "".
 
     `widgets?deleted=true` is widgets/deleted, `widgets/a?atResourceVersion=7` is widgets/a/history: each needs a
     permission of its own. Kubernetes has neither query. `tenants?usage=true` is alike (registry/api/verbs/usage.py).
@@ -154,7 +154,7 @@ def _subresource_of_query(verb: str, group: str, resource: str, query: Query) ->
 
 
 def parse_query(raw: bytes) -> Query:
-    """`b"a=1&a=2&b"` gives {"a": ["1", "2"], "b": [""]}; pairs with a `;` or an invalid escape are dropped."""
+    """`b"a=1&a=2&b"` is {"a": ["1", "2"], "b": [""]}; pairs with a `;` or an invalid escape are dropped."""
     if not raw:
         return {}
     query: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""What is known of one request: made by the first middleware, filled in by the others in their order.
+"""The state of one request: created by the first middleware, filled in by the others in their order.
 
 It is in the ASGI scope under one key. A middleware reads the fields of those before it, which
 registry/http/handler_chain.py lists, and never those of a later one.
@@ -25,7 +25,7 @@ from registry.store.types import DomainId, Guards, Tenant, TenantId, TenantName
 # The key of the ASGI scope: `state: RequestState = scope[STATE]`.
 STATE: Final = "registry.request"
 
-# The tenant of requests that are the process's own (/livez, /metrics): they need no tenant, and no database.
+# The tenant of requests for the process itself (/livez, /metrics): they need no tenant, and no database.
 NO_TENANT: Final = Tenant(TenantId(0), TenantName(""), DomainId(0), Guards(0, 0))
 
 
@@ -35,28 +35,28 @@ class RequestState:
 
     info: RequestInfo
     headers: Mapping[bytes, bytes]
-    # Request info: what the authorizer is asked, who the log lines are of, and the warnings of the answer.
+    # Request info: attributes for authorization, the request in log lines, and the warnings of the answer.
     attributes: Attributes
     logged: logs.ServedRequest
     started: float
     warnings: list[str]
-    # Audit: None where nothing is audited.
+    # Audit: None if the request is not audited.
     trail: Trail | None = None
-    # Instrumentation: the code that was sent, and whether it was. Errors: 499 where the client hung up.
+    # Instrumentation: the code, and whether it was sent. Errors: 499 if the client disconnected.
     code: int = 500
     has_begun: bool = False
     # Fairness.
     seat: Seat = EXEMPT
     # Authentication; impersonation replaces it.
     user: User = ANONYMOUS
-    # Tenancy: whose rules hold, and which tenants /clusters/* stands for.
+    # Tenancy: the tenant whose rules apply, and the tenants that /clusters/* stands for.
     tenant: Tenant = NO_TENANT
     wildcard: WildcardTarget | None = None
     # Authorization: None before a request is authorized.
     context: Context | None = None
-    # Tenant limits: what is held of the body.
+    # Tenant limits: the memory held for the body.
     upload: Upload | None = None
-    # The endpoint of resources: what was found in the tenant's catalog.
+    # The endpoint of resources: the resource in the tenant's catalog.
     served: Served | None = None
 
     @property

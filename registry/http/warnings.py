@@ -19,7 +19,7 @@ def warning_headers(texts: Sequence[str]) -> list[tuple[bytes, bytes]]:
 
 
 def bound_warnings(texts: Iterable[str]) -> list[str]:
-    """Each text once, in its order, within the limits."""
+    """Returns each text once, in order, within the limits."""
     kept: list[str] = []
     written, cutting = 0, False
     for text in dict.fromkeys(texts):

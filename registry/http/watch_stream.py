@@ -1,9 +1,9 @@
 """Watches as a stream of lines: {"type": "ADDED", "object": {...}}, one for each event.
 
-Two tasks serve a watch: one sends, one waits for the client to go or the server to stop and ends the other. A client
-that does not read stops the sending task at the transport's limit; what waits for it meanwhile is bounded by the
-subscription. The bytes of an event are made once for each form and shared by all watchers, in the cache of the
-change.
+Two tasks serve a watch: one sends, one waits for the client to disconnect or the server to stop, and ends the other. A
+client that does not read blocks the sending task at the transport's limit; the events that queue up meanwhile are
+bounded by the subscription. The bytes of an event are encoded once for each form, and shared by all watches in the
+cache of the change.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ async def respond_watch(
     context: Context,
     stopping: asyncio.Event,
 ) -> None:
-    """Returns when the watch is over: by its time, by its client or by the server."""
+    """Sends the watch until it times out, the client disconnects or the server stops."""
     media_type = form.representation.media_type
     if form.representation.encoding == PROTOBUF:
         media_type += ";stream=watch"
@@ -53,7 +53,7 @@ async def respond_watch(
     if scope["method"] == "HEAD":
         await send({"type": "http.response.body", "body": b""})
         return
-    # An empty piece makes the server send the header now: clients wait for it before they go on.
+    # An empty piece makes the server send the headers now: clients wait for them.
     await send({"type": "http.response.body", "body": b"", "more_body": True})
     sender = asyncio.create_task(_send_events(send, answer, form))
     ender = asyncio.create_task(_wait_for_end(receive, stopping))
@@ -99,20 +99,22 @@ async def _send_events(send: Send, answer: WatchAnswer, form: Form) -> None:
                 async for piece in pieces:
                     await send_part(send, piece)
             counter.inc(len(batch))
-            del batch  # the next may be long in coming
+            del batch  # the next may take long
             hold(0)
 
 
 class _EventWriter:
-    """Events to bytes. Of a Table only the first event of a watch has the column definitions."""
+    """Encodes events. Only the first event of a watch has the column definitions of a Table."""
 
     def __init__(self, form: Form) -> None:
         self._form = form
         self._headers = form.representation.transform == TABLE
 
     async def pieces(self, events: Sequence[Event]) -> AsyncGenerator[bytes, None]:
-        """The lines of events: short ones together, a long one in parts, so that no more than a piece waits for the
-        client beside what is shared with others."""
+        """Yields the lines of events: short ones joined, a long one in parts.
+
+        So no more than one piece waits for the client, in addition to what is shared with others.
+        """
         parts: list[bytes] = []
         size = 0
         slices = TimeSlice.current()
@@ -144,7 +146,7 @@ class _EventWriter:
         encode = partial(self._encode, event, headers=headers)
         size = len(event.text)
         line = encode() if size <= LARGE_BYTES else await evaluate(encode, size, repeatable=True)
-        # The age of a Table grows, but not within the moment in which a change goes to its watchers.
+        # The age in a Table grows, but not while a change is sent to its watches.
         if event.cache is not None and not headers:
             EVENT_FORMS.keep(event.cache, key, line)
         return line
@@ -164,7 +166,7 @@ class _EventWriter:
 
 
 def plain_line(event: Event) -> bytes:
-    """The line of an event whose object is served as it is."""
+    """Returns the line of an event whose object is served unchanged."""
     if event.cache is None:
         return f'{{"type":"{event.type}","object":{event.text}}}\n'.encode()
     key = (event.type, event.text_key)

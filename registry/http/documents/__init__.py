@@ -1,4 +1,4 @@
-"""Endpoints of what is no resource: discovery, OpenAPI, health, OpenID metadata, version and metrics.
+"""Endpoints that are not resources: discovery, OpenAPI, health, OpenID metadata, version and metrics.
 
 Begin at registry/http/routes.py, which names the path of each.
 """

@@ -1,7 +1,7 @@
-"""Documents that are made once for a state of the definitions: discovery and OpenAPI.
+"""Caches documents for a state of the definitions: discovery and OpenAPI.
 
-Those of thousands of definitions take seconds and megabytes: they are made beside the event loop, once for all who ask
-at the same time, and what is kept is bounded in bytes.
+Those of thousands of definitions take seconds and megabytes: they are made outside of the event loop, once for all
+concurrent requests, and the cache is bounded in bytes.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from registry.caches import LruCache
 from registry.flowcontrol.evaluation import evaluate
 from registry.flowcontrol.time_slice import ClientGone, TimeSlice
 
-# Of all tenants, in one process. A larger document is made each time.
+# For all tenants, in one process. A larger document is made each time.
 MAX_BYTES: Final = 64 << 20
-# Processor time that making one may take: those of thousands of definitions take seconds.
+# The limit on processor time for a document: those of thousands of definitions take seconds.
 LIMIT_SECONDS: Final = 60.0
 
 
@@ -29,7 +29,7 @@ class Document:
 
 
 def document(body: bytes, tag: str = "") -> Document:
-    """With the tag that its bytes give, where none is given."""
+    """Returns a document; the default tag is a hash of its bytes."""
     return Document(body, tag or hashlib.sha512(body).hexdigest()[:64].upper())
 
 
@@ -39,9 +39,9 @@ class DocumentCache:
         self._making: dict[Hashable, asyncio.Future[Document]] = {}
 
     async def get(self, key: Hashable, make: Callable[[], Document], size: int) -> Document:
-        """The document of `key`, by `make` where there is none. `size` is that of what it is made of, in bytes.
+        """Returns the document of `key`, made by `make` if there is none. `size` is that of its sources, in bytes.
 
-        Raises what `make` raises, and what `evaluate` does.
+        Raises the errors of `make`, and those of `evaluate`.
         """
         while True:
             made = self._made.get(key)
@@ -53,10 +53,10 @@ class DocumentCache:
                 making = self._making[key] = asyncio.ensure_future(working)
                 making.add_done_callback(lambda done: self._store(key, done))
             try:
-                # One who goes away does not end what others wait for.
+                # A client that disconnects does not cancel what others wait for.
                 return await asyncio.shield(making)
             except ClientGone:
-                TimeSlice.current().raise_if_gone()  # else it was the client for whom it was made
+                TimeSlice.current().raise_if_gone()  # else another client, for which it was made, is gone
 
     def _store(self, key: Hashable, done: asyncio.Future[Document]) -> None:
         del self._making[key]

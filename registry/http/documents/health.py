@@ -1,4 +1,4 @@
-"""Health checks: the process is alive, and it is ready when it reaches its database and does not stop.
+"""Health checks: the process is live, and it is ready while it reaches its database and is not stopping.
 
     GET /readyz            ok
     GET /readyz?verbose    [+]ping ok
@@ -35,12 +35,12 @@ from registry.store.store import Store
 logger = logging.getLogger(__name__)
 
 ROOTS: Final = ("healthz", "livez", "readyz")
-# A stranger may name checks to exclude; so many are repeated to them.
+# Anyone may name checks to exclude; the answer repeats at most so many unknown ones.
 _MAX_UNKNOWN: Final = 20
 
 
 class Check(NamedTuple):
-    """`run` raises where the check fails."""
+    """`run` raises if the check fails."""
 
     name: str
     run: Callable[[], Awaitable[object]]
@@ -51,7 +51,7 @@ class CheckFailed(Exception):
 
 
 class HealthEndpoint:
-    """One of ROOTS and the paths of its checks below it."""
+    """One of ROOTS, and the paths of its checks below it."""
 
     def __init__(self, name: str, checks: Sequence[Check]) -> None:
         self._name = name
@@ -95,7 +95,7 @@ class HealthEndpoint:
             await send_document(send, scope, 500, TEXT, b"internal server error: reason withheld\n")
 
 
-# By the name of the check: checks are asked for every few seconds, and more often while they fail.
+# By the name of the check: checks are called every few seconds, and more often while they fail.
 _failing: Final[dict[str, Condition]] = {}
 
 
@@ -117,7 +117,7 @@ async def _failure(check: Check) -> Exception | None:
 
 
 def health_endpoints(store: Store, stopping: Stopping) -> list[HealthEndpoint]:
-    """Alive is what answers at all: a process without its database must not be restarted for that."""
+    """Returns the endpoints. /livez does not check the database, as a restart would not bring it back."""
 
     async def ping() -> None:
         pass
@@ -137,7 +137,7 @@ def health_endpoints(store: Store, stopping: Stopping) -> list[HealthEndpoint]:
 
 @contextlib.contextmanager
 def exposed(store: Store) -> Iterator[None]:
-    """With the outcome of the checks among the metrics."""
+    """Within the block, metrics include the outcome of the checks."""
     collector = _Outcomes(store)
     REGISTRY.register(collector)
     try:
@@ -153,7 +153,7 @@ class _Outcomes(Collector):
         self._problems = store.problems()
 
     def describe(self) -> Iterable[GaugeMetricFamily]:
-        return []  # of two applications in one process, as in tests, each has such a family
+        return []  # two applications in one process, as in tests, each have such a family
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
         family = GaugeMetricFamily(

@@ -31,7 +31,7 @@ from registry.http.request_state import STATE, RequestState
 from registry.http.responses import Headers, headers_for, send_body
 from registry.store.types import Tenant
 
-# Catalogs whose hashes are kept: some 200 bytes for each version of a group.
+# The number of catalogs whose hashes are cached: some 200 bytes for each group version.
 _HASHES_LIMIT: Final = 64
 _JSON: Final = "application/json"
 
@@ -44,7 +44,7 @@ class OpenAPIEndpoint:
         self._hashes: LruCache[int, dict[str, str]] = LruCache(_HASHES_LIMIT)
 
     async def v2(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """kubectl asks for protobuf, to validate resources that have no version 3."""
+        """Serves OpenAPI v2. kubectl requests it in protobuf, to validate resources that have no version 3."""
         state: RequestState = scope[STATE]
         media_type = negotiate_types(state.header(b"accept"), (_JSON, *ACCEPTED_V2))
         if media_type is None:
@@ -74,13 +74,13 @@ class OpenAPIEndpoint:
         if catalog.aggregated:
             hashes = dict(sorted({**hashes, **await self._aggregated_hashes(tenant, catalog)}.items()))
         prefix = _prefix(state)
-        # kube-apiserver leaves the media type of the index to be guessed.
+        # kube-apiserver leaves the media type of the index to detection.
         await send_with_etag(send, scope, document(encode_json(openapi_v3_index(hashes, prefix))), TEXT)
 
     async def v3(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """A version of a group at /openapi/v3/api/v1 or /openapi/v3/apis/<group>/<version>, or a page of the server.
+        """Serves a group version at /openapi/v3/api/v1 or /openapi/v3/apis/<group>/<version>, or a page of the server.
 
-        As in kube-apiserver, a document has one ETag in both of its forms, and its form changes with Accept.
+        As in kube-apiserver, a document has the same ETag in both encodings, and the encoding depends on Accept.
         """
         state: RequestState = scope[STATE]
         media_type = negotiate_types(state.header(b"accept"), (_JSON, *ACCEPTED_V3))
@@ -109,7 +109,7 @@ class OpenAPIEndpoint:
         await send_with_etag(send, scope, found, media_type, _immutable() if wanted else ())
 
     async def _aggregated_hashes(self, tenant: Tenant, catalog: TenantCatalog) -> dict[str, str]:
-        """Of the documents of other servers; requests for them are passed on (registry/http/aggregated.py)."""
+        """Returns the hashes of other servers' documents; such requests are proxied (registry/http/aggregated.py)."""
         await self._monitor.resources(tenant, catalog.aggregated)
         servers = catalog.aggregated.servers.values()
         hashes = {server.path.strip("/"): self._monitor.availability.openapi(tenant, server) for server in servers}
@@ -126,19 +126,19 @@ class OpenAPIEndpoint:
 
 
 def _prefix(state: RequestState) -> str:
-    """What stands before all paths of the tenant, where it is named by the path."""
+    """Returns the prefix of all paths of the tenant, if the path names it."""
     return f"/clusters/{state.authorized.tenant.name}" if state.info.tenant else ""
 
 
 def _immutable() -> Headers:
-    """The document of a hash never changes: it may be kept for a year."""
+    """Returns headers for a document with a hash, which never changes: it may be cached for a year."""
     in_a_year = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=365)
     expires = email.utils.format_datetime(in_a_year, usegmt=True)
     return [(b"cache-control", b"public, immutable"), (b"expires", expires.encode())]
 
 
 async def _redirect(send: Send, scope: Scope, address: str) -> None:
-    """From the hash of a document that is no more to that of the present one, which has a path of plain characters."""
+    """Redirects from an outdated hash of a document to its present one, whose path consists of plain characters."""
     state: RequestState = scope[STATE]
     headers = headers_for("text/html; charset=utf-8", state.warnings)
     headers += [(b"location", address.encode()), (b"vary", b"Accept")]

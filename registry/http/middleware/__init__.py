@@ -1,1 +1,1 @@
-"""ASGI middlewares, one a file, in the order of apiserver pkg/server/config.go (DefaultBuildHandlerChain)."""
+"""ASGI middlewares, one per file, in the order of apiserver pkg/server/config.go (DefaultBuildHandlerChain)."""

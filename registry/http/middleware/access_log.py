@@ -1,4 +1,4 @@
-"""One line for each answer, where the settings ask for it: who did what to which resource, with what result.
+"""The access log, if enabled: one line for each answer, with user, resource and result.
 
     info registry.access: PATCH /apis/example.com/v1/namespaces/default/widgets/a 200 method=PATCH code=200
     milliseconds=3.1 user=admin tenant=default verb=patch group=example.com resource=widgets userAgent=kubectl
@@ -17,12 +17,12 @@ from registry.http.request_state import RequestState
 
 logger = logging.getLogger("registry.access")
 
-# Of a text that a client chooses freely no more than this is logged.
+# The maximum length of texts that clients choose freely.
 _LOGGED_CHARACTERS = 1024
 
 
 def log_answer(scope: Scope, state: RequestState, seconds: float) -> None:
-    """User and tenant are left out where the request was refused before they were known."""
+    """Logs an answer. Omits user and tenant if the request was refused before they were known."""
     info, context, client = state.info, state.context, scope.get("client")
     fields: dict[str, object] = {
         "method": scope["method"],
@@ -43,5 +43,5 @@ def log_answer(scope: Scope, state: RequestState, seconds: float) -> None:
 
 
 def loggable(text: str) -> str:
-    """Text from a client as a log may hold it."""
+    """Escapes and shortens text from a client."""
     return ascii(text[:_LOGGED_CHARACTERS])[1:-1]

@@ -1,4 +1,4 @@
-"""An audit trail around each request; the middleware is there only where the settings ask for an audit log.
+"""An audit trail around each request; the middleware only exists if an audit log is configured.
 
 Follows apiserver pkg/endpoints/filters/audit.go.
 """
@@ -13,7 +13,7 @@ from registry.http.request_state import STATE, RequestState
 
 
 class AuditMiddleware:
-    """A request is audited to its end by the policy that was in force when it came."""
+    """Audits each request by the policy that was in force when it arrived."""
 
     def __init__(self, app: ASGIApp, log: AuditLog) -> None:
         self._app = app

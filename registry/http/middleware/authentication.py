@@ -1,4 +1,4 @@
-"""Who is asking (401 for credentials that nobody knows). Follows apiserver pkg/endpoints/filters/authentication.go."""
+"""Authenticates the user (401 for invalid credentials). Follows apiserver pkg/endpoints/filters/authentication.go."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ class AuthenticationMiddleware:
         user = await self._authentication.user_of(scope, state.header(b"authorization"), state.warnings)
         state.user = user
         if state.trail is not None:
-            # The tenant as the request names it: whether it exists, and is open to this user, is not known yet.
+            # The tenant that the request names: whether it exists, and is open to this user, is not known yet.
             await state.trail.identify(user, state.attributes, state.info.tenant or user.tenant or DEFAULT)
         await self._app(scope, receive, send)

@@ -1,4 +1,4 @@
-"""Whether the user may do what they ask for (403), before anything is looked up that a 404 would give away.
+"""Authorizes the request (403), before anything is looked up that a 404 would disclose.
 
 Follows apiserver pkg/endpoints/filters/authorization.go.
 """
@@ -52,7 +52,7 @@ class AuthorizationMiddleware:
         await self._app(scope, receive, send)
 
     async def _decide_without_tenant(self, user: User, attributes: Attributes) -> Decision:
-        """The default rules, which need no database; the user's own tenant is asked where they do not allow it."""
+        """Decides by the default rules, which need no database; if they refuse, by those of the user's own tenant."""
         decision = self._authorizer.default.decide(user, attributes)
         if decision.allowed:
             return decision
@@ -64,6 +64,6 @@ class AuthorizationMiddleware:
 
 
 def forbidden_to(user: User, attributes: Attributes, reason: str = "") -> StatusError:
-    """403 with the words of a refusal."""
+    """Returns the 403 for a refusal."""
     resource = Qualified(attributes.resource, attributes.group) if attributes.is_resource else Qualified("")
     return forbidden(resource, attributes.name if attributes.is_resource else "", refusal(user, attributes, reason))

@@ -1,6 +1,6 @@
-"""The console, where the settings serve it: before anything that needs to know who is asking.
+"""The console, if enabled: before all middlewares that need to know the user.
 
-Browsers that ask for the root are redirected to it. Any other client gets what kube-apiserver answers there.
+Browsers that request the root are redirected to it. Other clients get kube-apiserver's answer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class ConsoleMiddleware:
         if info.is_api or info.tenant:
             await self._app(scope, receive, send)
         elif info.path == PREFIX or info.path.startswith(f"{PREFIX}/"):
-            # An issuer sends browsers back with a code in the query, which no log should have.
+            # An issuer redirects browsers back with a code in the query, which must not be logged.
             scope["query_string"] = b""
             await self._console(scope, receive, send)
         elif info.path == "/" and info.verb == "get" and "text/html" in state.header(b"accept"):

@@ -1,7 +1,7 @@
-"""The deadline that a client asks for with `?timeout=`: what is no duration is refused, even before authentication, and
-what takes longer is cancelled and answered with 504.
+"""The deadline of requests with `?timeout=`: an invalid duration is refused, even before authentication; a request that
+takes longer is cancelled and answered with 504.
 
-A write that is cancelled before it was sent to the database has not happened; later it happens all the same, as in
+A write that is cancelled before it was sent to the database does not happen; one that is cancelled later does, as in
 kube-apiserver (registry/store/commit/writer.py).
 
 Follows apiserver pkg/endpoints/filters/request_deadline.go and pkg/server/filters/timeout.go.
@@ -20,9 +20,9 @@ from registry.http.request_info import RequestInfo
 from registry.http.request_state import STATE, RequestState
 from registry.schema.goduration import parse_duration
 
-# kube-apiserver's --request-timeout: a longer one is not obeyed there. Here such a request has no deadline.
+# kube-apiserver's --request-timeout, which caps a longer one there. Here such a request has no deadline.
 _MAXIMUM_SECONDS: Final = 60.0
-# What other servers serve below their objects, which lasts as long as both sides like.
+# Subresources of other servers, which last as long as both sides like.
 _LONG_RUNNING: Final = frozenset({"attach", "exec", "log", "portforward", "proxy"})
 
 
@@ -39,7 +39,7 @@ class DeadlineMiddleware:
         left = seconds - (time.perf_counter() - state.started)
         try:
             async with asyncio.timeout(max(left, 0)) as deadline:
-                # One that has passed already cancels at the first wait: nothing is begun.
+                # A deadline that has already passed cancels at the first await: nothing is started.
                 await asyncio.sleep(0)
                 await self._app(scope, receive, send)
         except TimeoutError as error:
@@ -49,7 +49,7 @@ class DeadlineMiddleware:
 
 
 def _timeout_seconds(info: RequestInfo) -> float | None:
-    """What a request may take; None for as long as it likes."""
+    """Returns the timeout of a request; None if it has none."""
     given = info.query.get("timeout")
     if not given or not given[0] or info.verb == "watch" or info.subresource in _LONG_RUNNING:
         return None

@@ -1,7 +1,7 @@
-"""Failures leave as a Status in an encoding that the client accepts.
+"""Converts failures to a Status in an encoding that the client accepts.
 
-A failure that nothing foresees is logged with the request's audit id and leaves as a 500 that says no more than this
-id. Once an answer has begun its connection is closed instead: a second head would be read as part of the body.
+An unexpected failure is logged with the request's audit id, and answered with a 500 that contains only this id. Once an
+answer has begun, its connection is closed instead: a second head would be read as part of the body.
 
 Follows apiserver pkg/endpoints/handlers/responsewriters/{status,errors}.go.
 """
@@ -31,7 +31,7 @@ from registry.store.errors import StoreError, TenantNotFound
 
 logger = logging.getLogger("registry.requests")
 
-# While PostgreSQL is away every request fails for the same reason.
+# While PostgreSQL is unavailable, every request fails for the same reason.
 _store_errors: Final = RateLimited(logger)
 
 _FORESEEN: Final = (StatusError, TooManyRequests, BudgetExceeded, EvaluationStopped, StoreError)
@@ -58,7 +58,7 @@ class ErrorsMiddleware:
 
 
 def _break_off(error: Exception, scope: Scope) -> None:
-    """Part of an answer has been sent, so that the only way to report a failure is to close the connection."""
+    """Closes the connection: part of an answer has been sent, so a failure cannot be reported in any other way."""
     place = f"{scope['method']} {loggable(scope['path'])}"
     if isinstance(error, _FORESEEN):
         logger.warning("answer broken off: %s: %r", place, error)
@@ -66,7 +66,7 @@ def _break_off(error: Exception, scope: Scope) -> None:
         logger.error("answer broken off: %s", place, exc_info=error)
     abort: Callable[[], None] | None = scope.get(ABORT)
     if abort is None:
-        raise error  # another server than ours, which knows what to do
+        raise error  # another server than ours, which handles it
     abort()
 
 
@@ -83,7 +83,7 @@ def _status_of(error: Exception, scope: Scope, state: RequestState) -> StatusErr
             return too_large(str(error))
         case EvaluationStopped():
             return StatusError(503, "ServiceUnavailable", str(error), {})
-        case TenantNotFound():  # a mistyped name, as any 404
+        case TenantNotFound():  # a mistyped name, like any 404
             return from_store(error)
         case StoreError():
             _store_errors.warn(type(error).__name__, "%s %s: %r", scope["method"], loggable(scope["path"]), error)

@@ -1,6 +1,6 @@
-"""Fair queuing between tenants: a tenant that floods the server delays its own requests only.
+"""Fair queuing across tenants: a tenant that floods the server only delays its own requests.
 
-This comes before anything that takes time, so the tenant is the one that the path names: who asks is known later.
+This comes before anything that takes time, so the tenant is the one in the path: the user is only known later.
 
 Follows apiserver pkg/server/filters/priority-and-fairness.go.
 """

@@ -1,4 +1,4 @@
-"""Impersonate-* headers: the request is served as another user, if its own may act as that one.
+"""Impersonate-* headers: serves the request as another user, if the requester may act as that user.
 
 Follows apiserver pkg/endpoints/filters/impersonation.
 """
@@ -39,7 +39,7 @@ class ImpersonationMiddleware:
         await self._app(scope, receive, send)
 
     async def _impersonated(self, scope: Scope, state: RequestState) -> User:
-        """400 for headers that name no user, 403 for one that the requester may not act as."""
+        """Returns the impersonated user. Raises 400 for headers that name no user, 403 if it is not permitted."""
         tenant, requester = state.tenant, state.user
         try:
             wanted = requested_user(scope["headers"])
@@ -62,7 +62,7 @@ class ImpersonationMiddleware:
         return user
 
     async def _decider(self, tenant: Tenant, user: User) -> Callable[[Attributes], Decision]:
-        """Decides several questions about a user by the same policy."""
+        """Returns a function that decides questions about a user, all by the same policy."""
         if user.is_administrator:
             return _allow
         policy = self._authorizer.default if tenant is NO_TENANT else await self._authorizer.of(tenant)

@@ -1,4 +1,4 @@
-"""Metrics of each answer, and its line in the access log.
+"""Records metrics of each answer, and its line in the access log.
 
 Follows apiserver pkg/endpoints/metrics/metrics.go (MonitorRequest) and pkg/server/httplog.
 """
@@ -49,7 +49,7 @@ class InstrumentationMiddleware:
 
 
 def _observe(state: RequestState, seconds: float) -> None:
-    """Labels are those of resources that exist: otherwise a client could create any number of series."""
+    """Records metrics. Labels are only of existing resources: otherwise clients could create any number of series."""
     info, served = state.info, state.served
     if served is None:
         metrics.observe(info.verb if info.verb in _VERBS else "other", "", "", "", state.code, seconds)

@@ -1,4 +1,4 @@
-"""The outermost middleware: parses the request and makes its state.
+"""The outermost middleware: parses the request and creates its state.
 
 Follows apiserver pkg/endpoints/filters/{requestinfo,audit_init}.go.
 """

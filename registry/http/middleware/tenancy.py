@@ -1,7 +1,7 @@
-"""The tenant of a request, or those of /clusters/*, and the user as this tenant sees them.
+"""Resolves the tenant of a request, or those of /clusters/*, and the user as seen by this tenant.
 
-A request for a tenant that does not exist is answered as one for a tenant that the user may not enter, so that nobody
-can find out which tenants there are. Requests that are the process's own (/livez, /metrics) have no tenant.
+A request for a tenant that does not exist is answered as one for a tenant that the user may not enter, so that the
+existence of tenants is not disclosed. Requests for the process itself (/livez, /metrics) have no tenant.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from registry.store.errors import TenantNotFound
 from registry.store.store import Store
 from registry.store.types import Tenant
 
-# What the process answers for itself: whether it is alive must not depend on the database.
+# Served by the process itself: its liveness must not depend on the database.
 _OF_PROCESS: Final = frozenset({"/metrics", "/version"})
 _HEALTH: Final = tuple(f"/{root}/" for root in ROOTS)
 
@@ -64,14 +64,14 @@ class TenancyMiddleware:
                 raise TenantNotFound("there are no such tenants")
             state.wildcard = await resolve_wildcard(self._tenants, self._store, state.user, name)
         except TenantNotFound:
-            # The administrator of a tenant is one inside it only.
+            # The administrator of a tenant has no such rights outside it.
             if not user_in_tenant(state.user, SYSTEM).is_administrator:
                 raise forbidden_to(state.user, state.attributes) from None
             raise
         state.tenant = state.wildcard.authorizing
 
     async def _resolve(self, scope: Scope, state: RequestState) -> tuple[Tenant, User]:
-        """The administrator of a tenant above stays themselves; any other user is as the tenant sees them."""
+        """Returns the tenant and the user as it sees them; the administrator of a tenant above remains unchanged."""
         user, name = state.user, state.info.tenant
         path = state.info.document_path
         of_process = path in _OF_PROCESS or f"{path}/".startswith(_HEALTH)
@@ -88,7 +88,7 @@ class TenancyMiddleware:
             if stranger.is_administrator:
                 raise
             if of_process:
-                return NO_TENANT, stranger  # anybody may ask this of every tenant, so the answer gives nothing away
+                return NO_TENANT, stranger  # anyone may request this of every tenant, so the answer discloses nothing
             raise forbidden_to(stranger, state.attributes) from None
         if user.tenant is not None and user.tenant != tenant.name and await self._tenants.governs(user, tenant):
             return tenant, user

@@ -1,6 +1,6 @@
-"""What counts against the tenant once its request is authorized: rates, watches, and bytes.
+"""Applies the tenant's limits once a request is authorized: rates, watches, and bytes.
 
-The tenant itself is completed here on its first request: until then it costs a row.
+Also creates the tenant's initial contents at its first request: until then it costs a row.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class TenantLimitsMiddleware:
         if watch:
             self._queue.release(state.seat)  # it lasts long, and is idle most of the time
         if tenant is NO_TENANT:
-            # The process's own answers are held as those of a tenant without a name: metrics may be megabytes.
+            # The process's own answers are limited as those of a tenant without a name: metrics may be megabytes.
             held = self._answers.begin("", scope.get(ABORT))
             try:
                 await self._app(scope, receive, send)

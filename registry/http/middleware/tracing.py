@@ -1,6 +1,6 @@
-"""A span of each request, where traces are on (registry/tracing.py). The span of a watch ends when the watch has begun.
+"""A span for each request, if tracing is on (registry/tracing.py). The span of a watch ends when the watch has begun.
 
-Names of attributes are those of OpenTelemetry's conventions for HTTP, and the metrics' own for what Kubernetes adds.
+Names of attributes follow OpenTelemetry's conventions for HTTP, and the metrics' names for Kubernetes' attributes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _end(span: Any, method: str, state: RequestState, code: int) -> None:
 
     served = state.served
     if served is not None:
-        # Of resources that exist, as in metrics: names that clients make up are no names of spans.
+        # Only existing resources, as in metrics: clients must not choose the names of spans.
         span.update_name(f"{method} {state.info.resource}")
         span.set_attributes({"registry.resource": state.info.resource, "registry.group": state.info.group})
     span.set_attributes(

@@ -1,1 +1,1 @@
-"""The serving process: sockets, TLS, the HTTP/1.1 connection and its limits, and the supervisor of several."""
+"""The serving process: sockets, TLS, HTTP/1.1 connections and their limits, and the supervisor of several."""

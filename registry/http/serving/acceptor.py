@@ -1,8 +1,8 @@
-"""Takes connections from the listening sockets: so many at a time, and those beyond are closed before TLS begins.
+"""Accepts connections from the listening sockets, up to a limit; more are closed before TLS begins.
 
-uvicorn would have the event loop accept: without a bound, and with one TLS context for good. Here a connection counts
-from the moment in which it is accepted, so those that never finish their handshake count too, and `context` may be
-replaced at any time: each connection is made with the one that stands when it comes.
+uvicorn would let the event loop accept: without a limit, and with one TLS context for good. Here a connection counts
+from the moment that it is accepted, so those that never finish their handshake count too, and `context` can be
+replaced at any time: each connection uses the one in force when it is accepted.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ logger = logging.getLogger(__name__)
 CONNECTIONS: Final = Gauge("registry_open_connections", "Connections that are open, in their TLS handshake or after.")
 REFUSED: Final = Counter("registry_connections_refused", "Connections closed at once, for there were too many.")
 
-# A client that has connected has this long for its TLS handshake; afterwards the limits of protocol.py count.
+# The timeout of a client's TLS handshake; afterwards the limits of protocol.py apply.
 HANDSHAKE_SECONDS: Final = 30.0
-# For a client's part of the end of a TLS connection. One that has gone would else hold the connection, and the end of
-# the process, for half a minute.
+# The timeout for a client's part of closing a TLS connection. A client that is gone would otherwise hold the
+# connection, and the end of the process, for half a minute.
 GOODBYE_SECONDS: Final = 1.0
-# What else a process has open: PostgreSQL, webhooks, files.
+# Files for other purposes: PostgreSQL, webhooks, files.
 OTHER_FILES: Final = 128
 # The first bytes of a request without TLS (tlsRecordHeaderLooksLikeHTTP, and the methods that it does not know).
 _HTTP_STARTS: Final = frozenset({b"GET /", b"HEAD ", b"POST ", b"PUT /", b"OPTIO", b"PATCH", b"DELET"})
 _PLAIN_HEAD_BYTES: Final = 64 * 1024
-# Connections that are accepted in a row, before others have their turn.
+# Connections that are accepted in a row, before other work continues.
 _IN_A_ROW: Final = 64
-# Where the process or the machine has no more files, it looks again after this time.
+# The time before the next attempt if the process or the machine has no more files.
 _RETRY_SECONDS: Final = 1.0
 _NO_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 # How often the log reports refused connections.
@@ -45,13 +45,13 @@ _TELL_SECONDS: Final = 60.0
 
 
 def most_connections(wanted: int) -> int:
-    """The limit of a process: what the settings say, but no more than it can have files open."""
+    """Returns the limit of a process: the setting, but no more than it can have files open."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return wanted if files == resource.RLIM_INFINITY else max(1, min(wanted, files - OTHER_FILES))
 
 
 class Acceptor:
-    """Between `start` and `stop`. Invariant: `count` sockets have been accepted and have not ended."""
+    """Accepts between `start` and `stop`. Invariant: `count` sockets have been accepted and have not ended."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Acceptor:
             loop.add_reader(listener, self._accept, listener)
 
     def stop(self) -> None:
-        """No more are accepted, and those in their handshake end; the others are not touched."""
+        """Stops accepting and ends connections in their handshake; others are not affected."""
         self._pause()
         if self._retry is not None:
             self._retry.cancel()
@@ -135,7 +135,7 @@ class Acceptor:
                 ssl_handshake_timeout=HANDSHAKE_SECONDS if self.context is not None else None,
                 ssl_shutdown_timeout=GOODBYE_SECONDS if self.context is not None else None,
             )
-        except OSError as problem:  # an SSLError is one, and so is a time-out
+        except OSError as problem:  # SSLError and timeouts are OSErrors
             logger.debug("a connection did not come about: %s", problem)
         finally:
             if not protocol.was_made:
@@ -148,7 +148,7 @@ class Acceptor:
 
 
 async def _speaks_plain_http(accepted: socket.socket) -> bool:
-    """Whether the first bytes, which stay to be read, are those of an HTTP request. TimeoutError without any."""
+    """Whether the first bytes, which are only peeked at, start an HTTP request. Raises TimeoutError without any."""
     loop = asyncio.get_running_loop()
     readable = loop.create_future()
     loop.add_reader(accepted, _set, readable)
@@ -166,7 +166,7 @@ def _set(readable: asyncio.Future[None]) -> None:
 
 
 def _refuse_plain_http(accepted: socket.socket) -> None:
-    """Answers in the words of Go's net/http (server.go). What was sent is read first: a close would discard both."""
+    """Answers with the message of Go's net/http (server.go). Reads the request first: a close would discard both."""
     accepted.recv(_PLAIN_HEAD_BYTES)
     accepted.send(b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n")
     accepted.shutdown(socket.SHUT_WR)

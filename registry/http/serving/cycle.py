@@ -1,6 +1,6 @@
-"""One request of a connection and its answer: uvicorn's, with an answer of known length in one write.
+"""One request of a connection and its answer: uvicorn's, but an answer of known length is sent in one write.
 
-Head and body together are one TLS record and one system call: a fifth of the CPU of a small answer
+Head and body together are one TLS record and one system call, which saves a fifth of the CPU time of a small answer
 (docs/decisions/http-server.md).
 """
 
@@ -19,7 +19,7 @@ JOINED_LIMIT_BYTES = 64 * 1024
 
 
 def _status_line(code: int) -> bytes:
-    """Admission webhooks may refuse with codes that have no name; Go names them like this."""
+    """Returns a status line. Webhooks may refuse with codes that have no name; Go names them like this."""
     known = code in HTTPStatus._value2member_map_
     return f"HTTP/1.1 {code} {HTTPStatus(code).phrase if known else f'status code {code}'}\r\n".encode()
 
@@ -43,7 +43,7 @@ class Cycle(RequestResponseCycle):
         count_kept: Callable[[], None],
         begin_tunnel: Callable[[bytes], None],
     ) -> None:
-        """`count_kept` is called for each part of the body that is taken up, `begin_tunnel` with the head of a 101."""
+        """`count_kept` is called for each part of the body that is consumed, `begin_tunnel` with the head of a 101."""
         super().__init__(
             scope,
             protocol.transport,
@@ -65,11 +65,11 @@ class Cycle(RequestResponseCycle):
         try:
             await super().run_asgi(app)
         finally:
-            # The scope names functions of this cycle: without this, the garbage collector would have to find both.
+            # The scope refers to functions of this cycle: otherwise only the garbage collector would free both.
             self.scope = {}  # type: ignore[typeddict-item]
 
     def is_gone(self) -> bool:
-        """Whether the client has hung up."""
+        """Whether the client has disconnected."""
         return self.disconnected
 
     def abort(self) -> None:
@@ -94,7 +94,7 @@ class Cycle(RequestResponseCycle):
             await super().send(message)
 
     def _start(self, message: HTTPResponseStartEvent) -> None:
-        """Encodes the head. It waits for its body where the length is known; heads of streams leave at once."""
+        """Encodes the head. It waits for its body if the length is known; heads of streams are sent at once."""
         code, length, closes = message["status"], -1, False
         parts = [_STATUS_LINES[code]]
         for name, value in (*self.default_headers, *message.get("headers", ())):

@@ -1,6 +1,6 @@
-"""What a request's head must be before anything is started for it, and how a connection refuses one that is not.
+"""Validates a request's head before anything is started for it, and defines how a connection refuses one.
 
-Pure but for the log. Refusals at this level are plain text, in net/http's words where it has them, and end the
+Pure except for the log. Refusals at this level are plain text, with net/http's messages if it has them, and end the
 connection.
 
 Follows Go's net/http server.go (readRequest, conn.serve) and transfer.go, and RFC 9112.
@@ -19,7 +19,7 @@ from prometheus_client import Counter
 
 logger = logging.getLogger(__name__)
 
-# net/url's own limit is 10,000; the longest request that kube-apiserver documents has some 20. Every one costs 1 µs.
+# net/url's own limit is 10,000; the longest request that kube-apiserver documents has some 20. Each costs 1 µs.
 PARAMETERS_LIMIT: Final = 1_000
 # Impersonated users may be in hundreds of groups, each of which is a header.
 FIELDS_LIMIT: Final = 1_000
@@ -34,7 +34,7 @@ _CHECKED: Final = frozenset({b"host", b"transfer-encoding", b"content-length", b
 
 
 class Refused(Exception):
-    """The answer to what is no request: its code, its text and headers beyond the usual."""
+    """The answer to an invalid request: its code, its text and additional headers."""
 
     def __init__(self, code: int, text: str = "", headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
         super().__init__(text)
@@ -59,9 +59,9 @@ class Refused(Exception):
 def check_head(
     method: bytes, version: str, url: bytes, headers: Iterable[tuple[bytes, bytes]], *, upgrades: bool
 ) -> None:
-    """Raises Refused. Names of headers are in lower case; `upgrades`: the parser takes no body, for the upgrade's sake.
+    """Raises Refused. Names of headers are in lower case; `upgrades`: the parser skips the body because of an upgrade.
 
-    What the parser refuses by itself is not looked for: lengths that are none or differ, a length beside an encoding.
+    Does not check what the parser itself refuses: invalid or differing lengths, a length beside an encoding.
     """
     hosts, host, has_body = 0, b"", False
     encodings: list[bytes] = []
@@ -100,7 +100,7 @@ def _authority(url: bytes) -> bytes:
 
 
 def _check_encodings(encodings: list[bytes], version: str) -> None:
-    """RFC 9112, 6.1 and 6.3: where chunked is not the last encoding, and just once, nobody can tell the body's end."""
+    """RFC 9112, 6.1 and 6.3: unless chunked is the last encoding, and occurs once, the end of the body is undefined."""
     if version != "1.1" or encodings[-1] != b"chunked" or b"chunked" in encodings[:-1]:
         raise Refused(400, "invalid transfer encoding")
     if len(encodings) > 1:
@@ -108,7 +108,7 @@ def _check_encodings(encodings: list[bytes], version: str) -> None:
 
 
 class RefusalLog:
-    """One line for refusals every LOG_SECONDS at the most; the line says how many there were since the last."""
+    """Logs refusals in at most one line every LOG_SECONDS, with their number since the last line."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

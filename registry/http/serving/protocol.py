@@ -1,14 +1,14 @@
-"""The HTTP/1.1 connection: uvicorn's, with the limits, facts and speed that a public API server needs.
+"""The HTTP/1.1 connection: uvicorn's, with the limits, information and speed that a public API server needs.
 
 Added to uvicorn's:
-- limits of time and size for a request's head, for what frames its body (chunk extensions, trailers), for its body,
-  for requests that are sent ahead of their answers, and for an answer that the client does not read;
-- a limit for what all connections together keep of requests that are not taken up yet (`Backlog`);
-- requests that two servers could read differently are refused (heads.py), in the order of the answers;
-- trailers are dropped: uvicorn would show them to the application as headers, past a proxy that removes some;
-- the client's TLS certificate in the scope, where a client CA is configured:
+- limits of time and size for a request's head, for the framing of its body (chunk extensions, trailers), for its body,
+  for pipelined requests, and for an answer that the client does not read;
+- a limit for the memory that all connections hold for requests that are not consumed yet (`Backlog`);
+- requests that two servers could parse differently are refused (heads.py), in the order of the answers;
+- trailers are dropped: uvicorn would pass them to the application as headers, past a proxy that removes some;
+- the client's TLS certificate in the scope, if a client CA is configured:
   `scope["extensions"]["tls"] == {"client_certificate": b"<DER>"}`;
-- an answer of known length leaves in one write (cycle.py).
+- an answer of known length is sent in one write (cycle.py).
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ from registry.http.serving.cycle import Cycle
 from registry.http.serving.heads import FIELDS_LIMIT, RefusalLog, Refused, check_head
 from registry.http.serving.tunnel import SWITCH, Switch, Tunnel
 
-# What kube-apiserver allows: net/http's DefaultMaxHeaderBytes is 1 MiB, its ReadHeaderTimeout 32 s. Nobody needs a
+# kube-apiserver allows more: net/http's DefaultMaxHeaderBytes is 1 MiB, its ReadHeaderTimeout 32 s. No client needs a
 # mebibyte of headers; 128 KiB hold the longest selectors and continue tokens many times over.
 HEAD_LIMIT_BYTES = 128 * 1024
 HEAD_SECONDS = 32.0
-# For a body, which has 3 MiB at most: kube-apiserver gives a whole request a minute.
+# For a body, which has at most 3 MiB: kube-apiserver allows a minute for a whole request.
 BODY_SECONDS = 60.0
-# A body of which less than this comes in such a time is a stalled one: what it holds is needed by others.
+# A body that sends less than this in such a time is stalled: others need the memory that it holds.
 BODY_STALL_SECONDS = 15.0
 BODY_STALL_BYTES = 1024
-# What frames a body in chunks may exceed what such a body needs by so much, and so long its trailers may be
+# By how much the framing of a chunked body may exceed what such a body needs, and the limit of its trailers
 # (net/http/internal/chunked.go, net/http/transfer.go).
 EXCESS_LIMIT_BYTES = 16 * 1024
 TRAILER_LIMIT_BYTES = 4 * 1024
 CHUNK_ALLOWANCE_BYTES = 18
-# Of a body that nobody reads, since the answer has been sent before, so much is dropped; then the connection ends.
+# So much is dropped of a body that is not read, as its answer has been sent; then the connection is closed.
 UNREAD_LIMIT_BYTES = 4 * 1024 * 1024
-# Requests that wait in a connection for the answers to those before them.
+# Requests that wait in a connection for the answers to earlier ones.
 PIPELINE_LIMIT = 16
-# For a client that has been sent more than its connection takes to read on. What waits for it is some 64 KiB.
+# For a client that does not read what it is sent. Some 64 KiB wait for it.
 READ_SECONDS = 120.0
 
-# What the connections of a process keep together of requests that the application has not taken up; a connection that
-# keeps little is never ended for it.
+# Memory that all connections of a process hold for requests that the application has not consumed; a connection that
+# holds little is never closed because of it.
 BACKLOG_LIMIT_BYTES = 64 * 1024 * 1024
 BACKLOG_SMALL_BYTES = 16 * 1024
 _PIPELINED_BYTES: Final = 4 * 1024
@@ -63,7 +63,7 @@ TOO_MUCH = Refused(429, "the server has no room for this request now", [(b"retry
 
 
 class Backlog:
-    """Bytes that the connections of this process keep of requests that are not taken up or not whole."""
+    """Bytes that this process's connections hold for requests that are not consumed or not complete."""
 
     bytes = 0
 
@@ -75,29 +75,29 @@ _refusals: Final = RefusalLog()
 class Protocol(HttpToolsProtocol):
     """One connection.
 
-    Invariant: `_head_timer` is armed exactly while a request's head is incomplete, from the first byte on (for the
+    Invariant: `_head_timer` is armed exactly while a request's head is incomplete, from its first byte on (for the
     first request: from the connection on). `_body_timer` is armed while a body is incomplete that did not come with its
-    head, `_stall_timer` while more has been written than the client takes. `_last_words` is what is written when the
-    requests before are answered, after which the connection ends; nothing is read once it is there.
+    head, `_stall_timer` while more has been written than the client reads. `_last_words` is written when earlier
+    requests are answered, after which the connection is closed; nothing is read once it is set.
     """
 
     _extensions: dict[str, Any] | None = None
     _head_timer: asyncio.TimerHandle | None = None
     _body_timer: asyncio.TimerHandle | None = None
     _stall_timer: asyncio.TimerHandle | None = None
-    # Whether there is a connection, or was.
+    # Whether there is a connection, or has been.
     was_made = False
     _is_lost = False
     # Whether the next answer is the last one of the connection.
     is_last = False
     _reading_head = False
     _reading_body = False
-    # Of the last request: its head as it came and as it was parsed, its trailers.
+    # Of the last request: the sizes of its head, as received and as parsed, and of its trailers.
     _head_bytes = 0
     _parsed_bytes = 0
     _trailer_bytes = 0
-    # Of its body: what has come, in how many chunks, with what excess, how much since the timer was armed, and for how
-    # many seconds more it may come.
+    # Of its body: the bytes received, the number of chunks, the excess, the bytes since the timer was armed, and the
+    # seconds that remain.
     _body_bytes = 0
     _chunks = 0
     _excess_bytes = 0
@@ -107,7 +107,7 @@ class Protocol(HttpToolsProtocol):
     _kept_bytes = 0
     _read_messages = 0
     _running: RequestResponseCycle | None = None
-    # Once protocols have been switched, everything that comes is its.
+    # Receives all further data once protocols have been switched.
     _tunnel: Tunnel | None = None
     _last_words: bytes | None = None
 
@@ -118,7 +118,7 @@ class Protocol(HttpToolsProtocol):
         app_state: dict[str, Any],
         when_lost: Callable[[], None] = lambda: None,
     ) -> None:
-        """`when_lost` is called once, at the end of the connection."""
+        """`when_lost` is called once, when the connection is closed."""
         super().__init__(config, server_state, app_state)
         self._when_lost = when_lost
 
@@ -132,14 +132,14 @@ class Protocol(HttpToolsProtocol):
             self._extensions = {"tls": {"client_certificate": certificate}}
 
     def drain(self) -> None:
-        """Ends the connection with the next answer; one that is idle may still bring a request that is on its way."""
+        """Closes the connection after the next answer; an idle one may still receive a request that is in transit."""
         self.is_last = True
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.keep_alive = False
 
     @property
     def shows_certificate(self) -> bool:
-        """Whether the client has shown one that was good when the connection was made."""
+        """Whether the client presented a valid certificate when the connection was made."""
         return self._extensions is not None
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -148,7 +148,7 @@ class Protocol(HttpToolsProtocol):
         self.resume_writing()
         self.pipeline.clear()
         if self._running is not None and not self._running.response_complete:
-            # uvicorn notifies the last request only, which need not be the one that is being served.
+            # uvicorn only notifies the last request, which need not be the one in progress.
             self._running.disconnected = True
             self._running.message_event.set()
         super().connection_lost(exc)
@@ -158,7 +158,7 @@ class Protocol(HttpToolsProtocol):
         self._keep(0)
         self._when_lost()
 
-    # -- what comes
+    # -- input
     def data_received(self, data: bytes) -> None:
         if self._tunnel is not None:
             self._tunnel.feed(data)
@@ -193,7 +193,7 @@ class Protocol(HttpToolsProtocol):
                 self._body_seconds = BODY_SECONDS
                 self._arm_body()
         elif self._head_timer is None and self.timeout_keep_alive_task is None and self._is_answered():
-            # Bytes between requests (empty lines, which the parser skips) have stopped the time for idle connections.
+            # Bytes between requests (empty lines, which the parser skips) have stopped the idle timer.
             self._head_timer = self.loop.call_later(HEAD_SECONDS, self._head_is_late)
         if self._kept_bytes or self._reading_head or self._reading_body or len(data) > BACKLOG_SMALL_BYTES:
             self.count_kept()
@@ -201,7 +201,7 @@ class Protocol(HttpToolsProtocol):
             self._refuse(TOO_MUCH)
 
     def _feed(self, data: bytes) -> None:
-        """What follows a request that asks to switch protocols is the next request, until they have been switched."""
+        """Parses data. After a request to switch protocols comes the next request, until they have been switched."""
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -214,12 +214,12 @@ class Protocol(HttpToolsProtocol):
                     rest = rest[another.args[0] :]
 
     def _may_switch(self) -> bool:
-        """Whether nothing has come after the last request."""
+        """Whether nothing has been received after the last request."""
         waits = self._head_timer is not None or self._last_words is not None
         return not (self.pipeline or self._reading_head or waits or self.transport.is_closing())
 
     def begin_tunnel(self, head: bytes) -> None:
-        """Sends the head of 101; from here on the connection is no longer HTTP's."""
+        """Sends the head of 101; from now on the connection does not speak HTTP."""
         if not self._may_switch():
             self.transport.abort()
             return
@@ -256,7 +256,7 @@ class Protocol(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """As uvicorn's, but for the class of the cycle, which it has no hook for: ours offers no upgrades."""
+        """As uvicorn's, except for the class of the cycle, for which there is no hook, and without its upgrades."""
         if self._head_timer is not None:
             self._disarm()
         parser, scope = self.parser, self.scope
@@ -310,9 +310,9 @@ class Protocol(HttpToolsProtocol):
         if self.cycle.response_complete:
             self._forget()
 
-    # -- what is kept
+    # -- memory
     def count_kept(self) -> None:
-        """Counts again what is kept of the requests: something has come, or was taken up."""
+        """Updates the memory held for requests, after data was received or consumed."""
         if self._is_lost:
             return
         kept = len(self.pipeline) * _PIPELINED_BYTES
@@ -328,12 +328,12 @@ class Protocol(HttpToolsProtocol):
         self._kept_bytes = count
 
     def _forget(self) -> None:
-        """Drops the last request, which is answered and has come as a whole: an idle connection keeps nothing of it."""
+        """Drops the last request, which is complete and answered, so that an idle connection holds nothing of it."""
         self.cycle = self._running = None  # type: ignore[assignment]
         self.headers, self.url = [], b""
         self.scope = None  # type: ignore[assignment]
 
-    # -- what goes
+    # -- output
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._running = cycle
         super()._start_asgi_task(cycle, app)
@@ -355,7 +355,7 @@ class Protocol(HttpToolsProtocol):
             self.count_kept()
 
     def _refuse(self, refused: Refused) -> None:
-        """Ends the connection with this answer, after the answers to the requests that were whole before."""
+        """Closes the connection with this answer, after the answers to earlier complete requests."""
         if self._last_words is not None:
             return
         _refusals.note(self.client, refused)
@@ -387,7 +387,7 @@ class Protocol(HttpToolsProtocol):
             self._stall_timer = None
         super().resume_writing()
 
-    # -- what takes too long
+    # -- timeouts
     def _disarm(self) -> None:
         if self._head_timer is not None:
             self._head_timer.cancel()
@@ -404,12 +404,12 @@ class Protocol(HttpToolsProtocol):
         self._body_timer = self.loop.call_later(seconds, self._body_is_late, seconds)
 
     def _body_is_late(self, seconds: float) -> None:
-        """Whether the body is too slow is looked at after every BODY_STALL_SECONDS: `seconds` have passed since."""
+        """Checks every BODY_STALL_SECONDS whether the body is too slow; `seconds` is the time since the last check."""
         self._body_timer = None
         if self.transport.is_closing():
             return
         if self.flow.read_paused:
-            self._body_seconds = BODY_SECONDS  # it is us who do not read on
+            self._body_seconds = BODY_SECONDS  # the server itself does not read
             self._arm_body()
             return
         self._body_seconds -= seconds

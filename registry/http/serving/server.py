@@ -1,4 +1,4 @@
-"""One serving process: uvicorn on sockets that are already bound, ended in order.
+"""One serving process: uvicorn on sockets that are already bound, with an orderly shutdown.
 
 On the first SIGTERM or SIGINT the process stops accepting, sets `app.state.stopping` (an asyncio.Event: watches wait
 for it and end their streams cleanly), lets requests in flight finish within `shutdown_seconds`, then ends the
@@ -35,12 +35,12 @@ APPLICATION = "registry.http.app:create_app"
 
 # Longer than the idle time of common load balancers (60 s), which must be the first to close.
 KEEP_ALIVE_SECONDS = 75
-# How often the files of TLS are looked at.
+# How often the TLS files are checked for changes.
 LOOK_SECONDS = 60.0
 BACKLOG = 2048
-# After the signal to stop, for a request that is on its way in a connection that idles.
+# After the signal to stop, for requests in transit on idle connections.
 IDLE_SECONDS = 1.0
-# Of the time to stop: for the application, after the requests.
+# The part of the shutdown time that is for the application, after the requests.
 APPLICATION_SECONDS = 5.0
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -50,14 +50,15 @@ class ServeError(Exception):
 
 
 def bind(host: str, port: int, count: int) -> list[socket.socket]:
-    """`count` listening sockets on one port, one for each process.
+    """Returns `count` listening sockets on one port, one for each process.
 
-    On Linux the kernel spreads connections evenly over sockets that share a port and listen. Of several those that are
-    returned only keep the port: each process is given a `twin`, listens when it serves, and what waits for it is
-    refused when it dies, so that nobody waits for its successor. Elsewhere one socket is shared by all.
+    On Linux the kernel distributes connections evenly over listening sockets that share a port. If there are several,
+    those that are returned only reserve the port: each process gets a `twin`, and listens when it serves. Connections
+    waiting for it are refused when it dies, so that they do not wait for its successor. Elsewhere all processes share
+    one socket.
     """
     try:
-        # The first without SO_REUSEPORT: with it, another server's port would be shared instead of refused.
+        # The first without SO_REUSEPORT, which would share another server's port instead of being refused.
         first = _listen(host, port, reuse_port=False)
         if count == 1:
             return [first]
@@ -72,7 +73,7 @@ def bind(host: str, port: int, count: int) -> list[socket.socket]:
 
 
 def twin(listener: socket.socket) -> socket.socket:
-    """A socket for a process: bound to the same port and not listening yet, or the same socket where one is shared."""
+    """Returns a socket for a process: bound to the same port but not listening, or the same one if it is shared."""
     if sys.platform != "linux":
         return listener.dup()
     made = socket.socket(listener.family, listener.type, listener.proto)
@@ -116,15 +117,18 @@ def run(
     when_stopping: Callable[[], None] = lambda: None,
     parent: socket.socket | None = None,
 ) -> None:
-    """Serve until a signal. `when_stopping` is called when it begins to stop; `parent` is a connection whose end means
-    that the parent process is gone."""
+    """Serves until a signal.
+
+    `when_stopping` is called when the shutdown begins; the end of the connection `parent` means that the parent process
+    is gone.
+    """
     module, _, factory = application.partition(":")
     app = getattr(importlib.import_module(module), factory)(settings)
     Server(settings, app, when_ready, parent, when_stopping).run(sockets=[listener])
 
 
 def certificates(settings: Settings) -> tls.Certificates | None:
-    """What to serve with: the user's certificate, else our own (made where needed), else, with plain HTTP, none."""
+    """Returns the user's certificate, else our own (created if needed), else None for plain HTTP."""
     if settings.plain_http:
         return None
     if settings.tls_cert_file is not None and settings.tls_private_key_file is not None:
@@ -133,7 +137,7 @@ def certificates(settings: Settings) -> tls.Certificates | None:
 
 
 def security_headers(settings: Settings) -> list[tuple[str, str]]:
-    """What every answer carries. Answers are no pages, so nothing is said of frames and scripts."""
+    """Returns the headers of every answer. Answers are not pages, so there are none for frames and scripts."""
     headers = [("x-content-type-options", "nosniff")]
     if settings.strict_transport_security:
         headers.append(("strict-transport-security", settings.strict_transport_security))
@@ -141,7 +145,7 @@ def security_headers(settings: Settings) -> list[tuple[str, str]]:
 
 
 def root_certificates(settings: Settings) -> str:
-    """What clients verify this server by, in PEM: our own authority, or the certificate that the user brings."""
+    """Returns what clients verify this server by, in PEM: our own CA, or the certificate that the user brings."""
     served = certificates(settings)
     if served is None:
         return ""
@@ -149,7 +153,7 @@ def root_certificates(settings: Settings) -> str:
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server with our shutdown and with certificates that are loaded again when their files change."""
+    """uvicorn's server with our shutdown, and with certificates that are reloaded when their files change."""
 
     def __init__(
         self,
@@ -187,7 +191,7 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         self._app.state.stopping = Stopping()
-        # Connections are accepted by us: uvicorn is to have no listener of its own.
+        # We accept connections, so uvicorn must not have a listener.
         await super().startup([])
         if self.lifespan.should_exit:
             raise ServeError("the application did not start; its messages are above")
@@ -196,7 +200,7 @@ class Server(uvicorn.Server):
             sockets or [], self._protocol, context, most_connections(self._settings.max_connections)
         )
         for listener in sockets or []:
-            # Only now: until it listens the kernel gives its connections to others on the same port.
+            # Only now: until it listens, the kernel gives its connections to others on the same port.
             listener.listen(BACKLOG)
         self._acceptor.start()
         if self._parent is not None:
@@ -213,7 +217,7 @@ class Server(uvicorn.Server):
         return Protocol(self.config, self.server_state, self.lifespan.state, when_lost)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """In place of uvicorn's, which waits for the application without a limit."""
+        """Replaces uvicorn's, which waits for the application without a limit."""
         self._when_stopping()
         loop = asyncio.get_running_loop()
         self._app.state.stopping.begin()
@@ -228,7 +232,7 @@ class Server(uvicorn.Server):
         for listener in sockets or []:
             listener.close()
         self._drain()
-        # A part of the time is the application's, whose writes must not be given up for a client that does not read.
+        # Part of the time is the application's, whose writes must not be lost for a client that does not read.
         await self._finish_requests(deadline - min(APPLICATION_SECONDS, self._settings.shutdown_seconds / 3))
         if self.force_exit:
             return
@@ -244,14 +248,14 @@ class Server(uvicorn.Server):
                 connection.drain()
 
     async def _sleep(self, seconds: float) -> None:
-        """For so long, or until a second signal. Connections that are made meanwhile have one answer."""
+        """Sleeps until the time is over, or a second signal. Connections made meanwhile get one answer."""
         end = asyncio.get_running_loop().time() + seconds
         while asyncio.get_running_loop().time() < end and not self.force_exit:
             await asyncio.sleep(0.1)
             self._drain()
 
     async def _finish_requests(self, deadline: float) -> None:
-        """Waits for the requests in flight; those of idle connections may be on their way when the signal comes."""
+        """Waits for the requests in flight; those on idle connections may be in transit when the signal comes."""
         loop = asyncio.get_running_loop()
         idle_until = min(loop.time() + IDLE_SECONDS, deadline)
         while (self.server_state.connections or self.server_state.tasks) and not self.force_exit:
@@ -265,12 +269,12 @@ class Server(uvicorn.Server):
                 return
             if loop.time() >= idle_until:
                 for connection in list(self.server_state.connections):
-                    connection.shutdown()  # with an answer under way, at its end
+                    connection.shutdown()  # after the current answer, if there is one
             await asyncio.sleep(0.05)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """As uvicorn's, but the signal isn't raised again at the end: the caller has things to put in order."""
+        """As uvicorn's, but the signal is not raised again at the end: the caller has to clean up."""
         previous = {number: signal.signal(number, self.handle_exit) for number in STOP_SIGNALS}
         try:
             yield
@@ -280,8 +284,11 @@ class Server(uvicorn.Server):
                 signal.signal(number, handler)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """The loop looks at the flags ten times a second. If it is held, the process ends with a traceback of what
-        holds it, a little after the time at which a loop that runs would have ended it (stopping.end_by)."""
+        """Sets flags, which the loop checks ten times a second.
+
+        If the loop is blocked, the process ends with a traceback of what blocks it, a little after the time at which a
+        running loop would have ended it (stopping.end_by).
+        """
         if self.should_exit:
             self.force_exit = True
         else:
@@ -293,7 +300,7 @@ class Server(uvicorn.Server):
         assert self._parent is not None
         try:
             gone = not self._parent.recv(64)
-        except ConnectionError:  # It died before it read what we had said.
+        except ConnectionError:  # the parent died before it read what we had sent
             gone = True
         if gone:
             asyncio.get_running_loop().remove_reader(self._parent)
@@ -301,10 +308,10 @@ class Server(uvicorn.Server):
             self.should_exit = True
 
     async def _look_again(self, files: TlsFiles) -> None:
-        """Serves new connections by files that have changed, and renews our own certificate when it nears its end.
+        """Uses changed files for new connections, and renews our own certificate before it expires.
 
-        Where the authorities of clients change, connections that have shown a certificate end with the request that
-        they are at: a client that comes back is checked against the new ones.
+        If the CA of clients changes, connections that have presented a certificate are closed after their current
+        request: clients that reconnect are verified against the new one.
         """
         renewed = await asyncio.get_running_loop().run_in_executor(None, files.look_again)
         if renewed is None or self._acceptor is None:

@@ -1,9 +1,9 @@
-"""How a process ends: what it announces, and the time after which it ends whatever happens.
+"""The shutdown of a process: what it announces, and the time after which it is killed.
 
-signal      /readyz fails, answers carry Connection: close          Stopping.begin
+signal      /readyz fails, answers have Connection: close           Stopping.begin
   + delay   no more connections are accepted, watches end           Stopping
   + ...     requests in flight end; the application ends
-at the      the process is ended: something hangs                   end_by
+at the      the process is killed: something hangs                  end_by
 latest
 """
 
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 
 class Stopping(asyncio.Event):
-    """Set when watches shall end. `is_stopping` is true before that, from the signal on."""
+    """Set when watches are to end. `is_stopping` is true before that, from the signal on."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -33,8 +33,10 @@ class Stopping(asyncio.Event):
 
 
 def end_by(seconds: float) -> None:
-    """Ends this process after some seconds, from a thread of its own: nothing that hangs can keep it. PostgreSQL, where
-    it is embedded, is stopped by its own watchdog then."""
+    """Kills this process after some seconds, from a separate thread, whatever hangs.
+
+    An embedded PostgreSQL is then stopped by its own watchdog.
+    """
     timer = threading.Timer(seconds, _end)
     timer.daemon = True
     timer.start()

@@ -1,7 +1,7 @@
-"""Several serving processes on one port: started, watched, replaced when they die, ended in order.
+"""Several serving processes on one port: starts them, restarts those that die, stops them in order.
 
-Each worker has a socket pair to this process: it writes a byte when it serves, and reads the end when we are gone.
-Workers are in sessions of their own, so that a Ctrl+C of the terminal reaches them once, through us.
+Each worker has a socket pair with this process: it writes a byte when it serves, and reads the end when this process is
+gone. Workers have their own sessions, so that a Ctrl+C of the terminal reaches them once, through this process.
 """
 
 from __future__ import annotations
@@ -24,16 +24,18 @@ from registry.settings import Settings, to_environment
 
 logger = logging.getLogger(__name__)
 
-# A worker that dies right after its start dies again: wait longer each time, up to this.
+# A worker that dies right after its start will die again: the pause grows each time, up to this.
 LONGEST_PAUSE_SECONDS = 10.0
-# After the workers' own limit for requests in flight.
+# After the workers' own timeout for requests in flight.
 KILL_AFTER_SECONDS = 5.0
 
 
 @dataclass
 class Worker:
-    """One place at the port, which `listener` keeps. `process` None: it is dead and starts again at `start_at` (of
-    time.monotonic)."""
+    """One place at the port, which `listener` reserves.
+
+    `process` is None if it is dead and will be restarted at `start_at` (of time.monotonic).
+    """
 
     number: int
     listener: socket.socket
@@ -67,7 +69,7 @@ class Supervisor:
         self._announced = False
 
     def run(self) -> None:
-        """Serve until SIGTERM or SIGINT. ServeError when no worker ever came up."""
+        """Serves until SIGTERM or SIGINT. Raises ServeError if a worker fails at the first start."""
         wake, woken = socket.socketpair()
         woken.setblocking(False)
         wake.setblocking(False)
@@ -118,7 +120,7 @@ class Supervisor:
         self._selector.register(ours, selectors.EVENT_READ, worker)
 
     def _wait(self) -> None:
-        """Until a worker says something or ends, a signal comes, or a start is due."""
+        """Waits until a worker writes or ends, a signal arrives, or a start is due."""
         due = [worker.start_at for worker in self._workers if worker.process is None]
         timeout = max(0.0, min(due) - time.monotonic()) if due else None
         for key, _ in self._selector.select(timeout):
@@ -145,14 +147,14 @@ class Supervisor:
         self._bury(worker)
 
     def _bury(self, worker: Worker) -> None:
-        """Take note of a worker's end and say when it starts again."""
+        """Handles a worker's end, and schedules its restart."""
         assert worker.process is not None
         assert worker.link is not None
         self._selector.unregister(worker.link)
         worker.link.close()
         try:
             code = worker.process.wait(KILL_AFTER_SECONDS)
-        except subprocess.TimeoutExpired:  # It closed its link but lives on: of no use to anybody.
+        except subprocess.TimeoutExpired:  # it closed its link but is still running: of no use
             worker.process.kill()
             code = worker.process.wait()
         was_ready, pid = worker.ready, worker.process.pid
@@ -169,7 +171,7 @@ class Supervisor:
         logger.error("worker %d (pid %d) ended with %d: starting it again in %.1f s", worker.number, pid, code, pause)
 
     def _stop(self) -> None:
-        """Pass the signal on and wait. A second signal is passed on too: it ends the workers at once."""
+        """Passes the signal on and waits. A second signal is passed on too, and kills the workers at once."""
         for worker in self._workers:
             worker.listener.close()
         settings = self._settings

@@ -1,7 +1,7 @@
-"""TLS by default: a CA made once and kept, a server certificate of it, renewed before it ends.
+"""TLS by default: a CA that is created once, and its server certificate, renewed before it expires.
 
-kubectl sends credentials over TLS only, so a first start must have a certificate that kubectl can check: its CA goes
-into the kubeconfig. The CA's key stays in `<data-dir>/tls`, readable for the owner alone.
+kubectl sends credentials over TLS only, so a first start needs a certificate that kubectl can verify: its CA is written
+into the kubeconfig. The CA's key stays in `<data-dir>/tls`, readable by the owner only.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CA_LIFETIME = datetime.timedelta(days=3650)
 # Clients (Apple's among them) refuse server certificates of more than 398 days.
 SERVER_LIFETIME = datetime.timedelta(days=365)
 RENEWED_BEFORE = datetime.timedelta(days=60)
-# Clocks of clients may be a little behind ours.
+# Clients' clocks may be a little slow.
 BACKDATED = datetime.timedelta(hours=1)
 
 
@@ -38,7 +38,7 @@ class TlsError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """What to serve with. `authority` (the CA, for the kubeconfig) is None where the user brings certificates."""
+    """The files to serve with. `authority` (the CA, for the kubeconfig) is None if the user brings certificates."""
 
     certificate: Path
     key: Path
@@ -46,12 +46,12 @@ class Certificates:
 
 
 def ensure_certificates(data_dir: Path, host: str, further_names: Iterable[str] = ()) -> Certificates:
-    """The server's own certificates in `data_dir`, made where there are none and renewed where they near their end."""
+    """Returns the server's own certificates in `data_dir`, created if missing and renewed before they expire."""
     folder = data_dir / "tls"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     made = Certificates(folder / "server.crt", folder / "server.key", data_dir / "ca.crt")
     try:
-        # Several processes of one server come here at the same moment: one makes, the others find it made.
+        # Several processes of one server may run this at once: one creates the files, the others find them.
         with open(folder / "lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             authority, authority_key = _ensure_authority(data_dir / "ca.crt", folder / "ca.key")
@@ -64,13 +64,13 @@ def ensure_certificates(data_dir: Path, host: str, further_names: Iterable[str] 
 
 
 def server_names(host: str, further_names: Iterable[str] = ()) -> list[str]:
-    """Names and addresses that clients may reach us by; of a wildcard address, this machine's name."""
+    """Returns names and addresses of this server for clients; for a wildcard address, this machine's name."""
     names = ["localhost", "127.0.0.1", "::1", socket.gethostname() if host in WILDCARD_HOSTS else host, *further_names]
     return list(dict.fromkeys(names))
 
 
 def server_context(certificate: Path, key: Path, client_ca: Path | None = None) -> ssl.SSLContext:
-    """TLS 1.2 or newer. With `client_ca`, a client certificate is asked for, and checked where one is sent."""
+    """Returns a context for TLS 1.2 or newer. With `client_ca`, client certificates are optional, and verified."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     # Forward secrecy and authenticated encryption only; TLS 1.3 has no others.
@@ -99,7 +99,7 @@ def _ensure_authority(certificate: Path, key: Path) -> tuple[x509.Certificate, e
             raise ValueError(f"{certificate} is past its end: remove it and {key}, then hand out new kubeconfigs")
         return kept, kept_key
     if certificate.exists():
-        # Without its key the CA can sign nothing, and replacing it would silently break every kubeconfig in use.
+        # Without its key the CA cannot sign anything, and replacing it would silently break every kubeconfig in use.
         raise ValueError(f"{certificate} has lost its key {key}: bring it back, or remove {certificate} for a new CA")
     private = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "registry-ca")])
@@ -148,14 +148,14 @@ def _make_server_certificate(
 
 
 def _still_good(certificate: Path, key: Path, authority: x509.Certificate, names: list[str]) -> bool:
-    """Whether the kept certificate is of this CA, for these names, with this key, and not near its end."""
+    """Whether the stored certificate is of this CA, for these names, with this key, and not about to expire."""
     try:
         kept = x509.load_pem_x509_certificate(certificate.read_bytes())
         kept.verify_directly_issued_by(authority)
         covered = kept.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         return (
             _load_key(key).public_key() == kept.public_key()
-            # One that ends with its CA cannot be had longer.
+            # One that expires with its CA cannot be renewed for longer.
             and (
                 kept.not_valid_after_utc - datetime.datetime.now(datetime.UTC) > RENEWED_BEFORE
                 or kept.not_valid_after_utc == authority.not_valid_after_utc

@@ -1,7 +1,7 @@
-"""The files that TLS is served with, loaded again when they change.
+"""The TLS files, reloaded when they change.
 
-Each change makes a new context, for a context cannot forget: an authority of clients that has been taken away would go
-on counting, and so would sessions that are resumed.
+Each change creates a new context, as a context cannot forget: a removed client CA would still be trusted, and so would
+resumed sessions.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ logger = logging.getLogger(__name__)
 
 
 class Renewed(NamedTuple):
-    """`client_ca` tells whether the authorities of clients are others, perhaps."""
+    """`client_ca` tells whether the CA of clients may have changed."""
 
     context: ssl.SSLContext
     client_ca: bool
 
 
 class TlsFiles:
-    """`served` names the certificate, and renews it where it is our own. It may raise TlsError."""
+    """`served` returns the certificate, and renews it if it is our own. It may raise TlsError."""
 
     def __init__(self, served: Callable[[], Certificates], client_ca: Path | None) -> None:
         self._served = served
@@ -34,14 +34,14 @@ class TlsFiles:
         self._stamps: dict[Path, Stamp] = {}
 
     def context(self) -> ssl.SSLContext:
-        """Raises TlsError."""
+        """Returns a context of the present files. Raises TlsError."""
         found = self._served()
-        # Before they are read: what changes meanwhile is seen the next time.
+        # Before they are read, so that changes in between are noticed the next time.
         self._stamps = self._stamps_of(found)
         return server_context(found.certificate, found.key, self._client_ca)
 
     def look_again(self) -> Renewed | None:
-        """None where nothing has changed, or where it cannot be used, which is reported once, and the old one stays."""
+        """Returns None if nothing has changed, or if it is unusable, which is logged once; the old context stays."""
         before = self._stamps
         try:
             if self._stamps_of(self._served()) == before:

@@ -1,6 +1,6 @@
 """A connection after 101 Switching Protocols: a plain stream in both directions.
 
-An ASGI application that has been asked to switch protocols finds a `Switch` in its scope:
+An ASGI application that has received a request to switch protocols finds a `Switch` in its scope:
 
     switch = scope.get(SWITCH)                 # None where the client has not asked for it
     await send({"type": "http.response.start", "status": 101, "headers": [...]})
@@ -20,12 +20,12 @@ from typing import Final
 from uvicorn.protocols.http.flow_control import FlowControl
 
 SWITCH: Final = "registry.switch"
-# What waits for the other side of a tunnel before no more is read from the client.
+# The size of buffered data at which no more is read from the client.
 _BUFFER_BYTES: Final = 64 * 1024
 
 
 class TunnelClosed(Exception):
-    """The client has gone."""
+    """The client has disconnected."""
 
 
 class Tunnel:
@@ -37,7 +37,7 @@ class Tunnel:
         self._news = asyncio.Event()
 
     async def receive(self) -> bytes:
-        """What the client has sent since the last call; b"" when it has gone."""
+        """Returns what the client has sent since the last call; b"" when it has disconnected."""
         while not self._pieces:
             if self._ended:
                 return b""
@@ -48,14 +48,14 @@ class Tunnel:
         return data
 
     async def write(self, data: bytes) -> None:
-        """Raises TunnelClosed."""
+        """Writes to the client. Raises TunnelClosed."""
         if self._flow.write_paused and not self._ended:
             await self._flow.drain()
         if self._ended:
             raise TunnelClosed
         self._transport.write(data)
 
-    # -- what the connection calls
+    # -- called by the connection
     def feed(self, data: bytes) -> None:
         self._pieces += data
         if len(self._pieces) > _BUFFER_BYTES:
@@ -68,10 +68,10 @@ class Tunnel:
 
 
 class Switch:
-    """The wish of a client to switch protocols."""
+    """A client's request to switch protocols."""
 
     def __init__(self, is_possible: Callable[[], bool], tunnel: Callable[[], Tunnel]) -> None:
-        # Whether nothing has come after the request.
+        # Whether nothing has been received after the request.
         self.is_possible = is_possible
-        # The stream, once 101 has been sent.
+        # Returns the stream, once 101 has been sent.
         self.tunnel = tunnel
