@@ -2,5 +2,5 @@
 
 Pure: rules and selectors (rules, selectors), the CEL of policies (environment, dynamic, authorizer, messages), policies
 (compilation, validation, mutation), reviews for webhooks (review), validation of configurations (validation_*), and
-type checking (typecheck). Loading, waiting and calling is registry/api/admission/.
+type checking (typecheck). registry/api/admission/ loads the configuration, waits, and calls webhooks.
 """

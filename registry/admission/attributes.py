@@ -16,7 +16,7 @@ CREATE, UPDATE, DELETE = "CREATE", "UPDATE", "DELETE"
 
 
 class Resource(NamedTuple):
-    """A resource at a version, with the kind that a request on it carries (that of a Scale, for its subresource)."""
+    """A resource at a version, with the kind of the objects in its requests (Scale for the scale subresource)."""
 
     group: str
     version: str
@@ -34,10 +34,10 @@ class Resource(NamedTuple):
 
 @dataclass(slots=True)
 class Attributes:
-    """`name` is empty where the server generates it; a namespace object is in the namespace of its own name.
+    """`name` is empty if the server generates it; a namespace object is in the namespace of its own name.
 
-    `equivalents` are the resource at its other served versions, and in other groups that have it, too. `object` is what
-    is written, None for a deletion.
+    `equivalents` are the resource at its other served versions, also in other groups that have it. `object` is the
+    object written, None for a deletion.
     """
 
     operation: str

@@ -2,7 +2,7 @@
 
     authorizer.group('').resource('pods').namespace('a').check('get').allowed()
 
-A decision may need the database, but evaluation cannot wait: a question without a known answer raises Undecided, the
+A decision may need the database, but evaluation cannot wait: a question without a known answer raises Undecided; the
 caller obtains the answer (`Decisions.answer`) and evaluates again.
 
 Follows apiserver pkg/cel/library/authz.go.
@@ -51,7 +51,7 @@ class Undecided(Exception):
 
 
 class Decisions:
-    """The answers obtained for one request; equal questions are asked once."""
+    """The answers obtained for one request; equal questions are only asked once."""
 
     __slots__ = ("known",)
 

@@ -253,7 +253,7 @@ class Rounds:
         self._budget = Budget()  # of the present round
 
     def run(self, make: Callable[[], T]) -> T:
-        """What `make` returns, whose time counts against the request. It makes progress: one expression at least."""
+        """Returns the result of `make`, charging its time to the request. At least one expression is evaluated."""
         self._fresh = False
         with Budget(EVALUATION_ELEMENTS, is_measured=True) as self._budget:
             return make()

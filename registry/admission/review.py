@@ -83,7 +83,7 @@ def verdict(version: str, uid: str, data: bytes, *, mutating: bool) -> Verdict:
             raise InvalidAnswer(f"expected webhook response of {_GROUP}/v1, Kind={_KIND}, got /, Kind=")
         _check_patch(patch, patch_type, mutating)
     elif patch:
-        patch_type = "JSONPatch"  # the only type there was; v1beta1 did not check it
+        patch_type = "JSONPatch"  # the only type that v1beta1 supports, which did not check it
     status = response.get("status")
     annotations, warnings = response.get("auditAnnotations"), response.get("warnings")
     texts = annotations if isinstance(annotations, dict) else {}

@@ -1,7 +1,7 @@
 """Validation of webhook configurations.
 
-Follows kubernetes pkg/apis/admissionregistration/validation/validation.go at v1.36. Errors that the old configuration
-has, the new one may keep.
+Follows kubernetes pkg/apis/admissionregistration/validation/validation.go at v1.36. An update may keep errors that the
+old configuration already has.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ _KNOWN_REVIEWS: Final = ("v1", "v1beta1")
 
 
 class Webhook:
-    """`identity` distinguishes webhooks of the same name in two configurations, `written` also those before and after
-    a write of the configuration."""
+    """`identity` distinguishes webhooks of the same name in two configurations; `written` also distinguishes revisions
+    of the configuration."""
 
     def __init__(self, configuration: Mapping[str, Any], position: int, webhook: Mapping[str, Any]) -> None:
         """`configuration` is the metadata of the webhook's configuration."""
@@ -36,7 +36,7 @@ class Webhook:
         self.review_version = next((v for v in versions if v in _KNOWN_REVIEWS), "v1")
 
     def may_be_asked_twice(self, *, dry_run: bool) -> bool:
-        """Whether a call whose response was lost can be repeated: it has no side effects."""
+        """Whether a call whose response was lost may be repeated: the webhook has no side effects."""
         return self.side_effects == "None" or dry_run
 
 

@@ -1,4 +1,4 @@
-"""Who asks: client certificates, bearer tokens, service account tokens, OIDC, impersonation headers.
+"""Authentication: client certificates, bearer tokens, service account tokens, OIDC, impersonation headers.
 
 Begin with authenticator.py. Follows apiserver pkg/authentication.
 """

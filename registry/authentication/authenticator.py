@@ -1,8 +1,8 @@
-"""Who is it? A client certificate, or a bearer token that one of several authenticators knows.
+"""Authenticates requests by a client certificate, or by a bearer token that one of several authenticators accepts.
 
-An authenticator answers the user, or None where the token is not of its kind; Rejected says what is wrong with one
-that is. A token that nobody knows is a 401, no credentials at all is the anonymous user. What is wrong is reported in
-the log and by TokenReview, never to who brought the token.
+An authenticator returns the user, or None if the token is not of its kind; it raises Rejected for an invalid token of
+its kind. A token that no authenticator accepts is a 401; a request without credentials is anonymous. The reason of a
+rejection is logged and returned by TokenReview, but never sent to the client that presented the token.
 
 Follows apiserver pkg/authentication/request/{bearertoken,x509,union,anonymous} and pkg/authentication/token/union.
 """
@@ -22,21 +22,21 @@ from registry.authentication.x509 import user_of_connection
 
 logger = logging.getLogger(__name__)
 
-# No token of ours or of any issuer is as long; the head of a request may be.
+# Longer than any token of ours or of an issuer, but shorter than the head of a request may be.
 MAX_TOKEN_BYTES: Final = 64 * 1024
 
 
 class Unauthenticated(Exception):
-    """Credentials were given and nobody knows them."""
+    """The request has credentials that no authenticator accepts."""
 
 
 class Rejected(Exception):
-    """A token of an authenticator's own kind that is not good. The text names no secret."""
+    """An invalid token of an authenticator's own kind. The text contains no secret."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identified:
-    """`audiences` are those of the token that were asked for; None where any audience will do."""
+    """`audiences` are the requested ones that the token is for; None if it is valid for any audience."""
 
     user: User
     audiences: tuple[str, ...] | None = None
@@ -44,11 +44,11 @@ class Identified:
 
 class Authenticator(Protocol):
     async def identify(self, token: str, audiences: Sequence[str] | None = None) -> Identified | None:
-        """`audiences` None: those of this server. Raises Rejected."""
+        """`audiences` of None are those of this server. Raises Rejected."""
 
 
 class AdministratorToken:
-    """The one token that the server makes for itself. Only its hash is kept, and it is compared in constant time."""
+    """The single token that the server generates for itself. Only its hash is kept; comparison takes constant time."""
 
     def __init__(self, digest: bytes) -> None:
         """`digest` is the SHA-256 of the token."""
@@ -69,7 +69,7 @@ INVALID = "invalid bearer token"
 
 @dataclass(frozen=True, slots=True)
 class Anonymous:
-    """Whether requests without credentials are served: of all paths, or of `paths` alone."""
+    """Whether requests without credentials are allowed: for all paths, or only for `paths`."""
 
     enabled: bool = True
     paths: frozenset[str] | None = None
@@ -79,16 +79,16 @@ class Anonymous:
 
 
 class Authentication:
-    """All the ways together, in the order of `authenticators`."""
+    """All authenticators, in the order of `authenticators`."""
 
     def __init__(self, authenticators: Sequence[Authenticator], anonymous: Callable[[], Anonymous] = Anonymous) -> None:
-        """`anonymous` is asked with each request that has no credentials: a file may change what it says."""
+        """`anonymous` is called for each request without credentials, since a file may change its result."""
         self._authenticators = authenticators
         self._anonymous = anonymous
         self._refusals = _Refusals()
 
     async def user_of(self, scope: Mapping[str, Any], authorization: str, warnings: list[str]) -> User:
-        """Who a request comes from. Raises Unauthenticated."""
+        """The user of a request. Raises Unauthenticated."""
         extensions = scope.get("extensions")
         if extensions is not None:
             try:
@@ -113,7 +113,7 @@ class Authentication:
         return found.user
 
     async def identify(self, token: str, audiences: Sequence[str] | None, faults: list[str]) -> Identified | None:
-        """Whose token it is; None for nobody's, with what the authenticators have said of it in `faults`."""
+        """The user of a token; None if no authenticator accepts it, with their errors appended to `faults`."""
         if len(token) > MAX_TOKEN_BYTES:
             return None
         for authenticator in self._authenticators:
@@ -128,7 +128,7 @@ class Authentication:
 
 
 def bearer_token(authorization: str, warnings: list[str]) -> str:
-    """The token of an Authorization header; another scheme, or none, is no token."""
+    """The token of an Authorization header; "" for another scheme or without a header."""
     parts = authorization.strip().split(" ")
     if len(parts) < 2 or parts[0].lower() != "bearer":
         return ""
@@ -139,7 +139,7 @@ def bearer_token(authorization: str, warnings: list[str]) -> str:
 
 
 class _Refusals:
-    """Tells of refused credentials, at most a line a second: a stranger must not be able to fill the log."""
+    """Logs rejected credentials, at most one line a second: an unauthenticated client must not fill the log."""
 
     def __init__(self) -> None:
         self._next = 0.0

@@ -1,6 +1,6 @@
-"""Impersonation: acting as somebody else, by Impersonate-* headers.
+"""Impersonation headers (Impersonate-*).
 
-This is what is requested; authorization/impersonation_authz.py decides who may. Follows apiserver
+This module parses the request; authorization/impersonation_authz.py decides who may impersonate whom. Follows apiserver
 pkg/endpoints/filters/impersonation.
 """
 
@@ -22,13 +22,13 @@ ACCOUNTS = "system:serviceaccounts"
 
 
 class NobodyNamed(Exception):
-    """Groups, a uid or extras were given for no user; `str()` is the message of a 400."""
+    """Groups, a uid or extras were requested without a user; `str()` is the message of a 400."""
 
 
 def requested_user(headers: Iterable[tuple[bytes, bytes]]) -> User | None:
-    """Who the request wants to act as; None where it does not. Raises NobodyNamed.
+    """The user to impersonate; None if the request has no such header. Raises NobodyNamed.
 
-    Of a header that is there more than once and takes one value, the first counts, also an empty one.
+    If a header that takes one value is repeated, the first counts, even if empty.
     """
     name: str | None = None
     uid: str | None = None
@@ -56,7 +56,7 @@ def requested_user(headers: Iterable[tuple[bytes, bytes]]) -> User | None:
 
 
 def account_of(name: str) -> tuple[str, str] | None:
-    """Namespace and name of a service account's user name: ("n", "x") of 'system:serviceaccount:n:x'."""
+    """The namespace and name of a service account's user name: ("n", "x") of 'system:serviceaccount:n:x'."""
     namespace, _, account = name.removeprefix(_ACCOUNT).partition(":")
     if not name.startswith(_ACCOUNT) or name_is_dns_label(namespace) or name_is_dns_subdomain(account):
         return None
@@ -64,12 +64,12 @@ def account_of(name: str) -> tuple[str, str] | None:
 
 
 def _extra_key(escaped: str) -> str:
-    """What is no escape at one place is taken as it is everywhere."""
+    """A key with an invalid escape anywhere is not unescaped at all."""
     return escaped if _MALFORMED.search(escaped) else unquote_to_bytes(escaped).decode("utf-8", "replace")
 
 
 def _groups(name: str, given: list[str]) -> tuple[str, ...]:
-    """The groups of the impersonated user: a service account has its own unless others are given."""
+    """The groups of the impersonated user: a service account has its default groups unless others are requested."""
     groups = list(given)
     account = None if groups else account_of(name)
     if account is not None:
@@ -81,7 +81,7 @@ def _groups(name: str, given: list[str]) -> tuple[str, ...]:
 
 
 def requested_groups(headers: Iterable[tuple[bytes, bytes]]) -> tuple[str, ...]:
-    """The groups that the request names, without those that come of themselves."""
+    """The groups that the request names, without those that are added automatically."""
     return tuple(value.decode("utf-8", "replace") for header, value in headers if header == b"impersonate-group")
 
 

@@ -1,4 +1,4 @@
-"""Who asks: the user as authentication found it."""
+"""The authenticated user."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from dataclasses import dataclass, field
 ADMINISTRATORS = "system:masters"
 AUTHENTICATED = "system:authenticated"
 UNAUTHENTICATED = "system:unauthenticated"
-# The key of `extra` under which a user carries which credential it has shown.
+# The key of `extra` that identifies the credential.
 CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
-# The home of identities from outside that name no tenant.
+# The home tenant of external identities that name none.
 HOME_OF_STRANGERS = "default"
-# How users and groups of one tenant are called in another (policies.py): no credential may say so of itself.
+# The prefix of other tenants' users and groups (authorization/authorizer.py), which no credential may claim.
 _FOREIGN = "system:tenant:"
 
 
 def claims_foreign_name(name: str, groups: Iterable[str]) -> bool:
-    """Whether a credential names a user or group that only this server may make."""
+    """Whether a credential claims a user or group name that only this server may assign."""
     return name.startswith(_FOREIGN) or any(group.startswith(_FOREIGN) for group in groups)
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """`groups` in the order in which they were given.
+    """`groups` are in the given order.
 
-    `tenant` is the name of the identity's home: bare paths lead there, and its groups (system:masters too) are groups
-    of that tenant. None is an identity of the platform: the administrator's own token, who it impersonates, and the
-    anonymous user.
+    `tenant` is the name of the identity's home: bare paths refer to it, and its groups (system:masters too) are groups
+    of that tenant. None means an identity of the platform: the administrator's own token, users that it impersonates,
+    and the anonymous user.
     """
 
     name: str

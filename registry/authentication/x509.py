@@ -1,7 +1,7 @@
 """Client certificates: the common name is the user, organizations are its groups.
 
-TLS has checked the chain, the dates and the purpose when the connection was made (registry/http/serving/tls.py); the
-date is looked at again with each request, since a connection may outlive the certificate. An organizational unit
+TLS has verified the chain, the dates and the purpose when connecting (registry/http/serving/tls.py); the date is
+checked again on each request, since a connection may outlive the certificate. An organizational unit
 `registry:tenant:<name>` names the home tenant; without one it is `default`.
 
 Follows apiserver pkg/authentication/request/x509/x509.go (CommonNameUserConversion).
@@ -24,9 +24,9 @@ _KEY: Final = "registry.user"
 
 
 def user_of_connection(tls: dict[str, Any] | None) -> User | None:
-    """The user of a connection whose client has shown a certificate. Raises ValueError for one that is not good.
+    """The user of a connection's client certificate; None without one. Raises ValueError if it is invalid.
 
-    `tls` is the connection's own, so the certificate is read once for all its requests.
+    `tls` is the connection's own, so the certificate is only parsed once for all its requests.
     """
     if tls is None or "client_certificate" not in tls:
         return None

@@ -1,4 +1,4 @@
-"""Bytes to plain values and back: JSON, YAML and protobuf, as the decoders of Kubernetes read and write them.
+"""Decodes and encodes JSON, YAML, CBOR and protobuf as Kubernetes' serializers do.
 
-Pure; knows nothing of schemas or of HTTP. Begin with json_decode.py and model.py.
+Pure; independent of schemas and HTTP. Begin with json_decode.py and model.py.
 """

@@ -1,10 +1,10 @@
-"""CBOR, as Kubernetes reads and writes it: what has no form in JSON is refused, texts are written as byte strings.
+"""CBOR as in Kubernetes: values without a JSON form are rejected, strings are encoded as byte strings.
 
     decode_cbor(b"\\xd9\\xd9\\xf7\\xa1aa\\x01").value    # {"a": 1}
     encode_cbor({"a": 1})                           # begins with the tag of self-described CBOR
 
-Follows apimachinery pkg/runtime/serializer/cbor (internal/modes/{decode,encode}.go). Reading and writing the format is
-left to the library cbor2; none of the types that tags may stand for is made.
+Follows apimachinery pkg/runtime/serializer/cbor (internal/modes/{decode,encode}.go). The library cbor2 parses and
+writes the format; Python types for tags are never constructed.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from registry.codec.model import CborError, Decoded
 Json = Any
 
 _SELF_DESCRIBED: Final = b"\xd9\xd9\xf7"
-# Deeper than any schema is; what decodes a value is recursive.
+# Deeper than any schema; decoding recurses.
 _MAX_DEPTH: Final = 400
 _INT_64: Final = 1 << 63
 
 
 def decode_cbor(data: bytes) -> Decoded:
-    """Raises CborError for bytes that are no CBOR, and for what JSON has nothing for."""
+    """Decodes CBOR. Raises CborError for invalid CBOR and for values without a JSON form."""
     try:
         decoder = cbor2.CBORDecoder(
             io.BytesIO(data),
@@ -67,7 +67,7 @@ def _reason(error: BaseException) -> str:
 
 
 def _plain(value: Any) -> Json:
-    """The value with texts for byte strings."""
+    """The value with strings in place of byte strings."""
     try:
         return _PLAIN[type(value)](value)
     except KeyError:
@@ -121,7 +121,7 @@ _PLAIN: Final[Mapping[type, Callable[[Any], Json]]] = {
 # --- tags
 
 
-# Each is given the content of a tag, and whether it has to be immutable: as a key of a map, where none is allowed.
+# Each takes the content of a tag, and whether the result must be immutable, as in a map key, where no tag is allowed.
 
 
 def _content(content: Any, immutable: bool) -> Any:
@@ -129,7 +129,7 @@ def _content(content: Any, immutable: bool) -> Any:
 
 
 def _time(content: Any, immutable: bool) -> str:
-    """A time as RFC 3339: a text is taken as it is, a number counts seconds since 1970."""
+    """A time in RFC 3339: text is returned unchanged, a number is in seconds since 1970."""
     content = _plain(content)
     if isinstance(content, str):
         return content
@@ -154,7 +154,7 @@ def _base16(data: bytes) -> bytes:
     return data.hex().encode()
 
 
-# The library knows these, and would make types of Python of them; all other tags stand for their content.
+# The library would construct Python types for these tags; all other tags decode to their content.
 _SEMANTIC: Final[Mapping[int, Callable[[Any, bool], Any]]] = {
     **dict.fromkeys((4, 5, 25, 28, 29, 30, 35, 36, 37, 52, 54, 100, 256, 258, 260, 261, 1004, 43000, 55799), _content),
     0: _time,
@@ -175,18 +175,18 @@ def encode_cbor(value: Json) -> bytes:
 
 
 def encode_item(value: Json) -> bytes:
-    """One data item, without the tag in front; keys in their canonical order."""
+    """One data item without the self-described tag; keys in canonical order."""
     return cbor2.dumps(_in_bytes(value), canonical=True)
 
 
 def encode_event(type_: str, obj: Json) -> bytes:
-    """An event of a watch: its object is tagged, too, since it is encoded for itself."""
+    """A watch event. Its object has a tag of its own, since it is encoded separately."""
     event = {b"type": type_.encode(), b"object": cbor2.CBORTag(55799, _in_bytes(obj))}
     return _SELF_DESCRIBED + cbor2.dumps(event, canonical=True)
 
 
 def array_head(length: int) -> bytes:
-    """What stands before the items of an array."""
+    """The head of an array, which precedes its items."""
     if length < 24:
         return bytes([0x80 | length])
     size = 1 if length < 1 << 8 else 2 if length < 1 << 16 else 4

@@ -1,4 +1,4 @@
-"""How much of a document in indented JSON or YAML is indentation: nested ten thousand deep, 59 kB become 100 MB."""
+"""Estimates indentation in indented JSON or YAML: nested ten thousand levels deep, 59 kB become 100 MB."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Any
 from registry.codec.model import Json
 
 _STEP = 2
-# YAML folds long texts here, at blanks, and indents each line.
+# YAML folds long strings at blanks after this many columns, and indents each line.
 _WIDTH = 80
 
 
-# Definitions, the deepest documents that people read, are indented by about as much as their JSON is long.
+# Definitions, the deepest documents in practice, have about as much indentation as JSON.
 _MAX_SHARE = 4
 _ALWAYS_BYTES = 1 << 20
 
 
 def is_mostly_indentation(value: Json, length: int) -> bool:
-    """Whether `value`, whose JSON has `length` bytes, should not be indented, of whatever depth it is.
+    """Whether `value`, whose JSON has `length` bytes, should not be indented. Safe at any depth.
 
-    About: more than 1 MiB, and more than four times the JSON, would be blanks at the beginning of lines.
+    True if the indentation would be approximately more than 1 MiB and more than four times the JSON.
     """
     max_bytes = max(_ALWAYS_BYTES, _MAX_SHARE * length)
     total, indent = 0, 0
@@ -41,5 +41,5 @@ def is_mostly_indentation(value: Json, length: int) -> bool:
 
 
 def _lines(text: str, indent: int) -> int:
-    """How many lines a long text takes at the most: its own, and those that YAML makes of it."""
+    """The maximum number of lines that a long string takes: its own, and those that YAML folds it into."""
     return text.count("\n") + min(text.count(" "), len(text) // max(_WIDTH - indent, 1))

@@ -1,15 +1,15 @@
-"""JSON bytes to plain values, as the decoders of Kubernetes read them.
+"""Decodes JSON as Kubernetes does.
 
-Three readers, from fast to exact; each takes only what it can vouch for and leaves the rest to the next:
+There are three decoders, from fast to exact; each handles what it can guarantee and leaves the rest to the next:
 
-1. orjson, when writing its result again gives the very same bytes, blanks aside: then no key was given twice. That is
-   so for most of what clients send, compact or indented.
+1. orjson, if encoding its result gives the same bytes except for blanks: then there are no duplicate keys. This holds
+   for most of what clients send, compact or indented.
 2. The C scanner of the standard library with a hook that compares the number of keys, for other spellings of numbers
-   and letters (`1.50`, `\\u003c`).
-3. json_scan, our own: slow, words the errors, names the duplicates, mends text that is not Unicode, and goes deeper
-   than C scanners can.
+   and characters (`1.50`, `\\u003c`).
+3. json_scan, our own: slow, but it reports errors and duplicate keys, replaces invalid Unicode, and supports deeper
+   nesting than C scanners.
 
-Integers beyond int64 become floats; a literal with a point or an exponent is a float even where it is whole.
+Integers beyond int64 become floats; a literal with a point or an exponent is a float even if whole.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from registry.codec.json_encode import encode_json
 from registry.codec.json_scan import scan
 from registry.codec.model import MAX_DEPTH, Decoded, Repeated
 
-# Digits become "0", all else a blank: a run of 19 is an integer that may not fit into an int64.
+# Digits become "0", all other bytes a blank: a run of 19 digits is an integer that may exceed int64.
 _DIGITS = bytes(0x30 if 0x30 <= code <= 0x39 else 0x20 for code in range(256))
 _LONG_INTEGER = b"0" * 19
 _BACKSLASH = ord("\\")
 _BLANKS = b" \t\r\n"
 _BREAK_BEFORE_COLON = re.compile(rb"[\r\n][ \r\n]*:")
-# Control characters, line breaks of YAML (U+0085, U+2028, U+2029), and what is no character.
+# Control characters, line breaks of YAML (U+0085, U+2028, U+2029), and noncharacters.
 _UNUSUAL = re.compile(rb"\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]|\xef\xbb\xbf|\xef\xbf[\xbe\xbf]")
 
 
 def decode_json(data: bytes, max_depth: int = MAX_DEPTH) -> Decoded:
     """The value of `data`: `{"a": 1, "a": 2}` gives `{"a": 2}` and the duplicate `duplicate field "a"`.
 
-    Raises JsonSyntaxError with the words of encoding/json, or JsonNumberError. A value of more than about 900 levels
-    is possible (`max_depth` bounds it): recursive code that reads it must be ready for that or give a lower bound.
+    Raises JsonSyntaxError with encoding/json's text, or JsonNumberError. The value may have more than about 900 levels
+    (`max_depth` is the limit): callers that recurse must support that or pass a lower limit.
     """
     value = _canonical(data)
     if value is _NOT_READ:
@@ -50,8 +50,8 @@ def decode_json(data: bytes, max_depth: int = MAX_DEPTH) -> Decoded:
 
 
 def decode_repeated_json(data: bytes) -> Any:
-    """The value of JSON that has been decoded before, with a Repeated for each object that gives a key twice; None of
-    text that C scanners do not take."""
+    """The value of JSON that has been decoded before, with a Repeated for each object with duplicate keys; None if C
+    scanners do not accept it."""
     try:
         return _REPEATING_DECODER.decode(data.decode())
     except (ValueError, RecursionError):
@@ -59,8 +59,8 @@ def decode_repeated_json(data: bytes) -> Any:
 
 
 def decode_canonical_json(data: bytes) -> Decoded | None:
-    """The value if `data` is JSON as our encoder writes it, blanks aside (no duplicates, no whole floats), and YAML as
-    well; else None."""
+    """The value if `data` is JSON as our encoder writes it except for blanks (no duplicates, no whole floats) and also
+    valid YAML with the same value; else None."""
     if not _is_yaml(data):
         return None
     value = _canonical(data)
@@ -70,15 +70,15 @@ def decode_canonical_json(data: bytes) -> Decoded | None:
 
 
 def _is_yaml(data: bytes) -> bool:
-    """Whether YAML reads this JSON as well: it takes no tabs between tokens, no line break between a key and its colon,
-    and fewer characters."""
+    """Whether YAML accepts this JSON: it allows no tabs between tokens, no line break between a key and its colon, and
+    fewer characters."""
     if b"\t" in data or b"\x7f" in data or not (data.isascii() or _UNUSUAL.search(data) is None):
         return False
     return (b"\n" not in data and b"\r" not in data) or _BREAK_BEFORE_COLON.search(data) is None
 
 
 class _NotRead:
-    """The result of a reader that leaves the bytes to the next."""
+    """The result of a decoder that leaves the bytes to the next one."""
 
 
 _NOT_READ = _NotRead()
@@ -87,10 +87,10 @@ _NOT_READ = _NotRead()
 def _canonical(data: bytes) -> Any:
     try:
         value = orjson.loads(data)
-        written = orjson.dumps(value)  # refuses more than 254 levels
+        written = orjson.dumps(value)  # rejects more than 254 levels
     except (ValueError, TypeError):
         return _NOT_READ
-    # Taking out the blanks, even those within texts, takes away no key: as many keys in the one as in the other.
+    # Removing blanks, even those within strings, removes no key: both have the same number of keys.
     if written != data and written != data[:-1] and written.translate(None, _BLANKS) != data.translate(None, _BLANKS):
         return _NOT_READ
     return _NOT_READ if _has_long_integer(data) else value
@@ -102,12 +102,12 @@ def _has_long_integer(data: bytes) -> bool:
 
 def _decode_with_hook(data: bytes, max_depth: int) -> Any:
     decoder = _LONG_DECODER if _has_long_integer(data) else _DECODER
-    # How deep the C scanner goes is Python's recursion limit, which others may have raised.
+    # The C scanner's depth limit is Python's recursion limit, which other code may have raised.
     may_be_deep = data.count(b"{") + data.count(b"[") > max_depth
     try:
         value = decoder.decode(data.decode())
         if may_be_deep or (_BACKSLASH in data and (b"\\ud" in data or b"\\uD" in data)):
-            orjson.dumps(value)  # refuses half a surrogate pair, and more than 254 levels
+            orjson.dumps(value)  # rejects lone surrogates and more than 254 levels
     except (ValueError, TypeError, RecursionError):
         return _NOT_READ
     return value
@@ -142,7 +142,7 @@ def _constant(name: str) -> NoReturn:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_float=_float, parse_constant=_constant)
-# Where some integer may be beyond int64 (or a text holds as many digits), each is looked at.
+# If some integer may exceed int64 (or a string contains as many digits), each one is checked.
 _LONG_DECODER = json.JSONDecoder(
     object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_constant
 )

@@ -1,7 +1,6 @@
-"""Plain values to compact JSON, keys in the order given.
+"""Encodes plain values as compact JSON, keys in the given order.
 
-A whole float below 1e21 is written as an integer (`1.0` as `1`), as Go does: what is stored as 1.0 is read back as the
-integer 1.
+A whole float below 1e21 is written as an integer (`1.0` as `1`), as Go does: a stored 1.0 is decoded as the integer 1.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ import orjson
 
 from registry.codec.go_text import whole_number
 
-# Where a whole float below 1e21 may have been written; strings can look so too, hence only a hint.
+# Where a whole float below 1e21 may have been written. A string may match too, so this is only a hint.
 _WHOLE_FLOAT = re.compile(rb"\.0(?:[,}\]]|\Z)|e\+(?:1[6-9]|20)(?:[,}\]]|\Z)")
 _POINT = ord(".")
 _PLUS = ord("+")
 
 
 def encode_json(value: Any) -> bytes:
-    """`{"a": [1.0, "é"]}` gives `{"a":[1,"é"]}` in UTF-8. The value must be what decode_json yields."""
+    """`{"a": [1.0, "é"]}` gives `{"a":[1,"é"]}` in UTF-8. The value must be of decode_json's types."""
     try:
         data = orjson.dumps(value)
     except TypeError:  # more than 254 levels
@@ -41,7 +40,7 @@ def encode_json_text(value: Any) -> str:
 
 
 def encode_canonical(value: Any) -> str:
-    """With keys in order of their bytes, as Go writes maps: the same object is always the same text."""
+    """With keys sorted by their bytes, as Go writes maps: equal objects have equal texts."""
     try:
         data = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
         if _may_have_whole_float(data):
@@ -52,7 +51,7 @@ def encode_canonical(value: Any) -> str:
 
 
 def _may_have_whole_float(data: bytes) -> bool:
-    # Single bytes first: they are looked for twenty times as fast as two.
+    # Single bytes first: the search for one is twenty times as fast as that for two.
     if (_POINT in data and data.find(b".0") >= 0) or (_PLUS in data and data.find(b"e+") >= 0):
         return _WHOLE_FLOAT.search(data) is not None
     return False
@@ -71,7 +70,7 @@ def _integer_if_whole(value: float) -> int | float:
 
 
 def _pieces(value: Any) -> Iterator[str]:
-    """The JSON of a value of any depth, without recursion: a stack of open containers."""
+    """Encodes a value of any depth without recursion, on a stack of open containers."""
     stack: list[tuple[Iterator[Any], str]] = [(iter((("", value),)), "")]
     while stack:
         members, closing = stack[-1]

@@ -1,9 +1,9 @@
-"""The exact JSON scanner: errors in the words of encoding/json, duplicates with their paths, any depth up to a bound.
+"""The exact JSON scanner: errors with encoding/json's texts, duplicate keys with their paths, any depth up to a limit.
 
-About thirty times slower than the C scanners; json_decode asks it only for what those do not take. It works on a stack
-of its own, so that no input can exhaust Python's.
+About thirty times slower than the C scanners; json_decode uses it only for what those do not accept. It keeps its own
+stack, so that no input can exhaust Python's.
 
-Follows encoding/json of Go 1.25 and later (whose scanner is jsontext), in the mode that kube-apiserver uses it in.
+Follows encoding/json of Go 1.25 and later (whose scanner is jsontext), in kube-apiserver's mode.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any
 from registry.codec.go_text import quote, quote_rune
 from registry.codec.model import MAX_DEPTH, MAX_STRICT_ERRORS, Decoded, JsonNumberError, JsonSyntaxError
 
-# Characters of the path of a duplicate field: a hostile body has a very long key above very many of them.
+# Maximum characters of a duplicate field's path: a hostile body may have a very long key above many of them.
 _MAX_PATH = 10_000
 
 _BLANKS = re.compile(r"[ \t\r\n]*")
-# Of a string, what is right; possessive, so that a long one is read once.
+# The valid prefix of a string; possessive, so that a long one is scanned once.
 _GOOD_PART = re.compile(r'(?:[^"\\\x00-\x1f]++|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*+')
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
-# What stands in most containers, taken in one go: a scalar without escapes, or an empty container, up to the comma.
+# The usual content of containers, matched at once: a scalar without escapes, or an empty container, up to the comma.
 _SIMPLE = (
     r'(?:"([^"\\\x00-\x1f]*)"|(-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)'
     r"|(true|false|null|\{\}|\[\]))[ \t\r\n]*,"
@@ -31,13 +31,13 @@ _SIMPLE_ITEM = re.compile(r"[ \t\r\n]*" + _SIMPLE)
 _SIMPLE_MEMBER = re.compile(r'[ \t\r\n]*"([^"\\\x00-\x1f]*)"[ \t\r\n]*:[ \t\r\n]*' + _SIMPLE)
 _CUT_HEX = re.compile(r"\\u[0-9a-fA-F]{0,3}\Z")
 _UNDECODABLE = re.compile("[\udc80-\udcff]")
-# Those, and halves of pairs that were escaped: none of them is a character.
+# These, and unpaired escaped surrogates: neither is a character.
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _WORDS = {"true": True, "false": False, "null": None}
 _LITERALS = {"t": ("true", True), "f": ("false", False), "n": ("null", None)}
 
-# A step is a member that cannot be skimmed or the end of a container, and takes about 5 µs: a second in all. Bodies
-# that clients mean to send are read by C scanners; one that is not, and has as many parts, was made to cost.
+# A step is a member that cannot be skimmed or the end of a container, and takes about 5 µs: a second in total. Valid
+# bodies are decoded by C scanners; an invalid one with this many steps is likely an attack.
 MAX_SCANNED = 200_000
 TOO_COSTLY = (
     f"more than {MAX_SCANNED} values in a text that is not plain JSON: a key is given twice, a text is not "
@@ -57,7 +57,7 @@ class _Scanner:
     """One body. Invariant: `containers` and `steps` describe the path from the root to the value being read."""
 
     def __init__(self, data: bytes, max_depth: int) -> None:
-        # Bytes that are not UTF-8 become lone surrogates here, one each, and U+FFFD when they stand in a string.
+        # Each byte that is not UTF-8 becomes a lone surrogate here, and U+FFFD in a string.
         self.text = data.decode("utf-8", "surrogateescape")
         self.is_utf8 = _UNDECODABLE.search(self.text) is None
         self.position = 0
@@ -90,7 +90,7 @@ class _Scanner:
     # --- structure
 
     def next_member(self) -> Any:
-        """Read on in the innermost container; when that closes, take it off the stack and return it."""
+        """Scans on in the innermost container; when it closes, pops and returns it."""
         container = self.containers[-1]
         closed = self.object_member(container) if isinstance(container, dict) else self.array_item(container)
         if not closed:
@@ -148,7 +148,7 @@ class _Scanner:
             self.simple_items(container)
         self.skip_blanks()
         self.steps[-1] = len(container)
-        container.append(None)  # its place: duplicates below must know the index
+        container.append(None)  # reserves its index, which the paths of duplicates below contain
         container[-1] = self.value()
         return False
 
@@ -156,7 +156,7 @@ class _Scanner:
         return self.is_utf8 and len(self.containers) < self.max_depth
 
     def simple_items(self, container: list[Any]) -> None:
-        """Takes items as long as they are simple and a comma follows: another item must, too."""
+        """Consumes items while they are simple and followed by a comma, so that another item must follow."""
         match, text, position = _SIMPLE_ITEM.match, self.text, self.position
         while (found := match(text, position)) is not None:
             container.append(self.simple(found, 1))
@@ -164,7 +164,7 @@ class _Scanner:
         self.position = position
 
     def simple_members(self, container: dict[str, Any]) -> bool:
-        """The same of an object; says whether there were any."""
+        """The same for an object; returns whether there were any."""
         match, text, position = _SIMPLE_MEMBER.match, self.text, self.position
         while (found := match(text, position)) is not None:
             key = found[1]
@@ -250,7 +250,7 @@ class _Scanner:
         return number
 
     def refuse_cut_number(self, match: re.Match[str]) -> None:
-        """`5.` and `5e` match up to the 5: what follows decides."""
+        """Rejects `5.` and `5e`, of which only the 5 matches, by the characters that follow."""
         following = self.text[self.position : self.position + 1]
         if following == "." and match[1] is None and match[2] is None:
             self.position += 1
@@ -264,7 +264,7 @@ class _Scanner:
         raise self.syntax_error("in numeric literal")
 
     def string(self) -> str:
-        """At the speed of C, however many escapes there are."""
+        """Decodes a string at C speed, however many escapes it has."""
         start = self.position + 1
         match = _GOOD_PART.match(self.text, start)
         assert match is not None
@@ -279,7 +279,7 @@ class _Scanner:
         return _SURROGATE.sub("\ufffd", value)
 
     def escape_error(self) -> JsonSyntaxError:
-        """Of an escape that is none."""
+        """The error of an invalid escape."""
         letter = self.text[self.position + 1 : self.position + 2]
         if not letter or _CUT_HEX.match(self.text, self.position):
             return JsonSyntaxError(_UNEXPECTED_END)

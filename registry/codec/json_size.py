@@ -1,21 +1,21 @@
-"""How many values a JSON text may make, before it is decoded.
+"""Counts the values of a JSON text before it is decoded.
 
-Memory and time of decoding go by the number of values: `[[],[],[]]` takes 3 bytes a list in the text and 60 in Python.
+Decoding takes memory and time by the number of values: `[[],[],[]]` takes 3 bytes a list as text and 60 in Python.
 """
 
 from __future__ import annotations
 
 import re
 
-# A string to its end, or to that of the text; possessive, so that no text makes it try twice.
+# A string to its end or the end of the text; possessive, so that there is no backtracking.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _MARKS = b",:[{"
 
 
 def has_more_values(data: bytes, limit: int) -> bool:
-    """Whether `data` has more than `limit` values and keys: `{"a": [1, "b,c"]}` has 5 with its object and list.
+    """Whether `data` has more than `limit` values and keys: `{"a": [1, "b,c"]}` has 5, including its object and list.
 
-    Exact for JSON, but that an empty object or list counts as two; other bytes (YAML in block style) may have more.
+    Exact for JSON, except that an empty object or list counts as two; other bytes (YAML in block style) may have more.
     """
     if sum(data.count(mark) for mark in _marks()) < limit:
         return False
@@ -27,7 +27,7 @@ def _marks() -> list[bytes]:
 
 
 def _exact(data: bytes, limit: int) -> bool:
-    """Commas within strings do not count."""
+    """Counts again without the marks within strings."""
     count, start, marks = 1, 0, _marks()
     for strings, match in enumerate(_STRING.finditer(data)):
         count += sum(data.count(mark, start, match.start()) for mark in marks)

@@ -1,4 +1,4 @@
-"""What the decoders give and how they fail. Pure: no HTTP, no SQL, no Kubernetes rules.
+"""The results and errors of the decoders. Pure: no HTTP, no SQL, no Kubernetes rules.
 
     DecodeError
     ├── JsonSyntaxError      the bytes are not JSON
@@ -7,7 +7,7 @@
     ├── YamlError            the bytes are not YAML, or not YAML that has a JSON form
     └── ProtoError           the bytes are not the protobuf message that was expected
 
-The text of an error is the one that kube-apiserver puts after its own prefix.
+The text of an error is kube-apiserver's, without its prefix.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from typing import Any
 
 Json = Any  # dict, list, str, int (int64), float, bool or None
 
-# encoding/json and sigs.k8s.io/yaml both stop at this depth.
+# The depth limit of encoding/json and sigs.k8s.io/yaml.
 MAX_DEPTH = 10000
 
-# sigs.k8s.io/json keeps no more than this many strict errors of one body.
+# The limit of sigs.k8s.io/json on the strict errors of one body.
 MAX_STRICT_ERRORS = 100
 
 
 class Repeated(dict[str, Json]):
-    """An object in which a key was given more than once: a dict of the last values, with all `pairs` in their order."""
+    """An object with duplicate keys: a dict of the last values, with all `pairs` in document order."""
 
     def __init__(self, pairs: list[tuple[str, Json]]) -> None:
         super().__init__(pairs)
@@ -36,8 +36,8 @@ class Repeated(dict[str, Json]):
 class Decoded:
     """A decoded body.
 
-    `duplicates` tells of keys given twice (the last one won), in document order: `duplicate field "spec.a"` from JSON,
-    `line 6: key "a" already set in map` from YAML.
+    `duplicates` reports repeated keys (the last one wins), in document order: `duplicate field "spec.a"` for JSON,
+    `line 6: key "a" already set in map` for YAML.
     """
 
     value: Json
@@ -45,14 +45,14 @@ class Decoded:
     yaml: bool = False
 
     def strict_errors(self) -> list[str]:
-        """The duplicates as items of a `strict decoding error: A, B`: YAML gives them all as one item of many lines."""
+        """The duplicates as items of a `strict decoding error: A, B`; for YAML, all are one item of several lines."""
         if self.yaml and self.duplicates:
             return ["yaml: unmarshal errors:\n" + "\n".join(f"  {text}" for text in self.duplicates)]
         return list(self.duplicates)
 
 
 class DecodeError(ValueError):
-    """Bytes that do not decode. `str(error)` is the whole text."""
+    """Bytes that cannot be decoded. `str(error)` is the whole text."""
 
 
 class JsonSyntaxError(DecodeError):
@@ -60,7 +60,7 @@ class JsonSyntaxError(DecodeError):
 
 
 class JsonNumberError(DecodeError):
-    """`decoded` is what the body holds, with 0.0 for the number: kind and apiVersion are validated before numbers."""
+    """`decoded` is the body with 0.0 for the number: kind and apiVersion are validated before numbers."""
 
     def __init__(self, literal: str, decoded: Decoded) -> None:
         super().__init__(f"json: cannot unmarshal number {literal} into Go value of type float64")

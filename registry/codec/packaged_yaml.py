@@ -1,4 +1,4 @@
-"""YAML files of this package: trusted, so read by PyYAML's own rules, and by libyaml in a tenth of the time."""
+"""YAML files of this package: trusted, so they are loaded by PyYAML's rules, and by libyaml in a tenth of the time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON that this server wrote itself: no duplicates to tell of, no errors to word."""
+"""Decodes JSON that this server has encoded: without duplicates and errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from registry.codec.json_scan import scan
 
 
 def decode_stored(text: str) -> dict[str, Any]:
-    """The object of a stored text. orjson reads as deep as it writes; deeper ones were written by json_encode."""
+    """The object of a stored text. orjson decodes as deep as it encodes; json_encode wrote anything deeper."""
     try:
         value: dict[str, Any] = orjson.loads(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Fields in protobuf's wire format, for messages that are sent while their contents are still being made.
+"""Fields in protobuf's wire format, for messages that are sent before they are complete.
 
 See "Encoding" in the documentation of Protocol Buffers.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 
 def varint(number: int) -> bytes:
-    """An integer of 64 bits; a negative one takes ten bytes."""
+    """A 64-bit integer; a negative one takes ten bytes."""
     number &= (1 << 64) - 1
     pieces = bytearray()
     while number > 0x7F:
@@ -22,5 +22,5 @@ def tag(number: int, wire_type: int) -> bytes:
 
 
 def encode_delimited(number: int, data: bytes) -> bytes:
-    """A field of bytes: a string, or a message within a message."""
+    """A length-delimited field: a string, or an embedded message."""
     return tag(number, 2) + varint(len(data)) + data

@@ -1,7 +1,7 @@
-"""YAML bytes to plain values, as sigs.k8s.io/yaml reads them: YAML 1.1, the first document only, turned into JSON.
+"""Decodes YAML as sigs.k8s.io/yaml does: YAML 1.1, the first document only, converted to JSON.
 
-Two steps, as in yaml.v2, whose rules these are: the events of libyaml (PyYAML's CParser) become nodes, the nodes
-become values. Bounded: depth, the work that deep flow collections cause in libyaml, and what aliases may grow to.
+Two steps, as in yaml.v2, whose rules these are: libyaml's events (PyYAML's CParser) become nodes, and nodes become
+values. Bounded: depth, the work of deep flow collections in libyaml, and the expansion of aliases.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from registry.codec.json_decode import decode_canonical_json
 from registry.codec.model import MAX_STRICT_ERRORS, Decoded, YamlError
 from registry.codec.yaml_scalar import MERGE, as_json, resolve_plain, resolve_tagged
 
-# Construction recurses, one frame a level. No document that a person or a program means to send is as deep as this.
+# Construction recurses, one frame per level. Real documents are not as deep as this.
 MAX_YAML_DEPTH = 300
 _TOO_DEEP = "yaml: exceeded max depth"
 
-# libyaml looks at every open flow collection for every token, so tokens times depth is what an attacker can make it do;
-# this much takes about a quarter of a second, and a megabyte of ordinary flow YAML needs a tenth of it.
+# libyaml checks every open flow collection for every token, so an attacker can cause work of tokens times depth. This
+# much takes about a quarter of a second; a megabyte of ordinary flow YAML needs a tenth of it.
 _MAX_FLOW_WORK = 30_000_000
 
-# yaml.v2 refuses a document most of whose nodes come from aliases, more strictly the larger it is; small ones are free.
+# yaml.v2 limits the share of nodes that come from aliases, more strictly in larger documents; small ones are exempt.
 _FREE_ALIASED_NODES = 100
 _SMALL_DOCUMENT, _LARGE_DOCUMENT = 400_000, 4_000_000
-# It has no such rule for long strings; ours is about twice the largest body that is accepted.
+# It has no such rule for long strings; ours is about twice the maximum size of a body.
 _MAX_ALIASED_CHARACTERS = 6_000_000
 
 
 def decode_yaml(data: bytes) -> Decoded:
     """The value of the first document: `{a: yes, a: 1e3}` gives `{"a": 1000}` and the duplicate
-    `line 1: key "a" already set in map`. No document at all gives None.
+    `line 1: key "a" already set in map`. Without a document the value is None.
 
     Raises YamlError: `yaml: line 3: found character that cannot start any token`.
     """
@@ -52,7 +52,7 @@ def decode_yaml(data: bytes) -> Decoded:
     constructor = _Constructor()
     try:
         value = constructor.construct(root, 0) if root is not None else None
-    except RecursionError as error:  # aliases take more frames a level than other nodes
+    except RecursionError as error:  # aliases take more frames per level than other nodes
         raise YamlError(_TOO_DEEP) from error
     return Decoded(value, constructor.duplicates, yaml=True)
 
@@ -60,7 +60,7 @@ def decode_yaml(data: bytes) -> Decoded:
 def _marked_text(error: yaml.MarkedYAMLError) -> str:
     line = error.problem_mark.line if error.problem_mark is not None else 0
     if line:
-        # The scanner's mark stands on the line (counted from nought), the parser's already on the next token's.
+        # The scanner's mark is on the line itself (counted from zero), the parser's on that of the next token.
         line += isinstance(error, yaml.scanner.ScannerError)
     elif error.context_mark is not None:
         line = error.context_mark.line
@@ -71,7 +71,7 @@ def _marked_text(error: yaml.MarkedYAMLError) -> str:
 
 
 class _Node:
-    """A scalar has a `text`; a collection has `children`: items, or keys and values in turn; an alias a `target`."""
+    """A scalar has a `text`; a collection `children`: items, or alternating keys and values; an alias a `target`."""
 
     __slots__ = ("anchor", "children", "is_mapping", "line", "plain", "tag", "target", "text")
 
@@ -91,7 +91,7 @@ class _Node:
 
 
 def _compose(data: bytes) -> _Node | None:
-    """The root node of the first document. Raises YAMLError of PyYAML, and YamlError."""
+    """The root node of the first document. Raises PyYAML's YAMLError, and YamlError."""
     siblings: list[_Node] = []  # the children of the innermost open collection; here, the root
     outer: list[list[_Node]] = []
     roots = siblings
@@ -149,7 +149,7 @@ def _node(event: Any, anchors: dict[str, _Node]) -> _Node:
 
 
 class _Constructor:
-    """Constructs the values of one document. An aliased node is constructed each time, so that no value is shared."""
+    """Constructs the values of one document. An aliased node is constructed for each use, so no value is shared."""
 
     def __init__(self) -> None:
         self.duplicates: list[str] = []
@@ -183,7 +183,7 @@ class _Constructor:
         return self.nodes > 1000 and self.aliased_nodes / self.nodes > 0.99 - 0.89 * beyond
 
     def through_alias(self, target: _Node, depth: int, into: dict[str, Any] | None) -> Any:
-        """The value of an alias, or with `into` its mapping merged into that."""
+        """The value of an alias; with `into`, merges its mapping into that."""
         if id(target) in self.expanding:
             raise YamlError(f"yaml: anchor '{target.anchor}' value contains itself")
         self.expanding.add(id(target))
@@ -214,7 +214,7 @@ class _Constructor:
         return into
 
     def key(self, node: _Node, depth: int) -> tuple[str, str]:
-        """A key as JSON has it, and as Go shows it where that is not the quoted text."""
+        """A key in JSON, and its form in Go's messages if that is not the quoted text."""
         if node.text is not None and node.tag is None and not node.plain:
             return node.text, ""
         value = self.raw_key(node, depth)
@@ -233,7 +233,7 @@ class _Constructor:
         raise YamlError(f"yaml: invalid map key: {go_syntax(value)}")
 
     def raw_key(self, node: _Node, depth: int) -> Any:
-        """A key's value, where a float stays one: `2.0` is the key "2", `1e3` the key "1000"."""
+        """A key's value, in which floats are not converted: `2.0` is the key "2", `1e3` the key "1000"."""
         if node.text is None:
             return self.construct(node, depth + 1)
         return resolve_tagged(node.tag, node.text, node.plain) if node.tag is not None else resolve_plain(node.text)

@@ -1,7 +1,7 @@
-"""Plain values to YAML as kube-apiserver prints it: sorted keys, two blanks, lists not indented, folded at 80 columns.
+"""Encodes plain values as kube-apiserver's YAML: sorted keys, two blanks, lists not indented, folded at 80 columns.
 
-libyaml writes the text (its emitter is the one that Go's was translated from); the styles are chosen here, as yaml.v2
-chooses them: text of several lines as a literal block, text that would be read as something else in double quotes.
+libyaml writes the text (Go's emitter is a translation of it). The styles are chosen here as in yaml.v2: multi-line
+strings as literal blocks, strings that would be parsed as another type in double quotes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from registry.codec.go_text import format_float, whole_number
 from registry.codec.yaml_scalar import is_timestamp, resolve_plain
 
 _SEXAGESIMAL = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?\Z")
-# Not more digits than Python converts in no time; keys are compared by their first difference anyway.
+# Bounded because Python converts long integers slowly; keys almost always differ before that.
 _DIGITS = re.compile(r"[0-9]{1,18}")
 _NO_TAG = (True, True)
 
@@ -38,7 +38,7 @@ def encode_yaml(value: Any) -> bytes:
 
 
 def _events(value: Any) -> Iterator[events.Event]:
-    """Depth first, on a stack, so that any depth that JSON allows can be printed."""
+    """Depth first on a stack, so that any depth that JSON allows can be encoded."""
     stack: list[Iterator[Any]] = [iter((value,))]
     ends: list[events.Event] = []
     while stack:
@@ -81,7 +81,7 @@ def _scalar(value: Any) -> events.Event:
 
 
 def _number(value: float) -> str:
-    """What Go makes of the number after a trip through JSON: whole ones below 2^64 are integers."""
+    """A number after Go's conversion through JSON: whole ones below 2^64 are integers."""
     return str(whole_number(value)) if value.is_integer() and abs(value) < 1 << 64 else format_float(value)
 
 
@@ -104,7 +104,7 @@ def _sorted_keys(value: dict[str, Any]) -> list[str]:
 
 
 def _compare(a: str, b: str) -> int:
-    """The order of yaml.v2: digits before letters, and runs of digits by their number (`a2` before `a10`)."""
+    """The order of yaml.v2: digits before letters, and runs of digits by their value (`a2` before `a10`)."""
     if a == b:
         return 0
     at = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), -1)
@@ -122,7 +122,7 @@ def _compare(a: str, b: str) -> int:
 
 
 def _number_key(text: str, at: int, x: str, y: str) -> tuple[int, int, str]:
-    """The number that begins at the difference, its length, and its first character."""
+    """The number that starts at the difference, its length, and its first character."""
     digits = _DIGITS.match(text, at)
     run = digits.group() if digits is not None else ""
     before = text[:at]

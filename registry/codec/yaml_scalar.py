@@ -1,7 +1,7 @@
-"""What an unquoted YAML scalar means: YAML 1.1 as Go's yaml.v2 has it.
+"""Resolves unquoted YAML scalars: YAML 1.1 as in Go's yaml.v2.
 
-Differs from YAML 1.1 as PyYAML has it: `y` and `n` are booleans, 0o17 is an octal, timestamps and sexagesimals are
-strings, `=` is a string. A whole float becomes an integer, since Go passes the value on as JSON (`1e3` as `1000`).
+Differs from YAML 1.1 in PyYAML: `y` and `n` are booleans, 0o17 is an octal, timestamps and sexagesimals are strings,
+`=` is a string. A whole float becomes an integer, since Go passes the value on as JSON (`1e3` as `1000`).
 
 Follows goyaml.v2/resolve.go of sigs.k8s.io/yaml.
 """
@@ -36,7 +36,7 @@ _WORDS: dict[str, Scalar] = {
     **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), _INFINITY),
     **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), -_INFINITY),
 }
-# Only a scalar that begins so can be anything but a string.
+# Only a scalar that begins like this can be anything but a string.
 _HINTS = frozenset("+-0123456789yYnNtTfFoO~.")
 _NUMERIC = frozenset("+-0123456789.")
 
@@ -47,7 +47,7 @@ _TIMESTAMP_FORM = re.compile(
     r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})"
     r"(?:(?P<mark>[Tt ])([0-9]{1,2}):([0-9]{1,2}):([0-9]{1,2})(?:[.,][0-9]+)?(?P<zone>Z|[-+][0-9]{2}:[0-9]{2})?)?\Z"
 )
-# Enough digits for any number that matters; Python takes quadratic time for very long integers.
+# More digits make no difference; Python takes quadratic time for very long integers.
 _MAX_INTEGER_DIGITS = 400
 
 
@@ -56,7 +56,7 @@ def resolve_plain(text: str) -> Scalar:
     return _resolve_short(text) if len(text) <= _SHORT else _resolve(text)
 
 
-# Words repeat; the length bounds what the cache may hold.
+# Words repeat; the length bounds the size of the cache.
 _SHORT = 40
 
 
@@ -85,7 +85,7 @@ def _resolve(text: str) -> Scalar:
 
 
 def resolve_tagged(tag: str, text: str, plain: bool) -> Scalar:
-    """A scalar with a tag: `!!str 1` is "1", `!!float 1` is 1.0, an unknown tag makes a string."""
+    """A scalar with a tag: `!!str 1` is "1", `!!float 1` is 1.0, an unknown tag gives a string."""
     if tag == _BINARY:
         return _binary(text)
     if tag == _STR or tag not in (_INT, _FLOAT, _BOOL, _NULL, _TIMESTAMP):
@@ -100,7 +100,7 @@ def resolve_tagged(tag: str, text: str, plain: bool) -> Scalar:
 
 
 def is_timestamp(text: str) -> bool:
-    """Whether yaml.v2 takes the text for a time (and so quotes it when it is to be a string)."""
+    """Whether yaml.v2 parses the text as a time (and so quotes it if it is a string)."""
     match = _TIMESTAMP_FORM.match(text)
     if match is None or (match["mark"] is not None and (match["mark"] == " ") != (match["zone"] is None)):
         return False
@@ -113,7 +113,7 @@ def is_timestamp(text: str) -> bool:
 
 
 def as_json(value: float) -> int | float:
-    """The number that Go's JSON of a float is read back as: 1e3 is the integer 1000, 2.5 stays. Raises YamlError."""
+    """The number after Go's conversion through JSON: 1e3 is the integer 1000, 2.5 is unchanged. Raises YamlError."""
     if value != value or value in (_INFINITY, -_INFINITY):
         name = "NaN" if value != value else "+Inf" if value > 0 else "-Inf"
         raise YamlError(f"json: unsupported value: {name}")

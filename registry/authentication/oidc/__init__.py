@@ -1,1 +1,1 @@
-"""Tokens of outside issuers, by a file in the form of Kubernetes' AuthenticationConfiguration."""
+"""Tokens of external issuers, configured by a file in the form of Kubernetes' AuthenticationConfiguration."""

@@ -1,4 +1,4 @@
-"""Tokens of outside issuers: verified, and their claims made into a user by the issuer's mappings.
+"""Authenticates tokens of external issuers: verifies them, and maps their claims to a user.
 
 Follows apiserver plugin/pkg/authenticator/token/oidc/oidc.go. Distributed claims are not resolved.
 """
@@ -25,11 +25,11 @@ from registry.cel.common.values import Value
 from registry.schema.field import go_quote
 from registry.webhooks.egress import EgressPolicy
 
-# As long as Kubernetes keeps an answer.
+# As long as Kubernetes caches a result.
 _CACHE_SECONDS: Final = 10.0
 _CACHE_SIZE: Final = 10_000
 _NOT_BEFORE_LEEWAY_SECONDS: Final = 300
-# Of keys without an id, as many are tried.
+# How many keys without an id are tried.
 _MAX_TRIED: Final = 16
 _MAX_GROUPS: Final = 1000
 _LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
@@ -43,7 +43,7 @@ class IssuerTokens:
         self._issuer = issuer
         self._provider = Provider(issuer, policy)
         self._salt = os.urandom(16)
-        # User, the end of the token, the generation of the keys.
+        # User, expiry of the token, generation of the keys.
         self._known: ExpiringCache[bytes, tuple[User, float, int]] = ExpiringCache(_CACHE_SIZE)
 
     async def identify(self, token: str, audiences: Sequence[str] | None = None) -> Identified | None:
@@ -103,7 +103,7 @@ class IssuerTokens:
 
 
 def user_of_claims(issuer: Issuer, claims: Mapping[str, Any]) -> User:
-    """The user that verified claims make. Raises Failed."""
+    """The user that verified claims map to. Raises Failed."""
     value = claims_value(claims)
     name = _username(issuer.username, claims, value)
     groups = _groups(issuer.groups, claims, value)
@@ -134,7 +134,7 @@ def _username(mapped: Mapped, claims: Mapping[str, Any], value: Value) -> str:
         name = _text(mapped.expression, value, "username")
     else:
         name = _claim_text(claims, mapped.claim, "username")
-        # Where the issuer tells, an address counts only when it has been verified.
+        # If the issuer states whether the address is verified, it must be.
         if mapped.claim == "email" and claims.get("email_verified", True) is not True:
             raise Failed("oidc: email not verified")
         name = mapped.prefix + name if name else name

@@ -1,4 +1,4 @@
-"""The file of outside issuers: apiserver.config.k8s.io AuthenticationConfiguration, decoded strictly and checked whole.
+"""The configuration of external issuers: apiserver.config.k8s.io AuthenticationConfiguration, decoded strictly.
 
 One thing is our own: the entry `tenancy.registry/tenant` of claimMappings.extra gives the name of the home tenant;
 without it the home is `default`.
@@ -32,12 +32,12 @@ _MAX_BYTES: Final = 1 << 20
 
 
 class BadConfiguration(Exception):
-    """The file cannot be used; `str()` has a line for each thing that is wrong."""
+    """The file cannot be used; `str()` has one line for each error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """How a text or texts come of the claims: from one claim, with a prefix, or by an expression."""
+    """A mapping from claims to one or more texts: one claim with a prefix, or an expression."""
 
     claim: str = ""
     prefix: str = ""
@@ -75,12 +75,12 @@ class Issuer:
 @dataclass(frozen=True, slots=True)
 class Configuration:
     issuers: Sequence[Issuer] = ()
-    # None where the file says nothing of it.
+    # None if the file does not configure it.
     anonymous: Anonymous | None = None
 
 
 def load_configuration(path: Path, own_issuer: str) -> Configuration:
-    """Raises BadConfiguration. `own_issuer` is this server's: nobody else may speak for it."""
+    """Loads the file. Raises BadConfiguration. `own_issuer` is this server's, which no entry may use."""
     try:
         with open(path, "rb") as file:
             data = file.read(_MAX_BYTES + 1)
@@ -333,7 +333,7 @@ class _Reader:
         return found
 
     def email(self, mappings: Mapping[str, Any], rules: Sequence[ClaimValidationRule], path: str) -> None:
-        """Who maps the e-mail address by an expression must look at whether it has been verified."""
+        """An expression that maps the e-mail address must check whether it has been verified."""
         username = mappings["username"].expression
         if username is None or not username.uses_claim("email"):
             return

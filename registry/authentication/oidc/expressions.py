@@ -1,4 +1,4 @@
-"""The CEL expressions of an authentication configuration: on `claims`, or on the `user` that has come of them.
+"""The CEL expressions of an authentication configuration: on `claims`, or on the `user` mapped from them.
 
 Follows apiserver pkg/authentication/cel/{compile,mapper}.go.
 """
@@ -24,7 +24,7 @@ from registry.schema.model import Structural
 
 CLAIMS: Final = "claims"
 USER: Final = "user"
-# What one expression may cost (celconfig.PerCallLimit), and how long its text may be.
+# The cost limit of one expression (celconfig.PerCallLimit), and the maximum length of its text.
 _LIMIT: Final = 1_000_000
 MAX_LENGTH: Final = 10_000
 _MAX_DEPTH: Final = 32
@@ -43,7 +43,7 @@ _USER_SCHEMA: Final = Structural(
 
 
 class BadExpression(Exception):
-    """The text does not compile; `str()` says where."""
+    """The text does not compile; `str()` has the position."""
 
 
 class Failed(Exception):
@@ -54,7 +54,7 @@ class ClaimExpression:
     """One compiled expression."""
 
     def __init__(self, text: str, variable: str, *, rule: bool) -> None:
-        """`rule`: it must be a bool. Raises BadExpression."""
+        """`rule` requires the type bool. Raises BadExpression."""
         if len(text) > MAX_LENGTH:
             raise BadExpression(f"longer than {MAX_LENGTH} characters")
         self.text = text
@@ -68,11 +68,11 @@ class ClaimExpression:
         self._program: Program = compile_program(checked, {variable: view})
 
     def uses_claim(self, name: str) -> bool:
-        """Whether it looks at `claims.name` or `claims.?name`."""
+        """Whether the expression reads `claims.name` or `claims.?name`."""
         return any(_selects(node, name) for node in self._checked.nodes())
 
     def evaluate(self, variable: Value) -> Value:
-        """Raises Failed."""
+        """The value for `claims` or `user`. Raises Failed."""
         for program in (self._program, self._program.exact()):
             frame = program.frame(variable)
             try:
@@ -102,7 +102,7 @@ def _selects(node: ast.Expr, name: str) -> bool:
 
 
 def claims_value(claims: Mapping[str, Any]) -> Value:
-    """Decoded claims as CEL sees them. Raises Failed for what is nested too deeply."""
+    """The CEL value of decoded claims. Raises Failed if they are nested too deeply."""
     return _value(claims, 0)
 
 
@@ -119,7 +119,7 @@ def _value(value: Any, depth: int) -> Value:
 
 
 def text_list(value: Value) -> list[str]:
-    """A text, a list of texts or null as a list; what is empty does not count. Raises Failed."""
+    """A text, a list of texts or null as a list; empty texts are dropped. Raises Failed."""
     found = value.elements() if isinstance(value, ListValue) else value
     if found is None or found == "":
         return []

@@ -1,7 +1,6 @@
-"""All outside issuers of the file of the settings, which is loaded again when it changes.
+"""All external issuers of the configuration file, which is reloaded when it changes.
 
-A change that cannot be used is reported in the log and changes nothing. Follows apiserver
-pkg/server/options/authentication.go.
+An invalid change is logged and ignored. Follows apiserver pkg/server/options/authentication.go.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ from registry.webhooks.egress import EgressPolicy
 
 logger = logging.getLogger(__name__)
 
-# How often the file is looked at, while tokens come.
+# How often the file is checked for changes while tokens arrive.
 LOOK_SECONDS: Final = 15.0
 
 
 class OutsideTokens:
-    """`anonymous` is what the file says of anonymous requests; None where it says nothing of them."""
+    """`anonymous` is the file's configuration of anonymous requests; None if it has none."""
 
     def __init__(self, path: Path, own_issuer: str, policy: EgressPolicy) -> None:
         """Raises BadConfiguration."""
@@ -47,7 +46,7 @@ class OutsideTokens:
         return await issuer.identify(token) if issuer is not None else None
 
     async def look_again(self) -> None:
-        """Takes the file up where it has changed."""
+        """Reloads the file if it has changed."""
         self._next = time.monotonic() + LOOK_SECONDS
         stamp = await asyncio.to_thread(stamp_of, self._path)
         if stamp == self._stamp:

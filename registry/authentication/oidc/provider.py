@@ -1,8 +1,9 @@
-"""The keys of one outside issuer: found by its discovery document, kept, and fetched again when they change.
+"""The keys of one external issuer: located by its discovery document, cached, and fetched again when they change.
 
-Fetching follows the rules of outgoing calls (registry/webhooks/https.py): HTTPS only, the address checked before it is
-connected to, no redirects, no proxies of the environment, bounded in time, size and number of values. A token of an
-unknown key makes it look again, at most every RETRY_SECONDS, so that nobody can use us to flood the issuer.
+Fetching follows the rules of outgoing calls (registry/webhooks/https.py): HTTPS only, the address is checked before
+connecting, no redirects, no proxies of the environment, limited in time, size and number of values. A token with an
+unknown key triggers another fetch, at most every RETRY_SECONDS, so that clients cannot use the server to flood the
+issuer.
 
 Follows go-oidc's provider and key set (github.com/coreos/go-oidc).
 """
@@ -31,20 +32,20 @@ from registry.webhooks.https import Answer, HttpsClient, Limits
 logger = logging.getLogger(__name__)
 
 RETRY_SECONDS: Final = 10.0
-# A key that the issuer has withdrawn is good no longer than this, and while it cannot be reached, than the second.
+# A withdrawn key remains valid for at most FRESH_SECONDS, or STALE_SECONDS while the issuer cannot be reached.
 FRESH_SECONDS: Final = 600.0
 STALE_SECONDS: Final = 3600.0
 _TIMEOUT_SECONDS: Final = 10.0
 _LIMITS: Final = Limits(
     resolve_seconds=5, connect_seconds=5, tls_seconds=5, head_seconds=10, body_seconds=5, body_bytes=1 << 20
 )
-# Far more than documents have: a key has ten.
+# Far more than real documents have: a key has ten.
 _MAX_VALUES: Final = 20_000
 _MAX_KEYS: Final = 100
-# The modulus of an RSA key of 16,384 bits in base64, the longest that OpenSSL uses: longer ones cost time squared.
+# The base64 length of an RSA modulus of 16,384 bits, OpenSSL's maximum: verification takes quadratic time.
 _MAX_NUMBER: Final = 2731
 _WELL_KNOWN: Final = "/.well-known/openid-configuration"
-# Which signatures a key may be used for; nothing symmetric, and never "none".
+# The signature algorithms that a key may be used for; nothing symmetric, and never "none".
 _ALGORITHMS: Final = {
     ("RSA", ""): frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512"}),
     ("EC", "P-256"): frozenset({"ES256"}),
@@ -54,7 +55,7 @@ _ALGORITHMS: Final = {
 
 
 class FetchFailed(Exception):
-    """The issuer cannot be asked; the text is for the operator."""
+    """The issuer cannot be reached; the text is for the operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +73,11 @@ class Provider:
         self._fetched = -STALE_SECONDS
         self._tried = -RETRY_SECONDS
         self._fetching = asyncio.Lock()
-        # Rises with each change of the keys: what has been verified by former ones is verified again.
+        # Incremented when the keys change: tokens verified by former keys are verified again.
         self.generation = 0
 
     async def keys(self, id: str | None, algorithm: str) -> list[PublicKey]:
-        """The keys that a token of this header may have been signed with. Raises FetchFailed."""
+        """The keys that may have signed a token with this header. Raises FetchFailed."""
         now = time.monotonic()
         found = self._fitting(id, algorithm)
         if now - self._fetched >= FRESH_SECONDS or (not found and algorithm):
@@ -90,7 +91,7 @@ class Provider:
         return [k for k in self._keys if (id is None or k.id == id) and algorithm in k.algorithms]
 
     async def _refresh(self) -> None:
-        """Fetches unless that has been tried just now. A failure leaves what is known."""
+        """Fetches the keys unless that was tried just now. A failure keeps the cached ones."""
         async with self._fetching:
             if time.monotonic() - self._tried < RETRY_SECONDS:
                 return
@@ -141,7 +142,7 @@ class Provider:
 
 
 def _document(text: str, answer: Answer) -> dict[str, Any]:
-    """The JSON object that `text`, a URL, has answered."""
+    """The JSON object in the response of the URL `text`. Raises FetchFailed."""
     if answer.status != 200:
         raise FetchFailed(f"{text[:200]} answers {answer.status}")
     try:
@@ -154,7 +155,7 @@ def _document(text: str, answer: Answer) -> dict[str, Any]:
 
 
 def _keys(document: dict[str, Any]) -> list[PublicKey]:
-    """The keys of a set that can verify signatures; the others are passed over."""
+    """The keys of a set that can verify signatures; others are ignored."""
     entries = document.get("keys")
     if not isinstance(entries, list):
         raise FetchFailed("the set of keys has no keys")

@@ -1,1 +1,1 @@
-"""Credentials that this server itself gives out: bearer tokens, and tokens of service accounts with their keys."""
+"""Credentials issued by this server: bearer tokens, and service account tokens with their keys."""

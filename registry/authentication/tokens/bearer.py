@@ -1,8 +1,8 @@
 """Bearer tokens of this server: `registry.<tenant>.<id>.<secret>`, 256 random bits of secret.
 
-The tenant and the id find the row, the secret is compared with its hash in constant time. A process goes on with what
-it has read for REVOKED_AFTER_SECONDS: a token that another process has revoked is refused after that at the latest; one
-that is past its end, or that this process has revoked, at once.
+The tenant and the id locate the row; the secret is compared with its hash in constant time. A process caches rows for
+REVOKED_AFTER_SECONDS: a token revoked by another process is rejected after that at the latest; one that has expired, or
+that this process has revoked, at once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from registry.store.types import Tenant, TenantName
 PREFIX: Final = "registry."
 REVOKED_AFTER_SECONDS: Final = 2.0
 _CACHE_SIZE: Final = 20_000
-# Look-ups of tokens at the same time: strangers must not be able to take all connections.
+# Concurrent look-ups of tokens: unauthenticated clients must not occupy all connections.
 _LOOKUPS: Final = 2
 _FORM: Final = re.compile(
     r"registry\.([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)\.([a-z2-7]{16})\.([A-Za-z0-9_-]{43})", re.ASCII
@@ -37,7 +37,7 @@ _NOBODYS_HASH: Final = bytes(32)
 
 
 class BadToken(Exception):
-    """What is asked of a new token cannot be had; the text is for the user."""
+    """A new token cannot be created as requested; the text is for the user."""
 
 
 class BearerTokens:
@@ -78,7 +78,7 @@ class BearerTokens:
     async def create(
         self, tenant: Tenant, user: str, groups: Sequence[str], description: str, expires_at: datetime.datetime | None
     ) -> tuple[str, StoredToken]:
-        """A new token, returned only here. Raises BadToken, TenantNotFound."""
+        """Creates a token and returns it; it cannot be read later. Raises BadToken, TenantNotFound."""
         _check(user, groups, description, expires_at)
         id = base64.b32encode(secrets.token_bytes(10)).decode().lower()
         secret = secrets.token_urlsafe(32)
@@ -89,7 +89,7 @@ class BearerTokens:
         return f"{PREFIX}{tenant.name}.{id}.{secret}", stored
 
     async def revoke(self, tenant: Tenant, id: str) -> StoredToken | None:
-        """None where there is none."""
+        """Revokes a token; returns None if it does not exist."""
         stored = await self._store.tokens.revoke(tenant, id)
         self._known.pop((tenant.name, id))
         return stored
@@ -104,7 +104,7 @@ def _user(stored: StoredToken, tenant: str) -> User:
     return User(stored.user, groups, extra={CREDENTIAL_ID: (f"TOKEN={stored.id}",)}, tenant=tenant)
 
 
-# More than anybody needs, and small enough for every request to carry.
+# More than anyone needs, and small enough to be sent with every request.
 _MAX_GROUPS: Final = 64
 _MAX_TEXT: Final = 1024
 

@@ -1,9 +1,9 @@
-"""The keys of service account tokens: which one signs, which verify, and the document that outsiders verify by.
+"""The keys of service account tokens: the signing key, those that verify, and the published key set.
 
-A key signs for `lifetime`, then another; the next one is published PUBLISHED_BEFORE ahead, which is longer than anybody
-keeps the published document, and an old one verifies until the last token that it has signed is past its end. The first
-is made when it is first needed. All processes share the keys; each reads them again every RELOAD_SECONDS, and when it
-meets a token of a key that it does not know.
+A key signs for `lifetime`, then its successor does. The successor is published PUBLISHED_BEFORE ahead, which is longer
+than the published key set may be cached, and an old key verifies until the last token that it signed has expired. The
+first key is created when one is first needed. All processes share the keys; each reloads them every RELOAD_SECONDS, and
+when it encounters a token with an unknown key.
 
 Follows kubernetes pkg/serviceaccount/{jwt,openidmetadata}.go.
 """
@@ -28,12 +28,12 @@ from registry.store.store import Store
 ALGORITHM: Final = "RS256"
 LIFETIME: Final = datetime.timedelta(days=90)
 PUBLISHED_BEFORE: Final = datetime.timedelta(hours=2)
-# How long others may keep the published keys (Cache-Control).
+# How long the published keys may be cached (Cache-Control).
 DOCUMENT_SECONDS: Final = 3600
 RELOAD_SECONDS: Final = 60.0
-# Strangers can name any key: how often that makes this process look for new ones.
+# Any client can name an unknown key: how often that may reload the keys.
 _UNKNOWN_RELOAD_SECONDS: Final = 1.0
-# Another process's clock may be ahead by this much, and its key new.
+# The clock of the process that created a key may be ahead by this much.
 _LEEWAY: Final = datetime.timedelta(seconds=30)
 _KEPT: Final = datetime.timedelta(days=1)
 
@@ -67,17 +67,17 @@ class SigningKeys:
         self._loading = asyncio.Lock()
 
     async def verifying(self, id: str) -> Key | None:
-        """The key of this id, as long as it verifies."""
+        """The key with this id, while it verifies; else None."""
         await self._refresh(RELOAD_SECONDS if id in self._keys else _UNKNOWN_RELOAD_SECONDS)
         return self._keys.get(id)
 
     async def all(self) -> Sequence[Key]:
-        """All that verify, or will sign next."""
+        """All keys that verify, or will sign next."""
         await self._current()
         return list(self._keys.values())
 
     async def signer(self, until: datetime.datetime) -> Key:
-        """The key to sign with; it will verify until then."""
+        """The key to sign with; it verifies until then."""
         while True:
             key = await self._current()
             if key.stored.verifies_until >= until:
@@ -89,14 +89,14 @@ class SigningKeys:
             await self._load()
 
     async def rotate(self) -> str:
-        """A new key that signs at once, in place of all others; its id. Tokens that are out stay good."""
+        """Creates a key that replaces the signing key at once, and returns its id. Issued tokens stay valid."""
         key = await asyncio.to_thread(new_key, _now(), self._lifetime)
         await self._store.keys.add(key, at_once=True)
         await self._load()
         return key.id
 
     async def _current(self) -> Key:
-        """The key that signs now; sees to it that there is one, and that its successor is known in time."""
+        """The current signing key; creates it if there is none, and its successor in time."""
         await self._refresh(RELOAD_SECONDS)
         while True:
             now = _now()
@@ -113,7 +113,7 @@ class SigningKeys:
     async def _make(self, signs_from: datetime.datetime) -> None:
         key = await asyncio.to_thread(new_key, signs_from, self._lifetime)
         await self._store.keys.add(key)
-        # Whether it was ours or another process's that came first.
+        # Whether this process or another one was first.
         await self._load()
 
     async def _refresh(self, seconds: float) -> None:

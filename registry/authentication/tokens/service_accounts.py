@@ -1,9 +1,9 @@
-"""Tokens of service accounts: JWTs that this server signs and verifies.
+"""Service account tokens: JWTs that this server signs and verifies.
 
-The issuer tells the tenant: that of `default` is the server's, that of another `<issuer>/clusters/<tenant>`. A token is
-good as long as its time is not over and the account, and what the token is bound to, are there with the uids that it
-names. That is looked up with every request, from memory for GONE_AFTER_SECONDS: an account that another process has
-deleted is refused after that at the latest, one that this process has deleted at once. The signature is verified once.
+The issuer determines the tenant: that of `default` is the server's, that of another `<issuer>/clusters/<tenant>`. A
+token is valid until it expires, as long as the account and the object that it is bound to exist with the uids in it.
+That is checked on every request, from a cache of GONE_AFTER_SECONDS: an account deleted by another process is rejected
+after that at the latest, one deleted by this process at once. The signature is verified once.
 
 Follows kubernetes pkg/serviceaccount/{claims,jwt}.go and apiserver pkg/authentication/serviceaccount/util.go.
 """
@@ -38,27 +38,27 @@ DEFAULT_TENANT: Final = "default"
 GONE_AFTER_SECONDS: Final = 2.0
 SERVICE_ACCOUNTS: Final = ResourceName("serviceaccounts")
 SECRETS: Final = ResourceName("secrets")
-# What a token may be bound to here: pods and nodes are no resources of this server.
+# The objects that a token may be bound to: pods and nodes are not resources of this server.
 BOUND_TO: Final = {"secret": SECRETS}
 RESOURCES: Final = frozenset({SERVICE_ACCOUNTS, SECRETS})
 
 _CACHE_SIZE: Final = 20_000
 _VERIFIED_SECONDS: Final = 300.0
-# Clocks of processes may differ by this much; go-jose's leeway.
+# Clock skew between processes; go-jose's leeway.
 _LEEWAY_SECONDS: Final = 60
-# An object that is being deleted is still there for so long.
+# An object counts as existing for this long after its deletion was requested.
 _DELETED_LEEWAY: Final = datetime.timedelta(seconds=60)
-# How long the key of a token without an end is kept.
+# How long the key of a token without expiry is kept.
 _FOR_EVER: Final = datetime.timedelta(days=100 * 365)
 _CLUSTERS: Final = "/clusters/"
 _CLAIM: Final = "kubernetes.io"
-# Whatever is wrong with a signature, in the words of the library that kube-apiserver verifies by.
+# go-jose's text, which kube-apiserver returns for any invalid signature.
 _NOT_VERIFIED: Final = "go-jose/go-jose: error in cryptographic primitive"
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """An object by its resource, name and uid; `kind` is its word in the claims."""
+    """An object by its resource, name and uid; `kind` is its name in the claims."""
 
     kind: str
     name: str
@@ -67,7 +67,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What a verified token says. Times are seconds since 1970; `expires` 0 is never."""
+    """The contents of a verified token. Times are seconds since 1970; an `expires` of 0 means never."""
 
     tenant: str
     namespace: str
@@ -85,10 +85,10 @@ class AccountTokens:
         self._store = store
         self._keys = keys
         self._issuer = issuer
-        # Under a key of this process, so that nobody can aim at an entry.
+        # Keyed by this process's secret, so that nobody can target an entry.
         self._salt = os.urandom(16)
         self._verified: ExpiringCache[bytes, Account] = ExpiringCache(_CACHE_SIZE)
-        # Uids of objects that are there, "" for what is not.
+        # Uids of existing objects, "" for missing ones.
         self._there: ExpiringCache[tuple[TenantId, ResourceName, str], str] = ExpiringCache(_CACHE_SIZE)
         self._changes = 0
 
@@ -96,18 +96,18 @@ class AccountTokens:
         return self._issuer if tenant == DEFAULT_TENANT else f"{self._issuer}{_CLUSTERS}{tenant}"
 
     def tenant_of(self, issuer: str) -> str | None:
-        """The tenant whose issuer it is; None for another's."""
+        """The tenant of an issuer; None for a foreign issuer."""
         if issuer == self._issuer:
             return DEFAULT_TENANT
         start, found, tenant = issuer.rpartition(_CLUSTERS)
         return tenant if found and start == self._issuer and tenant != DEFAULT_TENANT and tenant else None
 
     def forget(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
-        """An object has been written by this process."""
+        """Invalidates the cached uid of an object that this process has written."""
         self._changes += 1
         self._there.pop((tenant.id, resource, key))
 
-    # -- giving out
+    # -- issuing
     async def issue(
         self,
         tenant: Tenant,
@@ -120,7 +120,7 @@ class AccountTokens:
         seconds: int | None,
         bound: Reference | None = None,
     ) -> str:
-        """A new token; without `seconds` it has no end of its own, and ends with what it is bound to."""
+        """A new token; without `seconds` it does not expire itself, but ends with the object that it is bound to."""
         expires = now + (datetime.timedelta(seconds=seconds) if seconds is not None else _FOR_EVER)
         about: dict[str, Any] = {"namespace": namespace, "serviceaccount": {"name": name, "uid": uid}}
         if bound is not None:
@@ -144,11 +144,11 @@ class AccountTokens:
         return key_set(await self._keys.all())
 
     async def metadata(self, tenant: str, address: str) -> dict[str, Any]:
-        """The document of /.well-known/openid-configuration; `address` is where this server is reached."""
+        """The document of /.well-known/openid-configuration; `address` is the server's URL for clients."""
         prefix = "" if tenant == DEFAULT_TENANT else f"{_CLUSTERS}{tenant}"
         return metadata(self.issuer_of(tenant), f"{address}{prefix}/openid/v1/jwks")
 
-    # -- taking in
+    # -- verifying
     async def identify(self, token: str, audiences: Sequence[str] | None = None) -> Identified | None:
         digest = hashlib.blake2b(token.encode(errors="surrogateescape"), key=self._salt, digest_size=16).digest()
         account = self._verified.get(digest)
@@ -191,9 +191,9 @@ class AccountTokens:
         if id and key is None:
             raise Rejected("invalid signature, no keys found")
         if key is None or algorithm != ALGORITHM:
-            raise Rejected(_NOT_VERIFIED)  # without a name of its key it is none of ours: those all have one
+            raise Rejected(_NOT_VERIFIED)  # without a key id it is not ours: our tokens all have one
         try:
-            # Times and audiences are checked with each use, the signature only here.
+            # Times and audiences are checked on each use, the signature only here.
             claims = jwt.decode(
                 token,
                 key.private.public_key(),
@@ -232,7 +232,7 @@ class AccountTokens:
             raise Rejected("the tenant of the service account token is gone") from error
 
     async def _uid(self, tenant: Tenant, resource: ResourceName, key: str) -> str:
-        """The uid of an object, "" where it is not there or has been marked as deleted some time ago."""
+        """The uid of an object, "" if it does not exist or its deletion was requested some time ago."""
         place = (tenant.id, resource, key)
         known = self._there.get(place)
         if known is not None:
@@ -241,7 +241,7 @@ class AccountTokens:
         row, _ = await self._store.load(tenant, resource, ObjectKey(key))
         uid = "" if row is None or _is_deleted(row) else str(row.uid)
         if changes == self._changes:
-            # Else the row may have been read before it was written to.
+            # Otherwise the row may have been read before the write.
             self._there.put(place, uid, GONE_AFTER_SECONDS)
         return uid
 
@@ -259,7 +259,7 @@ def _sign(claims: dict[str, Any], private: Any, id: str) -> str:
 
 
 def _account(claims: Mapping[str, Any], tenant: str) -> Account | None:
-    """What the claims say, None where they are not those of a service account."""
+    """The account in the claims; None if they are not those of a service account."""
     about = claims.get(_CLAIM)
     if not isinstance(about, dict) or not isinstance(about.get("serviceaccount"), dict):
         return None
@@ -302,5 +302,5 @@ def _extra(claims: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
 
 
 def _format_list(texts: Sequence[str]) -> str:
-    """As Go's %q prints a list."""
+    """A list as Go's %q prints it."""
     return f"[{' '.join(map(go_quote, texts))}]"

@@ -1,6 +1,6 @@
-"""What a JWT says of itself, before anybody has verified it: enough to find out whose business it is.
+"""Parses a JWT without verifying it, to find the authenticator that is responsible for it.
 
-Nothing that is read here may be believed.
+The results must not be trusted.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ import json
 import re
 from typing import Any, Final
 
-# Tokens of users in hundreds of groups have some 10 kB. Reading 128 kB takes 4 ms, which anybody may ask for.
+# Tokens of users in hundreds of groups have some 10 kB. Parsing 128 kB takes 4 ms, at any client's request.
 LIMIT: Final = 32 * 1024
 
 _BASE64: Final = re.compile(r"[A-Za-z0-9_-]*")
 
 
 def unverified_claims(token: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    """Header and claims of a token that has the form of a signed JWT in its compact form; None for anything else, and
-    for one that is longer than LIMIT.
+    """The header and claims of a signed JWT in its compact form; None for anything else, and for a token longer than
+    LIMIT.
     """
     if len(token) > LIMIT:
         return None
@@ -30,14 +30,14 @@ def unverified_claims(token: str) -> tuple[dict[str, Any], dict[str, Any]] | Non
 
 
 def issuer_of(token: str) -> str:
-    """The issuer that a token names; "" where it is no JWT or names none."""
+    """The issuer that a token names; "" if it is not a JWT or names none."""
     found = unverified_claims(token)
     issuer = found[1].get("iss") if found is not None else None
     return issuer if isinstance(issuer, str) else ""
 
 
 def is_base64(text: str) -> bool:
-    """Whether it is base64url without padding, as it is written in tokens."""
+    """Whether a text is base64url without padding, as in tokens."""
     return len(text) % 4 != 1 and _BASE64.fullmatch(text) is not None
 
 

@@ -1,14 +1,14 @@
-"""Messages from JSON and back.
+"""Converts between messages and JSON.
 
     fill(message, {"data": {"a": "b"}})
     read(message)                        # {"data": {"a": "b"}}
 
-A field that is not set is not in the JSON, and null in the JSON sets no field. Leaving out what a Go type omits when it
-is empty is up to the decoder of the JSON. Members without a field are passed over, as are fields that messages.txt does
+A field that is not set is absent from the JSON, and null in the JSON sets no field. Omitting empty values as a Go type
+does is left to the decoder of the JSON. Members without a field are ignored, and so are fields that messages.txt does
 not have.
 
-Some messages stand for something else in JSON: a time for a text, a Quantity for its text, JSON for any value. `_FORMS`
-lists them. Follows the marshalers of apimachinery pkg/apis/meta/v1/{time,micro_time}_proto.go, pkg/util/intstr and
+Some messages have another form in JSON: a time and a Quantity are strings, JSON is any value. `_FORMS` lists them.
+Follows the marshalers of apimachinery pkg/apis/meta/v1/{time,micro_time}_proto.go, pkg/util/intstr and
 apiextensions-apiserver pkg/apis/apiextensions/v1/marshal.go.
 """
 
@@ -41,7 +41,7 @@ def fill(message: Message, value: Mapping[str, Json]) -> None:
 
 
 def read(message: Message) -> dict[str, Json]:
-    """Raises ProtoError for a time, or for JSON, that is none."""
+    """The JSON of a message. Raises ProtoError for an invalid time or invalid JSON."""
     getters = _plan(message.DESCRIPTOR).getters
     value: dict[str, Json] = {}
     for field, found in message.ListFields():
@@ -58,7 +58,7 @@ _Getter = Callable[[Any], Json]
 
 
 class _Plan(NamedTuple):
-    """How each member is set, by its name, and how each field is read, by its number."""
+    """The setter of each member by name, and the getter of each field by number."""
 
     setters: dict[str, _Setter]
     getters: dict[int, tuple[str, _Getter]]
@@ -82,7 +82,7 @@ def _inline(attribute: str, setter: _Setter) -> _Setter:
 
 
 class _Form(NamedTuple):
-    """What a message stands for: sets the fields of an empty one, and gives its value."""
+    """The JSON form of a message: `fill` sets the fields of an empty message, `read` returns its value."""
 
     fill: Callable[[Message, Json], None]
     read: Callable[[Any], Json]
@@ -100,7 +100,7 @@ def _is_message(field: FieldDescriptor) -> bool:
 
 
 def _map_value(field: FieldDescriptor) -> FieldDescriptor | None:
-    """The field of a map's values; None for what is no map."""
+    """The field of a map's values; None if the field is not a map."""
     is_map = _is_message(field) and type_of(field).GetOptions().map_entry
     return type_of(field).fields_by_name["value"] if is_map else None
 
@@ -122,7 +122,7 @@ def _setter(field: FieldDescriptor) -> _Setter:
 
 
 def _set_message(message: Message, form: _Form, value: Json) -> None:
-    message.SetInParent()  # an empty one is there, too
+    message.SetInParent()  # an empty message counts as set
     form.fill(message, value)
 
 
@@ -169,7 +169,7 @@ def _same(value: Any) -> Any:
 
 
 def _text(value: str | bytes) -> str:
-    """Text that is not UTF-8 comes as bytes."""
+    """Text that is not UTF-8 is passed as bytes."""
     return value if isinstance(value, str) else value.decode("utf-8", "replace")
 
 
@@ -178,7 +178,7 @@ def _unicode(value: str) -> str:
 
 
 def _number(value: float) -> int | float:
-    """Whole numbers look the same in JSON whatever their Go type."""
+    """Whole numbers have the same JSON form whatever their Go type."""
     return int(value) if value.is_integer() and abs(value) < 1 << 53 else value
 
 
@@ -193,14 +193,14 @@ _FROM_SCALAR: Mapping[int, Callable[[Any], Any]] = {
 }
 
 
-# --- messages that stand for something else; the numbers of their fields are those of messages.txt
+# --- messages with another JSON form; the numbers of their fields are those of messages.txt
 
 _EPOCH = datetime.datetime.fromtimestamp(0, datetime.UTC)
 _fraction = re.compile(r"\.(\d{1,9})").search
 
 
 def _fill_time(message: Any, text: str) -> None:
-    """A Timestamp: whole seconds and nanoseconds. No time is an empty one."""
+    """A Timestamp: whole seconds and nanoseconds. A missing time is an empty message."""
     moment = datetime.datetime.fromisoformat(text)
     message.f1 = (moment - _EPOCH) // datetime.timedelta(seconds=1)
     fraction = _fraction(text)

@@ -1,4 +1,4 @@
-"""Whole objects in protobuf: an Unknown behind four magic bytes holds apiVersion, kind and the message's own bytes.
+"""Whole objects in protobuf: an Unknown after four magic bytes has apiVersion, kind and the encoded message.
 
     decode_object(data)             # {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"}}
     encode_object(obj)              # of any kind that has a message
@@ -23,12 +23,12 @@ Json = Any
 
 _MAGIC: Final = b"k8s\x00"
 _CORRUPT: Final = "proto: cannot parse invalid wire-format data"
-# What an Unknown ends with: no encoding and no type of the content, which Go writes nevertheless.
+# The end of an Unknown: empty content encoding and content type, which Go writes nevertheless.
 _ENDING: Final = encode_delimited(3, b"") + encode_delimited(4, b"")
 
 
 class MessageError(ProtoError):
-    """The envelope says what is in it, but its message cannot be read; `types` has kind and apiVersion."""
+    """The envelope is valid, but its message cannot be decoded; `types` has kind and apiVersion."""
 
     def __init__(self, text: str, types: dict[str, Json]) -> None:
         super().__init__(text)
@@ -36,13 +36,13 @@ class MessageError(ProtoError):
 
 
 class UnknownKind(MessageError):
-    """There is no message for the kind that a body says it is."""
+    """There is no message for the kind in the envelope."""
 
 
 def decode_object(data: bytes, api_version: str = "", kind: str = "") -> dict[str, Json]:
-    """The JSON that a body stands for; where it does not say what it is, it is read as the arguments say.
+    """The JSON of a body. Without a kind of its own it is decoded as the kind of the arguments.
 
-    Raises ProtoError, of which MessageError where the envelope can be read.
+    Raises ProtoError, and its subclass MessageError if the envelope is valid.
     """
     if not data:
         raise ProtoError("empty data")
@@ -82,7 +82,7 @@ def encode_object(obj: Mapping[str, Json]) -> bytes:
 
 
 def encode_message(obj: Mapping[str, Json]) -> bytes:
-    """An object as it stands in a list, without its envelope."""
+    """An object as an item of a list, without envelope."""
     key = kind_key(obj.get("apiVersion", ""), obj["kind"])
     assert key is not None, f"{obj['kind']} has no message"
     message = message_class(key)()
@@ -91,7 +91,7 @@ def encode_message(obj: Mapping[str, Json]) -> bytes:
 
 
 def encode_list(head: Mapping[str, Json], items_bytes: int) -> tuple[bytes, bytes]:
-    """What stands before and after the items of a list, which have `items_bytes` together. `head` has no items."""
+    """The bytes before and after the items of a list, which have `items_bytes` in total. `head` has no items."""
     metadata = encode_message(head)
     length = varint(len(metadata) + items_bytes)
     return _MAGIC + _head(head) + tag(2, 2) + length + metadata, _ENDING
@@ -102,14 +102,14 @@ def encode_list_item(head: Mapping[str, Json], obj: Mapping[str, Json]) -> bytes
 
 
 def _items_number(head: Mapping[str, Json]) -> int:
-    """The number of the field of a list's items: 2, but for PartialObjectMetadataList in v1beta1."""
+    """The field number of a list's items: 2, except for PartialObjectMetadataList in v1beta1."""
     key = kind_key(head["apiVersion"], head["kind"])
     assert key is not None
     return next(field.number for field in message_class(key).DESCRIPTOR.fields if field.json_name == "items")
 
 
 def encode_watch_event(type_: str, obj: Mapping[str, Json]) -> bytes:
-    """One frame of a watch: four bytes of length, then the event, whose object has an envelope of its own."""
+    """One frame of a watch: four bytes of length, then the event, whose object has its own envelope."""
     event = encode_delimited(1, type_.encode()) + encode_delimited(2, encode_delimited(1, encode_object(obj)))
     return len(event).to_bytes(4, "big") + event
 

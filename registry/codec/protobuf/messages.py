@@ -1,10 +1,10 @@
-"""The classes of the messages that messages.txt lists, made when they are first needed.
+"""The message classes of messages.txt, created on first use.
 
     message_class("v1/ConfigMap")
     kind_key("rbac.authorization.k8s.io/v1", "Role")    # "rbac.authorization.k8s.io/v1/Role"
 
-On the wire a field is its number, so fields of the classes are called f1, f2, ...; `json_name` of a field's descriptor
-is its name in JSON, and a point for a field whose members belong to the message around it.
+On the wire a field is its number, so the fields of the classes are called f1, f2, ...; `json_name` of a field's
+descriptor is its name in JSON, or a point for an inlined field, whose members belong to the enclosing message.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ _SCALARS: Final = {
     "int64": FieldDescriptorProto.TYPE_INT64,
     "double": FieldDescriptorProto.TYPE_DOUBLE,
 }
-# Kinds of every group and version, which are v1 in most.
+# Kinds of every group and version, whose messages are mostly those of v1.
 _COMMON: Final = frozenset(
     ("APIGroup", "APIGroupList", "APIResourceList", "APIVersions", "DeleteOptions", "Status", "WatchEvent")
 )
-# Versions that have the messages of another, where they have none of their own.
+# Versions that share the messages of another where they have none of their own.
 _SAME_AS: Final = {"meta.k8s.io/v1beta1": _META, "storagemigration.k8s.io/v1": "storagemigration.k8s.io/v1beta1"}
 
 
 def kind_key(api_version: str, kind: str) -> str | None:
-    """The message of a kind, None where it has none here."""
+    """The message of a kind; None if there is none."""
     version = _META if kind in _COMMON else api_version
     facts, key = _facts(), f"{version}/{kind}"
     if key not in facts and version in _SAME_AS:
@@ -55,12 +55,12 @@ def message_class(key: str) -> type[Message]:
 
 
 def key_of(full_name: str) -> str:
-    """The line of messages.txt that a descriptor was made from: that of v1_ConfigMap gives `v1/ConfigMap`."""
+    """The key in messages.txt of the message with this descriptor name: `v1/ConfigMap` for v1_ConfigMap."""
     return _keys()[full_name.removeprefix(f"{_PACKAGE}.")]
 
 
 def type_of(field: FieldDescriptor) -> Descriptor:
-    """The type of a field that is a message."""
+    """The message type of a field that is a message."""
     assert field.message_type is not None
     return field.message_type
 
