@@ -1,7 +1,7 @@
-"""gzip for long answers, where the client takes it.
+"""gzip for long answers, if the client accepts it.
 
-What is compressed takes some 15 µs a kilobyte, so it happens in a thread, in the turn of the request's tenant; zlib
-gives the interpreter back meanwhile. The fastest level, as in kube-apiserver: clients are near, and processors dear.
+Compression takes some 15 µs per kilobyte, so it runs in a thread, scheduled fairly by tenant; zlib
+releases the interpreter meanwhile. The fastest level, as in kube-apiserver: clients are near, and processors dear.
 
 Follows apiserver pkg/endpoints/handlers/responsewriters/writers.go (negotiateContentEncoding, deferredResponseWriter).
 """
@@ -22,18 +22,18 @@ _GZIP: Final = 16 + zlib.MAX_WBITS
 
 
 def accepts_gzip(accept_encoding: bytes) -> bool:
-    """Whether `gzip` is among the encodings. With a parameter it is not, as in kube-apiserver: `gzip;q=0` is none."""
+    """Whether `gzip` is accepted. As in kube-apiserver, it is not with a parameter: `gzip;q=0`."""
     return b"gzip" in accept_encoding and any(token.strip() == b"gzip" for token in accept_encoding.split(b","))
 
 
 class Gzip:
-    """One compressed stream: the client joins what `compress` returns of each piece, and `finish` at the end."""
+    """A compressed stream: the client joins the results of `compress` for each piece, and of `finish`."""
 
     def __init__(self) -> None:
         self._packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP)
 
     async def compress(self, piece: bytes) -> bytes:
-        """Raises TooManyRequests where too much of the tenant waits for a thread."""
+        """Compresses a piece. Raises TooManyRequests if too much work of the tenant waits for a thread."""
         return await aside(partial(self._packer.compress, piece))
 
     def finish(self) -> bytes:

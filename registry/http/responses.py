@@ -1,6 +1,6 @@
-"""From what a verb answers to the bytes that the client asked for.
+"""Encodes the answers of verbs in the form that the client requested.
 
-JSON of an object or a list is the stored text, passed on; every other form is made from the decoded objects. Lists are
+JSON of an object or a list is the stored text, unchanged; every other form is made from the decoded objects. Lists are
 streamed: no more than a chunk is held. Watches are in watch_stream.py.
 """
 
@@ -46,34 +46,34 @@ from registry.http.negotiation import CBOR, JSON, PARTIAL, PARTIAL_LIST, PROTOBU
 from registry.http.projection import keep
 from registry.http.warnings import warning_headers
 
-# Small items of a list are sent together. Not less than the threshold: one piece that is smaller is the whole list.
+# Small items of a list are sent together. Not less than the threshold: a single smaller piece is the whole list.
 PIECE_BYTES = GZIP_THRESHOLD_BYTES
-# What a list in protobuf or CBOR may have.
+# The limit of a list in protobuf or CBOR.
 HELD_LIST_BYTES = 64 << 20
-# What is encrypted and handed over at a time; more would keep others waiting.
+# The size of the parts that are encrypted and handed over; larger ones would delay other requests.
 PART_BYTES = 64 * 1024
-# A longer body is sent in parts of so much, so that it does not wait in the buffer of its connection, uncounted.
+# Longer bodies are sent in parts of this size, so that they do not wait, uncounted, in the connection's buffer.
 LARGE_BYTES = 256 * 1024
-# What is made of the texts of a list or a watch: rows, texts, and bytes, once joined and once in parts.
+# How often the texts of a list or a watch are held: as rows, as texts, and as bytes, once joined and once in parts.
 HELD_TIMES = 4
-# How many objects there are in all pages of a list together, where that was asked for.
+# The number of objects on all pages of a list together, if requested.
 TOTAL_COUNT = b"x-total-count"
 _FIXED = [(b"cache-control", b"no-cache, private")]
 Headers = list[tuple[bytes, bytes]]
 
 
 class PageNotFound(Exception):
-    """The plain `404 page not found` of a path that no route has."""
+    """The plain `404 page not found` for a path without a route."""
 
 
 def headers_for(media_type: str, warnings: Sequence[str]) -> Headers:
-    """The header fields that every answer has. The audit id names the request in logs."""
+    """Returns the headers of every answer. The audit id identifies the request in logs."""
     headers = [(b"audit-id", logs.audit_id().encode()), *_FIXED, (b"content-type", media_type.encode())]
     return headers + warning_headers(warnings) if warnings else headers
 
 
 def hold(count: int) -> None:
-    """From here on the request holds so many bytes of its answer. Raises TooManyRequests."""
+    """Sets how many bytes of its answer the request holds from now on. Raises TooManyRequests."""
     answer = HeldAnswer.current()
     if answer is not None:
         answer.hold(count)
@@ -82,7 +82,7 @@ def hold(count: int) -> None:
 async def send_body(send: Send, scope: Scope, code: int, headers: Headers, body: bytes) -> None:
     is_large = len(body) > LARGE_BYTES
     if is_large:
-        hold(2 * len(body))  # with what it was made from
+        hold(2 * len(body))  # including what it was made from
     headers.append((b"content-length", str(len(body)).encode()))
     await send({"type": "http.response.start", "status": code, "headers": headers})
     if is_large and scope["method"] != "HEAD":
@@ -93,7 +93,7 @@ async def send_body(send: Send, scope: Scope, code: int, headers: Headers, body:
 
 
 async def send_part(send: Send, part: bytes) -> None:
-    """Sends a part of an answer that goes on: waits until its client has read what came before."""
+    """Sends a part of an answer that is not complete: waits until the client has read what came before."""
     answer = HeldAnswer.current()
     if answer is None or not answer.held_bytes:
         await send({"type": "http.response.body", "body": part, "more_body": True})
@@ -106,7 +106,7 @@ async def send_part(send: Send, part: bytes) -> None:
 async def send_status(
     send: Send, scope: Scope, error: StatusError, representation: Representation, warnings: Sequence[str]
 ) -> None:
-    """A failure. A Table cannot be had of it, only its encoding is the client's choice."""
+    """Sends a failure. The client only chooses its encoding, as there is no Table of it."""
     headers = headers_for(representation.media_type, warnings)
     if error.retry_after_seconds:
         headers.append((b"retry-after", str(error.retry_after_seconds).encode()))
@@ -119,7 +119,7 @@ async def send_page_not_found(send: Send, scope: Scope, warnings: Sequence[str])
 
 
 def prettify(found: Representation, query: Query, headers: Mapping[bytes, bytes]) -> Representation:
-    """Indented where the client asks for it, or is one that people read the output of."""
+    """Returns the representation, indented if the client requests it or is interactive."""
     if found.encoding != JSON or found.pretty:
         return found
     given = query.get("pretty")
@@ -128,9 +128,9 @@ def prettify(found: Representation, query: Query, headers: Mapping[bytes, bytes]
 
 
 def document(value: Mapping[str, Any], representation: Representation) -> bytes:
-    """A decoded document in JSON (with the newline that Go's encoder leaves), YAML, protobuf or CBOR.
+    """Encodes a document in JSON (with the newline of Go's encoder), YAML, protobuf or CBOR.
 
-    What is nested so deeply that indentation would be most of it is answered in plain JSON, which is YAML, too.
+    A document so deeply nested that most of it would be indentation is sent as plain JSON, which is also YAML.
     """
     if representation.encoding == PROTOBUF:
         return encode_object(value)
@@ -149,7 +149,7 @@ def document(value: Mapping[str, Any], representation: Representation) -> bytes:
 
 
 class Form:
-    """How objects are to look: the representation, and what a Table needs to know. `custom`: of custom resources."""
+    """The form of objects: the representation, and the parameters of a Table. `custom`: of custom resources."""
 
     def __init__(self, representation: Representation, table: Table | None, include: str, *, custom: bool) -> None:
         self.representation = representation
@@ -168,7 +168,7 @@ class Form:
         self.cache_key = (representation, include, table.key if table is not None else None)
 
     def of_object(self, obj: Object, now: float, *, headers: bool = True) -> Mapping[str, Any]:
-        """One object in its form; a Table of one row."""
+        """Returns an object in this form; for a Table, one with a single row."""
         match self.representation.transform:
             case "":
                 return self.as_asked(obj)
@@ -188,7 +188,7 @@ class Form:
                 )
 
     def as_asked(self, obj: Mapping[str, Any]) -> Mapping[str, Any]:
-        """`obj` without the fields that the client does not want."""
+        """Returns `obj` without the fields that the client does not want."""
         if self.representation.keeps:
             return keep(obj, self.representation.keeps)
         if not self._drops_owners or "managedFields" not in (obj.get("metadata") or ()):
@@ -197,7 +197,7 @@ class Form:
 
 
 def form_of(representation: Representation, table: Table, query: Query, *, custom: bool) -> Form:
-    """Raises 400 for a bad includeObject."""
+    """Returns the form of an answer. Raises 400 for a bad includeObject."""
     include = ""
     if representation.transform == TABLE:
         given = query.get("includeObject")
@@ -209,7 +209,7 @@ def form_of(representation: Representation, table: Table, query: Query, *, custo
 
 
 def list_form_of(representation: Representation, served: Served, query: Query) -> Form:
-    """Raises 400 for a bad includeObject, 406 for the form of an object asked of a list."""
+    """Returns the form of a list. Raises 400 for a bad includeObject, 406 for the form of a single object."""
     custom = not served.definition.builtin
     if representation.transform == PARTIAL:
         list_kind = served.definition.names.list_kind
@@ -219,7 +219,7 @@ def list_form_of(representation: Representation, served: Served, query: Query) -
 
 
 def go_type(api_version: str, kind: str) -> str:
-    """The type that stands for a built-in kind in kube-apiserver's messages: `*core.ConfigMap`, `*rbac.Role`."""
+    """Returns the Go type of a built-in kind in kube-apiserver's messages: `*core.ConfigMap`, `*rbac.Role`."""
     group = api_version.rpartition("/")[0].partition(".")[0]
     return f"*{'core' if group in ('', 'events') else group}.{kind}"
 
@@ -238,7 +238,7 @@ async def respond_object(
         body = await evaluate(encode, repeatable=True)
     headers = headers_for(representation.media_type, context.warnings)
     if len(body) > GZIP_THRESHOLD_BYTES and accepts_gzip(accept_encoding):
-        hold(2 * len(body))  # with what it was made from
+        hold(2 * len(body))  # including what it was made from
         headers += GZIP_HEADERS
         packer = Gzip()
         body = await packer.compress(body) + packer.finish()
@@ -258,7 +258,7 @@ async def respond_document(
 async def respond_list(
     send: Send, scope: Scope, answer: ListAnswer, form: Form, context: Context, accept_encoding: bytes
 ) -> None:
-    """A list in pieces; a short one in one piece with its length."""
+    """Sends a list in pieces; a short one in one piece with its length."""
     headers = headers_for(form.representation.media_type, context.warnings)
     if answer.total is not None:
         headers.append((TOTAL_COUNT, str(answer.total).encode()))
@@ -276,14 +276,14 @@ async def respond_list(
 
 
 async def _held(chunks: AsyncIterator[Sequence[str]]) -> AsyncIterator[Sequence[str]]:
-    """The same chunks, counted while they are held. Raises TooManyRequests instead of one that there is no room for."""
+    """Yields the same chunks, accounted for while they are held. Raises TooManyRequests if there is no room for one."""
     async for texts in chunks:
         hold(HELD_TIMES * sum(map(getsizeof, texts)))
         yield texts
 
 
 async def _joined(pieces: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-    """The same bytes in pieces of PIECE_BYTES at least, but for the last; there is one at least."""
+    """Joins pieces to at least PIECE_BYTES, except for the last; yields at least one."""
     parts: list[bytes] = []
     size = 0
     async with aclosing(pieces):
@@ -302,7 +302,7 @@ async def _joined(pieces: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, 
 
 def list_metadata(answer: ListAnswer) -> dict[str, Any]:
     metadata: dict[str, Any] = {}
-    # Lists of custom resources tell an empty token, too (unstructured data has no omitempty).
+    # Lists of custom resources include an empty token, too (unstructured data has no omitempty).
     if answer.continue_ or not answer.served.definition.builtin:
         metadata["continue"] = answer.continue_
     if answer.remaining:
@@ -316,7 +316,7 @@ async def _plain_list(answer: ListAnswer) -> AsyncGenerator[bytes, None]:
     served = answer.served
     yield f'{{"apiVersion":"{served.api_version}","items":['.encode()
     separator = ""
-    # Items of the server's own kinds do not repeat what they are.
+    # Items of built-in kinds omit apiVersion and kind.
     head = f'{{"apiVersion":"{served.api_version}","kind":"{served.kind.name}",' if served.definition.builtin else ""
     async for texts in answer.chunks:
         if head:
@@ -329,7 +329,7 @@ async def _plain_list(answer: ListAnswer) -> AsyncGenerator[bytes, None]:
 
 
 def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
-    """So many texts at a time as make a piece."""
+    """Yields as many texts at a time as make a piece."""
     start, size = 0, 0
     for place, text in enumerate(texts, 1):
         size += len(text)
@@ -340,12 +340,12 @@ def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
         yield texts[start:]
 
 
-# Stands for the items in a document that is made without them. No text of a client's comes behind them.
+# A placeholder for the items in a document that is encoded without them. No client's text comes after it.
 _ITEMS = "-- the items --"
 
 
 async def _formed_list(answer: ListAnswer, form: Form) -> AsyncGenerator[bytes, None]:
-    """The other forms of a list, item by item: no more than one object is decoded at a time."""
+    """Yields the other forms of a list, item by item: no more than one object is decoded at a time."""
     item_bytes, separator, mark = _ITEM_FORMS[_layout(form.representation)]
     ending = b""
     async for items in _encoded_items(answer, form, item_bytes):
@@ -362,12 +362,12 @@ async def _formed_list(answer: ListAnswer, form: Form) -> AsyncGenerator[bytes, 
 async def _encoded_items(
     answer: ListAnswer, form: Form, item_bytes: Callable[[Any], bytes]
 ) -> AsyncGenerator[list[bytes], None]:
-    """The items of a list in their form, some at a time: as many as there is time for, and room in a piece."""
+    """Yields the encoded items of a list: as many at a time as fit into the time slice and a piece."""
     now, is_builtin = time.time(), answer.served.definition.builtin
     slices, budget = TimeSlice.current(), Budget(TABLE_VISITS)
 
     def encode(texts: Sequence[str]) -> list[bytes]:
-        """The first items, one at least."""
+        """Encodes the first items, at least one."""
         items: list[bytes] = []
         size = 0
         for text in texts:
@@ -394,7 +394,7 @@ def _layout(representation: Representation) -> str:
 
 
 def _pretty_item(item: Any) -> bytes:
-    """Indented as deep as the items of a list are: `{\n  "": [\n    <item>\n  ]\n}` without what is around it."""
+    """Indents an item as in a list: `{\n  "": [\n    <item>\n  ]\n}` without what is around it."""
     plain = encode_json(item)
     if is_mostly_indentation(item, len(plain)):
         return plain
@@ -411,7 +411,7 @@ def _yaml_item(item: Any) -> bytes:
     return encode_yaml({"i": [item]}).removeprefix(b"i:\n")
 
 
-# How one item is encoded, what stands between two, and how the mark looks that stands for all.
+# The encoding of an item, the separator, and the encoded placeholder.
 _ITEM_FORMS: dict[str, tuple[Callable[[Any], bytes], bytes, bytes]] = {
     JSON: (encode_json, b",", encode_json(_ITEMS)),
     "pretty": (_pretty_item, b",\n    ", encode_json(_ITEMS)),
@@ -442,7 +442,7 @@ async def _cbor_list(answer: ListAnswer, form: Form) -> AsyncGenerator[bytes, No
 
 
 async def _all_items(answer: ListAnswer, form: Form, item_bytes: Callable[[Any], bytes]) -> tuple[list[bytes], int]:
-    """The items, the last first, and their bytes together: what says how long a list is before it begins is held."""
+    """Returns the items, last first, and their total size, for formats that state the length before the items."""
     items: list[bytes] = []
     size = 0
     async for some in _encoded_items(answer, form, item_bytes):
@@ -466,7 +466,7 @@ def _list_document(answer: ListAnswer, form: Form, items: Sequence[Any]) -> byte
 
 
 def _list_head(answer: ListAnswer, form: Form) -> dict[str, Any]:
-    """A list without its items."""
+    """Returns a list without its items."""
     if form.representation.transform == PARTIAL_LIST:
         kind, api_version = PARTIAL_LIST, f"meta.k8s.io/{form.representation.version}"
         metadata = _typed_list_metadata(answer)
@@ -477,7 +477,7 @@ def _list_head(answer: ListAnswer, form: Form) -> dict[str, Any]:
 
 
 def _typed_list_metadata(answer: ListAnswer) -> dict[str, Any]:
-    """Tables and lists of metadata have a Go type, which leaves out what is empty."""
+    """Returns list metadata for Tables and lists of metadata, whose Go types omit empty fields."""
     return {name: value for name, value in list_metadata(answer).items() if value != ""}
 
 
@@ -494,7 +494,7 @@ def _item(obj: Object, form: Form, now: float, budget: Budget, *, is_builtin: bo
 async def _stream(
     send: Send, scope: Scope, headers: Headers, pieces: AsyncIterator[bytes], accept_encoding: bytes
 ) -> None:
-    """Sends pieces; compressed where the client takes gzip and there is more than one, which means it is long."""
+    """Sends pieces; compressed if the client accepts gzip and there is more than one, which means that it is long."""
     piece: bytes | None = await anext(pieces)
     assert piece is not None
     if len(piece) < GZIP_THRESHOLD_BYTES:
@@ -510,7 +510,7 @@ async def _stream(
         return
     while piece is not None:
         await _send_piece(send, piece if packer is None else await packer.compress(piece), slices)
-        piece = None  # it need not be held while the next one is made
+        piece = None  # not held while the next one is made
         piece = await anext(pieces, None)
     await send({"type": "http.response.body", "body": packer.finish() if packer else b""})
 

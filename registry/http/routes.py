@@ -1,7 +1,7 @@
-"""The routes: which endpoint answers which request.
+"""Routes requests to endpoints.
 
-They match what registry/http/request_info.py has parsed, relative to the tenant: Starlette's own routes would parse the
-path a second time.
+Routes match what registry/http/request_info.py has parsed, relative to the tenant: Starlette's own routes would parse
+the path a second time.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ Condition = Callable[[RequestInfo], bool]
 
 
 class Route(NamedTuple):
-    """What answers the requests that meet a condition."""
+    """The endpoint for requests that meet a condition."""
 
     condition: Condition
     endpoint: ASGIApp
 
 
 class Router:
-    """Passes a request on to the first route whose condition it meets. Raises PageNotFound where there is none."""
+    """Passes a request to the first route whose condition it meets. Raises PageNotFound if there is none."""
 
     def __init__(self, routes: Sequence[Route]) -> None:
         self._routes = routes
@@ -72,5 +72,5 @@ class Router:
 
 
 def path(*paths: str) -> Condition:
-    """Whether the path of a document is one of these."""
+    """Returns the condition that the path of a document is one of these."""
     return lambda info: info.document_path in paths
