@@ -95,7 +95,7 @@ def refusal(why: str) -> str:
 
 
 async def _make_own(connection: Connection, owner: str, place: Place, shape: Shape, texts: Sequence[str]) -> str:
-    """Creates a view in a tenant's schema, if MAX_VIEWS permits; returns why it could not be created, else ""."""
+    """Creates a view in a tenant's schema, if MAX_VIEWS permits. Returns why it could not be created; "" if it was."""
     is_there = await has_view(connection, place.schema, place.name)
     if not is_there and await count_relations(connection) + shape.relations > reporting_choice.MAX_VIEWS:
         return TOO_MANY
