@@ -4,7 +4,6 @@ lock.
 If the views in `reports` and `reports_all`, which are shared, cannot be created, the transaction fails. A tenant's own
 schema repeats them under short names: a failure there must not affect other tenants.
 """
-"""
 
 from __future__ import annotations
 
