@@ -65,16 +65,14 @@ def _opened(path: Path | None) -> Iterator[TextIO]:
 
 
 def _export(session: Session, resource: Resource, namespace: str, selector: str, out: TextIO) -> None:
-    import yaml
-
     from registry.cli.progress import Progress
+    from registry.codec.yaml_encode import encode_yaml
 
     done = 0
     with Progress(f"{resource.plural} exported") as progress:
         for page in session.client.pages(resource.path(namespace), selector):
             for item in page["items"]:
-                out.write("---\n")
-                yaml.safe_dump(_manifest(item, page), out, sort_keys=False, allow_unicode=True)
+                out.write("---\n" + encode_yaml(_manifest(item, page)).decode())
             done += len(page["items"])
             # Without a figure, as with selectors, the last page is known by having no successor.
             left = page["metadata"].get("remainingItemCount")
@@ -83,7 +81,6 @@ def _export(session: Session, resource: Resource, namespace: str, selector: str,
 
 
 def _manifest(item: Object, page: Object) -> Object:
-    """The object with apiVersion and kind first, as people write it."""
     metadata = {key: value for key, value in item["metadata"].items() if key not in _ASSIGNED}
     annotations = {
         key: value for key, value in (metadata.pop("annotations", None) or {}).items() if key != LAST_APPLIED

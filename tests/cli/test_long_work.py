@@ -24,6 +24,7 @@ GROUP = "demo.example.com"
 PARTS = f"/apis/{GROUP}/v1/namespaces/default/parts"
 TENANTS = "/clusters/system/apis/tenancy.registry/v1/tenants"
 MERGE = {"Content-Type": "application/merge-patch+json"}
+ANNOTATIONS = {"answer": "no", "number": "1e3", "lines": "a\nb"}
 # More than one batch of 64 at 25 a second: the server has reported before the end.
 OBJECTS = 70
 
@@ -126,7 +127,7 @@ def test_an_export_can_be_applied_elsewhere(server: RunningServer, tmp_path: Pat
     with client(server) as http:
         owner = ok(http.post("/api/v1/namespaces/default/configmaps", json={"metadata": {"name": "owner"}}))
         reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}
-        about = {"name": "exported", "ownerReferences": [reference]}
+        about = {"name": "exported", "ownerReferences": [reference], "annotations": ANNOTATIONS}
         ok(http.post(PARTS, json={"apiVersion": f"{GROUP}/v1", "kind": "Part", "metadata": about, "spec": {}}))
     file = tmp_path / "parts.yaml"
     done = registry("export", "crd", "parts", "-A", "--to", file, KUBECONFIG=str(server.kubeconfig))
@@ -138,7 +139,8 @@ def test_an_export_can_be_applied_elsewhere(server: RunningServer, tmp_path: Pat
     assert "status" not in first
     [part] = [one for one in parts if one["metadata"]["name"] == "exported"]
     assert part["apiVersion"] == f"{GROUP}/v2", "at the preferred version"
-    assert part["metadata"] == {"name": "exported", "namespace": "default"}
+    assert part["metadata"] == {"name": "exported", "namespace": "default", "annotations": ANNOTATIONS}
+    assert 'number: "1e3"' in file.read_text(), "text that other readers of YAML take for a number is quoted"
     with client(server) as http:
         ok(http.post(TENANTS, json=_tenant("elsewhere")))
         define(http, first, tenant="/clusters/elsewhere")

@@ -1,4 +1,4 @@
-// The REST API, with the token of whom is signed in: requests, errors as the server words them, and watches.
+// A client of the REST API with the token of the signed-in user: requests, errors, watches.
 
 const ROOT = new URL("../", import.meta.url).href.replace(/\/$/, "");
 export const TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
@@ -8,7 +8,7 @@ export const MERGE_PATCH = "application/merge-patch+json";
 export const APPLY_PATCH = "application/apply-patch+yaml";
 export const MANAGER = "console";
 
-/** A Status: `code` is 0 if the server was not reached. */
+/** A Status as an error; `code` is 0 if the server could not be reached. */
 export class ApiError extends Error {
   constructor(code, message, status = {}) {
     super(message);
@@ -20,14 +20,14 @@ export class ApiError extends Error {
 
 export class Api {
   /**
-   * When the server does not accept the token (any more) `renew` is called, once for all requests; if `token` is another
-   * one then, they are sent again, and if not, `onExpired` is called.
+   * On a 401 `renew` is called, once for all concurrent requests. If it has set another `token` they are retried; otherwise
+   * `onExpired` is called.
    */
   constructor(token, { renew = async () => {}, onExpired = () => {} } = {}) {
     Object.assign(this, { token, renew, onExpired, renewing: null });
   }
 
-  /** The decoded answer. Raises ApiError. */
+  /** Sends a request and returns the decoded response. Throws ApiError. */
   async json(method, path, { body, type, accept = "application/json", signal } = {}) {
     const response = await this.send(method, path, { body, type, accept, signal });
     return await response.json();
@@ -36,7 +36,7 @@ export class Api {
   get = (path, options) => this.json("GET", path, options);
   post = (path, body, options) => this.json("POST", path, { ...options, body });
 
-  /** The answer's head; its body is not read yet. Raises ApiError. */
+  /** Sends a request and returns the response, whose body is not read yet. Throws ApiError. */
   async send(method, path, { body, type = "application/json", accept = "application/json", signal } = {}) {
     const token = this.token;
     const headers = { Accept: accept };
@@ -59,10 +59,10 @@ export class Api {
     throw await errorOf(response);
   }
 
-  /** What is the console's own: /console/api/oidc. */
+  /** Calls an endpoint of the console itself, such as /console/api/oidc. */
   console = (method, name, body) => this.json(method, `/console/api/${name}`, { body });
 
-  /** The events of a watch, until it ends or is aborted: `{type, object}`. Raises ApiError. */
+  /** Yields the events of a watch, `{type, object}`, until it ends or is aborted. Throws ApiError. */
   async *watch(path, { accept, signal }) {
     const response = await this.send("GET", path, { accept, signal });
     for await (const line of lines(response.body)) {
@@ -74,9 +74,9 @@ export class Api {
 }
 
 /**
- * Loads something and follows its changes until `signal` is aborted. `load()` resolves to the revision to watch from, or to
- * nothing if it is not to be watched; `path(revision)` is that of the watch. When the watch ends, is cut or is too old, all
- * begins again, after longer and longer pauses. `report(state, error)`: "live", "static" (it cannot be watched), "cut", "failed".
+ * Lists and watches until `signal` is aborted. `load()` resolves to the resource version to watch from, or to a falsy value if
+ * there is nothing to watch; `path(revision)` returns the path of the watch. When the watch ends, breaks or expires, it lists
+ * again with exponential backoff. `report(state, error)`: "live", "static" (cannot be watched), "cut", "failed".
  */
 export async function follow(api, { load, path, accept, onEvent, report, signal }) {
   let pause = 250;
@@ -105,15 +105,15 @@ export async function follow(api, { load, path, accept, onEvent, report, signal 
   }
 }
 
-/** Fulfilled when the page can be seen. */
+/** Resolves when the page is visible. */
 function visible() {
   if (!document.hidden) return Promise.resolve();
   return new Promise((resolve) => document.addEventListener("visibilitychange", () => resolve(visible()), { once: true }));
 }
 
 /**
- * A signal that is aborted with `signal` and when the page is hidden: pages that nobody looks at do not watch, because
- * browsers have six connections to a server.
+ * Returns a signal that is aborted with `signal` and when the page is hidden. Hidden pages do not watch, because a browser
+ * opens only six connections to a server.
  */
 function whileVisible(signal) {
   const abort = new AbortController();
@@ -125,7 +125,7 @@ function whileVisible(signal) {
 async function errorOf(response) {
   const text = await response.text().catch(() => "");
   try {
-    // Of those who ask for YAML errors are YAML, too.
+    // Errors of requests for YAML are YAML as well.
     const isYaml = response.headers.get("content-type")?.includes("yaml");
     const status = isYaml ? (await import("./logic/yamldoc.js")).parseYaml(text).value : JSON.parse(text);
     return new ApiError(response.status, status.message || `The server answers ${response.status}.`, status);
@@ -155,7 +155,7 @@ async function* lines(body) {
 
 // -- what the user may do
 
-/** Answers of SelfSubjectAccessReviews, each asked once in half a minute. */
+/** SelfSubjectAccessReviews, each cached for half a minute. */
 export class Rights {
   #known = new Map();
 
@@ -164,7 +164,7 @@ export class Rights {
     this.prefix = prefix;
   }
 
-  /** Whether `{verb, group, resource, subresource, namespace, name}` is allowed; false if that cannot be found out. */
+  /** Whether `{verb, group, resource, subresource, namespace, name}` is allowed; false if the review fails. */
   may(attributes) {
     const key = JSON.stringify(attributes);
     const known = this.#known.get(key);

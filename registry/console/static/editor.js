@@ -1,4 +1,4 @@
-// The text editor and the differences, both CodeMirror. Loaded by the pages that need them.
+// The YAML editor and the side-by-side difference, both CodeMirror. Loaded by the pages that need them.
 import { html, useEffect, useRef } from "./vendor/preact.js";
 import {
   autocompletion, completionKeymap, defaultKeymap, drawSelection, EditorState, EditorView, foldGutter,
@@ -7,7 +7,7 @@ import {
   syntaxHighlighting, tags, yaml,
 } from "./vendor/codemirror.js";
 
-// Colours are of app.css, so that they follow light and dark.
+// The colours are in app.css, so that they follow light and dark.
 const colours = HighlightStyle.define([
   { tag: [tags.propertyName, tags.definition(tags.propertyName)], class: "tok-key" },
   { tag: [tags.string, tags.special(tags.string)], class: "tok-text" },
@@ -21,7 +21,7 @@ const shared = (label) => [
   EditorView.contentAttributes.of({ "aria-label": label }),
 ];
 
-/** A shadow root in `box`, with the styles of editor.css; lines are measured again when they are there. */
+/** Attaches a shadow root with the styles of editor.css to `box`; lines are measured again once these have loaded. */
 function rootIn(box) {
   const root = box.attachShadow({ mode: "open" });
   const styles = Object.assign(document.createElement("link"), { rel: "stylesheet", href: new URL("editor.css", import.meta.url).href });
@@ -33,8 +33,8 @@ function rootIn(box) {
 }
 
 /**
- * An editor of YAML. `faults(text)` gives `[{from, to, message, severity}]` while somebody types, `complete(text, offset)`
- * gives `{from, options}` or null. Tab leaves the editor; Ctrl-S calls `onSave`. `handle.current` gets `{view, lint}`.
+ * A YAML editor. While the user types, `faults(text)` returns `[{from, to, message, severity}]`, and `complete(context)` returns
+ * `{from, options}` or null. Tab leaves the editor; Ctrl-S calls `onSave`. `handle.current` is set to `{view, lint}`.
  */
 export function Editor({ text, onChange, onCursor, onSave, faults, complete, readOnly = false, label, handle }) {
   const box = useRef();
@@ -75,11 +75,11 @@ export function Editor({ text, onChange, onCursor, onSave, faults, complete, rea
   return html`<div class="editor" ref=${box}></div>`;
 }
 
-/** Two texts side by side, what differs marked, what is the same folded. `onRight` makes the right one editable. */
+/** Two texts side by side, with changes marked and equal parts folded. `onRight` makes the right one editable. */
 export function Difference({ left, right, leftLabel, rightLabel, onRight }) {
   const box = useRef();
   useEffect(() => {
-    // A root for each view: an element has one shadow root for ever.
+    // Each view needs its own element, because a shadow root cannot be removed from one.
     const made = box.current.appendChild(document.createElement("div"));
     const fixed = [EditorState.readOnly.of(true), EditorView.editable.of(true)];
     const changed = EditorView.updateListener.of((update) => {

@@ -1,5 +1,5 @@
-// A page of a list, filtered and sorted by the server, that stays true: a watch reports that something has changed, and the
-// page is loaded again, at most once a second.
+// A live page of a list that the server filters and sorts: when a watch reports a change the page is loaded again, at most
+// once a second.
 import { ApiError, follow, TABLE } from "./api.js";
 import { resourcePath } from "./logic/paths.js";
 import { useConsole } from "./ui.js";
@@ -7,14 +7,14 @@ import { useEffect, useRef, useState } from "./vendor/preact.js";
 
 export const PAGE = 100;
 const METADATA = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json";
-// Of longer lists the server skips none without an index, and later pages come by the token of the page before them: they
-// are of the same revision, and not live.
+// Beyond this offset the server needs an index. Without one, later pages use the continue token of the page before: they show
+// the revision of the first page, and are not live.
 const SKIPPED = 5000;
 const START = { list: null, state: "loading", error: null, message: "", total: undefined, more: false, fresh: new Set() };
 
 /**
- * `query`: labelSelector, filter, orderBy. `{list, state, error, message, total, more, fresh}`: `list` as the server sent it,
- * `total` objects on all pages if that is known, `fresh` the uids that have changed lately, `state` as `follow` reports it.
+ * `query`: labelSelector, filter, orderBy. Returns `{list, state, error, message, total, more, fresh}`: `list` as the server sent
+ * it, `total` the number of objects on all pages if known, `fresh` the uids changed by the last events, `state` that of `follow`.
  */
 export function useList(kind, { tenant, namespace = "", query = {}, page = 1, accept = TABLE }) {
   const { api, session } = useConsole();

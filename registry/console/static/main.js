@@ -1,5 +1,4 @@
-// The frame around the pages: who is signed in, which tenant, which page. Pages are modules that are loaded when they
-// are first opened.
+// The frame around the pages: session, tenant, navigation. Each page is a module that is loaded when it is first opened.
 import { Api, AGGREGATED, Rights } from "./api.js";
 import { isBuiltin, kindsOf } from "./logic/kinds.js";
 import { tenantPrefix } from "./logic/paths.js";
@@ -30,7 +29,7 @@ function App({ arrived, problem }) {
     addEventListener("hashchange", onHash);
     return () => removeEventListener("hashchange", onHash);
   }, []);
-  // One object for as long as somebody is signed in: a new token goes into it, so that pages and what was typed stay.
+  // One object for the whole session: a renewed token is set on it, so that pages keep their state.
   const api = useMemo(() => new Api("", { onExpired: () => setExpired(true), renew }), []);
   if (session) api.token = session.token;
   async function renew() {
@@ -126,7 +125,7 @@ function NoKinds({ error, again }) {
     ${error.code === 403 && html`<p>You have no access to this tenant. If you have access to another one, enter its name at the top.</p>`}`;
 }
 
-/** The page of a route, with its module loaded. A page stays while the parts of its route that name it stay. */
+/** Loads the module of a route's page. The page is kept mounted while its name and arguments stay the same. */
 function Page({ route }) {
   const page = PAGES[route.page] ? route.page : "overview";
   const loaded = useLoaded(async () => ({ page, module: await PAGES[page]() }), [page]);
@@ -138,7 +137,7 @@ function Page({ route }) {
   return html`<${Caught} key=${place}><${Found} args=${route.args} query=${route.query} /></>`;
 }
 
-/** What a page cannot draw leaves the frame around it as it is. */
+/** An error boundary: a page that fails to render leaves the frame intact. */
 class Caught extends Component {
   static getDerivedStateFromError(error) {
     return { error };
@@ -163,12 +162,12 @@ async function loadKinds(api, tenant) {
   return kindsOf(documents);
 }
 
-/** Tenants are objects of the tenant `system`, which most people may not enter. */
+/** Tenants are objects of the tenant `system`, to which most users have no access. */
 function mayListTenants(api) {
   return new Rights(api, tenantPrefix("system")).may({ verb: "list", group: "tenancy.registry", resource: "tenants" });
 }
 
-/** The name of the tenant, to go to another one by its name. */
+/** An input with the name of the tenant; another name opens that tenant. */
 function TenantChoice({ tenant }) {
   const submit = (event) => {
     event.preventDefault();

@@ -1,8 +1,8 @@
-// What the server publishes of its kinds, for the editor and for new objects.
+// OpenAPI schemas of kinds, for the editor and for new objects.
 import { tenantPrefix } from "./logic/paths.js";
 import { schemaOfKind } from "./logic/schema.js";
 
-/** The OpenAPI document of a group and version, and the kind's schema in it; nulls where there is none. */
+/** Loads the OpenAPI v3 document of the kind's group and version: `{document, schema}`, both empty if there is none. */
 export async function loadSchema(api, tenant, kind) {
   const name = kind.group ? `apis/${kind.group}/${kind.version}` : `api/${kind.version}`;
   try {

@@ -1,4 +1,4 @@
-// Small plots in SVG. Colours are classes of app.css; each plot has a table of its figures for those who do not see it.
+// Small SVG plots. Colours are classes in app.css; the accessible label of a plot has its last values.
 import { countText, durationText, timeText } from "./logic/text.js";
 import { niceTicks, timeTicks } from "./logic/scales.js";
 import { html, Meter } from "./ui.js";
@@ -6,7 +6,7 @@ import { useLayoutEffect, useRef, useState } from "./vendor/preact.js";
 
 const LEFT = 48;
 
-/** `[ref, width]` of an element, in pixels: plots are drawn at their size, so that texts keep theirs. */
+/** Returns `[ref, width in pixels]` of an element: plots are drawn at their real size, so that text is not scaled. */
 function useWidth() {
   const box = useRef();
   const [width, setWidth] = useState(640);
@@ -42,7 +42,7 @@ export function TimePlot({ title, series, from, to, kind = "line", height = 190,
   </figure>`;
 }
 
-// The statuses of conditions have the same colours everywhere.
+// Each status of a condition has the same colour in all plots.
 const STATES = { True: 3, False: 2, Unknown: 5 };
 const numberOf = ({ name }, index) => STATES[name] ?? (index % 5) + 1;
 
@@ -82,7 +82,7 @@ function columns(series, x, y, from, to) {
 
 const summary = (series, format) => series.map((one) => `${one.name} ${format(one.points.at(-1)?.[1] ?? 0)}`).join(", ");
 
-/** Conditions over time: `rows` as of `conditionSpans`. */
+/** The conditions of an object over time; `rows` come from `conditionSpans`. */
 export function Spans({ rows }) {
   const [box, width] = useWidth();
   const all = rows.flatMap((row) => row.spans);

@@ -1,4 +1,4 @@
-// What an object belongs to, and what belongs to it (docs/statistics.md).
+// Owners and dependents of an object (docs/statistics.md).
 import { METADATA_LIST } from "./api.js";
 import { kindOfReference } from "./logic/kinds.js";
 import { resourcePath } from "./logic/paths.js";
@@ -12,7 +12,7 @@ export async function forEachAtOnce(items, work, signal) {
   await Promise.all(Array.from({ length: 4 }, worker));
 }
 
-/** `{items: [{apiVersion, kind, metadata}], more}`: the first objects that name an object as their owner. */
+/** Returns the first objects that name an object as their owner: `{items: [{apiVersion, kind, metadata}], more}`. */
 export async function findDependents(api, tenant, kind, { namespace, name }, { limit, signal }) {
   const items = [];
   let next = "";
@@ -25,14 +25,14 @@ export async function findDependents(api, tenant, kind, { namespace, name }, { l
   return { items, more: Boolean(next) };
 }
 
-/** How many objects a list has; undefined if the user may not list them. */
+/** Returns how many objects a list has; undefined if the user may not list them. */
 export async function countObjects(api, tenant, kind, { namespace = "", signal } = {}) {
   const path = resourcePath(tenant, kind, { namespace, query: { limit: 1 } });
   const list = await api.get(path, { accept: METADATA_LIST, signal }).catch(() => null);
   return list ? (list.items?.length ?? 0) + (list.metadata.remainingItemCount ?? 0) : undefined;
 }
 
-/** The owners of an object and theirs, up to five steps: `[{kind, reference, namespace, isThere, of}]`; `of` is a uid. */
+/** Returns owners up to five levels up: `[{kind, reference, namespace, isThere, of}]`; `of` is the uid of the owned object. */
 export async function findOwners(api, tenant, kinds, metadata, signal) {
   const found = [];
   const level = [{ metadata, step: 0 }];

@@ -1,14 +1,12 @@
-// Who is signed in, and what was typed and not saved: in this tab only, until it is closed.
-//
-// sessionStorage, because a reload or the way to an issuer and back would otherwise end the session, and because it is
-// neither shared with other tabs nor kept (localStorage is both). The Content-Security-Policy lets no script but ours run
-// here, so a variable would be no safer. No token is ever in a URL.
+// The session and unsaved drafts, in sessionStorage: it survives a reload and the way to an issuer and back, and, unlike
+// localStorage, it is neither shared with other tabs nor kept when the tab is closed. The Content-Security-Policy allows no
+// other scripts, so a variable would be no safer. No token is ever in a URL.
 import { HOME } from "./logic/routes.js";
 
 const SESSION = "registry.session";
 const DRAFT = "registry.draft:";
 const SIGN_IN = "registry.sign-in";
-// A browser gives a page some 5 MB.
+// Browsers limit the storage of a page to some 5 MB.
 const DRAFT_LENGTH = 1_000_000;
 
 /** `{token, tenant, refreshToken}` or null; only some issuers give a refresh token. */
@@ -24,7 +22,7 @@ export function clearSession() {
   for (const key of Object.keys(sessionStorage)) if (key.startsWith("registry.")) sessionStorage.removeItem(key);
 }
 
-/** `{text, base, at}` of what was typed at a place; `base` is the resource version that it began from. */
+/** The draft of an object, `{text, base, at}`; `base` is the resource version that it was edited from. */
 export const loadDraft = (place) => read(DRAFT + place);
 
 export function saveDraft(place, draft) {
@@ -41,7 +39,7 @@ function read(key) {
   }
 }
 
-/** Without storage, or when it is full, everything works but for a reload. */
+/** Without storage, or if it is full, everything but a reload works. */
 function write(key, value) {
   try {
     sessionStorage.setItem(key, JSON.stringify(value));
@@ -52,13 +50,13 @@ function write(key, value) {
 
 // -- signing in at an issuer: authorization code with PKCE (RFC 7636)
 
-/** `{issuer, authorizationEndpoint, clientId, scope}`, or null where the server names no issuer. */
+/** Returns `{issuer, authorizationEndpoint, clientId, scope}`, or null if the server has no issuer. */
 export async function issuerOf(api) {
   const found = await api.console("GET", "oidc");
   return found.issuer ? found : null;
 }
 
-/** Leaves the page for the issuer's. */
+/** Navigates to the issuer. */
 export async function beginSignIn(issuer) {
   const verifier = randomText(48);
   const state = randomText(16);
@@ -73,7 +71,7 @@ export async function beginSignIn(issuer) {
   location.assign(url);
 }
 
-/** If the page was opened by the issuer: its code for a session, and the URL without it. Null otherwise. */
+/** If the issuer has redirected here, exchanges its code for a session and removes it from the URL; otherwise null. */
 export async function finishSignIn(api) {
   const answer = new URLSearchParams(location.search);
   const begun = read(SIGN_IN);
@@ -87,7 +85,7 @@ export async function finishSignIn(api) {
   return { token: idToken, tenant: HOME, refreshToken };
 }
 
-/** The session with a new token of the issuer, or null where there is no way to get one without the user. */
+/** Returns the session with a new token of the issuer, or null if the user has to sign in again. */
 export async function renewSession(api) {
   const session = loadSession();
   if (!session?.refreshToken) return null;

@@ -1,17 +1,17 @@
-// What pages are made of. Texts from the server only ever become text nodes and attributes: `html` makes elements of its
-// own template alone, and the Content-Security-Policy (Trusted Types) refuses markup that is made of strings.
+// Components shared by the pages. Text from the server only ever becomes text nodes and attributes: `html` creates elements
+// from its own template only, and the Content-Security-Policy (Trusted Types) refuses markup made from strings.
 import { createContext, html, useCallback, useContext, useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact.js";
 import { ageOf, timeText } from "./logic/text.js";
 
 export { html };
 
-/** `{api, rights, session, tenant, kinds, go, notify, confirm}`: what every page needs. */
+/** What every page needs: `{api, rights, session, tenant, kinds, reloadKinds, user, go, href, notify}`. */
 export const Console = createContext(null);
 export const useConsole = () => useContext(Console);
 
 /**
- * The result of `load(signal)`, which runs again when one of `inputs` changes or `again()` is called:
- * `{value, error, loading, again}`. The last value stays while it runs.
+ * Runs `load(signal)`, and again when one of `inputs` changes or `again()` is called. Returns
+ * `{value, error, loading, again}`; the last value is kept while it runs.
  */
 export function useLoaded(load, inputs) {
   const [state, setState] = useState({ value: undefined, error: null, loading: true });
@@ -28,7 +28,7 @@ export function useLoaded(load, inputs) {
   return { ...state, again: useCallback(() => setTurn((old) => old + 1), []) };
 }
 
-/** Whether the user may do each of `wanted`, `{name: attributes}`: an object of booleans, false until it is known. */
+/** Reviews each of `wanted`, `{name: attributes}`; returns booleans by name, undefined until they are known. */
 export function useRights(wanted) {
   const { rights } = useConsole();
   const [found, setFound] = useState({});
@@ -81,7 +81,7 @@ export function Empty({ children }) {
 const ticking = new Set();
 setInterval(() => ticking.forEach((tick) => tick()), 15_000);
 
-/** How long ago, with the time itself on hover; it goes on. */
+/** The age of a time, updated every 15 seconds, with the time itself as a tooltip. */
 export function Age({ time }) {
   const [, tick] = useState(0);
   useEffect(() => {
@@ -95,7 +95,7 @@ export function Age({ time }) {
 const GOOD = /^(true|active|ready|running|established|bound|healthy|succeeded|complete|completed|available|ok|normal)$/i;
 const BAD = /^(failed|error|crashloopbackoff|terminating|unhealthy|suspended|degraded|lost|warning)$/i;
 
-/** A word of a status, coloured by what it usually means. */
+/** A status, coloured by what the word usually means. */
 export function Status({ text }) {
   const value = String(text ?? "");
   const kind = GOOD.test(value) ? "good" : BAD.test(value) ? "bad" : value ? "plain" : "none";
@@ -109,7 +109,7 @@ export function Tabs({ tabs, current, href }) {
   </nav>`;
 }
 
-/** `parts` is a list of `[text, href]`; the last is where we are. */
+/** `parts` is the breadcrumb, `[[text, href], ...]`; the last one is the heading. */
 export function Heading({ parts, children, about }) {
   return html`<header class="heading">
     <div>
@@ -156,8 +156,8 @@ export function Copyable({ text, label }) {
 }
 
 /**
- * `columns`: `[{id, title, about, cell(row), numeric, order}]`; one with an `order`, a field, can be sorted by. `sort` is
- * the field that the rows are sorted by, "-" in front for the reverse. The arrow keys go from row to row.
+ * `columns`: `[{id, title, about, cell(row), numeric, order}]`; a column can be sorted by its field `order`. `sort` is the
+ * current field, with "-" in front for descending order. The arrow keys move from row to row.
  */
 export function Table({ label, columns, rows, keyOf, sort = "", onSort, rowClass, total }) {
   const onKey = (event) => {
@@ -185,7 +185,7 @@ export function Table({ label, columns, rows, keyOf, sort = "", onSort, rowClass
   </div>`;
 }
 
-/** A table of a few rows, which are its children. */
+/** A table of a few rows, given as children. */
 export function SmallTable({ label, head, wrap = false, children }) {
   return html`<div class=${`table-box short ${wrap ? "wrap" : ""}`} tabindex="0" role="region" aria-label=${label}><table>
     <thead><tr>${head.map((title) => html`<th key=${title} scope="col">${title}</th>`)}</tr></thead>
@@ -193,7 +193,7 @@ export function SmallTable({ label, head, wrap = false, children }) {
   </table></div>`;
 }
 
-/** A bar for how much of a limit is used; a `plain` one does not warn. */
+/** A bar that shows how much of a limit is used; a `plain` one has no warning colours. */
 export function Meter({ used, limit, text, label, plain = false }) {
   if (limit === undefined || limit === null) return html`<span class="meter-text">${text}</span>`;
   const share = limit > 0 ? Math.min(1, used / limit) : 1;

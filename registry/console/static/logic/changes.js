@@ -1,4 +1,4 @@
-// What a merge patch changes, as a few lines for people.
+// Summaries of merge patches and conditions.
 import { formatFieldPath } from "./paths.js";
 
 /** `{spec: {image: "b:2", old: null}}` is [{path: "spec.image", text: "\"b:2\""}, {path: "spec.old", text: "removed"}]. */
@@ -19,8 +19,8 @@ function collect(value, path, out) {
 }
 
 /**
- * The conditions of an object, those that are of the usual form: a schema may allow anything in their place.
- * `[{type, status, reason, lastTransitionTime}]`.
+ * Returns the well-formed conditions of an object, `[{type, status, reason, lastTransitionTime}]`: a schema may allow anything
+ * there.
  */
 export function conditionsOf(object) {
   const found = object?.status?.conditions;
@@ -31,8 +31,8 @@ export function conditionsOf(object) {
 }
 
 /**
- * Times in the states of a condition, from the states of an object, oldest first: `[{time, object}]`, where `object` is
- * null from a deletion on. `[{type, spans: [{status, reason, from, to}]}]`, times in ms; the last spans end at `now`.
+ * Returns how long each condition had which status: `[{type, spans: [{status, reason, from, to}]}]`, times in ms. `states` are
+ * those of an object, oldest first: `[{time, object}]`, with null for a deletion. The last spans end at `now`.
  */
 export function conditionSpans(states, now) {
   const types = new Map();

@@ -1,11 +1,11 @@
-// Where the boxes of a graph of owners and dependents are: a column for each step from the object, owners to the left.
+// Layout of the graph of owners and dependents: a column for each level, owners on the left.
 
 export const BOX = { width: 210, height: 44 };
 const GAP = { x: 70, y: 14 };
 
 /**
- * `nodes`: `[{id, level, ...}]`, `edges`: `[{from, to}]` (owner to dependent). The same nodes with `x` and `y`, the edges
- * with `path` (of an SVG), and the size of it all. Nodes of a level are in the order of their owners.
+ * `nodes`: `[{id, level, ...}]`, `edges`: `[{from, to}]` (owner to dependent). Returns the nodes with `x` and `y`, the edges
+ * with an SVG `path`, and the total `width` and `height`. Nodes of a level are ordered by their owners.
  */
 export function layout(nodes, edges) {
   const levels = new Map();

@@ -1,8 +1,8 @@
-// The kinds that a tenant serves, from the aggregated discovery documents of /api and /apis.
+// The kinds that a tenant serves, from aggregated discovery.
 
 /**
- * `{group, version, plural, kind, singular, namespaced, verbs, shortNames, categories, subresources, preferred}` of each
- * resource in each version; `preferred` is the version that its group names first.
+ * Returns `{group, version, plural, kind, singular, namespaced, verbs, shortNames, categories, subresources, preferred}` for
+ * each resource and version; `preferred` marks the version that its group lists first.
  */
 export function kindsOf(documents) {
   const kinds = [];
@@ -39,7 +39,7 @@ export function findKind(kinds, group, version, plural) {
   return kinds.find((one) => one.group === group && one.version === version && one.plural === plural);
 }
 
-/** The kind that an owner reference or an event names by apiVersion and kind. */
+/** Returns the kind that an owner reference names by apiVersion and kind. */
 export function kindOfReference(kinds, apiVersion, kind) {
   const [version, group] = (apiVersion ?? "").split("/").reverse();
   return (
@@ -57,14 +57,14 @@ export function apiVersionOf(kind) {
   return kind.group ? `${kind.group}/${kind.version}` : kind.version;
 }
 
-/** Whether the kind is one that the server has by itself: not of a definition. */
+/** Whether the kind is built into the server. */
 export function isBuiltin(kind) {
   return !kind.group.includes(".") || /\.(k8s\.io|registry)$/.test(kind.group);
 }
 
 /**
- * Kinds that match what was typed, best first: a short name or a whole name, the beginning of one, any part of one, a
- * category, a group. Without a text, all kinds: first those of definitions.
+ * Returns the matching kinds, best match first: whole names and short names, prefixes, substrings, categories, groups. Without
+ * a text: all kinds, custom ones first.
  */
 export function searchKinds(kinds, text) {
   const wanted = text.trim().toLowerCase();

@@ -1,9 +1,9 @@
-// What of a kubeconfig a page can use: the server's path, which names the tenant, and a token.
+// The parts of a kubeconfig that a page can use: tokens, and tenants named by server URLs.
 import { HOME } from "./routes.js";
 
 /**
- * The contexts of a decoded kubeconfig: `[{name, server, tenant, token, problem, current}]`. `problem` says why the
- * context cannot be used from a page, in words; it is empty if it can.
+ * Returns the contexts of a decoded kubeconfig: `[{name, server, tenant, token, problem, current}]`. `problem` says why a page
+ * cannot use the context; it is empty if it can.
  */
 export function contextsOf(config) {
   if (typeof config !== "object" || config === null || !Array.isArray(config.contexts)) return [];
@@ -23,13 +23,13 @@ export function contextsOf(config) {
   });
 }
 
-/** `https://host:6443/clusters/acme` is of the tenant acme. */
+/** Returns "acme" for `https://host:6443/clusters/acme`. */
 export function tenantOfServer(server) {
   const found = /^https?:\/\/[^/]+\/clusters\/([^/?#]+)/.exec(server);
   return found ? decodeURIComponent(found[1]) : HOME;
 }
 
-/** Host and port, as in `location.host`; empty for what is no URL. */
+/** Returns host and port, as in `location.host`; empty if it is not a URL. */
 export function hostOfServer(server) {
   try {
     return new URL(server).host;

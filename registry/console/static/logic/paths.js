@@ -1,4 +1,4 @@
-// Paths of the REST API, and paths to fields as the server writes them in errors.
+// Paths of the REST API, and field paths as in the causes of a Status.
 import { HOME } from "./routes.js";
 
 /** `/clusters/acme`, or nothing for the tenant of the credentials. */
@@ -19,7 +19,7 @@ export function resourcePath(tenant, kind, { namespace = "", name = "", subresou
 }
 
 /**
- * The field of a cause as a list of keys and indexes:
+ * Parses the field of a cause into keys and indexes:
  * `spec.rules[0].host` is ["spec", "rules", 0, "host"], `metadata.labels[a.b/c]` is ["metadata", "labels", "a.b/c"].
  */
 export function parseFieldPath(text) {
@@ -31,7 +31,7 @@ export function parseFieldPath(text) {
   return path[0] === "<nil>" ? [] : path;
 }
 
-/** The inverse, for people: keys that are no plain names are in brackets. */
+/** The inverse; keys that are not plain names are in brackets. */
 export function formatFieldPath(path) {
   return path
     .map((part) => (typeof part === "number" || !/^[\w$-]+$/.test(part) ? `[${part}]` : `.${part}`))

@@ -1,9 +1,9 @@
-// What the fragment of the page's URL says: `#/acme/objects/demo.example.com/v1/backups?ns=shop`. Browsers send it to no
-// server, so no log has it. `~` is the tenant of the credentials, the group of Kubernetes' core is written `core`.
+// Routes are in the URL's fragment, `#/acme/objects/demo.example.com/v1/backups?ns=shop`, which browsers never send to a server.
+// `~` stands for the tenant of the credentials, `core` for the core group.
 
 export const HOME = "~";
 export const CORE = "core";
-// In the place of a namespace, for an object that has none.
+// Takes the place of the namespace of cluster-scoped objects.
 export const NONE = "_";
 
 /** `{tenant: "acme", page: "objects", args: ["demo.example.com", "v1", "backups"], query: {ns: "shop"}}` */
@@ -22,7 +22,7 @@ export function formatRoute({ tenant = HOME, page = "overview", args = [], query
   return `#/${path}${search ? `?${search}` : ""}`;
 }
 
-/** Where a kind is in routes: its group, version and plural. */
+/** Returns group, version and plural as route arguments. */
 export function kindArgs(kind) {
   return [kind.group || CORE, kind.version, kind.plural];
 }

@@ -12,7 +12,7 @@ export function niceTicks(most) {
 const MINUTE = 60_000;
 const STEPS = [1, 5, 15, 30, 60, 180, 360, 720, 1440, 2880, 10_080, 43_200].map((minutes) => minutes * MINUTE);
 
-/** Some four times between two, in ms, with their texts: a time of day, or a day. */
+/** Returns about four ticks between two times, `[[ms, text]]`; the text is a time of day or a date. */
 export function timeTicks(from, to) {
   const step = STEPS.find((one) => (to - from) / one <= 5) ?? (to - from) / 4;
   const offset = new Date(from).getTimezoneOffset() * MINUTE;
@@ -28,8 +28,8 @@ const dayText = (time) => `${two(new Date(time).getMonth() + 1)}-${two(new Date(
 const clockText = (time) => `${two(new Date(time).getHours())}:${two(new Date(time).getMinutes())}`;
 
 /**
- * The objects that had each status of a condition at the end of each interval of a Statistics document:
- * `[{type, series: [{name, points}]}]`; empty where the server has not counted them.
+ * Returns a series for each status of each condition of a Statistics document, the number of objects at the end of each
+ * interval: `[{type, series: [{name, points}]}]`; empty if the server has not counted them.
  */
 export function conditionLines({ until, buckets, conditions: { counts = [] } }) {
   const ends = [...buckets.slice(1).map((one) => Date.parse(one.time)), Date.parse(until)];
@@ -39,8 +39,8 @@ export function conditionLines({ until, buckets, conditions: { counts = [] } }) 
 }
 
 /**
- * What a Statistics document is as points, `[[ms, number]]`: `lines` has the objects at the end of each interval, after
- * those at its beginning, `writes` has a series for each way of writing.
+ * Converts a Statistics document to points, `[[ms, number]]`: `lines` has the number of objects at the beginning and at the end
+ * of each interval, `writes` a series for creates, updates and deletions.
  */
 export function pointsOf({ since, until, buckets }) {
   const [from, to] = [Date.parse(since), Date.parse(until)];

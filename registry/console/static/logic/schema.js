@@ -1,11 +1,11 @@
-// Schemas of OpenAPI as the server publishes them: what is below a path, what is wrong with a value.
+// OpenAPI schemas: lookup by path, and validation while the user types.
 //
-// The server decides. What is checked here is what can be said at once while somebody types: types, required and unknown
-// fields, enumerations, ranges, lengths, patterns. Rules in CEL and references are left to the server's dry run.
+// The server decides. Types, required and unknown fields, enums, ranges, lengths and patterns are checked here; CEL rules are
+// left to the server's dry run.
 
 const ANY = {};
 
-/** The schema of a kind in an OpenAPI v3 document; undefined if there is none. `$ref`s stay in it, see `resolve`. */
+/** Returns the schema of a kind in an OpenAPI v3 document, with its `$ref`s (see `resolve`); undefined if there is none. */
 export function schemaOfKind(document, group, version, kind) {
   const schemas = Object.values(document?.components?.schemas ?? {});
   return schemas.find((schema) =>
@@ -15,7 +15,7 @@ export function schemaOfKind(document, group, version, kind) {
   );
 }
 
-/** The schema with its reference followed: `{allOf: [{$ref}], description}` is the referenced one with that description. */
+/** Follows the `$ref` of a schema; `{allOf: [{$ref}], description}` gives the referenced one with that description. */
 export function resolve(schema, document) {
   let found = schema ?? ANY;
   for (let steps = 0; steps < 16; steps += 1) {
@@ -40,7 +40,7 @@ export function typeText(schema, document) {
   return found.type ? `${found.type}${found.format ? ` (${found.format})` : ""}` : "any";
 }
 
-/** The fields below a schema: `[{name, schema, required}]`, through lists and maps; required ones first come as they are. */
+/** Returns the fields of an object, or of the elements of a list or map: `[{name, schema, required}]`. */
 export function fieldsOf(schema, document) {
   let found = resolve(schema, document);
   while (found.type === "array" || isMap(found)) {
@@ -54,7 +54,7 @@ export function fieldsOf(schema, document) {
 
 const isMap = (schema) => typeof schema.additionalProperties === "object" && !schema.properties;
 
-/** What a schema says of its values, in words: ["default: 7", "minimum: 1", "one of: a, b"]. */
+/** Describes the constraints of a schema: ["default: 7", "minimum: 1", "one of: a, b"]. */
 export function constraintsOf(schema) {
   const out = [];
   if ("default" in schema) out.push(`default: ${JSON.stringify(schema.default)}`);
@@ -86,7 +86,7 @@ export function isDeprecated(schema) {
   return schema.deprecated === true || /^\s*deprecated\b/i.test(schema.description ?? "");
 }
 
-/** The schema of what is at a path: ["spec", "rules", 0]; undefined if the schema does not know it. */
+/** Returns the schema at a path such as ["spec", "rules", 0]; undefined if there is none. */
 export function schemaAt(schema, path, document) {
   let found = resolve(schema, document);
   for (const part of path) {
@@ -101,7 +101,7 @@ export function schemaAt(schema, path, document) {
 
 const MOST = 100;
 
-/** What is wrong with a value: `[{path, message, severity}]`, at most 100; severity is "error" or "warning". */
+/** Validates a value: `[{path, message, severity}]`, at most 100; severity is "error" or "warning". */
 export function validate(value, schema, document) {
   const faults = [];
   check(value, resolve(schema, document), [], { faults, document });
@@ -113,7 +113,7 @@ function check(given, schema, path, context) {
   if (context.faults.length >= MOST || path.length > 64) return;
   const fail = (message) => context.faults.push({ path, message, severity: "error" });
   const type = schema["x-kubernetes-int-or-string"] ? "int-or-string" : schema.type;
-  // The server drops nulls where there is a default, and in places where they are allowed by neither it says so.
+  // The server drops nulls where there is a default.
   const isNullable = schema.nullable || "default" in schema;
   if (value === undefined || (value === null && isNullable)) return;
   if (TYPES[type] && !TYPES[type][1](value)) return void fail(`must be ${TYPES[type][0]}`);
@@ -149,7 +149,7 @@ const LIMITS = {
   maxItems: ["array", (value, limit) => value.length <= limit, "must have at most # items"],
 };
 
-/** True for patterns that only the server's engine (RE2) understands, or that might be slow here. */
+/** Also true for patterns that are specific to RE2, or that could backtrack for long: the server checks them. */
 function matches(value, pattern) {
   if (value.length > 1000 || pattern.length > 200 || /[*+}]\)*[*+{]|\(\?[^:]/.test(pattern)) return true;
   try {
@@ -175,7 +175,7 @@ function checkFields(value, schema, path, context) {
   }
 }
 
-/** A first text for a new object: what is required, with defaults and the first allowed values. */
+/** Returns a value with the required fields, from defaults and first enum values. */
 export function skeleton(schema, document, depth = 0) {
   const found = resolve(schema, document);
   if ("default" in found) return found.default;

@@ -1,17 +1,17 @@
-// Names of the SQL views and columns of a definition, as docs/sql.md has them, and queries to begin with.
+// Names of the SQL views and columns of a definition (docs/sql.md), and example queries.
 
 const LONGEST = 63;
 const METADATA = new Set(["tenant", "namespace", "name", "uid", "labels", "annotations", "owner_references", "finalizers",
   "generation", "resource_version", "stored_version", "created_at", "updated_at", "deletion_timestamp", "ready",
   "ready_reason", "ready_since"]);
 
-/** `crontabs_jobs_example_com`; null if it is too long, because then the server has chosen another one. */
+/** Returns `crontabs_jobs_example_com`; null if it is too long, because the server then chooses another one. */
 export function viewName(plural, group) {
   const name = `${plural}.${group}`.replace(/[^a-z0-9]+/g, "_");
   return name.length + "_conditions_history".length <= LONGEST ? name : null;
 }
 
-/** `spec_maxReplicas` is spec_max_replicas: the path in snake case; null if it is too long. */
+/** Returns the path in snake case: ["spec", "maxReplicas"] is spec_max_replicas; null if it is too long. */
 export function columnName(path) {
   const name = path
     .map((part) => part.replace(/([a-z0-9])([A-Z])/g, "$1_$2").replace(/([A-Z]+)([A-Z][a-z])/g, "$1_$2").toLowerCase().replace(/[^a-z0-9]+/g, "_"))
@@ -20,7 +20,7 @@ export function columnName(path) {
   return METADATA.has(name) ? `${name}_field` : name;
 }
 
-/** The columns of a schema's single values, at most a dozen, but for those at or below one of `hidden`: `[{name, type}]`. */
+/** Returns the first twelve columns of scalar fields, `[{name, type}]`, without those at or below one of `hidden`. */
 export function columnsOf(schema, hidden = []) {
   const leaves = (inner, path) => {
     if (inner.properties) return Object.entries(inner.properties).flatMap(([name, one]) => leaves(one, [...path, name]));
@@ -34,7 +34,7 @@ export function columnsOf(schema, hidden = []) {
     .slice(0, 12);
 }
 
-/** Queries to begin with: `[{title, sql}]`. */
+/** Returns example queries: `[{title, sql}]`. */
 export function exampleQueries(view, columns, namespaced) {
   const who = namespaced ? "namespace, name" : "name";
   const spec = columns.slice(0, 4).map((one) => one.name);

@@ -1,6 +1,6 @@
-// Rows of Tables, and what the server is asked for to filter and sort them.
+// Rows of Tables, and the parameters that filter and sort them.
 
-/** The parts of a row that pages need: `{key, uid, namespace, name, created, deleting, cells}`; of a Table or a list. */
+/** Returns the rows of a Table or list: `[{key, uid, namespace, name, created, deleting, cells, object}]`. */
 export function rowsOf(list) {
   return (list?.rows ?? list?.items ?? []).map((entry) => {
     const object = entry.object ?? entry;
@@ -11,8 +11,8 @@ export function rowsOf(list) {
 }
 
 /**
- * The filter, in CEL, of what was typed: an expression over `object` as it is, words as parts of names.
- * `Night ly` is `object.metadata.name.contains("night") && object.metadata.name.contains("ly")`.
+ * Converts the filter input to CEL: an expression over `object` is kept, words match parts of names.
+ * `Night ly` becomes `object.metadata.name.contains("night") && object.metadata.name.contains("ly")`.
  */
 export function filterOf(text) {
   if (/\bobject\b/.test(text)) return text.trim();
@@ -20,12 +20,12 @@ export function filterOf(text) {
   return words.map((word) => `object.metadata.name.contains(${JSON.stringify(word)})`).join(" && ");
 }
 
-/** The field to order by of a printer column: `.spec.keep` is `spec.keep`; empty for more than the path of a field. */
+/** Converts the JSONPath of a printer column to a field: `.spec.keep` is `spec.keep`; empty if it is not a plain path. */
 export function orderOf(jsonPath = "") {
   return /^(\.[\w-]+)+$/.test(jsonPath) ? jsonPath.slice(1) : "";
 }
 
-/** The parameter `orderBy` of a sort: "-spec.keep" is "spec.keep desc". */
+/** Converts a sort to the parameter `orderBy`: "-spec.keep" is "spec.keep desc". */
 export function orderBy(sort) {
   return sort.startsWith("-") ? `${sort.slice(1)} desc` : sort;
 }

@@ -1,4 +1,4 @@
-// Figures and times for people.
+// Formats numbers and times.
 
 /** "5s", "3m", "7h", "12d", "2y40d": how long ago a time is, as kubectl has it. */
 export function ageOf(time, now = Date.now()) {

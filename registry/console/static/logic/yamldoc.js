@@ -1,9 +1,9 @@
-// A YAML text with the places of its fields, so that faults of the schema and of the server are shown where they are.
+// YAML text with the positions of its fields, to show problems where they are.
 import { isMap, isScalar, isSeq, parseDocument, stringify } from "../vendor/yaml.js";
 
 /**
- * `{value, errors: [{from, to, message}], document}`; `value` is undefined if the text is no YAML. Integers are BigInts, so
- * that large ones keep their digits.
+ * Returns `{value, errors: [{from, to, message}], document}`; `value` is undefined if the text is not valid YAML. Integers are
+ * BigInts, so that large ones stay exact.
  */
 export function parseYaml(text) {
   const document = parseDocument(text, { prettyErrors: false, version: "1.2", intAsBigInt: true });
@@ -20,8 +20,8 @@ export function parseYaml(text) {
 }
 
 /**
- * An object as the server writes it in YAML, without what nobody reads. Texts and not values are passed on, because
- * JavaScript's numbers would change some of them.
+ * Removes metadata.managedFields from an object's YAML. It works on text, because JavaScript's numbers would change some
+ * values.
  */
 export function withoutManagedFields(text) {
   const { document, errors } = parseYaml(text);
@@ -30,7 +30,7 @@ export function withoutManagedFields(text) {
   return document.toString({ lineWidth: 0 });
 }
 
-/** The text with another resource version: what is saved over the version that it names. */
+/** Replaces metadata.resourceVersion in an object's YAML. */
 export function withResourceVersion(text, version) {
   const { document, errors } = parseYaml(text);
   if (errors.length > 0) return text;
@@ -38,12 +38,12 @@ export function withResourceVersion(text, version) {
   return document.toString({ lineWidth: 0 });
 }
 
-/** Plain values as YAML, long texts unfolded; "no" is quoted, because the server reads YAML 1.1. */
+/** Writes values as YAML 1.1, as the server reads it: "no" is quoted; long strings are not folded. */
 export function toYaml(value) {
   return stringify(value, { lineWidth: 0, version: "1.1", aliasDuplicateObjects: false });
 }
 
-/** Where the field of a path is, or the nearest thing above it that is there: `{from, to}` of its key. */
+/** Returns the position of a field's key, `{from, to}`, or that of the nearest parent that exists. */
 export function rangeOf(document, path) {
   let node = document.contents;
   let place = { from: 0, to: 0 };
@@ -64,8 +64,8 @@ export function rangeOf(document, path) {
 }
 
 /**
- * The path of the field of a line, by indentation, which also works while the text is no YAML: ["spec", "items", 0, "name"].
- * Items of lists are all 0. While a field is `typed` there, it is the path above it.
+ * Returns the path of the field on a line by indentation, ["spec", "items", 0, "name"], which also works on invalid YAML. All
+ * list items have the index 0. While a field name is being `typed`, it is the path of its parent.
  */
 export function pathOfLine(lines, number, typed = false) {
   const path = [];

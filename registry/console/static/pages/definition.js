@@ -1,4 +1,4 @@
-// One definition: what it is, its schema as a tree, its figures over time, its SQL views.
+// A definition: names and conditions, the schema as a tree, figures over time, SQL views.
 import { qualifiedName } from "../logic/kinds.js";
 import { resourcePath } from "../logic/paths.js";
 import { HOME, kindArgs, objectRoute } from "../logic/routes.js";
@@ -93,7 +93,7 @@ function Schema({ definition, version, to }) {
       <${Rules} schema=${schema} /></section>`}`;
 }
 
-/** A field; what is below it is made when it is opened, so that a large schema costs nothing before. */
+/** A field; its children are rendered when it is opened, so that large schemas stay cheap. */
 function Field({ field: { name, schema, required }, depth }) {
   const [open, setOpen] = useState(depth < 1);
   const inner = fieldsOf(schema);

@@ -6,7 +6,7 @@ export const DEFINITIONS = {
   group: "apiextensions.k8s.io", version: "v1", plural: "customresourcedefinitions", namespaced: false, kind: "CustomResourceDefinition",
   verbs: ["list", "watch"],
 };
-// Whole definitions are large.
+// Definitions are large, so only these fields are requested.
 const KEPT = ["metadata.creationTimestamp", "metadata.deletionTimestamp", "spec.names.kind", "spec.scope", "status.conditions",
   ...["name", "served", "storage", "deprecated"].map((field) => `spec.versions.${field}`)];
 
@@ -31,7 +31,7 @@ export default function Definitions({ query }) {
 const conditionsOf = ({ object }) => object.status?.conditions ?? [];
 const stateOf = (row) => conditionsOf(row).find((one) => one.type === "Established")?.status ?? "Unknown";
 
-/** Conditions are faults when they are false, but for those that are when they are true. */
+/** Most conditions report a problem when they are False, NonStructuralSchema when it is True. */
 function isFault({ type, status }) {
   return type !== "Terminating" && status === (type === "NonStructuralSchema" ? "True" : "False");
 }

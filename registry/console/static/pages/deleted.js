@@ -1,4 +1,4 @@
-// Deleted objects of a kind, as they were last; what may be brought back.
+// Deleted objects of a kind in their last state, and undelete.
 import { resourcePath } from "../logic/paths.js";
 import { kindArgs, objectRoute } from "../logic/routes.js";
 import { timeText } from "../logic/text.js";

@@ -7,7 +7,7 @@ const EVENTS = { group: "", version: "v1", plural: "events", namespaced: true };
 export default function Events({ namespace, object }) {
   const { api, tenant } = useConsole();
   const { uid, resourceVersion } = object.metadata;
-  // Events of what is in no namespace are in `default`.
+  // Events of cluster-scoped objects are in `default`.
   const path = resourcePath(tenant, EVENTS, { namespace: namespace || "default", query: { fieldSelector: `involvedObject.uid=${uid}`, limit: 200 } });
   const events = useLoaded((signal) => api.get(path, { signal }), [path, resourceVersion]);
   if (events.error) return html`<${ErrorNotice} error=${events.error} again=${events.again} />`;

@@ -1,5 +1,4 @@
-// Objects and writes of a kind over time, and how long its conditions have had their status: the server's figures
-// (docs/statistics.md).
+// Statistics of a kind (docs/statistics.md): objects, writes and conditions over time, and time in the current status.
 import { resourcePath } from "../logic/paths.js";
 import { conditionLines, pointsOf } from "../logic/scales.js";
 import { countText, durationText, plural, timeText } from "../logic/text.js";
@@ -10,7 +9,7 @@ import { useState } from "../vendor/preact.js";
 const HOUR = 3600;
 const PERIODS = [["Hour", HOUR], ["Day", 24 * HOUR], ["Week", 168 * HOUR], ["Month", 720 * HOUR]];
 
-/** `created` is when the kind was defined: of a new one the last hour is shown. */
+/** `created` is when the kind was defined; for a new one the first period is an hour. */
 export function Figures({ kind, created, namespace = "" }) {
   const { api, tenant } = useConsole();
   const [seconds, setSeconds] = useState(Date.now() - Date.parse(created) < 6 * HOUR * 1000 ? HOUR : 24 * HOUR);

@@ -1,4 +1,4 @@
-// What happened to an object, who did it, and how it was: with differences, and back.
+// The history of an object: who changed what, differences between revisions, restore.
 import { Difference } from "../editor.js";
 import { changesOf, conditionSpans } from "../logic/changes.js";
 import { resourcePath } from "../logic/paths.js";
@@ -9,7 +9,7 @@ import { Age, Dialog, Empty, ErrorNotice, html, Loading, useConsole, useLoaded }
 import { useState } from "../vendor/preact.js";
 
 const YAML = "application/yaml";
-// States whose conditions are drawn.
+// Revisions whose conditions are plotted.
 const DRAWN = 50;
 
 export default function History({ kind, namespace, name, object, gone, may }) {
@@ -51,7 +51,7 @@ export default function History({ kind, namespace, name, object, gone, may }) {
         uid=${object.metadata.uid} onClose=${() => setRestoring(null)} />`}`;
 }
 
-/** The state before an entry; null before a create. */
+/** The entry before this one; null for a create. */
 function before(items, index, entry) {
   if (!entry.previousResourceVersion) return null;
   return items[index + 1] ?? { resourceVersion: entry.previousResourceVersion, operation: "Update" };
@@ -72,12 +72,12 @@ function Entry({ entry, chosen, choose, show, restore }) {
   </li>`;
 }
 
-/** The object at a revision, as the server writes it; empty before it was created and after it was deleted. */
+/** Returns the object at a revision as YAML; empty before it was created and after it was deleted. */
 async function stateAt(api, tenant, kind, namespace, name, entry, signal) {
   if (!entry || entry.operation === "Delete") return "";
   const query = { atResourceVersion: entry.resourceVersion };
   const response = await api.send("GET", resourcePath(tenant, kind, { namespace, name, query }), { accept: YAML, signal });
-  // Its revision is in the heading, and differs always.
+  // The revision always differs, and is in the heading.
   return withoutManagedFields(await response.text()).replace(/^ {2}resourceVersion: .*\n/m, "");
 }
 
@@ -102,7 +102,7 @@ function Compared({ kind, namespace, name, pair, onClose }) {
   return html`<${Differences} title=${`What changed in ${name}`} load=${load} labels=${pair.map(label)} onClose=${onClose} />`;
 }
 
-/** What a restore would make, from a dry run, against what is there. */
+/** Shows the result of a restore, from a dry run, beside the current object. */
 function Restoring({ kind, namespace, name, entry, uid, onClose }) {
   const { api, tenant, notify } = useConsole();
   const [error, setError] = useState(null);

@@ -1,4 +1,4 @@
-// All kinds that the tenant serves: search, categories. The key "/" leads here from any page.
+// All kinds of the tenant, with search and categories. The key "/" opens this page from any other.
 import { qualifiedName, searchKinds } from "../logic/kinds.js";
 import { kindArgs } from "../logic/routes.js";
 import { plural } from "../logic/text.js";

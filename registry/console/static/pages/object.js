@@ -1,4 +1,4 @@
-// One object: its YAML, history, events, relations. And a new one.
+// An object with its YAML, history, events and relations; and the page for a new one.
 import { follow } from "../api.js";
 import { conditionsOf } from "../logic/changes.js";
 import { resourcePath } from "../logic/paths.js";
@@ -57,7 +57,7 @@ function Known({ kind, namespace, name, tab }) {
         onDone=${() => (setDeleting(false), notify(`${name} is deleted, or will be when its finalizers are done.`), go(list))} />`}`;
 }
 
-/** The object as the server has it now: loaded, then watched. */
+/** Loads an object and watches it. */
 function useObject(kind, namespace, name) {
   const { api, tenant, session } = useConsole();
   const [state, setState] = useState({ object: null, error: null, gone: false, message: "" });
@@ -103,7 +103,7 @@ function Gone({ kind, namespace, name, isKnown }) {
   return html`<${Notice} kind="warning">${text} <a href=${deleted}>See deleted objects</a></>`;
 }
 
-/** Deletes an object, after showing what depends on it. */
+/** The dialog that shows the dependents of an object and deletes it. */
 function Deletion({ kind, object, onClose, onDone }) {
   const { api, tenant, kinds } = useConsole();
   const [policy, setPolicy] = useState("Background");
@@ -116,7 +116,7 @@ function Deletion({ kind, object, onClose, onDone }) {
   const remove = async () => {
     setBusy(true);
     setError(null);
-    // The very object that was looked at: if it was replaced or changed, the server answers 409 and nothing is deleted.
+    // If the object has been replaced meanwhile, the server answers 409 and nothing is deleted.
     const body = { apiVersion: "v1", kind: "DeleteOptions", propagationPolicy: policy, preconditions: { uid: metadata.uid } };
     try {
       await api.send("DELETE", resourcePath(tenant, kind, { namespace: metadata.namespace, name: metadata.name }), { body });
@@ -148,7 +148,7 @@ function Deletion({ kind, object, onClose, onDone }) {
   </>`;
 }
 
-/** `{lines: [[text, count]], more}`: what goes with a definition, a namespace or an object. */
+/** Returns what is deleted with a definition, a namespace or an object: `{lines: [[text, count]], more}`. */
 async function dependentsOf(api, tenant, kinds, kind, { metadata, spec }, signal) {
   const { countObjects, findDependents, forEachAtOnce } = await import("../relations.js");
   if (kind.plural === "customresourcedefinitions") {
@@ -175,7 +175,7 @@ function Dependents({ found, error, policy }) {
     <ul>${found.lines.map(([text, count]) => html`<li>${text} <strong>${count}</strong></li>`)}</ul>${found.more && html`<p>and more</p>`}`;
 }
 
-/** The page of an object that is not there yet. */
+/** The page for creating an object. */
 export function NewObject({ args, query }) {
   const { href, tenant, api } = useConsole();
   const kind = useKind(args);
@@ -194,7 +194,7 @@ export function NewObject({ args, query }) {
         template=${module.value.text} />` : html`<${Loading} />`}`;
 }
 
-/** What a new object needs: names, and the required fields of its spec. */
+/** Returns a manifest with names and the required fields of the spec. */
 function template(kind, namespace, schema, document) {
   const { metadata: _metadata, status: _status, apiVersion: _version, kind: _kind, ...rest } = schema ? skeleton(schema, document) : {};
   const spec = schema?.properties?.spec ? { spec: skeleton(schema.properties.spec, document) } : {};

@@ -20,7 +20,7 @@ export default function Objects({ args, query }) {
   return kind ? html`<${Known} kind=${kind} query=${query} />` : html`<${Unknown} args=${args} />`;
 }
 
-/** The kind that the parts of a route name; undefined if the tenant does not serve it. */
+/** Returns the kind that a route names; undefined if the tenant does not serve it. */
 export function useKind([group, version, name]) {
   return findKind(useConsole().kinds, group === CORE ? "" : group, version, name);
 }
@@ -39,7 +39,7 @@ function Known({ kind, query }) {
   const [wide, setWide] = useState(false);
   const resource = { group: kind.group, resource: kind.plural, namespace: ns };
   const may = useRights({ create: { ...resource, verb: "create" }, deleted: { ...resource, verb: "list", subresource: "deleted" } });
-  // What the printer columns show, to sort by it; without the right to read definitions, by name and age only.
+  // The fields of the printer columns, to sort by. Without the right to read definitions: name and age only.
   const definition = useLoaded((signal) => {
     return isBuiltin(kind) ? null : api.get(resourcePath(tenant, DEFINITIONS, { name: qualifiedName(kind) }), { signal }).catch(() => null);
   }, [tenant, kind]).value;
@@ -60,8 +60,8 @@ function Known({ kind, query }) {
 }
 
 /**
- * A live list with its filters and pages, which are in the route: `query` is `{filter, labels, sort, page}`. `columns(list)`
- * are of a Table; `bar(list, change)` is what stands beside the filters.
+ * A live list with filters and pages, whose state is in the route: `query` is `{filter, labels, sort, page}`. `columns(list)`
+ * returns the columns of the Table, `bar(list, change)` more controls beside the filters.
  */
 export function Listing({ kind, tenant, namespace = "", query, title, about, columns, actions, bar, accept = TABLE }) {
   const { go } = useConsole();
@@ -105,7 +105,7 @@ function ListError({ found: { error, again }, kind, namespace, undo }) {
     ${error.code === 403 && kind.namespaced && !namespace && html`<p>You may not list all namespaces. Choose a namespace that you have access to.</p>`}`;
 }
 
-/** A namespace by name, with those that the user may list to choose from. */
+/** An input for a namespace, which suggests those that the user may list. */
 export function NamespaceChoice({ value, onChange }) {
   const { api, tenant } = useConsole();
   const path = resourcePath(tenant, { group: "", version: "v1", plural: "namespaces" }, { query: { limit: 500 } });
@@ -115,7 +115,7 @@ export function NamespaceChoice({ value, onChange }) {
     <datalist id="namespaces">${rowsOf(found.value).map(({ name }) => html`<option key=${name} value=${name} />`)}</datalist>`;
 }
 
-/** Columns as kubectl has them: namespace and name first, then the cells that are neither. */
+/** The columns of kubectl: namespace and name, then the printer columns. */
 function columnsOf(kind, definitions, paths, { ns, wide, tenant }) {
   const link = (row) => html`<a href=${objectRoute(tenant, kind, row.namespace, row.name)}>${row.name}</a>`;
   const inNamespace = (row) => formatRoute({ tenant, page: "objects", args: kindArgs(kind), query: { ns: row.namespace } });

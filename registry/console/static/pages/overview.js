@@ -1,4 +1,4 @@
-// What a tenant holds: objects of each kind, what it uses of its quotas.
+// An overview of a tenant: usage, objects of each kind, quotas.
 import { isBuiltin, qualifiedName } from "../logic/kinds.js";
 import { resourcePath } from "../logic/paths.js";
 import { HOME, kindArgs } from "../logic/routes.js";
@@ -10,7 +10,7 @@ import { useEffect, useState } from "../vendor/preact.js";
 import { DEFINITIONS } from "./definitions.js";
 import { FIGURES, healthOf, SYSTEM, TENANTS, Usage, usageOf } from "./tenants.js";
 
-// Kinds that are counted without being asked to.
+// Kinds that are counted before the user asks for more.
 const COUNTED = 24;
 const QUOTAS = { group: "", version: "v1", plural: "resourcequotas", namespaced: true };
 

@@ -5,7 +5,7 @@ import { objectRoute } from "../logic/routes.js";
 import { findDependents, findOwners, forEachAtOnce } from "../relations.js";
 import { Empty, ErrorNotice, html, Loading, useConsole, useLoaded } from "../ui.js";
 
-// Boxes that are drawn of a step; of more the graph says that they are there.
+// Boxes drawn in one column; a note says that there are more.
 const DRAWN = 40;
 const STEPS = 3;
 

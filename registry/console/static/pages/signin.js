@@ -1,4 +1,4 @@
-// Signing in: with a token, with a kubeconfig, or at the issuer that the server names.
+// Sign-in with a token, with a kubeconfig, or at the server's OIDC issuer.
 import { Api, ApiError } from "../api.js";
 import { tenantPrefix } from "../logic/paths.js";
 import { HOME } from "../logic/routes.js";
@@ -7,7 +7,7 @@ import { beginSignIn, issuerOf } from "../session.js";
 import { ErrorNotice, html, Notice, useLoaded, useTitle } from "../ui.js";
 import { useState } from "../vendor/preact.js";
 
-/** `onSignIn` gets `{token, tenant}` that the server has accepted. */
+/** Calls `onSignIn` with `{token, tenant}` once the server has accepted the token. */
 export function SignIn({ onSignIn, problem, inDialog = false }) {
   useTitle("Sign in");
   const issuer = useLoaded(() => issuerOf(new Api("")).catch((error) => (error.code === 502 ? { error } : null)), []);
@@ -45,13 +45,13 @@ export function SignIn({ onSignIn, problem, inDialog = false }) {
     ${!inDialog && html`<p class="quiet">The token stays in this tab until you close it or sign out.</p>`}`;
 }
 
-/** Asks the server who this is: a token that it does not know is refused by it. */
+/** Throws ApiError if the server does not accept the token. */
 async function accepted(token, tenant) {
   const path = `${tenantPrefix(tenant)}/apis/authentication.k8s.io/v1/selfsubjectreviews`;
   try {
     await new Api(token).post(path, { apiVersion: "authentication.k8s.io/v1", kind: "SelfSubjectReview" });
   } catch (error) {
-    // In another tenant a user may have rights without this one.
+    // A user of another tenant may be allowed to work in this one without being allowed this review.
     if (error.code !== 403) throw error;
   }
 }

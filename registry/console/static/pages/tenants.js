@@ -1,4 +1,4 @@
-// All tenants, with what they use and may use: for those who may list them.
+// All tenants with usage, limits and health, for users who may list them.
 import { Rights } from "../api.js";
 import { resourcePath, tenantPrefix } from "../logic/paths.js";
 import { formatRoute, objectRoute } from "../logic/routes.js";
@@ -41,7 +41,7 @@ export function Usage({ usage: { used, limits }, name }) {
   return html`<${Meter} used=${used[name]} limit=${limits[name]} label=${name} text=${text} />`;
 }
 
-/** What each tenant uses, by its name. */
+/** Returns the usage of every tenant by name. */
 async function loadUsage(api, signal) {
   const found = new Map();
   for (let next = ""; next !== undefined; ) {
@@ -52,14 +52,14 @@ async function loadUsage(api, signal) {
   return found;
 }
 
-/** "Active", "Suspended", "Terminating", or what a quota says: "Quota of objects nearly used". */
+/** Returns "Active", "Suspended", "Terminating", or a warning such as "Quota of objects nearly used". */
 export function healthOf(tenant, usage) {
   const phase = tenant.metadata.deletionTimestamp ? "Terminating" : (tenant.status?.phase ?? (tenant.spec?.suspended ? "Suspended" : "Active"));
   const near = Object.entries(usage?.limits ?? {}).filter(([name, limit]) => limit > 0 && usage.used[name] / limit >= 0.95);
   return phase === "Active" && near.length > 0 ? `Quota of ${near.map(([name]) => name).join(", ")} nearly used` : phase;
 }
 
-/** `{used, limits}` of one tenant, or null if that is not open to the user. */
+/** Returns `{used, limits}` of a tenant, or null if the user may not read it. */
 export async function usageOf(api, name, signal) {
   return api.get(resourcePath(SYSTEM, TENANTS, { name, subresource: "usage" }), { signal }).catch(() => null);
 }

@@ -1,5 +1,5 @@
-// An object as YAML: checked while somebody types (schema here, dry run on the server), saved, applied. Nothing typed is
-// lost: not by a reload, an expired token, a server that is away, nor by somebody else's change, which is shown as a
+// The YAML editor of an object: validates while the user types (by the schema here, by a dry run on the server), saves and
+// applies. Unsaved text survives a reload, an expired token and an unreachable server; a concurrent change is shown as a
 // difference.
 import { APPLY_PATCH, MANAGER } from "../api.js";
 import { Difference, Editor } from "../editor.js";
@@ -15,10 +15,10 @@ import { Dialog, ErrorNotice, html, Loading, Notice, useConsole, useLoaded, useR
 import { useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
 
 const YAML = "application/yaml";
-// How long after the last key the server is asked, in ms.
+// Delay between the last keystroke and the dry run, in ms.
 const PAUSE = 700;
 
-/** `object` is what the server has now; without one the text makes a new object, and begins as `template`. */
+/** `object` is the current object; without one the editor creates a new object from `template`. */
 export default function YamlView(props) {
   const { api, tenant } = useConsole();
   const { kind, namespace, name, object, template } = props;
@@ -29,7 +29,7 @@ export default function YamlView(props) {
   return html`<${TextEditor} ...${props} first=${first.value} schema=${schema.value} />`;
 }
 
-/** The object in YAML as the server writes it: no value passes through JavaScript. */
+/** Loads the object as YAML text: values are not converted to JavaScript's, which would change large numbers. */
 async function loadText(api, tenant, kind, namespace, name, signal) {
   const response = await api.send("GET", resourcePath(tenant, kind, { namespace, name }), { accept: YAML, signal });
   return withoutManagedFields(await response.text());
@@ -38,7 +38,7 @@ async function loadText(api, tenant, kind, namespace, name, signal) {
 function TextEditor({ kind, namespace, name, object, gone, may = {}, first, schema }) {
   const { api, tenant, go, notify, user } = useConsole();
   const isNew = !object;
-  // Of secrets nothing is kept beyond the page.
+  // Drafts of Secrets are not stored.
   const place = kind.plural === "secrets" ? null : JSON.stringify([user, tenant, kind.group, kind.plural, namespace, name ?? ""]);
   const draft = useMemo(() => (place ? loadDraft(place) : null), [place]);
   const [saved, setSaved] = useState(first);
@@ -56,7 +56,7 @@ function TextEditor({ kind, namespace, name, object, gone, may = {}, first, sche
   const { create } = useRights(isNew ? { create: into } : {});
   const canSave = isNew ? create : (may.update || may.patch) && !gone;
 
-  // What is typed is kept, until it is saved or given up.
+  // Unsaved text is stored until it is saved or discarded.
   useEffect(() => {
     if (!place) return;
     if (dirty) saveDraft(place, { text, base: versionOf(saved), at: new Date().toISOString() });
@@ -68,7 +68,7 @@ function TextEditor({ kind, namespace, name, object, gone, may = {}, first, sche
     return () => removeEventListener("beforeunload", warn);
   }, [dirty]);
 
-  // Somebody else's change: taken over while nothing is typed, offered as a difference otherwise.
+  // A concurrent change replaces unedited text; otherwise it is offered as a difference.
   const theirVersion = object?.metadata.resourceVersion;
   const changed = !isNew && !gone && theirVersion && theirVersion !== versionOf(saved);
   useEffect(() => {
@@ -79,7 +79,7 @@ function TextEditor({ kind, namespace, name, object, gone, may = {}, first, sche
   }, [theirVersion, dirty]);
 
   const local = useMemo(() => localFaults(parsed, schema, kind, isNew), [parsed, schema]);
-  // The server's word on the text, by a dry run of what saving would do.
+  // Validates the text on the server by a dry run of the save.
   useEffect(() => {
     if (!dirty || !canSave || local.some((one) => one.fatal)) return;
     const abort = new AbortController();
@@ -96,7 +96,7 @@ function TextEditor({ kind, namespace, name, object, gone, may = {}, first, sche
   const faults = [...local, ...(found.asked === text ? found.server : [])].map((one) => ({ ...one, ...placeOf(one, parsed) }));
   useEffect(() => handle.current?.lint(), [found]);
 
-  /** Saves the text over the version that it names, or applies it (server-side apply); the object as it is then, in YAML. */
+  /** Creates, replaces or applies (server-side apply) the object; returns the result as YAML. */
   async function write(body, { query = {}, signal, applies = false } = {}) {
     const { value = {}, document } = parseYaml(body);
     if (applies) for (const field of ["resourceVersion", "managedFields"]) document.deleteIn(["metadata", field]);
@@ -144,7 +144,7 @@ function TextEditor({ kind, namespace, name, object, gone, may = {}, first, sche
       setError(problem);
     }
   };
-  // Whatever the text is from now on, it is for the version that the server has.
+  // From now on the text is based on the version that the server has.
   const resolve = (chosen) => {
     setSaved(conflict.theirs);
     setText(chosen);
@@ -206,7 +206,7 @@ function stateText(dirty, faults, asked, isNew) {
   return asked ? "The server would accept this" : "Checking…";
 }
 
-/** Faults that can be seen without the server; `fatal` ones are those with which it need not be asked. */
+/** Returns the problems found without the server; no dry run is sent while there are `fatal` ones. */
 function localFaults({ value, errors }, { schema, document }, kind, isNew) {
   if (errors.length > 0) return errors.map((one) => ({ ...one, severity: "error", fatal: true }));
   const fatal = { severity: "error", fatal: true };
@@ -237,7 +237,7 @@ function jump(handle, { from }) {
   view.focus();
 }
 
-/** Names of fields where a field may begin, values where the schema has a few. */
+/** Completes field names, and values of enums and booleans. */
 function completions(context, { schema, document }) {
   if (!schema) return null;
   const line = context.state.doc.lineAt(context.pos);
