@@ -1,12 +1,12 @@
-"""API aggregation: versions of groups that another server serves behind this one.
+"""API aggregation: group versions that another server serves behind this one.
 
-    model         which servers a tenant's APIServices name     automatic      the APIServices of what is served here
-    front_proxy   the certificates that prove who passes on     headers        what a request and an answer keep
-    backends      where a server is, and connections to it      exchange       one request passed on
-    availability  whether a server answers                      documents      its discovery and OpenAPI, fetched
-    discovery     local and fetched discovery in one document   openapi        the same for OpenAPI
+    model         the servers that APIServices refer to     automatic      the APIServices of local group versions
+    front_proxy   the certificates of this proxy            headers        which headers are forwarded
+    backends      locations of servers, connections         priorities     the order of local groups and versions
+    availability  whether a server is available             openapi_documents   OpenAPI v2 of servers, fetched
+    discovery     local and fetched discovery in one        openapi        the same for OpenAPI
 
-registry/api/catalog.py holds the model, registry/http/aggregated.py passes requests on, and
+registry/api/catalog.py holds the model, registry/http/aggregated.py proxies requests, and
 registry/controllers/api_services writes conditions and automatic APIServices. Follows kube-aggregator pkg/apiserver and
 pkg/controllers.
 """

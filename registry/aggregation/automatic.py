@@ -1,11 +1,11 @@
-"""The APIServices of what is served here: which there should be, and what becomes of the stored ones.
+"""The automatic APIServices of group versions served here, and reconciliation of the stored ones.
 
     desired              stored without the label   label "onstart"          label "true"
     not                  stays                      deleted at the start     deleted
     built in (onstart)   stays                      updated at the start     updated at the start
     defined (true)       stays                      updated                  updated
 
-What is missing is created: of what is built in at the start, of what is defined at any time. Pure. Follows
+Missing ones are created: built-in ones at startup, those of definitions at any time. Pure. Follows
 kube-aggregator pkg/controllers/autoregister/autoregister_controller.go.
 """
 
@@ -28,7 +28,7 @@ ON_START, ALWAYS = "onstart", "true"
 
 
 class Written:
-    """What a process has written: by tenant, the serial of the catalog that its APIServices are those of."""
+    """The state that a process has written: by tenant, the catalog's serial that its APIServices correspond to."""
 
     def __init__(self) -> None:
         self.serials: LruCache[int, int] = LruCache(_TENANTS)
@@ -36,7 +36,7 @@ class Written:
 
 
 class Changes(NamedTuple):
-    """`update` has the specs and labels that stored ones should have."""
+    """`update` has the desired specs and labels of stored objects."""
 
     create: list[Json]
     update: dict[str, Json]
@@ -44,7 +44,7 @@ class Changes(NamedTuple):
 
 
 def desired(definitions: Iterable[Definition]) -> dict[str, Json]:
-    """By name: one for each version of a group that is served here, but for that of APIServices itself."""
+    """The desired APIServices by name: one for each group version served here, except that of APIServices itself."""
     found: dict[str, Json] = {}
     for definition in definitions:
         builtin = bool(definition.strategy)
@@ -69,7 +69,7 @@ def _api_service(group: str, version: str, *, builtin: bool) -> Json:
 
 
 def changes(wanted: Mapping[str, Json], stored: Mapping[str, Json], *, at_start: bool) -> Changes:
-    """What is to be done with `stored`, the APIServices of a tenant by their names."""
+    """The changes to `stored`, the APIServices of a tenant by name."""
     found = Changes([], {}, [])
     for name, obj in wanted.items():
         managed = _label(obj)

@@ -1,6 +1,6 @@
-"""Whether the servers of APIServices answer: one check, and what a process knows of all of them.
+"""Availability of the servers of APIServices: the check, and the results that a process has.
 
-A check asks for the discovery document of the version. The condition says `Passed`, or why there was no answer.
+A check requests the discovery document of the version. The condition is `Passed`, or has the reason of the failure.
 
 Follows kube-aggregator pkg/controllers/status/{remote/remote_available_controller,metrics/metrics}.go.
 """
@@ -29,7 +29,7 @@ from registry.webhooks.connection import Unreachable
 from registry.webhooks.streaming import TooManyConnections
 
 CHECK_SECONDS: Final = 5.0
-# A server that answers quickly but wrongly is asked again; one answer is enough.
+# A server that responds quickly but with an error is tried again; one success is enough.
 _TRIES: Final = 3
 _DOCUMENT_BYTES: Final = 4 * 1024 * 1024
 _SERIALS: Final = itertools.count(1)
@@ -37,15 +37,15 @@ _OPENAPI_INDEX_BYTES: Final = 1024 * 1024
 _MAX_VALUES: Final = 50_000
 _is_hash: Final = re.compile("[0-9A-Za-z_-]{1,256}").fullmatch
 _MESSAGE_CHARACTERS: Final = 1024
-# A check counts for so long.
+# How long a check is valid.
 _KNOWN_SECONDS: Final = 120.0
-# APIServices of all tenants whose state a process knows, and names of which there are series.
+# APIServices of all tenants whose state a process keeps, and names that have a time series.
 _KNOWN: Final = 20_000
 _SERIES: Final = 256
 
 
 class Verdict(NamedTuple):
-    """What the condition Available says. `status` is True, False or Unknown."""
+    """The contents of the condition Available. `status` is True, False or Unknown."""
 
     status: str
     reason: str
@@ -60,9 +60,9 @@ PASSED: Final = Verdict("True", "Passed", "all checks passed")
 
 
 class Finding(NamedTuple):
-    """What a check has found. `resources` are the entries of the server's APIResourceList, None where there is none.
+    """The result of a check. `resources` are the entries of the server's APIResourceList, None if it has none.
 
-    `openapi` is the hash of its OpenAPI document, "" where it has none.
+    `openapi` is the hash of its OpenAPI document, "" if it has none.
     """
 
     verdict: Verdict
@@ -71,7 +71,7 @@ class Finding(NamedTuple):
 
 
 async def inspect(backends: Backends, tenant: Tenant, server: APIServer) -> Finding:
-    """Checks a server, and asks one that answers for its OpenAPI."""
+    """Checks a server, and if it is available, requests its OpenAPI index."""
     verdict, body = await check(backends, tenant, server)
     if not verdict.is_available:
         return Finding(verdict)
@@ -102,12 +102,12 @@ def openapi_hash(index: Any, path: str) -> str:
     if not isinstance(url, str):
         return ""
     [found] = parse_qs(url.partition("?")[2]).get("hash", [""])[:1]
-    # Without a hash of its own any will do: it only tells clients when to ask again.
+    # Without a hash any constant will do: it only tells clients when to fetch again.
     return found if _is_hash(found) else "0"
 
 
 async def check(backends: Backends, tenant: Tenant, server: APIServer) -> tuple[Verdict, bytes]:
-    """Asks the server, for CHECK_SECONDS at the most. Returns its discovery document, too."""
+    """Checks a server, within CHECK_SECONDS. Also returns its discovery document."""
     problem = ""
     end = time.monotonic() + CHECK_SECONDS
     for _ in range(_TRIES):
@@ -135,13 +135,13 @@ async def check(backends: Backends, tenant: Tenant, server: APIServer) -> tuple[
 
 
 def _url(server: APIServer) -> str:
-    """As errors show it: the place where an operator's service is stays unnamed."""
+    """The URL for errors, which does not reveal the location of an operator's service."""
     service = server.service
     return f"https://{service.name}.{service.namespace}.svc:{service.port}{server.path}"
 
 
 class _Known(NamedTuple):
-    """`resources` and `openapi` are those of the last check that has found any."""
+    """`resources` and `openapi` are those of the last check that returned any."""
 
     server: APIServer
     verdict: Verdict
@@ -151,14 +151,14 @@ class _Known(NamedTuple):
 
 
 class Availability:
-    """What this process knows of the servers of all tenants."""
+    """What this process knows about the servers of all tenants."""
 
     def __init__(self) -> None:
         self._known: LruCache[tuple[TenantId, str], _Known] = LruCache(_KNOWN)
         self._collector = _Unavailable(self)
 
     def is_available(self, tenant: Tenant, server: APIServer) -> bool | None:
-        """By the last check; None where there was none lately."""
+        """The result of the last check; None without a recent one."""
         known = self._known.peek((tenant.id, server.name))
         if known is None or known.server != server or time.monotonic() - known.at > _KNOWN_SECONDS:
             return None
@@ -180,14 +180,14 @@ class Availability:
         self._known.put(key, _Known(server, verdict, time.monotonic(), resources, openapi))
 
     def resources(self, tenant: Tenant, server: APIServer) -> Resources:
-        """What the server serves, as far as it is known."""
+        """The resources of a server, as far as known."""
         known = self._known.peek((tenant.id, server.name))
         if known is None or known.server != server:
             return NONE_KNOWN
         return known.resources
 
     def openapi(self, tenant: Tenant, server: APIServer) -> str:
-        """The hash of its OpenAPI document; "" where none is known."""
+        """The hash of its OpenAPI document; "" if unknown."""
         known = self._known.peek((tenant.id, server.name))
         return known.openapi if known is not None and known.server == server else ""
 
@@ -199,7 +199,7 @@ class Availability:
         return [key[1] for key in self._known.keys() if key[0] == tenant.id]  # noqa: SIM118 - it is no dict
 
     def unavailable(self) -> dict[str, int]:
-        """In how many tenants an APIService of each name is unavailable; names of which all are available count 0."""
+        """The number of tenants in which an APIService of each name is unavailable; 0 if in none."""
         found: dict[str, int] = {}
         for (_, name), known in zip(self._known.keys(), self._known.values(), strict=False):
             if name in found or len(found) < _SERIES:
@@ -213,7 +213,7 @@ class Availability:
         REGISTRY.unregister(self._collector)
 
 
-# No label holds a name that tenants choose: as a counter it could never be forgotten.
+# No label contains names that tenants choose: a counter could never drop them.
 UNAVAILABLE: Final = Counter(
     "aggregator_unavailable_apiservice_total", "Times that an APIService has become unavailable, by reason.", ["reason"]
 )
@@ -224,7 +224,7 @@ class _Unavailable(Collector):
         self._availability = availability
 
     def describe(self) -> Iterable[GaugeMetricFamily]:
-        return []  # of two applications in one process, as in tests, each has such a family
+        return []  # with two applications in one process, as in tests, each has such a family
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
         family = self._family()

@@ -1,8 +1,7 @@
-"""Where the servers of a tenant's APIServices are, and requests of our own to them.
+"""Locates the servers of a tenant's APIServices, and sends this server's own requests to them.
 
-A service is found as that of a webhook: where the operator has said that it is, else by the tenant's Service if that is
-an ExternalName, else by the operator's template. There is no cluster network: a service that is none of these has no
-endpoints.
+A service is located like that of a webhook: where the operator's configuration says, else by the tenant's Service if it
+is an ExternalName, else by the operator's template. There is no cluster network: any other service has no endpoints.
 
 Follows apiserver pkg/util/proxy/proxy.go (ResolveCluster) and kube-aggregator
 pkg/controllers/status/remote/remote_available_controller.go.
@@ -30,18 +29,18 @@ from registry.webhooks.https import HttpsClient, Lost
 from registry.webhooks.services import Services
 from registry.webhooks.streaming import Connections, Server
 
-# As whom this server asks for discovery and OpenAPI.
+# The user of this server's requests for discovery and OpenAPI.
 AGGREGATOR: Final = User("system:kube-aggregator", (ADMINISTRATORS,))
-# A Service that has been changed is looked at again after so long.
+# How long the location of a service is cached.
 _PLACE_SECONDS: Final = 2.0
 _PLACES: Final = 4096
 
-# The Service of a tenant, None where there is none.
+# Loads the Service of a tenant; None if there is none.
 FindService = Callable[[Tenant, ServiceReference], Awaitable[Mapping[str, Any] | None]]
 
 
 class NotLocated(Unreachable):
-    """There is no server for the service; `reason` is that of the condition."""
+    """A service has no location; `reason` is that of the condition."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -49,7 +48,7 @@ class NotLocated(Unreachable):
 
 
 class Fetched(NamedTuple):
-    """Names of headers are in lower case, each once."""
+    """Header names are in lower case and unique."""
 
     status: int
     headers: Mapping[bytes, bytes]
@@ -57,7 +56,7 @@ class Fetched(NamedTuple):
 
 
 class Backends:
-    """The connections of a process to the servers of all tenants."""
+    """The connections of this process to the servers of all tenants."""
 
     def __init__(self, https: HttpsClient, services: Services, proxy: FrontProxy, find: FindService) -> None:
         self.connections = Connections(https.dialer)
@@ -70,7 +69,7 @@ class Backends:
         self.connections.close()
 
     async def server(self, tenant: Tenant, server: APIServer, *, fresh: bool = False) -> Server:
-        """Raises NotLocated, and Unreachable where its CA bundle holds no certificates. `fresh` looks it up again."""
+        """Locates a server. Raises NotLocated, or Unreachable for an invalid CA bundle. `fresh` bypasses the cache."""
         key = (tenant.id, server.service)
         place = None if fresh else self._places.get(key)
         if place is None:
@@ -84,7 +83,7 @@ class Backends:
     async def _locate(self, tenant: Tenant, reference: ServiceReference) -> Origin:
         name, namespace, port = reference.name, reference.namespace, reference.port
         if dns1123_label(name) or dns1123_label(namespace):
-            # No Service is called so, and the name goes into a header and into the TLS handshake.
+            # No Service has such a name, which would become part of a header and of the TLS handshake.
             raise NotLocated("ServiceNotFound", f"service/{name} in {go_quote(namespace)} is not present")
         named = self._services.is_named(name, namespace)
         place = self._services.find(name, namespace, port)
@@ -110,9 +109,9 @@ class Backends:
         etag: str = "",
         fresh: bool = False,
     ) -> Fetched:
-        """The answer of a server to a request of ours. Raises Unreachable, TooManyConnections, TimeoutError.
+        """The response of a server to a request of ours. Raises Unreachable, TooManyConnections, TimeoutError.
 
-        Its body is "" beyond `limit_bytes`, with status 0. `fresh` as for `server`.
+        A body beyond `limit_bytes` becomes b"" with status 0. `fresh` as for `server`.
         """
         async with asyncio.timeout(seconds):
             target = await self.server(tenant, server, fresh=fresh)
@@ -148,7 +147,7 @@ async def _whole(connection: Connection, limit_bytes: int) -> Fetched:
 def _place_of(
     service: Mapping[str, Any], reference: ServiceReference, place: tuple[str, int] | None, *, named: bool
 ) -> tuple[str, int]:
-    """Raises NotLocated. What the operator has `named` comes first."""
+    """The host and port of a service. Raises NotLocated. The operator's configuration (`named`) takes precedence."""
     spec = service.get("spec") or {}
     name, namespace = reference.name, go_quote(reference.namespace)
     if spec.get("type") == "ExternalName":

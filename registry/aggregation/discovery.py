@@ -1,7 +1,7 @@
-"""Discovery of what other servers serve, merged into that of what is served here.
+"""Merges the discovery of other servers into that of local resources.
 
-What a server serves is known from its last check (availability.py), so that no document waits for a server; of one that
-does not answer the last known resources are listed, as `Stale`. Pure.
+The resources of a server are those of its last check (availability.py), so that no document waits for a server; for one
+that is unavailable the last known resources are listed as `Stale`. Pure.
 
 Follows kube-aggregator pkg/apiserver/{handler_apis,handler_discovery}.go and apiserver
 pkg/endpoints/installer.go (ConvertGroupVersionIntoToDiscovery).
@@ -16,7 +16,7 @@ from registry.aggregation.model import Aggregated, APIServer
 from registry.aggregation.priorities import version_order
 
 Json = dict[str, Any]
-# Of a version of a group that is served here.
+# The priorities of a local group version.
 LocalPriority = Callable[[str, str], tuple[int, int]]
 
 RESOURCES_LIMIT: Final = 1000
@@ -25,9 +25,9 @@ _LISTS: Final = ("verbs", "shortNames", "categories")
 
 
 class Resources(NamedTuple):
-    """The entries of an APIResourceList. `is_current` is false where the server has not answered lately.
+    """The entries of an APIResourceList. `is_current` is False if the server has not responded recently.
 
-    `serial` stands for the entries: others have another one, in this process.
+    `serial` identifies the entries within this process: different entries have different serials.
     """
 
     entries: Sequence[Json]
@@ -59,11 +59,11 @@ def _is_list_of_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(text, str) for text in value)
 
 
-# -- the older form
+# -- the legacy form
 
 
 def merge_group_list(document: Json, aggregated: Aggregated, priority: LocalPriority) -> Json:
-    """/apis with the groups of other servers."""
+    """Adds the groups of other servers to /apis."""
     groups = {group["name"]: group for group in document["groups"]}
     order = list(groups)
     for name in sorted({server.group for server in aggregated.servers.values() if server.group}):
@@ -76,7 +76,7 @@ def merge_group_list(document: Json, aggregated: Aggregated, priority: LocalPrio
 
 
 def merge_group(local: Json | None, aggregated: Aggregated, name: str, priority: LocalPriority) -> Json:
-    """A group with the versions of other servers; `local` is what is served here."""
+    """A group including the versions of other servers; `local` is the locally served group, if any."""
     versions = _versions([v["version"] for v in local["versions"]] if local else [], aggregated, name, priority)
     found = [{"groupVersion": f"{name}/{v}", "version": v} for v in versions]
     return {**(local or {}), "name": name, "versions": found, "preferredVersion": found[0]}
@@ -93,7 +93,7 @@ def merge_aggregated(
     *,
     core: bool,
 ) -> Json:
-    """An APIGroupDiscoveryList with the groups of other servers, of /api with `core`."""
+    """Adds the groups of other servers to an APIGroupDiscoveryList: that of /api with `core`, else of /apis."""
     items = {item["metadata"].get("name", ""): item for item in document["items"]}
     order = list(items)
     for name in sorted({server.group for server in aggregated.servers.values() if bool(server.group) != core}):
@@ -117,7 +117,7 @@ def _version(server: APIServer, resources: Mapping[tuple[str, str], Resources]) 
 
 
 def _aggregated_resources(entries: Sequence[Json]) -> list[Json]:
-    """Subresources below their resources; one without is left out."""
+    """Nests subresources under their resources; those without a resource are omitted."""
     parents: dict[str, Json] = {}
     for entry in entries:
         name, slash, _ = entry["name"].partition("/")
@@ -161,7 +161,7 @@ def _versions(local: list[str], aggregated: Aggregated, group: str, priority: Lo
 def _insert(
     order: list[str], name: str, aggregated: Aggregated, versions: Mapping[str, list[str]], priority: LocalPriority
 ) -> None:
-    """Puts a group before the first one of a lower priority, or of the same and a later name."""
+    """Inserts a group before the first one with a lower priority, or with the same priority and a later name."""
 
     def rank(group: str) -> tuple[int, str]:
         found = [priority(group, v)[0] for v in versions.get(group, ()) if (group, v) not in aggregated.servers]

@@ -1,8 +1,8 @@
-"""The certificates by which the servers of a tenant know that a request was passed on by this one.
+"""The front proxy's certificates, by which the servers of a tenant recognize requests proxied by this server.
 
-Each tenant has a CA of its own, made from a secret of the platform and the tenant's id, so that the server of one
-tenant never trusts what was passed on for another: anybody may name it in an APIService of theirs. A server learns the
-CA from the config map `kube-system/extension-apiserver-authentication`.
+Each tenant has its own CA, derived from a secret of the platform and the tenant's id, so that the server of one tenant
+never trusts requests proxied for another: any tenant may name any server in an APIService. A server reads the CA from
+the config map `kube-system/extension-apiserver-authentication`.
 
 Follows kubernetes pkg/controlplane/controller/clusterauthenticationtrust and apiserver
 pkg/authentication/request/headerrequest.
@@ -26,12 +26,12 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from registry.caches import ExpiringCache
 from registry.webhooks.https import tls_context
 
-# The common name of the certificate that requests are passed on with, in every tenant.
+# The common name of the client certificate for proxied requests, in every tenant.
 CLIENT_NAME: Final = "front-proxy-client"
 SECRET_BYTES: Final = 32
 _AUTHORITY_LIFETIME: Final = datetime.timedelta(days=20 * 365)
 _CLIENT_LIFETIME: Final = datetime.timedelta(days=2)
-# Clocks of servers may be a little behind ours.
+# The clocks of servers may be slightly behind ours.
 _BACKDATED: Final = datetime.timedelta(hours=1)
 _RENEWED_SECONDS: Final = 12 * 3600.0
 _CONTEXTS: Final = 512
@@ -45,7 +45,7 @@ class _Identity(NamedTuple):
 
 
 class FrontProxy:
-    """`secret` has 32 bytes, the same in all processes; `made` is when the platform made it."""
+    """`secret` has 32 bytes, the same in all processes; `made` is when the platform created it."""
 
     def __init__(self, secret: bytes, made: datetime.datetime) -> None:
         self._secret = secret
@@ -53,11 +53,11 @@ class FrontProxy:
         self._contexts: ExpiringCache[tuple[int, str, bool], ssl.SSLContext] = ExpiringCache(_CONTEXTS)
 
     def authority(self, tenant: int) -> str:
-        """The CA of a tenant in PEM. Its key is always the same, its signature is not."""
+        """The CA of a tenant in PEM. Its key is always the same, its signature varies."""
         return _pem(self._authority(tenant).certificate)
 
     def trusts(self, authority: str, tenant: int) -> bool:
-        """Whether certificates of the tenant are good by `authority`, in PEM."""
+        """Whether `authority`, in PEM, is valid and issued the tenant's certificates."""
         try:
             known = x509.load_pem_x509_certificate(authority.encode())
             self._client(tenant).certificate.verify_directly_issued_by(known)
@@ -66,7 +66,7 @@ class FrontProxy:
             return False
 
     def configuration(self, tenant: int, client_ca: str) -> dict[str, str]:
-        """The data of the config map that servers configure their authentication by."""
+        """The data of the config map that servers configure request header authentication by."""
         data = {
             "requestheader-allowed-names": [CLIENT_NAME],
             "requestheader-extra-headers-prefix": ["X-Remote-Extra-"],
@@ -79,7 +79,7 @@ class FrontProxy:
         return {**found, "client-ca-file": client_ca} if client_ca else found
 
     def context(self, tenant: int, ca: str, *, insecure: bool) -> ssl.SSLContext:
-        """TLS to a server of the tenant, verified by `ca` in PEM ("": the system's roots). Raises ssl.SSLError."""
+        """TLS to a server of the tenant, verified by `ca` in PEM ("" for the system's roots). Raises ssl.SSLError."""
         key = (tenant, ca, insecure)
         found = self._contexts.get(key)
         if found is None:
@@ -93,7 +93,7 @@ class FrontProxy:
             context.verify_mode = ssl.CERT_NONE
         context.set_alpn_protocols(["http/1.1"])
         client = self._client(tenant)
-        # OpenSSL takes certificates from files only.
+        # OpenSSL only loads certificates from files.
         with tempfile.NamedTemporaryFile() as file:
             file.write(_key_pem(client.key) + _pem(client.certificate).encode())
             file.flush()
@@ -124,7 +124,7 @@ class FrontProxy:
         return _Identity(key, builder.add_extension(identifier, critical=False).sign(authority.key, hashes.SHA256()))
 
     def _derive_key(self, purpose: str) -> ec.EllipticCurvePrivateKey:
-        # 16 bytes more than the order has make the remainder uniform (FIPS 186-4, B.4.1).
+        # 16 more bytes than the order has make the remainder uniform (FIPS 186-4, B.4.1).
         derived = HKDF(hashes.SHA256(), 48, None, purpose.encode()).derive(self._secret)
         return ec.derive_private_key(int.from_bytes(derived) % (_ORDER - 1) + 1, ec.SECP256R1())
 

@@ -1,7 +1,7 @@
-"""What of a request goes to the server that it is passed on to, and what of the answer comes back.
+"""The headers of proxied requests and responses.
 
-Pure. X-Remote-* headers alone say who asks: credentials stay here, and nothing that a client sends under these names
-gets through.
+Pure. Only X-Remote-* headers identify the user: credentials are not forwarded, and X-Remote-* headers sent by a client
+are dropped.
 
 Follows Go's net/http/httputil/reverseproxy.go, apimachinery pkg/util/proxy/{transport,upgradeaware}.go and client-go
 transport/round_trippers.go (SetAuthProxyHeaders).
@@ -18,14 +18,14 @@ from registry.authentication.user import User
 
 Headers = list[tuple[bytes, bytes]]
 
-# RFC 9110, 7.6.1, and what the original removes beside it.
+# RFC 9110, 7.6.1, and others that the original removes.
 _HOP_BY_HOP: Final = frozenset(
     {
         b"connection", b"proxy-connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"te",
         b"trailer", b"transfer-encoding", b"upgrade",
     }
 )  # fmt: skip
-# Credentials, and what this server says of the request itself.
+# Credentials, and headers that this server sets itself.
 _OURS: Final = frozenset(
     {b"host", b"authorization", b"audit-id", b"expect", b"content-length", b"x-forwarded-for", b"x-forwarded-host",
      b"x-forwarded-proto", b"x-forwarded-uri"}
@@ -34,25 +34,25 @@ _IDENTITY_PREFIXES: Final = ("x-remote-", "impersonate-")
 # Subprotocols of WebSockets that carry a bearer token (apiserver pkg/authentication/request/websocket).
 _TOKEN_PROTOCOL: Final = "base64url.bearer.authorization.k8s.io."
 _PROTOCOLS: Final = b"sec-websocket-protocol"
-# Browsers would take these for this server's own.
+# Browsers would treat these as this server's own.
 _NOT_ANSWERED: Final = frozenset(
     {b"set-cookie", b"strict-transport-security", b"content-security-policy", b"x-content-type-options", b"alt-svc",
      b"service-worker-allowed", b"clear-site-data", b"content-length"}
 )  # fmt: skip
 _SANDBOX: Final = (b"content-security-policy", b"sandbox; default-src 'none'")
 
-# What Go leaves as it is in a path (net/url, encodePath).
+# Characters that Go does not escape in a path (net/url, encodePath).
 _PATH_SAFE: Final = "$&+,/:;=@-_.~"
-# A token of RFC 9110 without "%", which is escaped.
+# Anything but a token character of RFC 9110; "%" is escaped as well.
 _key_escaped: Final = re.compile(rb"[^!#$&'*+\-.^_`|~0-9A-Za-z]")
 
 
 class InvalidHeader(Exception):
-    """A user has a name that no header can hold."""
+    """A user name or another value cannot be a header's value."""
 
 
 def target(path: str, query: Mapping[str, Sequence[str]]) -> bytes:
-    """The target of a request: the decoded path and the query, encoded as Go does."""
+    """The request target: the decoded path and the query, encoded as Go does."""
     encoded = quote(path, safe=_PATH_SAFE)
     if query:
         encoded += "?" + urlencode([(name, value) for name in sorted(query) for value in query[name]])
@@ -60,7 +60,7 @@ def target(path: str, query: Mapping[str, Sequence[str]]) -> bytes:
 
 
 def is_plain_path(path: str) -> bool:
-    """Whether every server reads this path as the one that has been authorized: with no empty or dot segments."""
+    """Whether every server resolves this path to the authorized one: it has no empty or dot segments."""
     return not any(segment in ("", ".", "..") for segment in path.strip("/").split("/"))
 
 
@@ -75,9 +75,9 @@ def request_head(
     client: str,
     upgrade: str = "",
 ) -> bytes:
-    """The head of a request as it is passed on, without what frames its body (`framing`). Raises InvalidHeader.
+    """The head of a proxied request without its framing (see `framing`). Raises InvalidHeader.
 
-    `upgrade` is the protocol that the client asks to switch to.
+    `upgrade` is the protocol that the client requests to switch to.
     """
     given = list(given)
     named = _named_by_connection(given)
@@ -105,12 +105,12 @@ def request_head(
 
 
 def framing(length: int | None) -> bytes:
-    """The end of a head: the length of the body, None for one that comes in chunks."""
+    """The end of a head: the length of the body; None for a chunked one."""
     return b"transfer-encoding: chunked\r\n\r\n" if length is None else b"content-length: %d\r\n\r\n" % length
 
 
 def identity_headers(user: User) -> Headers:
-    """`X-Remote-User: jane`, and the like. Raises InvalidHeader."""
+    """`X-Remote-User: jane` and the other identity headers. Raises InvalidHeader."""
     found = [(b"x-remote-user", _value(user.name))]
     if user.uid:
         found.append((b"x-remote-uid", _value(user.uid)))
@@ -122,7 +122,7 @@ def identity_headers(user: User) -> Headers:
 
 
 def answer_headers(headers: Iterable[tuple[bytes, bytes]], *, upgrade: bool = False) -> tuple[Headers, int | None]:
-    """The headers of an answer that go on to the client, and the length of its body where it is known."""
+    """The response headers to forward to the client, and the length of the body if known."""
     headers = list(headers)
     named = _named_by_connection(headers)
     length: int | None = None
@@ -140,7 +140,7 @@ def answer_headers(headers: Iterable[tuple[bytes, bytes]], *, upgrade: bool = Fa
 
 
 def upgrade_of(headers: Mapping[bytes, bytes]) -> str:
-    """The protocol that a request asks to switch to, "" where it asks for none."""
+    """The protocol that a request asks to switch to; "" if none."""
     if b"upgrade" not in headers.get(b"connection", b"").lower():
         return ""
     return headers.get(b"upgrade", b"").decode("latin-1")
@@ -153,7 +153,7 @@ def _named_by_connection(headers: Iterable[tuple[bytes, bytes]]) -> frozenset[by
 
 
 def _tells_identity(name: bytes) -> bool:
-    """Whether a server might take the header for one of ours; some take `_` for `-`."""
+    """Whether a server might read the header as an identity header; some treat `_` as `-`."""
     return name.decode("latin-1").replace("_", "-").startswith(_IDENTITY_PREFIXES)
 
 

@@ -1,4 +1,4 @@
-"""The servers that a tenant's APIServices name, by the version of a group that each serves.
+"""The servers of a tenant's APIServices, by the group version that each serves.
 
 Follows kube-aggregator pkg/apis/apiregistration/v1/helper/helpers.go.
 """
@@ -17,7 +17,7 @@ from registry.definitions.priority import Key
 GROUP: Final = "apiregistration.k8s.io"
 PLURAL: Final = "apiservices"
 AVAILABLE: Final = "Available"
-# The APIServices with a service that count in a tenant, the first by their names.
+# The maximum number of APIServices with a service in a tenant; the first by name are used.
 SERVERS_LIMIT: Final = 200
 _DEFAULT_PORT: Final = 443
 
@@ -34,7 +34,7 @@ class ServiceReference:
 
 @dataclass(frozen=True, slots=True)
 class APIServer:
-    """One version of a group that another server serves. `ca` is in PEM, "" for the system's roots.
+    """A group version that another server serves. `ca` is in PEM, "" for the system's roots.
 
     `uid` and `available` are those of the stored APIService; servers with the same spec are equal.
     """
@@ -55,7 +55,7 @@ class APIServer:
 
     @property
     def path(self) -> str:
-        """Where its resources are: `/apis/metrics.example.com/v1`, of the core group `/api/v1`."""
+        """The path of its resources: `/apis/metrics.example.com/v1`, or `/api/v1` for the core group."""
         return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
 
     @property
@@ -74,7 +74,7 @@ class Aggregated:
         return bool(self.servers)
 
     def find(self, group: str, version: str) -> APIServer | None:
-        """The server of one version of a group. That of the core group has all of /api."""
+        """The server of a group version. The server of the core group serves all of /api."""
         return self.servers.get((group, version)) or (None if group else self.servers.get(("", "v1")))
 
 
@@ -82,7 +82,7 @@ NOTHING_AGGREGATED: Final = Aggregated(())
 
 
 def api_server(obj: Mapping[str, Any]) -> APIServer | None:
-    """What an APIService names; None for a local one, and for the group of APIServices, which is always served here."""
+    """The server of an APIService; None for a local one, and for the APIService group, which is always served here."""
     spec = obj.get("spec") or {}
     service = spec.get("service")
     if service is None or spec.get("group") == GROUP:
@@ -101,7 +101,7 @@ def api_server(obj: Mapping[str, Any]) -> APIServer | None:
 
 
 def _was_available(obj: Mapping[str, Any]) -> bool:
-    """By the stored condition, unless it is of the time before there was a service."""
+    """Whether the stored condition is True, unless it dates from before there was a service."""
     return is_true(obj, AVAILABLE) and (find(obj, AVAILABLE) or {}).get("reason") != "Local"
 
 

@@ -1,7 +1,7 @@
-"""OpenAPI v2 of other servers, merged into that of what is served here: their paths, and the types that these use.
+"""Merges OpenAPI v2 of other servers into the local document: their paths, and the types that these use.
 
-A type of the same name that is another one gets a suffix: `com.example.Thing_v2`. Pure. Follows kube-openapi
-pkg/aggregator/aggregator.go. Version 3 needs no merging: each version of a group has a document of its own.
+A different type of the same name gets a suffix: `com.example.Thing_v2`. Pure. Follows kube-openapi
+pkg/aggregator/aggregator.go. v3 needs no merging: each group version has its own document.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from registry.aggregation.model import APIServer
 Json = dict[str, Any]
 
 _PREFIX: Final = "#/definitions/"
-# Of one server: more paths or types are not listed.
+# Limit per server; further paths or types are omitted.
 _LIMIT: Final = 5000
 _DEPTH: Final = 100
 
 
 class ServerDocument(NamedTuple):
-    """`serial` stands for the document: another one has another, in this process."""
+    """`serial` identifies the document within this process: different documents have different serials."""
 
     server: APIServer
     document: Json
@@ -28,7 +28,7 @@ class ServerDocument(NamedTuple):
 
 
 def own_part(document: Any, server: APIServer) -> Json:
-    """Of a server's document what its APIService is for: paths of the version, and the types that they use."""
+    """The part of a server's document that its APIService covers: paths of the version, and the types that they use."""
     if not _is_shallow(document):
         return {"paths": {}, "definitions": {}}
     paths, types = _objects(document, "paths"), _objects(document, "definitions")
@@ -46,12 +46,12 @@ def own_part(document: Any, server: APIServer) -> Json:
 
 
 def merge_v2(local: Json, parts: Sequence[ServerDocument]) -> Json:
-    """`local` with the parts of other servers, those of the highest priority first. None is changed."""
+    """Adds the parts of other servers to `local`, those with the highest priority first. No argument is changed."""
     paths, types = dict(local["paths"]), dict(local["definitions"])
     for part in sorted(parts, key=lambda p: (-p.server.group_priority, p.server.name)):
         beneath = f"{part.server.path}/"
         for path in [p for p in paths if p == part.server.path or p.startswith(beneath)]:
-            del paths[path]  # the group's version is the other server's
+            del paths[path]  # the other server replaces the group version
         names = {name: _free_name(name, schema, types) for name, schema in part.document["definitions"].items()}
         types |= {
             names[name]: _rename_references(schema, names) for name, schema in part.document["definitions"].items()
@@ -69,7 +69,7 @@ def _free_name(name: str, schema: Any, types: Json) -> str:
 
 
 def _rename_references(value: Any, names: dict[str, str]) -> Any:
-    """With the references to types that have another name here."""
+    """Updates references to renamed types."""
     if isinstance(value, dict):
         reference = value.get("$ref")
         if isinstance(reference, str) and reference.startswith(_PREFIX):
@@ -93,7 +93,7 @@ def _references(value: Any) -> Iterator[str]:
 
 
 def _is_shallow(document: Any) -> bool:
-    """Whether it is nested no deeper than any description of types is."""
+    """Whether a document is nested no deeper than realistic type descriptions."""
     level = [document] if isinstance(document, (dict, list)) else []
     for _ in range(_DEPTH):
         members = (value.values() if isinstance(value, dict) else value for value in level)

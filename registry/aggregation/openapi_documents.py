@@ -1,6 +1,6 @@
-"""The OpenAPI v2 documents of other servers, fetched when somebody asks for them, and kept for a while.
+"""The OpenAPI v2 documents of other servers, fetched on request and cached for a while.
 
-Nobody waits for a server longer than WAIT_SECONDS: what comes later is in the next answer.
+A request waits at most WAIT_SECONDS for the servers; later results are in the next response.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _KEPT_SECONDS: Final = 60.0
 _FETCH_SECONDS: Final = 5.0
 _DOCUMENT_BYTES: Final = 4 * 1024 * 1024
 _MAX_VALUES: Final = 200_000
-# Of a process, in bytes of JSON; and documents that are fetched at a time.
+# Limits per process: bytes of JSON, and documents fetched at a time.
 _KEPT_BYTES: Final = 32 * 1024 * 1024
 _AT_A_TIME: Final = 32
 _SERIALS: Final = itertools.count(1)
@@ -55,7 +55,7 @@ class OpenAPIDocuments:
         await asyncio.gather(*self._fetching.values(), return_exceptions=True)
 
     async def get(self, tenant: Tenant, servers: Iterable[APIServer]) -> list[ServerDocument]:
-        """The parts of the servers that are known by then."""
+        """The parts of the servers that are known after waiting."""
         servers = list(servers)
         waiting = [task for server in servers if (task := self._refresh(tenant, server)) is not None]
         if waiting:
@@ -96,5 +96,5 @@ class OpenAPIDocuments:
                 serial = kept.serial if part == kept.document else next(_SERIALS)
                 kept = _Kept(server, part, etag, 0.0, len(found.body), serial)
         except (Unreachable, TooManyConnections, TimeoutError, DecodeError):
-            pass  # what was known stays
+            pass  # keeps the previous document
         self._kept.put((tenant.id, server.name), kept._replace(at=time.monotonic()))

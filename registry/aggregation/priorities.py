@@ -1,4 +1,4 @@
-"""The priorities by which groups and their versions are listed: of what is served here, beside those of APIServices.
+"""The priorities of local groups and versions in discovery, relative to those of APIServices.
 
 Follows kubernetes pkg/controlplane/apiserver/aggregator.go (DefaultGenericAPIServicePriorities) and
 pkg/controlplane/controller/crdregistration/crdregistration_controller.go.
@@ -10,7 +10,7 @@ from typing import Final
 
 from registry.definitions.priority import Key, priority_key
 
-# Of group and version.
+# By group and version.
 _BUILTIN: Final = {
     ("", "v1"): (18000, 1),
     ("events.k8s.io", "v1"): (17750, 15),
@@ -26,12 +26,12 @@ _BUILTIN: Final = {
 }
 _OTHER_BUILTIN: Final = (15000, 9)
 _DEFINED: Final = (1000, 100)
-# That of the group of APIServices itself is above all others.
+# The APIService group itself is above all others.
 _FIRST: Final = (20001, 1)
 
 
 def local_priority(group: str, version: str, *, builtin: bool) -> tuple[int, int]:
-    """Of the group and of the version."""
+    """The priorities of the group and of the version."""
     if group == "apiregistration.k8s.io":
         return _FIRST
     if not builtin:

@@ -1,1 +1,1 @@
-"""The audit log: Kubernetes' audit policy, what is kept of a request, and where its events go."""
+"""The audit log: Kubernetes' audit policy, the recorded parts of a request, and sinks for events."""

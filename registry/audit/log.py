@@ -1,4 +1,4 @@
-"""The audit log that the settings ask for: the policy that is in force, and the sink that events go to."""
+"""The configured audit log: the current policy, and the sink of events."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LOOK_SECONDS: Final = 15.0
 
 
 class PolicyFile:
-    """`current` is the policy of the file as it was last read without an error."""
+    """`current` is the last valid policy of the file."""
 
     def __init__(self, path: Path) -> None:
         """Raises policy.PolicyError."""
@@ -36,7 +36,7 @@ class PolicyFile:
         self.current = policy.load(path)
 
     async def follow(self) -> None:
-        """Reads the file again whenever it changes; one that is not valid is logged and changes nothing."""
+        """Reloads the file whenever it changes; an invalid policy is logged and ignored."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             stamp = await asyncio.to_thread(stamp_of, self._path)
@@ -57,7 +57,7 @@ class AuditLog(NamedTuple):
 
 @contextlib.asynccontextmanager
 async def audit_log(settings: Settings) -> AsyncIterator[AuditLog | None]:
-    """None where nothing is audited. All events are written when the block ends. Raises policy.PolicyError."""
+    """None if auditing is disabled. All events are written when the block ends. Raises policy.PolicyError."""
     if settings.audit_policy_file is None:
         yield None
         return
@@ -67,7 +67,7 @@ async def audit_log(settings: Settings) -> AsyncIterator[AuditLog | None]:
         if settings.audit_log_path is not None:
             file = LogFile(settings.audit_log_path, settings.audit_log_megabytes * 1_000_000, settings.audit_log_files)
             stack.callback(file.close)
-            # A file that cannot be written fails the start, not the first request.
+            # A file that cannot be written fails at startup, not at the first request.
             await file.write([])
             sinks.append(Queued(file.write))
         if settings.audit_to_database:
@@ -94,7 +94,7 @@ async def _clean_up(pool: Pool, retention: datetime.timedelta) -> None:
 
 @contextlib.asynccontextmanager
 async def _running(work: Coroutine[Any, Any, None], name: str) -> AsyncIterator[None]:
-    """`work` as a task that is cancelled when the block ends."""
+    """Runs `work` as a task that is cancelled when the block ends."""
     task = asyncio.create_task(work, name=name)
     try:
         yield

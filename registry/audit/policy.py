@@ -1,4 +1,4 @@
-"""What is audited: Kubernetes' audit policy, read from a file and matched. No I/O but the reading of the file.
+"""The audit policy, loaded from a file and matched against requests. No I/O except loading the file.
 
     apiVersion: audit.k8s.io/v1
     kind: Policy
@@ -10,7 +10,7 @@
       resources: [{group: stable.example.com, resources: ["crontabs", "crontabs/*"]}]
     - level: Metadata
 
-The first rule that matches a request decides; without any it is not audited.
+The first rule that matches a request decides; a request that matches none is not audited.
 
 Follows apiserver pkg/audit/policy/checker.go and pkg/apis/audit/validation/validation.go.
 """
@@ -33,7 +33,7 @@ STAGES: Final = ("RequestReceived", "ResponseStarted", "ResponseComplete", "Pani
 
 
 class Level(enum.IntEnum):
-    """In the order of how much is recorded."""
+    """Ordered by how much is recorded."""
 
     NONE = 0
     METADATA = 1
@@ -51,7 +51,7 @@ LEVEL_NAMES: Final = {level: name for name, level in NAMES.items()}
 
 
 class PolicyError(ValueError):
-    """The file is no policy; the text says where and why."""
+    """The file is not a valid policy; the text says where and why."""
 
 
 class GroupResources(NamedTuple):
@@ -62,7 +62,7 @@ class GroupResources(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AuditRule:
-    """An empty sequence leaves its part open."""
+    """An empty sequence matches everything."""
 
     level: Level
     users: frozenset[str]
@@ -134,7 +134,7 @@ class Policy:
 
 
 def load(path: Path) -> Policy:
-    """Raises PolicyError."""
+    """Loads a policy file. Raises PolicyError."""
     try:
         return parse(path.read_bytes())
     except OSError as problem:
@@ -144,7 +144,7 @@ def load(path: Path) -> Policy:
 
 
 def parse(data: bytes) -> Policy:
-    """Raises PolicyError."""
+    """Parses a policy in YAML or JSON. Raises PolicyError."""
     try:
         value = decode_yaml(data).value
     except DecodeError as fault:

@@ -1,8 +1,8 @@
-"""Where audit events go: to a file of JSON lines, and to a table of PostgreSQL.
+"""Sinks of audit events: a file of JSON lines, and a table of PostgreSQL.
 
-A sink has a queue of bounded length. Where it is full, requests wait for it: nothing is lost while the process lives
-and its disk or database takes what it is given. What cannot be written is counted
-(registry_audit_events_lost_total), reported in the log, and dropped; it does not stop the server.
+A sink has a bounded queue; while it is full, requests wait: no event is lost as long as the process lives and its disk
+or database accepts writes. Events that cannot be written are counted (registry_audit_events_lost_total), logged and
+dropped; they do not stop the server.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 QUEUE_EVENTS: Final = 10_000
 BATCH_EVENTS: Final = 500
-# How often a database that is away is asked again before a batch is given up.
+# How often a batch is tried while the database is unavailable, before it is dropped.
 _TRIES: Final = 5
 _PAUSE_SECONDS: Final = 1.0
 
@@ -40,7 +40,7 @@ class Sink(Protocol):
 
 
 class Queued:
-    """A sink that writes batches of lines by `write`, one at a time."""
+    """A sink that passes batches of lines to `write`, one batch at a time."""
 
     def __init__(self, write: Callable[[Sequence[bytes]], Awaitable[None]]) -> None:
         self._write = write
@@ -51,7 +51,7 @@ class Queued:
         await self._queue.put(event)
 
     async def aclose(self) -> None:
-        """Ends when all that was put has been written."""
+        """Returns once all queued events have been written."""
         await self._queue.put(None)
         await self._task
 
@@ -89,7 +89,7 @@ class Several:
 
 
 class LogFile:
-    """Lines appended to a file that several processes share; a full one is renamed, and the oldest are removed.
+    """Appends lines to a file shared by several processes; a full file is renamed, and the oldest ones are removed.
 
     `audit.log` becomes `audit-2026-11-21T06-50-01.123.log`.
     """
@@ -122,7 +122,7 @@ class LogFile:
         self._file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def _is_current(self) -> bool:
-        """Another process, or logrotate, may have renamed it."""
+        """Whether the open file is still the one at the path: another process, or logrotate, may have renamed it."""
         try:
             there, ours = os.stat(self._path), os.fstat(self._file)
         except FileNotFoundError:
@@ -144,7 +144,7 @@ class LogFile:
 
 
 def with_retries(insert: Callable[[Sequence[bytes]], Awaitable[None]]) -> Callable[[Sequence[bytes]], Awaitable[None]]:
-    """Tries again for some seconds: the database may be restarting."""
+    """Retries for some seconds, since the database may be restarting."""
 
     async def write(lines: Sequence[bytes]) -> None:
         for left in range(_TRIES - 1, -1, -1):

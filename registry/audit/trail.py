@@ -1,8 +1,8 @@
-"""One request as it is audited: what its events say, and what of its bodies is kept for them.
+"""The audit trail of one request: its events, and the parts of its bodies that they include.
 
-Middlewares report the user (`identify`), who is impersonated, and the authorizer's decision; bodies pass through
-`receiving` and `sending`. At the level Metadata nothing of them is kept. Bodies of secrets, and of resources that
-answer tokens, are never recorded, whatever the policy says; header fields are not recorded at all.
+Middlewares report the user (`identify`), the impersonated user, and the authorizer's decision; bodies pass through
+`receiving` and `sending`. At the level Metadata bodies are not recorded. Those of secrets, and of resources that return
+tokens, are never recorded, whatever the policy; header fields are never recorded either.
 
 Follows apiserver pkg/audit/request.go and pkg/endpoints/filters/audit.go.
 """
@@ -24,15 +24,15 @@ from registry.codec.model import DecodeError
 from registry.codec.yaml_decode import decode_yaml
 
 TENANT: Final = "tenancy.registry/tenant"
-# Longer bodies are left out: an event must not be larger than what it tells of.
+# Longer bodies are omitted, so that the log does not grow faster than the requests.
 BODY_LIMIT_BYTES: Final = 1 << 20
-# Resource and subresource of what holds secrets or makes tokens.
+# The resources and subresources whose bodies contain secrets or tokens.
 _SECRET: Final = frozenset({("", "secrets"), ("authentication.k8s.io", "tokenreviews")})
 _TOO_LONG: Final = "audit.registry/omitted"
 
 
 class Trail:
-    """`decision` is None until it is known who asks."""
+    """`decision` is None until the user is known."""
 
     def __init__(
         self, policy: Policy, sink: Sink, scope: Scope, version: str, attributes: Attributes, audit_id: str
@@ -56,7 +56,7 @@ class Trail:
         self._is_stream = attributes.verb == "watch"
 
     async def identify(self, user: User, attributes: Attributes, tenant: str) -> None:
-        """Who asks for what, and as it seems in which tenant, before it is known whether he may."""
+        """Records the user, the request and the tenant that it appears to address, before it is authorized."""
         self._user, self._attributes = user, attributes
         self._annotations[TENANT] = tenant
         self._decide()
@@ -64,7 +64,7 @@ class Trail:
 
     @property
     def annotations(self) -> dict[str, str]:
-        """The annotations of the events that follow, to be added to."""
+        """The annotations of later events, which callers may add to."""
         return self._annotations
 
     def of_tenant(self, name: str) -> None:
@@ -108,7 +108,7 @@ class Trail:
         return send_audited
 
     async def end(self) -> None:
-        """The answer has been given; of a request without a user, as a failed authentication."""
+        """Records the end of the response; without a user, a failed authentication."""
         if self._decision is None:
             self._decide()
             await self._emit("ResponseStarted")
@@ -204,7 +204,7 @@ class Trail:
 
 
 class _Kept:
-    """A body as it passes, up to the limit."""
+    """A passing body, recorded up to the limit."""
 
     __slots__ = ("_length", "_pieces", "is_cut", "is_packed", "media_type")
 
@@ -224,7 +224,7 @@ class _Kept:
             self._pieces.append(piece)
 
     def decode(self) -> Any:
-        """None for what is no JSON or YAML."""
+        """The decoded body; None if it is not JSON or YAML, or incomplete."""
         data = b"".join(self._pieces)
         if self.is_cut or not data:
             return None

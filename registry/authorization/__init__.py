@@ -1,4 +1,4 @@
-"""Who may do what: attributes of a request, RBAC, impersonation rights, and which tenants a user reaches.
+"""Authorization: request attributes, RBAC, impersonation rights, and the tenants that a user can access.
 
 Begin with authorizer.py. Follows kubernetes pkg/registry/rbac and plugin/pkg/auth/authorizer/rbac.
 """

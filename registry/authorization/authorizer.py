@@ -1,9 +1,9 @@
-"""The policies of the tenants that this process serves, and the decisions made by them.
+"""The authorizer: caches the RBAC policies of the tenants that this process serves, and decides by them.
 
-How new they are: what this process has written itself counts from the next request on (`changed`). What another process
-has written counts CHECK_SECONDS later at the most: a policy that is older is compared with the database before it is
-used again, by one small query a tenant (how many roles and bindings there are, and the newest revision among them;
-together they tell every change). So a busy tenant costs one such query a second, an idle one nothing.
+Freshness: a write by this process is effective on the next request (`invalidate`), a write by another process after
+CHECK_SECONDS at the latest. A policy older than that is compared with the database before it is used again, by one
+small query per tenant (the number of roles and bindings, and the newest revision among them; together they reveal every
+change). So a busy tenant costs one such query a second, an idle one none.
 """
 
 from __future__ import annotations
@@ -29,33 +29,33 @@ from registry.store.types import Tenant, TenantId
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# What another process has changed counts after this time at the latest.
+# A change by another process is effective after this time at the latest.
 CHECK_SECONDS: Final = 1.0
-# Tenants whose policies are kept; one of the defaults alone costs little, since its entries are shared.
+# Tenants whose policies are cached; one with only the defaults costs little, since their entries are shared.
 TENANTS_LIMIT: Final = 2_000
-# More than this is decoded and compiled in a thread.
+# Anything larger is decoded and compiled in a thread.
 LARGE_BYTES: Final = 64 * 1024
-# A subject of a binding takes as long as so many bytes of a role.
+# A subject of a binding takes as much time as this many bytes of a role.
 _SUBJECT_BYTES: Final = 100
 
-# The tenant whose administrators are those of the platform.
+# The tenant whose administrators are administrators of the platform.
 PLATFORM: Final = "system"
 
-# Queries: their API group and resource.
+# The API group and resource of queries.
 QUERIES: Final = ("query.registry", "queries")
 
-# Who is known may read by whom tokens are issued, as the recorded server allows it without a rule for it.
+# Any authenticated user may read the issuer's metadata, as recorded of kube-apiserver, which has no rule for it.
 ISSUER: Final = "/.well-known/openid-configuration"
 
 
 def user_in_tenant(user: User, tenant: str) -> User:
-    """The user as a tenant's rules see him.
+    """The user as the rules of a tenant see them.
 
-    An identity of the platform, and one of the tenant's own, is what it says. A stranger has another name, which no
-    identity of the tenant can have, and is no member of system:authenticated: what is not granted to him by that name
-    is refused. An administrator of the tenant `system` is one in every tenant.
+    An identity of the platform, or of the tenant itself, is unchanged. A user of another tenant gets a prefixed name,
+    which no identity of the tenant can have, and is not in system:authenticated: only rights granted to the prefixed
+    name or groups apply. An administrator of the tenant `system` is one in every tenant.
 
-        alice of acme, in the group dev, asks globex: system:tenant:acme:alice, groups system:tenant:acme
+        alice of acme, in the group dev, in globex: system:tenant:acme:alice, groups system:tenant:acme
         and system:tenant:acme:dev
     """
     home = user.tenant
@@ -73,13 +73,13 @@ class _Known:
     entries: Entries
     count: int
     newest: int
-    checked: float  # by the clock of the process
+    checked: float  # by the process's clock
     stale: bool = False
     writes: int = field(default=0)
 
 
 class Authorizer:
-    """`clock` counts seconds, for tests."""
+    """`clock` returns seconds, for tests."""
 
     def __init__(
         self, store: Store, *, check_seconds: float = CHECK_SECONDS, clock: Callable[[], float] = time.monotonic
@@ -88,7 +88,7 @@ class Authorizer:
         self._check_seconds = check_seconds
         self._clock = clock
         self._known: LruCache[TenantId, _Known] = LruCache(TENANTS_LIMIT, evicted=self._forget_writes)
-        # Writes of this process to a tenant's roles: what was read before one of them does not count after it.
+        # This process's writes to a tenant's roles: a policy that was read before one of them is stale.
         self._written: dict[TenantId, int] = {}
         self._checking: dict[TenantId, asyncio.Lock] = {}
         self._touched: LruCache[TenantId, bool] = LruCache(TENANTS_LIMIT)
@@ -96,30 +96,30 @@ class Authorizer:
 
     @property
     def default(self) -> Policy:
-        """What holds in a tenant that has made no rules of its own."""
+        """The policy of a tenant without roles and bindings of its own."""
         return self._default
 
     def invalidate(self, tenant: Tenant) -> None:
-        """This process has written a role or a binding: the next decision looks."""
+        """Makes the next decision check for changes, after this process has written a role or a binding."""
         if tenant.id not in self._known and tenant.id not in self._checking:
-            return  # nothing is known of it, and nothing is being read
+            return  # nothing is cached, and nothing is being read
         self._written[tenant.id] = self._written.get(tenant.id, 0) + 1
 
     def first_touch(self, tenant: Tenant) -> bool:
-        """Whether the tenant's roles are asked for in this process for the first time, as far as it remembers."""
+        """Whether this is the first access to the tenant's roles in this process, as far as it remembers."""
         if self._touched.get(tenant.id):
             return False
         return self._touched.put(tenant.id, True)
 
     async def of(self, tenant: Tenant) -> Policy:
-        """The policy to decide by, at most CHECK_SECONDS old. Raises what the store raises."""
+        """The policy for decisions, at most CHECK_SECONDS old. Raises the store's errors."""
         known = self._known.get(tenant.id)
         if known is not None and self._is_fresh(tenant.id, known):
             return known.policy
         return (await self._current(tenant)).policy
 
     async def entries_of(self, tenant: Tenant) -> Entries:
-        """The tenant's own roles and bindings, as new as its policy."""
+        """The tenant's own roles and bindings, as fresh as its policy."""
         return (await self._current(tenant)).entries
 
     async def _current(self, tenant: Tenant) -> _Known:
@@ -165,7 +165,7 @@ class Authorizer:
         return _Known(policy, entries, len(entries), newest, now, writes=writes)
 
     async def decide(self, tenant: Tenant, user: User, asked: Attributes) -> Decision:
-        """`user` as the tenant sees him (seen_in)."""
+        """Decides a request. `user` is the result of user_in_tenant."""
         if ADMINISTRATORS in user.groups:
             return _ALLOWED
         decision = (await self.of(tenant)).decide(user, asked)
@@ -174,7 +174,7 @@ class Authorizer:
         return decision
 
     async def rules_of(self, tenant: Tenant, user: User, namespace: str) -> Rules:
-        """What reviews of rules answer."""
+        """The rules that rules reviews return."""
         rules, missing = (await self.of(tenant)).rules_for(user, namespace)
         if ADMINISTRATORS in user.groups and EVERYTHING[0] not in rules:
             rules = [*EVERYTHING, *rules]
@@ -182,7 +182,7 @@ class Authorizer:
 
 
 def _is_open(asked: Attributes) -> bool:
-    """What every authenticated user may do, though no rule says so: the default roles stay those of kube-apiserver."""
+    """Whether every authenticated user may do this without a rule: the default roles equal kube-apiserver's."""
     if asked.path == ISSUER:
         return asked.verb == "get"
     # A Query reads only what the user may list (registry/api/query/targets.py).
@@ -190,7 +190,7 @@ def _is_open(asked: Attributes) -> bool:
 
 
 async def _beside_loop(size: int, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
-    """What `work` returns, from a thread where it works on more than a few kilobytes. One at a time for a tenant."""
+    """The result of `work`, which runs in a thread if `size` exceeds LARGE_BYTES; one at a time per tenant."""
     return await shared_aside(partial(work, *arguments, **named)) if size > LARGE_BYTES else work(*arguments, **named)
 
 

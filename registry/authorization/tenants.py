@@ -1,7 +1,7 @@
-"""Which tenant a request is for, who governs it, and what every tenant is born with.
+"""Resolves the tenant of a request, the administrators above it, and the initial namespaces of tenants.
 
-A bare path is the identity's own tenant, `default` for the administrator; `/clusters/<tenant>` names another, and so
-does a host name where a pattern is set. A tenant that does not exist is a 404 that says no more than that.
+A bare path refers to the identity's own tenant, `default` for the administrator; `/clusters/<tenant>` names another,
+and so does a host name if a pattern is configured. An unknown tenant is a 404 without further details.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from registry.store.store import Store
 from registry.store.types import Tenant, TenantName
 
 DEFAULT = TenantName("default")
-# Where tenants themselves are objects.
+# The tenant in which tenants are objects.
 SYSTEM = TenantName("system")
-# Every cluster has them; clients expect `default`, leases live in kube-node-lease.
+# Every cluster has these; clients expect `default`, leases are in kube-node-lease.
 INITIAL_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 _LABEL: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
-# The tree is no deeper (registry/store/sql/tenancy.sql); a chain that is longer has been changed while it was read.
+# The maximum depth of the tree (registry/store/sql/tenancy.sql); a longer chain was changed while it was read.
 _MAX_DEPTH: Final = 16
 
 
@@ -32,15 +32,15 @@ class Tenants:
     async def tenant_of(self, user: User, name: str) -> Tenant:
         """The tenant of a request; `name` is empty for a bare path. Raises TenantNotFound."""
         wanted = name or user.tenant or DEFAULT
-        # What cannot be a name is not looked for.
+        # Invalid names are not looked up.
         if _LABEL.fullmatch(wanted) is None:
             raise TenantNotFound("the tenant does not exist")
         return await self._store.tenant(TenantName(wanted))
 
     async def governs(self, user: User, tenant: Tenant) -> bool:
-        """Whether the user administers a tenant above this one, and so this one too.
+        """Whether the user administers an ancestor of this tenant, and therefore this tenant.
 
-        As of the last seconds, as everything that a process knows of tenants.
+        May be some seconds old, like everything that a process knows about tenants.
         """
         home = user.tenant
         if home is None or not user.is_administrator:
@@ -58,7 +58,7 @@ class Tenants:
         return False
 
     async def ensure(self, name: TenantName) -> Tenant:
-        """The tenant of this name, made if it is not there."""
+        """The tenant with this name, created if it does not exist."""
         try:
             return await self._store.create_tenant(name)
         except TenantExists:

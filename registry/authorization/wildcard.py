@@ -1,10 +1,10 @@
-"""Who may ask for several tenants at once, at /clusters/*, and which these are.
+"""Requests for several tenants at /clusters/*: authorization, and the tenants that they cover.
 
     /clusters/*        the tenants of the revision domain of the identity's own tenant
     /clusters/*.shop   those of the domain that tenants share by the name `shop` (Tenant, spec.domain)
 
-An identity of a tenant is a provider: it sees what other tenants have bound of its tenant's exports. Identities of the
-platform, and of the tenant `system`, see everything; their rules are those of the tenant `system`.
+An identity of a tenant is a provider: it sees the objects of its tenant's exports in the tenants that have bound them.
+Identities of the platform, and of the tenant `system`, see everything, by the rules of the tenant `system`.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from registry.store.errors import TenantNotFound
 from registry.store.store import Store
 from registry.store.types import DomainId, Tenant
 
-# What is asked of the rules beside the verb: `widgets/across`.
+# The subresource that is authorized in addition to the verb: `widgets/across`.
 SUBRESOURCE: Final = "across"
 
 
 @dataclass(frozen=True, slots=True)
 class Across:
-    """Which tenants are asked for: those of a domain that have bound what `provider` exports, or with None all."""
+    """The tenants of a request: those of a domain that have bound exports of `provider`; all of them if it is None."""
 
     domain: DomainId
     provider: Tenant | None
 
 
 class WildcardTarget(NamedTuple):
-    """`authorizing` is the tenant whose roles decide, `lead` the one whose discovery is answered."""
+    """`authorizing` is the tenant whose roles decide, `lead` the one whose discovery is served."""
 
     across: Across
     authorizing: Tenant
@@ -43,7 +43,7 @@ def is_across(tenant: str) -> bool:
 
 
 async def resolve_wildcard(tenants: Tenants, store: Store, user: User, named: str) -> WildcardTarget:
-    """`named` is "*" or "*.<domain>". Raises TenantNotFound."""
+    """Resolves "*" or "*.<domain>". Raises TenantNotFound."""
     domain_name = named[2:]
     of_platform = user.tenant is None or user.tenant == SYSTEM
     home = await tenants.tenant_of(user, user.tenant or DEFAULT)

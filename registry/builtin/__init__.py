@@ -1,9 +1,9 @@
-"""The resources that every tenant has, as definitions served by the same machinery as everybody's.
+"""The built-in resources of every tenant, as definitions served by the same code as custom resources.
 
-Each YAML file beside this one holds definitions in the form of a CustomResourceDefinition's spec, with three words
-more: `strategy` names the life rules of the kind (registry/api/strategies), `verbs` what it can do if not everything,
-and `since` the version of Kubernetes that a version of the kind came with. They are read once for each version of
-Kubernetes, and shared by all tenants.
+Each YAML file in this package has definitions in the form of a CustomResourceDefinition's spec, with three more fields:
+`strategy` names the strategy of the kind (registry/api/strategies), `verbs` its verbs if not all, and `since` the
+Kubernetes version that introduced a version of the kind. They are loaded once for each emulated version of Kubernetes,
+and shared by all tenants.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from registry.emulation import emulated
 
 
 def definitions() -> Sequence[Definition]:
-    """Every built-in definition that the emulated version has, in order of the files' names."""
+    """The built-in definitions of the emulated version, in the order of their files' names."""
     return _definitions(emulated().minor)
 
 
@@ -37,14 +37,14 @@ def _definitions(minor: int) -> Sequence[Definition]:
 
 
 def _is_there(version: dict[str, Any], minor: int) -> bool:
-    """Whether 1.`minor` of Kubernetes has a version of a kind; takes the word `since` out of it."""
+    """Whether Kubernetes 1.`minor` has a version of a kind; removes its field `since`."""
     since = str(version.pop("since", "1.0"))
     return int(since.partition(".")[2]) <= minor
 
 
 @cache
 def token_request_definition() -> Definition:
-    """What is asked of serviceaccounts/token: a kind without a resource of its own."""
+    """The kind of requests to serviceaccounts/token, which has no resource of its own."""
     return _definition(
         {
             "group": "authentication.k8s.io",
@@ -95,7 +95,7 @@ def token_request_definition() -> Definition:
 
 
 def served_definitions(*, v1beta1: bool) -> Sequence[Definition]:
-    """Every built-in definition; that of definitions without its older form unless that is wanted."""
+    """The built-in definitions; CustomResourceDefinition has its v1beta1 form only if requested."""
     if v1beta1:
         return definitions()
     return [_as_stored_only(d) if d.strategy == "definition" else d for d in definitions()]
@@ -106,7 +106,7 @@ def _as_stored_only(definition: Definition) -> Definition:
 
 
 def _definition(document: dict[str, Any]) -> Definition:
-    """One document as if it were a definition whose names have been accepted."""
+    """Compiles one document as if it were a definition whose names have been accepted."""
     strategy, verbs = document.pop("strategy"), document.pop("verbs", None)
     names = document["names"]
     names.setdefault("singular", names["kind"].lower())

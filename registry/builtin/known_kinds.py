@@ -1,6 +1,6 @@
-"""Kinds that kube-apiserver knows of, whether they are served here or not.
+"""The kinds that kube-apiserver knows, whether they are served here or not.
 
-An object of a known kind that is sent to the resource of another is refused in other words than one of an unknown kind.
+An object of a known kind sent to another resource gets another error than one of an unknown kind.
 Follows the registrations in staging/src/k8s.io/api/*/v1/register.go at v1.36.
 """
 

@@ -3,7 +3,7 @@
     canonical_quantity("0.5")      # "500m"
     canonical_quantity("1024Mi")   # "1Gi"
 
-The grammar is registry/cel's; here is how a quantity is written. Follows apimachinery
+The grammar is that of registry/cel; this module formats quantities. Follows apimachinery
 pkg/api/resource/{quantity,amount,suffix}.go (CanonicalizeBytes).
 """
 
@@ -17,12 +17,12 @@ from registry.cel.ext.quantity import Quantity, parse_quantity
 _ENDING = re.compile(r"[eEinumkKMGTP][-+0-9a-zA-Z]*\Z")
 _DECIMAL = {-9: "n", -6: "u", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E"}
 _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
-# Between these a binary quantity is written in decimal.
+# Binary quantities between these are written in decimal.
 _SMALL = Quantity(1024, 0, small=True)
 
 
 class QuantityError(ValueError):
-    """The text is no quantity; the message is apimachinery's."""
+    """The text is not a quantity; the message is apimachinery's."""
 
 
 def quantity(text: str) -> Quantity:
@@ -33,7 +33,7 @@ def quantity(text: str) -> Quantity:
 
 
 def canonical_quantity(text: str) -> str:
-    """Raises QuantityError."""
+    """The canonical form of a quantity. Raises QuantityError."""
     if text.isascii() and text.isdigit() and len(text) < 4 and (text[0] != "0" or text == "0"):
         return text
     value = quantity(text)
@@ -49,7 +49,7 @@ def canonical_quantity(text: str) -> str:
 
 
 def _binary(value: Quantity) -> str | None:
-    """None where binary suffixes would lose precision or confuse."""
+    """The form with a binary suffix; None if that would lose precision or be misleading."""
     if Quantity(abs(value.digits), value.scale, value.small).compare(_SMALL) < 0:
         return None
     number, scale = value.digits, value.scale
@@ -78,5 +78,5 @@ def _decimal(value: Quantity, *, exponents: bool) -> str:
 
 
 def is_whole(value: Quantity) -> bool:
-    """Whether nothing is left below one."""
+    """Whether the value is an integer."""
     return value.scale >= 0 or value.digits % 10**-value.scale == 0

@@ -1,4 +1,4 @@
-"""Scalars of built-in kinds that decode themselves: times with microseconds, quantities, maps of bytes.
+"""Scalars of built-in kinds with decoders of their own: times with microseconds, quantities, maps of bytes.
 
 Follows apimachinery pkg/apis/meta/v1/micro_time.go and pkg/api/resource/quantity.go.
 """
@@ -25,7 +25,7 @@ _micros = re.compile(r"[.,](\d{6})", re.ASCII)
 
 
 def canonical_micro_time(text: str) -> str:
-    """`2024-03-04T05:06:07.123456+02:00` gives `2024-03-04T03:06:07.123456Z`. Raises TimeError: six decimals it is."""
+    """`2024-03-04T05:06:07.123456+02:00` gives `2024-03-04T03:06:07.123456Z`. Raises TimeError without six decimals."""
     if _canonical_micro(text):
         return text
     seconds = _to_seconds.match(text)
@@ -42,7 +42,7 @@ def canonical_micro_time(text: str) -> str:
 
 
 def _with_layout(text: str, reduced: str) -> str:
-    """The canonical time of `reduced`; errors show the whole text and its layout."""
+    """The canonical time of `reduced`; errors contain the whole text and its layout."""
     try:
         return canonical_time(reduced)
     except TimeError as error:
@@ -51,7 +51,7 @@ def _with_layout(text: str, reduced: str) -> str:
 
 
 class QuantityType(GoType):
-    """A resource.Quantity in its canonical form; a number will do, too, and null is zero."""
+    """A resource.Quantity in its canonical form; a number is accepted too, and null is zero."""
 
     go = "resource.Quantity"
     zero = "0"
@@ -65,7 +65,7 @@ class QuantityType(GoType):
 
 
 class BytesMap(GoType):
-    """Bytes by name, kept in base64; null is no bytes."""
+    """Bytes by name, kept in base64; null means no bytes."""
 
     go = "map[string][]uint8"
     by_reference = True
@@ -77,7 +77,7 @@ class BytesMap(GoType):
 
 
 class IntOrString(GoType):
-    """An intstr.IntOrString: a text, or an int32."""
+    """An intstr.IntOrString: a string or an int32."""
 
     go = "int32"
 

@@ -17,7 +17,7 @@ def _string_type(name: str) -> Scalar:
 
 
 def _kind(name: str, *fields: Field) -> Struct:
-    """A whole kind: its head and metadata, then its own fields."""
+    """A whole kind: type and object metadata, then its own fields."""
     return Struct(
         name, (Field("kind", STRING), Field("apiVersion", STRING), Field("metadata", ObjectMeta, True), *fields)
     )
@@ -148,14 +148,14 @@ Event = _kind(
     Field("reportingInstance", STRING, True),
 )
 
-# That of autoscaling/v1, a form of objects of other kinds.
+# Scale of autoscaling/v1, which is a view of objects of other kinds.
 Scale = _kind(
     "Scale",
     Field("spec", Struct("ScaleSpec", (Field("replicas", INT_32),)), True),
     Field("status", Struct("ScaleStatus", (Field("replicas", INT_32, True), Field("selector", STRING))), True),
 )
 
-# That of events.k8s.io.
+# Event of events.k8s.io.
 NewEvent = _kind(
     "Event",
     Field("eventTime", MICRO_TIME, True),

@@ -1,4 +1,4 @@
-"""The subresources of built-in kinds as discovery lists them."""
+"""The subresources of built-in kinds in discovery."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MORE: dict[tuple[str, str], tuple[Subresource, ...]] = {
 
 
 def subresources_of(definition: Definition, version: Version) -> Sequence[Subresource]:
-    """Sorted by name, as the reference sorts them for its own kinds."""
+    """The subresources of a definition; those of built-in kinds are sorted by name, as in kube-apiserver."""
     more = _MORE.get((definition.group, definition.names.plural), ()) if definition.builtin else ()
     return (
         sorted((*standard_subresources(definition, version), *more), key=lambda s: s.name)

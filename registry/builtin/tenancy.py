@@ -1,4 +1,4 @@
-"""The kind Tenant, which only the tenant `system` serves: a custom resource in all but its life rules."""
+"""The kind Tenant, served only in the tenant `system`: like a custom resource except for its strategy."""
 
 from __future__ import annotations
 

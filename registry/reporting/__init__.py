@@ -1,1 +1,1 @@
-"""What SQL reports show of a definition: its columns, their names, and how they grow. Pure: no SQL is written here."""
+"""The SQL reports of a definition: columns, their names, and schema evolution. Pure: no SQL is written here."""

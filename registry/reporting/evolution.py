@@ -1,6 +1,6 @@
-"""How the shape of views grows: columns and child views are added behind the others, and none ever goes or moves.
+"""Evolution of views: columns and child views are appended, and never removed or moved.
 
-A field whose type changes gets a second column, `spec_size_2`; the first is NULL where its type does not fit any more.
+A field whose type changes gets a second column, `spec_size_2`; the first is NULL for values that do not fit its type.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from registry.store.reporting.model import Child, Column, Grown, Path, Shape
 
 # PostgreSQL's limit is 1,600, metadata included.
 MOST_COLUMNS: Final = 1_500
-# By how much one tenant may widen a view that others have too; a larger change gets a view of its own.
+# How many columns one tenant may add to a view shared with other tenants; a larger change gets a view of its own.
 SHARED_GROWTH: Final = 100
 
 
 def grow(old: Shape, new: Shape) -> Grown:
-    """`old` with what `new` has beyond it. What `new` redacts is hidden; what it no longer redacts is shown again.
+    """Extends `old` by the additions of `new`. Fields redacted by `new` are hidden, those no longer redacted shown.
 
-    What it has no field for any more stays redacted: the objects of the past have it still.
+    Redacted fields that `new` no longer has stay redacted, since objects of the past still contain them.
     """
     redacted = (*new.redacted, *(p for p in old.redacted if p not in new.redacted and not _covers(p, new)))
     columns, added, full = _grow_columns(old.columns, new.columns, redacted, MOST_COLUMNS, ())
@@ -46,7 +46,7 @@ def grow(old: Shape, new: Shape) -> Grown:
 
 
 def _may_share(old: Shape, grown: Shape, added: int, full: bool) -> bool:
-    """Whether a view that other tenants have too may grow so: not by much, and without showing what was hidden."""
+    """Whether a view shared with other tenants may grow like this: by few columns, without revealing hidden fields."""
     return (
         added <= SHARED_GROWTH
         and not full
@@ -91,7 +91,7 @@ def _flat(paths: tuple[Path, ...]) -> Path:
 
 
 def _covers(path: Path, shape: Shape) -> bool:
-    """Whether a shape shows what is at a path, above it or below."""
+    """Whether a shape shows the field at a path, one above it or one below it."""
     shown = [c.path for c in shape.columns]
     shown += [(*_flat(child.path), *c.path) for child in shape.children for c in child.columns]
     return any(_touches(found, (path,)) for found in shown)

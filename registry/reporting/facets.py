@@ -1,10 +1,10 @@
-"""Indexed fields: which column of `objects` each gets, and the document that carries them; made for each write.
+"""Indexed fields: assigns each a column of `objects`, and builds the document with their values on each write.
 
-The document is the stored body as jsonb will hold it, without managed fields, with what is indexed at
-`metadata.facets`, where nothing of the object's own can be. PostgreSQL makes its columns of that. `layout` tells which
-fields an object carries; objects of another layout are written again (registry/controllers/reporting.py).
+The document is the stored body as jsonb stores it, without managed fields, with the indexed values at
+`metadata.facets`, a name that no object can use. PostgreSQL generates the columns from it. `layout` identifies the set
+of indexed fields; objects of another layout are written again (registry/controllers/reporting.py).
 
-Which column a field gets depends on the definition alone, so that every process writes the same.
+The column of a field depends on the definition only, so that every process writes the same.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from registry.reporting.fields import at_path, has_ready, kind_of
 from registry.schema.model import Structural
 from registry.store.reporting.model import Facet, Kind, Path
 
-# Count up when documents are made differently.
+# Increment this when documents of the same objects change.
 _ALGORITHM: Final = 2
 
-# The columns that there are for each type (registry/store/tables.py).
+# The available columns of each type (registry/store/tables.py).
 SLOTS: Final[Mapping[Kind, tuple[str, ...]]] = {
     Kind.TEXT: ("text1", "text2", "text3"),
     Kind.INTEGER: ("int1", "int2"),
     Kind.NUMBER: ("float1",),
     Kind.TIME: ("time1",),
 }
-# A B-tree takes no more than 2.7 kB, four bytes a character.
+# The entry size limit of a B-tree is 2.7 kB, at four bytes per character.
 LONGEST_TEXT: Final = 500
 
 _INT64: Final = 1 << 63
-# A zero character, but not a backslash before `u0000`.
+# A zero character, but not an escaped backslash before `u0000`.
 _ZERO = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 
 
 def facets_of(
     schema: Structural, wanted: Sequence[Path], marks: Sequence[Path]
 ) -> tuple[tuple[Facet, ...], list[Path]]:
-    """The facets of the wanted fields, first come first served, and the fields for which there is no column left."""
+    """The facets of the wanted fields, in order while columns are left, and the fields that got none."""
     free = {kind: list(slots) for kind, slots in SLOTS.items()}
     found: list[Facet] = []
     refused: list[Path] = []
@@ -58,7 +58,7 @@ def facets_of(
 
 
 class Documents:
-    """Makes the documents of one version of a definition."""
+    """Builds the documents of one version of a definition."""
 
     def __init__(self, facets: Sequence[Facet], ready: bool) -> None:
         self.facets = tuple(facets)
@@ -80,7 +80,7 @@ class Documents:
         return _ZERO.sub(r"\1\\ufffd", text) if "\\u0000" in text else text
 
     def of_body(self, body: str) -> str:
-        """The document where only the body is known."""
+        """The document of an object of which only the body is at hand."""
         return self.text(decode_stored('{"metadata":{' + body), body)
 
     def _facets(self, obj: Mapping[str, Any]) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def documents_for(schema: Structural, wanted: Sequence[Path], marks: Sequence[Pa
 
 
 def _without_managed_fields(body: str) -> str:
-    """Keys are in the order of their bytes: behind managedFields comes the name. Within, arrays are in strings only."""
+    """Keys are ordered by their bytes: the name follows managedFields, in which arrays only occur within strings."""
     start = body.find('"managedFields":[')
     end = body.find('],"name":"', start)
     if start < 0 or end < 0:  # not canonical: deeper than orjson goes
@@ -155,7 +155,7 @@ def _number(value: Any) -> float | int | None:
 
 
 def _time(value: Any) -> float | None:
-    """Seconds since 1970; PostgreSQL's times have microseconds, as these have until the year 2255."""
+    """Seconds since 1970. PostgreSQL's times have microseconds, which these floats represent until the year 2255."""
     if not isinstance(value, str):
         return None
     try:

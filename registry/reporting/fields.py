@@ -1,8 +1,8 @@
-"""From a schema to the columns and child views that a definition wants: every leaf down to a depth.
+"""Derives the columns and child views of a definition from its schema: every leaf down to a maximum depth.
 
 Order: spec, then other top-level fields, then status, each in the order of the schema. Arrays of objects become child
-views, those within them too, down to CHILD_LEVELS; deeper ones, maps, arrays of scalars and free-form fields are jsonb.
-A schema has no recursion (structural schemas know no references), but may be enormous: all is bounded.
+views, also nested ones, down to CHILD_LEVELS; deeper ones, maps, arrays of scalars and free-form fields are jsonb.
+Schemas are not recursive (structural schemas have no references), but may be enormous: everything is bounded.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from registry.schema.model import Structural
 from registry.store.reporting.model import Child, Column, Kind, Path, Shape
 
 MAX_DEPTH: Final = 16
-# PostgreSQL allows 1,600 columns of a view; some are kept for what definitions add later.
+# PostgreSQL allows 1,600 columns of a view; some are reserved for later additions to a definition.
 MAX_COLUMNS: Final = 1_000
 MAX_CHILD_COLUMNS: Final = 400
 MAX_CHILDREN: Final = 100
 CHILD_LEVELS: Final = 2
-# Columns of all child views of a definition: what a set of views costs is bounded.
+# Columns of all child views of a definition, which bounds the cost of its views.
 MAX_ALL_CHILD_COLUMNS: Final = 4_000
 LONGEST_DESCRIPTION: Final = 400
 
@@ -35,7 +35,7 @@ class Leaf:
     path: Path
     kind: Kind
     description: str
-    # Of a sensitive one nothing is shown.
+    # A sensitive leaf gets no column.
     sensitive: bool = False
 
 
@@ -48,7 +48,7 @@ class Array:
 
 @dataclass(slots=True)
 class _Growth:
-    """What is shared by all views of one definition while they are made."""
+    """Shared state of all views of one definition while they are built."""
 
     marks: tuple[Path, ...]
     left_out: list[str] = field(default_factory=list)
@@ -57,9 +57,9 @@ class _Growth:
 def shape_of(
     schema: Structural, *, namespaced: bool, marks: Sequence[Path] = (), printed: dict[Path, str] | None = None
 ) -> tuple[Shape, tuple[str, ...]]:
-    """The shape that a definition wants, and what has been left out, in words.
+    """The shape of a definition, and descriptions of the fields that were left out.
 
-    `marks` are sensitive paths; `printed` the names of printer columns by their path.
+    `marks` are sensitive paths; `printed` are the names of printer columns by their path.
     """
     growth = _Growth(tuple(marks))
     arrays: list[Array] = []
@@ -103,7 +103,7 @@ def kind_of(schema: Structural) -> Kind:
 
 
 def at_path(schema: Structural, path: Path) -> Structural | None:
-    """The node at a path of properties."""
+    """The node at a path of properties; None if there is none."""
     node: Structural | None = schema
     for step in path:
         node = node.properties.get(step) if node is not None else None
@@ -118,7 +118,7 @@ def _in_order(schema: Structural) -> Iterator[str]:
 def _walk(
     schema: Structural, path: Path, above: Path, depth: int, growth: _Growth, leaves: list[Leaf], arrays: list[Array]
 ) -> None:
-    """Collects what is below a node. `path` is from the row's own document on, `above` from the object to that."""
+    """Collects the leaves and arrays below a node. `path` starts at the row's document, `above` leads to that."""
     whole = (*above, *path)
     if schema.format == "password" or is_marked(whole, growth.marks):
         leaves.append(Leaf(path, Kind.JSON, "", sensitive=True))
@@ -136,7 +136,7 @@ def _walk(
 
 
 def _children(arrays: list[Array], leaves: list[Leaf], growth: _Growth) -> tuple[Child, ...]:
-    """The child views, level by level. An array for which there is no room becomes a leaf of the row it stands in."""
+    """The child views, level by level. An array that exceeds the limits becomes a leaf of its parent's row."""
     level: list[tuple[Array, tuple[Path, ...], list[Leaf]]] = [(array, (array.path,), leaves) for array in arrays]
     made: list[Child] = []
     taken = {"conditions"}
@@ -166,7 +166,7 @@ def _children(arrays: list[Array], leaves: list[Leaf], growth: _Growth) -> tuple
 
 
 def _view_name(whole: Path, taken: set[str]) -> str:
-    """Of a child view. None is called as another's history is."""
+    """The name of a child view, which must not look like the name of another's history."""
     name = names.column_name(whole, taken)
     return names.free(name, "\x00".join(whole), taken) if name.endswith("_history") else name
 

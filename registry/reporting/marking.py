@@ -1,11 +1,11 @@
-"""What a definition says about its reports, in annotations, for a schema may hold no words of ours.
+"""The annotations of a definition on its reports, since a schema must not have extensions of ours.
 
     reporting.registry/views: "off"                     no views, no documents: as for secrets
     reporting.registry/sensitive: .spec.token, .spec.users[].password
-    reporting.registry/indexes: .spec.phase, .status.count    beside the selectable fields
-    reporting.registry/condition: "true"                the definition's status tells by a condition `Reported`
+    reporting.registry/indexes: .spec.phase, .status.count    in addition to the selectable fields
+    reporting.registry/condition: "true"                adds the condition `Reported` to the definition's status
 
-A field with `format: password` is sensitive too. A dot in the name of a property is written `\\.`.
+A field with `format: password` is also sensitive. A dot in the name of a property is written `\\.`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LIMIT: Final = 200
 
 
 def relevant(annotations: Mapping[str, str] | None) -> dict[str, str]:
-    """Those of our prefix."""
+    """The annotations with our prefix."""
     return {k: v for k, v in (annotations or {}).items() if k.startswith(PREFIX)}
 
 
@@ -39,7 +39,7 @@ def wants_condition(annotations: Mapping[str, str]) -> bool:
 
 
 def paths(text: str) -> tuple[Path, ...]:
-    """`.spec.a, .spec.b[*].c` gives `(("spec", "a"), ("spec", "b", "c"))`: arrays are passed without a word."""
+    """`.spec.a, .spec.b[*].c` gives `(("spec", "a"), ("spec", "b", "c"))`: array brackets are dropped."""
     found = []
     for one in text.replace("\x00", "").split(",")[:_LIMIT]:
         steps = [step.replace("\\.", ".") for step in re.split(r"(?<!\\)\.", re.sub(r"\[[^\]]*\]", "", one.strip()))]

@@ -1,7 +1,7 @@
-"""Names of views and columns: lower snake case, at most 63 bytes, the same whenever they are made.
+"""Names of views and columns: lower snake case, at most 63 bytes, deterministic.
 
-What does not fit, or is taken, ends in eight characters of a digest of the whole original name. So a name depends on
-what it stands for and on what was there before it, never on a process or an order of arrival within one definition.
+A name that is too long, or taken, ends in eight characters of a digest of the whole original name. So a name depends on
+the field and the names before it, never on the process or the order of requests within one definition.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import unicodedata
 from collections.abc import Container, Sequence
 from typing import Final
 
-# NAMEDATALEN - 1: PostgreSQL cuts longer names without a word.
+# NAMEDATALEN - 1: PostgreSQL truncates longer names.
 LONGEST: Final = 63
 # The name of a view leaves room for `_history_as_of`.
 LONGEST_VIEW: Final = 48
 _DIGEST: Final = 8
 
-# The columns that every view begins with, or that histories and children have: fields never get these names.
+# The leading columns of every view, and those of histories and child views: reserved, fields never get these names.
 METADATA: Final = (
     "tenant", "namespace", "name", "uid", "labels", "annotations", "owner_references", "finalizers", "generation",
     "resource_version", "stored_version", "created_at", "created_by", "updated_at", "updated_by",
@@ -27,7 +27,7 @@ METADATA: Final = (
 RESERVED: Final = frozenset({
     *METADATA, "ready", "ready_reason", "ready_since", "position", "parent_position", "revision", "operation",
     "valid_from", "valid_to", "next_revision", "user_name", "field_manager", "verb", "object",
-    # System columns of PostgreSQL: no column may be called so.
+    # System columns of PostgreSQL, which cannot be used as names.
     "tableoid", "xmin", "cmin", "xmax", "cmax", "ctid",
 })  # fmt: skip
 
@@ -44,19 +44,19 @@ def snake(text: str) -> str:
 
 
 def shorten(name: str, whole: str, longest: int = LONGEST) -> str:
-    """`name` where it fits, else as much of it as does before a digest of `whole`."""
+    """`name` if it fits, else as much of it as fits before a digest of `whole`."""
     return name if name and len(name.encode()) <= longest else with_digest(name, whole, longest)
 
 
 def with_digest(name: str, whole: str, longest: int = LONGEST) -> str:
-    """`name` with a digest of what it stands for."""
+    """`name` with a digest of `whole`."""
     digest = hashlib.blake2b(whole.encode("utf-8", "replace"), digest_size=_DIGEST // 2).hexdigest()
     room = longest - _DIGEST - 1
     return f"{cut(name, room) or 'field'}_{digest}"
 
 
 def cut(text: str, size: int) -> str:
-    """As many whole characters as fit into `size` bytes of UTF-8."""
+    """The longest prefix of whole characters that fits into `size` bytes of UTF-8."""
     return text.encode()[:size].decode("utf-8", "ignore").rstrip("_")
 
 
@@ -71,14 +71,14 @@ def column_name(path: Sequence[str], taken: Container[str]) -> str:
 
 
 def free(name: str, whole: str, taken: Container[str]) -> str:
-    """A marked name that is not taken: a property can be called as another's marked name is."""
+    """A name with a digest that is not taken: a property may have the same name as another's digested one."""
     while (found := with_digest(name, whole)) in taken:
         whole += "\x00again"
     return found
 
 
 def again(name: str, whole: str, taken: Container[str]) -> str:
-    """A name like `name` that is not taken, for another column of the same field."""
+    """A name derived from `name` that is not taken, for another column of the same field."""
     for number in range(2, 100):
         found = shorten(f"{name}_{number}", whole)
         if found not in taken:

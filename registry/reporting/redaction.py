@@ -1,7 +1,7 @@
-"""What of an object is sensitive and must not be shown: in reports (docs/sql.md) and in its past (docs/history.md).
+"""Redaction of sensitive fields: in reports (docs/sql.md) and in the history of objects (docs/history.md).
 
-A field with `format: password`, and what the definition marks (registry/reporting/marking.py); or the whole array or
-map that holds one.
+Sensitive are fields with `format: password`, and those that the definition marks (registry/reporting/marking.py). If
+one is within an array or map, the whole array or map is redacted.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from registry.store.reporting.model import Path
 
 
 def redacted_paths(schema: Structural, marks: tuple[Path, ...]) -> tuple[Path, ...]:
-    """What is taken out of a whole object: sensitive fields, or the whole array or map that holds one."""
+    """The paths to remove from a whole object: sensitive fields, or the whole array or map that contains one."""
     found: list[Path] = []
     _redact(schema, (), found)
     for mark in marks:
@@ -23,8 +23,8 @@ def redacted_paths(schema: Structural, marks: tuple[Path, ...]) -> tuple[Path, .
 
 
 def without(obj: Mapping[str, Any], paths: Sequence[Path]) -> dict[str, Any]:
-    """A copy without what is at the paths. As report_without in PostgreSQL: where a path leads through anything but
-    objects, that goes whole.
+    """A copy without the values at the paths. As report_without in PostgreSQL: if a path passes through anything but
+    an object, that value is removed as a whole.
 
     `{"spec": {"a": 1, "token": "x"}}` without `("spec", "token")` gives `{"spec": {"a": 1}}`.
     """
@@ -49,7 +49,7 @@ def is_marked(path: Path, marks: tuple[Path, ...]) -> bool:
 
 
 def holds_sensitive(schema: Structural, path: Path, marks: tuple[Path, ...]) -> bool:
-    """Whether something sensitive is at or below a node that would be shown whole."""
+    """Whether there is a sensitive field at or below a node that would be shown as a whole."""
     if schema.format == "password" or is_marked(path, marks) or any(mark[: len(path)] == path for mark in marks):
         return True
     below = [(*path, storable_text(name)) for name in schema.properties]
@@ -73,17 +73,17 @@ def _redact(schema: Structural, path: Path, found: list[Path]) -> None:
 
 
 def _before_array(schema: Structural, mark: Path) -> Path:
-    """A mark, or the array or map that it leads through."""
+    """The path of a mark, cut at the first array or map that it passes through."""
     node: Structural | None = schema
     for length, step in enumerate(mark):
         if node is not None and (node.type == "array" or isinstance(node.additional_properties, Structural)):
             return mark[:length]
         if step == "*" and (node is None or step not in node.properties):
-            return mark[:length]  # every key of a map without a schema
+            return mark[:length]  # a key of a map without a schema
         node = node.properties.get(step) if node is not None else None
     return mark
 
 
 def storable_text(text: str) -> str:
-    """As PostgreSQL holds it, which has no U+0000: documents have the same in its place."""
+    """Replaces U+0000, which PostgreSQL cannot store, by U+FFFD; documents do the same."""
     return text.replace("\x00", "\ufffd")

@@ -1,4 +1,4 @@
-"""What a stored definition asks for in reports: its shape, its indexed fields, and what has been left out."""
+"""The report of a stored definition: its shape, its indexed fields, and what was left out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ READY = Facet("ready", ("status", "conditions"), Kind.BOOLEAN)
 
 
 def report_of(crd: Mapping[str, Any]) -> Report:
-    """Of the storage version: that is the form that objects are stored in. `crd` is a stored definition, decoded."""
+    """The report of the storage version, which objects are stored at. `crd` is a stored definition, decoded."""
     spec = crd["spec"]
     annotations = marking.relevant(crd["metadata"].get("annotations"))
     version = next(v for v in spec["versions"] if v["storage"])
@@ -51,7 +51,7 @@ def report_of(crd: Mapping[str, Any]) -> Report:
 
 
 def documents_of(crd: Mapping[str, Any]) -> Documents:
-    """What makes the documents of its objects."""
+    """The Documents that build the documents of its objects."""
     spec = crd["spec"]
     annotations = marking.relevant(crd["metadata"].get("annotations"))
     version = next(v for v in spec["versions"] if v["storage"])
@@ -62,7 +62,7 @@ def documents_of(crd: Mapping[str, Any]) -> Documents:
 
 
 def wanted_fields(versions: Sequence[Mapping[str, Any]], annotations: Mapping[str, str]) -> list[Path]:
-    """The fields to index: those of the annotation first, then the selectable fields; in the order of api/served.py."""
+    """The fields to index: first those of the annotation, then the selectable fields, in the order of api/served.py."""
     found = list(marking.paths(annotations.get(marking.INDEXES, "")))
     for version in sorted(versions, key=lambda v: priority_key(v["name"])):
         for selectable in version.get("selectableFields") or ():
@@ -71,7 +71,7 @@ def wanted_fields(versions: Sequence[Mapping[str, Any]], annotations: Mapping[st
 
 
 def _printed_fields(columns: Sequence[Mapping[str, Any]]) -> dict[Path, str]:
-    """The printer columns that show a field just as it is."""
+    """The names of printer columns that show a field unchanged, by its path."""
     found: dict[Path, str] = {}
     for column in columns:
         text = column.get("jsonPath") or ""

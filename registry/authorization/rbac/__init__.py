@@ -1,1 +1,1 @@
-"""Role-based access control: rules, what they allow, what they cover. Pure; authorization/authorizer.py loads them."""
+"""Role-based access control: rules, matching and coverage. Pure; authorization/authorizer.py loads the objects."""

@@ -1,4 +1,4 @@
-"""Aggregated cluster roles: the rules of a role are those of the roles that its selectors select.
+"""Aggregated cluster roles: the rules of a role are those of the roles that its selectors match.
 
 Follows kubernetes pkg/controller/clusterroleaggregation/clusterroleaggregation_controller.go at v1.36.
 """
@@ -15,7 +15,7 @@ Object = Mapping[str, Any]
 
 
 def aggregated_rules(role: Object, others: Iterable[Object]) -> list[Any]:
-    """The rules by selector and then by the names of the roles, equal ones once; the role itself gives none."""
+    """The rules ordered by selector and then by role name, without duplicates; the role itself contributes none."""
     left = {other["metadata"]["name"]: other for other in others}
     left.pop(role["metadata"]["name"], None)
     rules: dict[str, Any] = {}
@@ -27,7 +27,7 @@ def aggregated_rules(role: Object, others: Iterable[Object]) -> list[Any]:
 
 
 def selects(selector: Object, obj: Object) -> bool:
-    """Whether a label selector that has been found to be right selects an object. An empty one selects everything."""
+    """Whether a valid label selector matches an object. An empty one matches everything."""
     labels = obj["metadata"].get("labels") or {}
     return all(labels.get(key) == value for key, value in (selector.get("matchLabels") or {}).items()) and all(
         _meets(labels, requirement) for requirement in selector.get("matchExpressions") or ()

@@ -1,4 +1,4 @@
-"""Whether one set of rules holds all that another gives: nobody may grant what he does not have.
+"""Privilege escalation check: whether one set of rules covers another, since users may only grant rights they have.
 
     covers(have, [Rule(("get", "delete"), ("g",), ("widgets",))])   == the parts that `have` lacks
     missing_text(parts)     == ['{APIGroups:["g"], Resources:["widgets"], Verbs:["delete"]}']
@@ -15,12 +15,12 @@ from registry.authorization.rbac.model import PolicyRule
 from registry.budget import spend
 from registry.schema.field import go_quote
 
-# A role with a thousand verbs times a thousand resources is no role: what is beyond it is refused as not covered.
+# Far more than a realistic role has (one verb of one resource each); any further parts count as not covered.
 MAX_PARTS = 100_000
 
 
 def missing_rules(have: Sequence[PolicyRule], wanted: Iterable[PolicyRule]) -> list[PolicyRule]:
-    """The parts of `wanted`, one verb of one resource each, that no rule of `have` covers by itself.
+    """The parts of `wanted`, each one verb of one resource, that no single rule of `have` covers.
 
     Raises BudgetExceeded."""
     missing: list[PolicyRule] = []
@@ -75,12 +75,12 @@ def _covers_path(owner: Sequence[str], path: str) -> bool:
 
 
 def missing_texts(parts: Iterable[PolicyRule]) -> list[str]:
-    """The parts as kube-apiserver prints them: verbs of one resource on one line, the lines sorted."""
+    """The parts as kube-apiserver prints them: the verbs of one resource on one line, lines sorted."""
     return sorted({compact_text(rule) for rule in compact(parts)}, key=str.encode)
 
 
 def compact(rules: Iterable[PolicyRule]) -> list[PolicyRule]:
-    """Rules of one group, one resource and at most one name are joined by their verbs."""
+    """Joins the verbs of rules with the same single group, single resource and at most one name."""
     others: list[PolicyRule] = []
     simple: dict[tuple[str, str, tuple[str, ...]], dict[str, None]] = {}
     for rule in rules:

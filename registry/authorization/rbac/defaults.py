@@ -1,10 +1,10 @@
-"""The roles and bindings that every tenant has: what they are, and their objects to be stored.
+"""The default roles and bindings of every tenant, and their objects.
 
-A tenant that has never been asked for its roles has none stored: these apply. They are written into it when
-its roles are first looked at or changed (registry/api/default_roles.py).
+While a tenant has none stored, these apply. They are written to the tenant when its roles are first read or changed
+(registry/api/default_roles.py).
 
-Follows kubernetes plugin/pkg/auth/authorizer/rbac/bootstrappolicy at v1.36; defaults.yaml is their content. admin, edit
-and view come with the rules that their parts give them, which a controller would add in a cluster.
+Follows kubernetes plugin/pkg/auth/authorizer/rbac/bootstrappolicy at v1.36; defaults.yaml has the content. admin, edit
+and view already include their aggregated rules, which a controller would add in a cluster.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _VERBS = {
 }
 _EVENTS = "create update patch | core events.k8s.io | events"
 _CONTROLLER = "system:controller:"
-# Which of the roles are parts of others: by the label that says so.
+# The roles that aggregate into others, by the label that selects them.
 _PARTS = {
     "edit": "admin",
     "view": "edit",
@@ -52,7 +52,7 @@ _PARTS = {
 
 @cache
 def default_objects() -> dict[Which, Object]:
-    """Every object: cluster roles and roles first, ClusterRoleBindings last. Not to be changed."""
+    """All objects: cluster roles and roles first, ClusterRoleBindings last. Must not be changed."""
     document = load_file(resources.files(__package__).joinpath("defaults.yaml"))
     found: dict[Which, Object] = {}
     for name, rules in document["clusterRoles"].items():
@@ -85,7 +85,7 @@ def default_entries() -> Entries:
 
 
 def _aggregate(found: dict[Which, Object], names: list[str]) -> None:
-    """From the smallest to the largest: what view holds is part of edit."""
+    """From the smallest to the largest: edit includes view."""
     for name in names:
         obj = _cluster_role(name, [])
         obj["aggregationRule"] = {"clusterRoleSelectors": [{"matchLabels": {f"{SELECTOR_LABEL}{name}": "true"}}]}

@@ -1,6 +1,6 @@
-"""Whether the rules of one role allow what is asked.
+"""Matches requests against the rules of a role.
 
-A role is compiled once: its rules by verb, the resources and groups of each as sets. Follows kubernetes
+A role is compiled once: rules are indexed by verb, their resources and groups are sets. Follows kubernetes
 pkg/registry/rbac/validation/rule.go, pkg/apis/rbac/v1/evaluation_helpers.go and
 plugin/pkg/auth/authorizer/rbac/rbac.go at v1.36.
 """
@@ -14,9 +14,9 @@ from registry.authorization.rbac.model import PolicyRule
 
 
 class _OfResources(NamedTuple):
-    groups: frozenset[str] | None  # None: every group
+    groups: frozenset[str] | None  # None means every group
     resources: frozenset[str] | None
-    names: frozenset[str]  # empty: every name
+    names: frozenset[str]  # empty means every name
 
 
 class CompiledRole:
@@ -63,7 +63,7 @@ def _covers(resources: frozenset[str], resource: str, subresource: str) -> bool:
 
 
 def path_matches(pattern: str, path: str) -> bool:
-    """A `*` counts at the end only: `/a*` matches `/abc`."""
+    """Whether a path matches; a `*` is only special at the end: `/a*` matches `/abc`."""
     if pattern in ("*", path):
         return True
     return pattern.endswith("*") and path.startswith(pattern.rstrip("*"))

@@ -1,4 +1,4 @@
-"""Rules, bindings and their subjects, as they are read from stored objects.
+"""Rules, bindings and their subjects, parsed from stored objects.
 
 Follows k8s.io/api rbac/v1/types.go at v1.36.
 """

@@ -1,12 +1,11 @@
-"""The roles and bindings of one tenant, compiled: who may do what.
+"""The compiled roles and bindings of one tenant.
 
-A Policy is never changed. Bindings are found by their subjects, so that a decision costs what the asker's own bindings
-cost; what has been decided is remembered (each decision by all that it depends on), so that the usual one is a
-look-up in a dictionary.
+A Policy is immutable. Bindings are indexed by subject, so that a decision only costs as much as the user's own
+bindings. Decisions are cached by all that they depend on, so that the usual one is a dictionary look-up.
 
 Follows kubernetes pkg/registry/rbac/validation/rule.go (DefaultRuleResolver.VisitRulesFor) and
-plugin/pkg/auth/authorizer/rbac/rbac.go at v1.36. Where several bindings allow something, the first by name is reported,
-those of the cluster before those of the namespace.
+plugin/pkg/auth/authorizer/rbac/rbac.go at v1.36. If several bindings allow a request, the first by name is reported,
+ClusterRoleBindings before RoleBindings.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from registry.authorization.rbac.match import CompiledRole
 from registry.authorization.rbac.model import Binding, PolicyRule, Reference, Subject
 from registry.schema.field import go_quote
 
-# Decisions that a policy remembers; beyond that they are all dropped. One is about 400 bytes.
+# Maximum number of cached decisions; beyond it all are dropped. One takes about 400 bytes.
 REMEMBERED = 4_000
 
 _ACCOUNT = "system:serviceaccount:"
@@ -29,9 +28,9 @@ _Key = tuple[str, str]  # ("User", name) or ("Group", name)
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """One subject of one binding. `role` is None where the role that it refers to is missing."""
+    """One subject of one binding. `role` is None if the referenced role does not exist."""
 
-    position: tuple[int, int]  # of the binding among all, of the subject in it
+    position: tuple[int, int]  # of the binding among all, and of the subject in it
     reason: str
     role: CompiledRole | None
     reference: Reference
@@ -48,7 +47,7 @@ class Policy:
         roles: Mapping[tuple[str, str], CompiledRole],
         bindings: Iterable[Binding],
     ) -> None:
-        """`roles` by namespace and name."""
+        """`roles` are keyed by namespace and name."""
         self._cluster_roles = cluster_roles
         self._roles = roles
         self._indexes: dict[str, _Index] = {}
@@ -73,7 +72,7 @@ class Policy:
                 index.setdefault(key, []).append(Grant((position, number), reason, role, binding.role))
 
     def role(self, reference: Reference, namespace: str) -> CompiledRole | None:
-        """The role that a binding in `namespace` ("": of the cluster) means."""
+        """The role that a binding in `namespace` ("" for a ClusterRoleBinding) refers to; None if it does not exist."""
         if reference.kind == "ClusterRole":
             return self._cluster_roles.get(reference.name)
         return self._roles.get((namespace, reference.name)) if reference.kind == "Role" and namespace else None
@@ -112,7 +111,7 @@ class Policy:
         return Decision(False, f"RBAC: {aggregate(problems)}") if problems else _DENIED
 
     def rules_for(self, user: User, namespace: str) -> tuple[list[PolicyRule], list[Reference]]:
-        """All rules that hold for a user in a namespace, and the roles of his bindings that are missing."""
+        """All rules of a user in a namespace, and the missing roles of the user's bindings."""
         rules: list[PolicyRule] = []
         missing: list[Reference] = []
         for grant in self._grants(user, namespace):
@@ -123,7 +122,7 @@ class Policy:
         return rules, missing
 
     def _grants(self, user: User, namespace: str) -> list[Grant]:
-        """The bindings of a user, each by the first of its subjects that is him, in their order."""
+        """The bindings of a user in order, each with the first of its subjects that matches."""
         found = self._of(self._indexes.get("", _NOTHING), user)
         if namespace:
             found += self._of(self._indexes.get(namespace, _NOTHING), user)
@@ -152,7 +151,7 @@ def _position(grant: Grant) -> tuple[int, int]:
 
 
 def _key(subject: Subject, namespace: str) -> _Key | None:
-    """A service account without a namespace is of the binding's; in a ClusterRoleBinding it is nobody."""
+    """A service account without a namespace is in the binding's; in a ClusterRoleBinding it matches nobody."""
     if subject.kind == "ServiceAccount":
         where = subject.namespace or namespace
         return ("User", f"{_ACCOUNT}{where}:{subject.name}") if where else None
@@ -171,13 +170,13 @@ def _missing(reference: Reference) -> str:
 
 
 def aggregate(problems: Sequence[str]) -> str:
-    """Several errors as Go prints them together: `[a, b]`, each once; one by itself."""
+    """Several errors as Go prints them: `[a, b]` without duplicates; a single one by itself."""
     distinct = list(dict.fromkeys(problems))
     return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
 
 
 def review_rules(rules: Iterable[PolicyRule], missing: Iterable[Reference]) -> Rules:
-    """Rules as a review tells them: those of resources and those of paths apart."""
+    """Rules in the form of a rules review: resource and non-resource rules are separate."""
     problems = [_missing(reference) for reference in missing]
     resources, paths = [], []
     for rule in rules:

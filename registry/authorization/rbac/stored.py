@@ -1,8 +1,8 @@
-"""From stored objects to a Policy, step by step: only what has changed is read and compiled again.
+"""Compiles stored objects to a Policy incrementally: only changed objects are read and compiled again.
 
-An Entry is one stored role or binding. What every tenant has before anything is stored are the default ones
-(defaults.py): as long as a tenant has no ClusterRoleBinding, they fill in what is missing. The bindings are what is
-written last when a tenant's own roles are made, so that no decision is made by half of them.
+An Entry is one stored role or binding. The defaults (defaults.py) apply before anything is stored: until a tenant has a
+ClusterRoleBinding, they complete its stored objects. Bindings are written last when a tenant's own roles are created,
+so that no decision is based on half of them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Entries = Mapping[Which, Entry]
 
 
 def entry_of(resource: ResourceName, key: ObjectKey, revision: int, body: str) -> Entry:
-    """`body` as it is stored: the object without its beginning (registry/store/types.py, Row)."""
+    """`body` is the stored form: the object without its beginning (registry/store/types.py, Row)."""
     return entry_of_object(resource, key, revision, decode_stored('{"metadata":{' + body))
 
 
@@ -48,7 +48,7 @@ def entry_of_object(resource: ResourceName, key: ObjectKey, revision: int, obj: 
 
 
 def policy_of(entries: Entries, defaults: Entries) -> Policy:
-    """The policy of what is stored; of the defaults beside it where there is no ClusterRoleBinding."""
+    """The policy of the stored entries, completed by the defaults if there is no ClusterRoleBinding."""
     if not any(resource == CLUSTER_ROLE_BINDINGS for resource, _ in entries):
         entries = {**defaults, **entries}
     cluster_roles: dict[str, CompiledRole] = {}
@@ -66,7 +66,7 @@ def policy_of(entries: Entries, defaults: Entries) -> Policy:
 
 
 def refresh(known: Entries, rows: Iterable[tuple[ResourceName, ObjectKey, int, str | None]]) -> dict[Which, Entry]:
-    """The entries of `rows`, which have the body of those alone that are newer than all that is known."""
+    """The entries of `rows`; only rows newer than everything known have a body."""
     found: dict[Which, Entry] = {}
     for resource, key, revision, body in rows:
         which = (resource, key)

@@ -1,4 +1,4 @@
-"""The kinds by which tenants share definitions, APIExport and APIBinding: custom resources in all but their life rules.
+"""APIExport and APIBinding, by which tenants share definitions: like custom resources except for their strategies.
 
 Every tenant serves them.
 """
