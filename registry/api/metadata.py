@@ -27,7 +27,7 @@ def generate_name(base: str) -> str:
 
 
 def random_uid() -> str:
-    """A UUID of version 4 (RFC 9562) in a quarter of the time that uuid.uuid4 takes."""
+    """Returns a UUID of version 4 (RFC 9562) in a quarter of the time that uuid.uuid4 takes."""
     text = os.urandom(16).hex()
     return f"{text[:8]}-{text[8:12]}-4{text[13:16]}-{_VARIANT[text[16]]}{text[17:20]}-{text[20:]}"
 

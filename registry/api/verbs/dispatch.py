@@ -1,4 +1,4 @@
-"""One request on a resource, from its verb to the function that answers it."""
+"""Dispatches a request on a resource to the function of its verb."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from registry.api.verbs.watch import watch
 from registry.api.wildcard.requests import serve as serve_across
 from registry.authorization.rbac.model import GROUP as RBAC
 
-# What each subresource can do; everything else on it is not supported.
+# The verbs of each subresource; others are not supported.
 SUBRESOURCE_VERBS = {
     "status": ("get", "update", "patch"),
     "scale": ("get", "update", "patch"),
@@ -41,7 +41,7 @@ SUBRESOURCE_VERBS = {
 async def serve(
     request: ResourceRequest, verb: str, body: Body | None, options_body: dict[str, object] | None = None
 ) -> Answer:
-    """The answer of `verb`; `body` is there for create, update and patch, `options_body` for a delete that has one."""
+    """Returns the answer of `verb`; `body` is given for create, update and patch, `options_body` for a delete with one."""
     if request.served.definition.group == RBAC:
         await _prepare_roles(request, verb)
     elif request.served.definition.group == API_REGISTRATION and request.context.across is None:
@@ -69,7 +69,7 @@ async def serve(
 
 
 async def _prepare_roles(request: ResourceRequest, verb: str) -> None:
-    """Roles and bindings: the tenant's own are made when they are first looked at; a write is one of what one has."""
+    """Writes the default roles at the first request for roles or bindings; prepares the escalation check of a write."""
     await ensure_default_roles(request.backend, request.tenant)
     user = request.context.user
     if verb in ("create", "update", "patch") and not user.is_administrator:
@@ -109,7 +109,7 @@ async def _serve_object(
 
 
 async def _serve_part(request: ResourceRequest, verb: str, body: Body | None) -> Answer:
-    """status and its like: the whole object, of which only a part is taken."""
+    """Serves status and similar subresources: the whole object is sent, of which only a part is used."""
     request = replace(request, served=request.served.part(request.subresource))
     if verb == "get":
         return await get(request)
@@ -125,7 +125,7 @@ async def _serve_scale(request: ResourceRequest, verb: str, body: Body | None) -
 
 
 def check_subresource(served: Served, subresource: str, name: str, verb: str) -> None:
-    """404 for a subresource that the version does not have, 405 for a verb that it does not take."""
+    """Raises 404 for a subresource that the version does not have, 405 for a verb that it does not support."""
     if subresource not in served.subresources:
         raise not_found(served.resource, name)
     if verb not in SUBRESOURCE_VERBS[subresource]:

@@ -1,4 +1,4 @@
-"""How documents are sent: as JSON, or with an ETag."""
+"""Sends documents: as JSON, or with an ETag."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from registry.http.request_state import STATE, RequestState
 from registry.http.responses import headers_for, send_body
 
 TEXT: Final = "text/plain; charset=utf-8"
-# What a small definition has. Large ones are noticed by the time that they take.
+# The size of a small definition. Large ones are noticed by the time that they take.
 _DEFINITION_BYTES: Final = 1300
 
 
 def size_of(catalog: TenantCatalog) -> int:
-    """An estimate of what documents of this catalog are made of, in bytes."""
+    """Estimates the size of the sources of this catalog's documents, in bytes."""
     return (len(catalog.entries) + len(catalog.bound)) * _DEFINITION_BYTES
 
 
@@ -29,7 +29,7 @@ async def send_document(send: Send, scope: Scope, code: int, media_type: str, bo
 
 
 async def send_nothing(send: Send, scope: Scope, code: int) -> None:
-    """An answer without a body or a media type."""
+    """Sends an answer without a body or a media type."""
     state: RequestState = scope[STATE]
     headers = [header for header in headers_for("", state.warnings) if header[0] != b"content-type"]
     await send_body(send, scope, code, headers, b"")
@@ -42,7 +42,7 @@ async def send_json(send: Send, scope: Scope, value: Mapping[str, Any]) -> None:
 async def send_with_etag(
     send: Send, scope: Scope, found: Document, media_type: str, more: Sequence[tuple[bytes, bytes]] = ()
 ) -> None:
-    """304 for a client that has this version of the document. `more` replaces header fields."""
+    """Sends a document, or a 304 if the client has this version of it. `more` replaces headers."""
     state: RequestState = scope[STATE]
     replaced = {name for name, _ in more}
     headers = [header for header in headers_for(media_type, state.warnings) if header[0] not in replaced] + list(more)

@@ -1,4 +1,4 @@
-"""What others verify tokens of service accounts by. Follows kubernetes pkg/routes/openidmetadata.go."""
+"""OpenID metadata, by which others verify tokens of service accounts. Follows kubernetes pkg/routes/openidmetadata.go."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from registry.http.responses import headers_for, send_body
 
 class OpenIDEndpoint:
     def __init__(self, tokens: AccountTokens, jwks_uri: str) -> None:
-        """`jwks_uri` is empty where it is the address that requests come to."""
+        """`jwks_uri` is empty if it is the address at which requests arrive."""
         self._tokens = tokens
         self._jwks_uri = jwks_uri
 
@@ -38,6 +38,6 @@ async def _send(send: Send, scope: Scope, media_type: str, value: Mapping[str, A
 
 
 def _address(scope: Scope) -> str:
-    """Where the request has come to."""
+    """Returns the address at which the request arrived."""
     host, port = scope["server"]
     return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"

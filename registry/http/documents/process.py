@@ -1,4 +1,4 @@
-"""What the process says of itself: its version, its metrics, and the paths that it serves."""
+"""Endpoints of the process itself: its version, its metrics, and the paths that it serves."""
 
 from __future__ import annotations
 
@@ -60,6 +60,6 @@ async def version(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def exposition(scope: Scope, receive: Receive, send: Send) -> None:
-    # A hundred thousand lines at most, which take a second: nobody waits for it but who asks.
+    # At most a hundred thousand lines, which take a second: in a thread, so that other requests do not wait.
     lines = await asyncio.to_thread(metrics.exposition)
     await send_document(send, scope, 200, "text/plain; version=0.0.4; charset=utf-8", lines)
