@@ -41,7 +41,7 @@ SUBRESOURCE_VERBS = {
 async def serve(
     request: ResourceRequest, verb: str, body: Body | None, options_body: dict[str, object] | None = None
 ) -> Answer:
-    """Returns the answer of `verb`; `body` is given for create, update and patch, `options_body` for a delete with one."""
+    """Returns the answer of `verb`. `body` is for create, update and patch, `options_body` for a delete with one."""
     if request.served.definition.group == RBAC:
         await _prepare_roles(request, verb)
     elif request.served.definition.group == API_REGISTRATION and request.context.across is None:

@@ -1,4 +1,4 @@
-"""OpenID metadata, by which others verify tokens of service accounts. Follows kubernetes pkg/routes/openidmetadata.go."""
+"""OpenID metadata, for verifying tokens of service accounts. Follows kubernetes pkg/routes/openidmetadata.go."""
 
 from __future__ import annotations
 
