@@ -1,6 +1,6 @@
-"""What tenants do in this process: requests and writes of the last minute, and open watches.
+"""Tenants' activity in this process: requests and writes of the last minute, and open watches.
 
-Figures for people (`registry top`): nothing is limited by them.
+These figures are informational (`registry top`): they limit nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _WINDOW_SECONDS: Final = 60.0
 
 
 class Figures(NamedTuple):
-    """`requests` (watches apart) and `writes` are those of the last minute, the older part of it estimated."""
+    """`requests` (without watches) and `writes` of the last minute, the older part of which is estimated."""
 
     requests: int = 0
     writes: int = 0
@@ -26,7 +26,7 @@ class Figures(NamedTuple):
 
 
 class _Tenant:
-    """Counts of the running window and of the one before."""
+    """Counts of the current window and of the previous one."""
 
     __slots__ = ("before", "began", "requests", "watches", "writes")
 
@@ -36,7 +36,7 @@ class _Tenant:
         self.before = (0, 0)
 
     def turn(self, now: float) -> None:
-        """Begins another window where this one is over."""
+        """Starts a new window if the current one is over."""
         windows = int((now - self.began) // _WINDOW_SECONDS)
         if windows > 0:
             self.before = (self.requests, self.writes) if windows == 1 else (0, 0)
@@ -52,13 +52,13 @@ class _Tenant:
 
 
 class Activity:
-    """By names of tenants; those that have been idle longest are forgotten beyond MAX_TENANTS."""
+    """Activity by tenant name; beyond MAX_TENANTS those idle longest are dropped."""
 
     def __init__(self) -> None:
         self._tenants: OrderedDict[str, _Tenant] = OrderedDict()
 
     def begin(self, name: str, *, watch: bool, write: bool, now: float | None = None) -> None:
-        """Counts a request; for a watch `end_watch` follows."""
+        """Counts a request; for a watch `end_watch` must follow."""
         now = time.monotonic() if now is None else now
         tenant = self._tenants.get(name)
         if tenant is None:
@@ -82,13 +82,13 @@ class Activity:
         return Figures() if tenant is None else tenant.figures(time.monotonic() if now is None else now)
 
     def busy(self, now: float | None = None) -> dict[str, Figures]:
-        """The tenants that do something, or have done so within the last minute."""
+        """Returns the tenants that are active, or were within the last minute."""
         now = time.monotonic() if now is None else now
         found = {name: tenant.figures(now) for name, tenant in self._tenants.items()}
         return {name: figures for name, figures in found.items() if figures != Figures()}
 
     def _forget_idle(self) -> None:
-        """Those with open watches come back to the end, so that their ends are counted."""
+        """Drops idle tenants; those with open watches move to the end, so that the end of a watch is counted."""
         for _ in range(min(16, len(self._tenants) - MAX_TENANTS)):
             name, tenant = self._tenants.popitem(last=False)
             if tenant.watches:

@@ -1,14 +1,14 @@
-"""Bytes that a process holds for requests, shared between tenants: of bodies, and of answers that wait for clients.
+"""Bytes that a process holds for requests, shared between tenants: request bodies, and answers that wait for clients.
 
-A tenant may hold as much as is still free: alone half of the limit, with n others that want as much the n+2nd part of
-it. So there is always room for a tenant that holds nothing, without anything being set aside for it.
+A tenant may hold as much as is still free: alone half of the limit; with n others that want as much, 1/(n+2) of it. So
+there is always room for a tenant that holds nothing, without reserving any.
 
-A body counts from its first byte until its request is answered. Small bodies have a part of the limit for themselves,
-so that a tenant whose large uploads have taken all of its share can go on with its small writes.
+A body counts from its first byte until its request is answered. Small bodies have a part of the limit to themselves, so
+that a tenant whose large uploads have used up its share can continue its small writes.
 
-An answer counts, with what it is made from, until the client has read it. Answers wait for their clients, so that a
-tenant's own may take all of its share: then the one that has waited longest for its client is cut, and the new one is
-asked to come again.
+An answer counts, with the data it is built from, until the client has read it. Because answers wait for their clients,
+a tenant's own may use up its share: then the one that has waited longest for its client is aborted, and the new one is
+rejected with a request to retry.
 
 Follows the dynamic thresholds of shared-memory switches (Choudhury and Hahne, IEEE/ACM Transactions on Networking 6(2),
 1998), with a factor of one.
@@ -35,11 +35,11 @@ CUT: Final = Counter("registry_answers_cut", "Answers refused or cut since answe
 MIB: Final = 1024 * 1024
 # The key of an ASGI scope: a function that closes the connection at once.
 ABORT: Final = "registry.abort"
-# An answer whose client has read nothing for so long may be cut for another.
+# An answer whose client has read nothing for this long may be aborted in favour of another.
 STALLED_SECONDS: Final = 2.0
-# Smaller answers are not counted: a process has no more than so many connections. Smaller bodies are small ones.
+# Smaller answers are not counted: the number of connections bounds them. Bodies up to this size are small.
 SMALL_BYTES: Final = 64 * 1024
-# The part of the limit for bodies that is for small ones.
+# The fraction of the limit for bodies that is reserved for small ones.
 _SMALL_PART: Final = 8
 
 Message = MutableMapping[str, Any]
@@ -47,7 +47,7 @@ Receive = Callable[[], Awaitable[Message]]
 
 
 class ByteShares:
-    """Invariant: `held_bytes` is the sum over tenants, of which none is listed with nothing."""
+    """Invariant: `held_bytes` is the sum over tenants; no tenant is listed with 0."""
 
     def __init__(self, limit_bytes: int, held: Gauge = UPLOADS, refused: Counter = REFUSED) -> None:
         self._limit_bytes = limit_bytes
@@ -57,7 +57,7 @@ class ByteShares:
         self._of_tenants: dict[str, int] = {}
 
     def take(self, tenant: str, count: int) -> None:
-        """Raises TooManyRequests, and takes nothing, where the tenant would hold more than is free."""
+        """Raises TooManyRequests, and takes nothing, if the tenant would hold more than is free."""
         held = self._of_tenants.get(tenant, 0) + count
         if held > self._limit_bytes - self.held_bytes - count:
             self._refused.inc()
@@ -77,7 +77,7 @@ class ByteShares:
 
 
 class Uploads:
-    """The bodies of a process: the small ones have their own part of the limit."""
+    """The request bodies of a process: small ones have their own part of the limit."""
 
     def __init__(self, limit_bytes: int) -> None:
         small_bytes = limit_bytes // _SMALL_PART
@@ -90,7 +90,8 @@ class Uploads:
 
 
 class Upload:
-    """The body of one request: among the large ones once it is no longer small. `end` is called once it is answered."""
+    """The body of one request, counted among the large ones once it exceeds SMALL_BYTES. Call `end` after the
+    answer."""
 
     __slots__ = ("_bytes", "_shares", "_tenant", "_uploads")
 
@@ -101,7 +102,7 @@ class Upload:
         self._bytes = 0
 
     def receiving(self, receive: Receive) -> Receive:
-        """`receive` that counts what comes. Raises TooManyRequests instead of giving out what there is no room for."""
+        """Wraps `receive` to count bytes. Raises TooManyRequests instead of returning what there is no room for."""
 
         async def receive_counted() -> Message:
             message = await receive()
@@ -127,20 +128,20 @@ class Upload:
 
 
 class Answers:
-    """The answers of a process that are large."""
+    """The large answers of a process."""
 
     def __init__(self, limit_bytes: int) -> None:
         self._shares = ByteShares(limit_bytes, ANSWERS, CUT)
         self._large: dict[str, dict[HeldAnswer, None]] = {}
 
     def begin(self, tenant: str, abort: Callable[[], None] | None) -> HeldAnswer:
-        """From here on this task makes an answer for the tenant; it is to `end`."""
+        """Starts an answer for the tenant in the current task; `end` must follow."""
         answer = HeldAnswer(self, tenant, abort)
         _current.set(answer)
         return answer
 
     def change(self, answer: HeldAnswer, count: int) -> None:
-        """The answer holds `count` bytes from here on. Raises TooManyRequests where there is no room for more."""
+        """Changes what the answer holds to `count` bytes. Raises TooManyRequests if there is no room for more."""
         more = count - answer.held_bytes
         tenant = answer.tenant
         if more > 0:
@@ -179,24 +180,24 @@ class HeldAnswer:
         self.waits_since: float | None = None
 
     def hold(self, count: int) -> None:
-        """Holds so many bytes from here on, nothing where they are few. Raises TooManyRequests."""
+        """Changes what is held to `count` bytes, or to 0 if that is small. Raises TooManyRequests."""
         count = count if count > SMALL_BYTES and not self._is_over else 0
         if count != self.held_bytes:
             self._answers.change(self, count)
 
     def cut(self) -> None:
-        """Closes the connection: what was held is given back when the request ends by it."""
+        """Closes the connection: what was held is released when the request ends as a result."""
         if self._abort is not None:
             self._abort()
 
     def end(self) -> None:
-        """Nothing is held from here on: tasks that were begun for the request may live longer than it."""
+        """Releases everything, for good: tasks of the request may outlive it."""
         self._is_over = True
         self.hold(0)
 
     @staticmethod
     def current() -> HeldAnswer | None:
-        """That of the request which this task serves."""
+        """Returns the answer of the current task's request, or None."""
         return _current.get()
 
 

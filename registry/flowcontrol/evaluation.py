@@ -1,14 +1,14 @@
-"""Where pure evaluation for a request runs: on the event loop where it is short, in a thread beside it where it is not.
+"""Runs pure evaluation for a request: short work on the event loop, long work in a thread beside it.
 
-    result = await evaluate(work)        # work() is pure but for what only this request sees
+    result = await evaluate(work)        # work() must be pure except for state that only this request sees
 
-An evaluation takes tenths of a millisecond as a rule, less than the way to a thread. What is known to be large, or what
-belongs to a tenant whose evaluations have held the loop for long lately while others were there, runs in a thread: one
-at a time for each tenant, in turn between tenants. It shares the interpreter with the loop, which then answers others
-some milliseconds later, not after it.
+An evaluation usually takes tenths of a millisecond, less than the switch to a thread. Work that is known to be large,
+or that belongs to a tenant whose evaluations have recently held the loop for long while others were present, runs in a
+thread: one at a time per tenant, round-robin between tenants. It shares the interpreter with the loop, which then
+answers others some milliseconds later, rather than after it.
 
-What has held the loop for the limit all the same is stopped (registry/flowcontrol/watchdog.py). Its request begins
-again beside the loop, where it may take ASIDE_TIMES as long; beyond that EvaluationStopped goes to the client as a 503.
+What nevertheless holds the loop for the limit is stopped (registry/flowcontrol/watchdog.py). Its request starts again
+beside the loop, where it may take ASIDE_TIMES as long; beyond that the client gets EvaluationStopped as a 503.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ T = TypeVar("T")
 
 ASIDE: Final = Counter("registry_evaluations_aside", "Evaluations that ran in a thread beside the event loop.")
 
-# Processor time in a thread is no time of the loop: large definitions take seconds.
+# Processor time in a thread does not hold up the loop: large definitions take seconds.
 ASIDE_TIMES: Final = 20
 # Objects and bodies beyond this take milliseconds, whatever is done with them.
 LARGE_BYTES: Final = 64 * 1024
-# Evaluations of tenants at the same time: more would take the interpreter from the loop more often.
+# Concurrent evaluations in threads: more would take the interpreter from the loop more often.
 _THREADS: Final = 2
-# What one evaluation may hold the loop for while other tenants are there, before it begins again beside it.
+# How long one evaluation may hold the loop while other tenants are present, before it starts again beside it.
 _SHARED_SECONDS: Final = 0.05
-# Requests of a tenant with bodies beyond VERY_LARGE_BYTES that are under way at a time.
+# Concurrent requests of a tenant with bodies beyond VERY_LARGE_BYTES.
 _LARGE_REQUESTS: Final = 2
 VERY_LARGE_BYTES: Final = 256 * 1024
-# What may wait of one tenant, as before its turn; beyond it the answer is 429.
+# The queue of one tenant, as for seats; beyond it the answer is 429.
 _MAX_WAITING: Final = MAX_WAITING
-# What counts as long on the loop; how much of it a tenant may have at once, and how much of each second.
+# What counts as long on the loop; how much of it a tenant may use at once, and per second.
 LONG_SECONDS: Final = 0.004
 _BURST_SECONDS: Final = 0.02
 _SHARE: Final = 0.02
@@ -53,27 +53,27 @@ _MAX_DEBT_SECONDS: Final = 0.5
 
 
 class Evaluations:
-    """Of one process. `is_shared` says whether other tenants than the one that asks have been there lately."""
+    """The evaluations of a process. `is_shared` returns whether other tenants have been present lately."""
 
     def __init__(self, limit_seconds: float = 0.25, is_shared: Callable[[], bool] = lambda: True) -> None:
         self.limit_seconds = limit_seconds
         self._is_shared = is_shared
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="evaluate")
-        # Seconds that a tenant has held the loop beyond its share, and when that was so.
+        # Seconds that a tenant has held the loop beyond its share, and the time of that figure.
         self._debts: dict[str, tuple[float, float]] = {}
         self._running: set[str] = set()
         self._queues: dict[str, _Queue] = {}
         self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
 
     def begin(self, tenant: str) -> None:
-        """From here on this task evaluates for a request of the tenant."""
+        """Attributes the current task's evaluations to a request of the tenant."""
         _current.set(Evaluation(self, tenant))
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def charge(self, tenant: str, seconds: float) -> None:
-        """The tenant has held the loop for so long."""
+        """Records that the tenant has held the loop for so long."""
         debt = min(self._debt(tenant) + seconds, _MAX_DEBT_SECONDS)
         self._debts[tenant] = (debt, time.monotonic())
         if len(self._debts) > 1000:
@@ -81,8 +81,8 @@ class Evaluations:
 
     @asynccontextmanager
     async def large(self, tenant: str) -> AsyncIterator[None]:
-        """For a request with a large body: it takes a hundred times as much memory once it is decoded, so that few of a
-        tenant are under way at a time."""
+        """Limits concurrent requests of a tenant with large bodies, which take a hundred times as much memory once
+        decoded."""
         queue = self._queues.get(tenant)
         if queue is None:
             queue = self._queues[tenant] = _Queue()
@@ -96,7 +96,7 @@ class Evaluations:
                 del self._queues[tenant]
 
     def loop_seconds(self) -> float:
-        """What an evaluation may take on the loop: less than the limit while others would have to wait for it."""
+        """Returns how long an evaluation may hold the loop: less than the limit while others would have to wait."""
         return min(self.limit_seconds, _SHARED_SECONDS) if self._is_shared() else self.limit_seconds
 
     def owes(self, tenant: str) -> bool:
@@ -107,7 +107,7 @@ class Evaluations:
         return max(0.0, debt - (time.monotonic() - at) * _SHARE)
 
     async def run_aside(self, tenant: str, work: Callable[[], T], limit_seconds: float = 0.0) -> T:
-        """The result of `work`, from a thread. Raises TooManyRequests, ClientGone, EvaluationStopped."""
+        """Returns the result of `work`, run in a thread. Raises TooManyRequests, ClientGone, EvaluationStopped."""
         section = Section(tenant, max(limit_seconds, self.limit_seconds * ASIDE_TIMES), "aside")
 
         def watched() -> T:
@@ -116,11 +116,11 @@ class Evaluations:
         try:
             return await self.in_thread(tenant, watched, TimeSlice.current().raise_if_gone)
         except asyncio.CancelledError:
-            section.limit_seconds = 0.0  # nobody waits for it: it is stopped
+            section.limit_seconds = 0.0  # nobody waits for the result: stop it
             raise
 
     async def in_thread(self, tenant: str, work: Callable[[], T], check: Callable[[], None] = lambda: None) -> T:
-        """The result of `work`, from a thread in the tenant's turn, if `check` raises nothing then."""
+        """Returns the result of `work`, run in a thread in the tenant's turn, unless `check` raises then."""
         await self._enter(tenant)
         try:
             check()
@@ -134,8 +134,8 @@ class Evaluations:
         try:
             return await asyncio.wrap_future(running)
         finally:
-            # What was raised in the thread has this frame in its traceback, and `running` has what was raised: such a
-            # cycle would keep what was evaluated until the garbage collector finds it.
+            # The traceback of an exception from the thread contains this frame, and `running` the exception: such a
+            # cycle would keep what was evaluated alive until the garbage collector finds it.
             del running, work
 
     async def _enter(self, tenant: str) -> None:
@@ -155,7 +155,7 @@ class Evaluations:
             raise
 
     def _leave(self, tenant: str) -> None:
-        """Gives the thread to the next tenant that waits and has none."""
+        """Gives the thread to the next waiting tenant that has none."""
         self._running.discard(tenant)
         for name in [*self._waiting]:
             if len(self._running) >= _THREADS:
@@ -164,7 +164,7 @@ class Evaluations:
                 continue
             queue = self._waiting[name]
             while queue and queue[0].done():
-                queue.popleft()  # the one that waited has gone
+                queue.popleft()  # its waiter has been cancelled
             if queue:
                 self._running.add(name)
                 queue.popleft().set_result(None)
@@ -175,7 +175,7 @@ class Evaluations:
 
 
 class _Queue:
-    """Requests of a tenant with large bodies, running and waiting."""
+    """A tenant's requests with large bodies, running and waiting."""
 
     def __init__(self) -> None:
         self.semaphore = asyncio.Semaphore(_LARGE_REQUESTS)
@@ -183,7 +183,7 @@ class _Queue:
 
 
 class Evaluation:
-    """How one request is evaluated. `aside` once it has been found to take long."""
+    """Evaluates for one request. `aside` is set once an evaluation of it has taken too long."""
 
     __slots__ = ("_evaluations", "_may_begin_again", "aside", "largest", "tenant")
 
@@ -195,7 +195,7 @@ class Evaluation:
         self._may_begin_again = False
 
     def begin_again(self) -> bool:
-        """Whether an evaluation was stopped on the loop, and the request may begin again: says yes once."""
+        """Returns True once if an evaluation was stopped on the loop, and the request may start again."""
         found, self._may_begin_again = self._may_begin_again, False
         return found
 
@@ -228,11 +228,11 @@ class Evaluation:
 
 
 async def evaluate(work: Callable[[], T], size: int = 0, *, repeatable: bool = False, limit_seconds: float = 0.0) -> T:
-    """The result of `work`. `size` is that of what it works on, in bytes; `repeatable` says that it changes nothing, so
-    that it can be run again where the event loop has no more time for it. `limit_seconds` is what it may take beside
-    the loop where that is more than others may.
+    """Returns the result of `work`. `size` is that of its input in bytes; `repeatable` says that it has no side
+    effects, so that it can be run again if it exceeds its time on the event loop. `limit_seconds` is its time limit
+    beside the loop if longer than the default.
 
-    Raises what `work` raises; EvaluationStopped, TooManyRequests and ClientGone where it is not finished.
+    Raises what `work` raises; EvaluationStopped, TooManyRequests and ClientGone if it does not finish.
     """
     current = _current.get()
     if current is None:
@@ -241,8 +241,8 @@ async def evaluate(work: Callable[[], T], size: int = 0, *, repeatable: bool = F
 
 
 async def aside(work: Callable[[], T], background: Executor | None = None) -> T:
-    """The result of `work` for this request, which is pure and known to take long: from a thread, in the turn of the
-    request's tenant; from one of `background` where there is no request.
+    """Returns the result of `work` for this request, which is pure and known to take long: from a thread, in the turn
+    of the request's tenant; from one of `background` if there is no request.
 
     Raises as `evaluate` does.
     """
@@ -253,7 +253,8 @@ async def aside(work: Callable[[], T], background: Executor | None = None) -> T:
 
 
 async def shared_aside(work: Callable[[], T]) -> T:
-    """As `aside`, for what all requests of the tenant wait for: it is finished, even if the first of them has gone.
+    """Like `aside`, for work that all requests of the tenant wait for: it finishes even if the first of them is
+    cancelled.
 
     Raises what `work` raises, and TooManyRequests.
     """
@@ -262,20 +263,20 @@ async def shared_aside(work: Callable[[], T]) -> T:
 
 
 def large_request(size: int) -> AbstractAsyncContextManager[None]:
-    """What a request whose body has so many bytes is to be served in."""
+    """Returns the context in which a request with a body of so many bytes is to be served."""
     current = _current.get()
     return nullcontext() if current is None or size <= VERY_LARGE_BYTES else current.large()
 
 
 def note_size(size: int) -> None:
-    """The request works on something of so many bytes."""
+    """Records that the request works on something of so many bytes."""
     current = _current.get()
     if current is not None and size > current.largest:
         current.largest = size
 
 
 def begins_again() -> bool:
-    """Whether the request may begin again beside the loop, since its evaluation was stopped on it; says yes once."""
+    """Returns True once if the request may start again beside the loop, after its evaluation was stopped on it."""
     current = _current.get()
     return current is not None and current.begin_again()
 

@@ -1,14 +1,13 @@
 """Fair queuing across tenants: a tenant that floods the server only delays its own requests.
 
-A process answers requests on one thread. While one tenant is alone its requests are exempt: they begin as they come.
-While several are present, few requests of each hold a seat at a time, and they begin tenant by tenant; the others wait
-for a seat of their tenant. So a request waits for a few of each other tenant, not for all that a flood has brought. A
-seat is released when the request is answered, or after a few milliseconds: a request that waits for the database, for a
-webhook or for a slow client delays nobody, not even its own tenant. Lists hold seats longer, for they keep the database
-busy as well.
+A process serves requests on one thread. While a tenant is alone its requests are exempt: they start as they arrive.
+While several are present, each holds few seats at a time, and requests start round-robin by tenant; the others wait for
+a seat of their tenant. So a request waits for a few requests of each other tenant, not for a whole flood. A seat is
+released when the request is answered, or after a few milliseconds: a request that waits for the database, a webhook or
+a slow client delays nobody, not even its own tenant. Lists hold seats longer, because they also load the database.
 
-Long requests continue in time slices (registry/flowcontrol/time_slice.py), one in each iteration of the event loop.
-Before each, the short requests of other tenants that are under way are answered; later ones are not waited for.
+Long requests run in time slices (registry/flowcontrol/time_slice.py), one per iteration of the event loop. Before each
+slice, the short requests of other tenants in progress are answered; later ones are not waited for.
 
 Follows the idea of apiserver pkg/util/flowcontrol/fairqueuing; rates are in registry/flowcontrol/rates.py.
 """
@@ -25,15 +24,15 @@ from registry.flowcontrol.time_slice import SHARED_SLICE_SECONDS, SLICE_SECONDS
 
 # A tenant counts as present this long after its last request.
 PRESENT_SECONDS: Final = 0.1
-# So long after are evaluations that take long kept off the event loop for its sake.
+# For this long after it, long evaluations are kept off the event loop for the tenant's sake.
 NEIGHBOUR_SECONDS: Final = 30.0
-# Requests of a tenant that are under way at a time while several tenants are present, and how long one counts as such.
+# Concurrent requests of a tenant while several tenants are present, and how long a request counts as in progress.
 SEATS_PER_TENANT: Final = 1
 SEAT_SECONDS: Final = 0.005
 LIST_SEAT_SECONDS: Final = 0.05
-# Requests of one tenant that may wait; beyond that the answer is 429 at once.
+# Waiting requests per tenant; beyond that the answer is 429 at once.
 MAX_WAITING: Final = 2_000
-# Tenants with rates that are remembered; one that is dropped while nothing of it is under way starts afresh.
+# Tenants with rates that are remembered; one that is dropped while it has no requests starts afresh.
 MAX_TENANTS: Final = 10_000
 
 
@@ -48,7 +47,7 @@ _UNKNOWN: Final = "?"
 
 
 class Seat:
-    """A request's seat: until when it counts as under way, and as a short request, by the clock of the queue."""
+    """A request's seat: until when it counts as in progress, and as a short request, by the queue's clock."""
 
     __slots__ = ("reads", "short_until", "tenant", "until")
 
@@ -59,7 +58,7 @@ class Seat:
         self.short_until = now + SEAT_SECONDS  # or until it is released or yields
 
 
-# The seat of a request whose tenant is alone: nothing is counted.
+# The seat of a request whose tenant is alone, which is not counted.
 EXEMPT: Final = Seat(_UNKNOWN, 0.0, 0.0)
 
 
@@ -69,22 +68,22 @@ class _Yielded(NamedTuple):
 
 
 class FairQueue:
-    """The order in which requests begin.
+    """The order in which requests start.
 
-    Tenants are known by the names in requests: finding out more would be work that has to be queued itself. Names by
-    which nobody was ever authorized share the seats of one tenant, so that inventing names gains nothing.
+    Tenants are identified by the names in requests, since a lookup would be work that has to be queued itself. Names
+    under which no request was ever authorized share the seats of one tenant, so that inventing names gains nothing.
 
-    `try_acquire` comes first and does not wait; where it returns None, `acquire` waits. Every seat is released. `now`
-    is in seconds, by `clock`.
+    Call `try_acquire` first, which does not wait; if it returns None, `acquire` waits. Every seat must be released.
+    `now` is in seconds, by `clock`.
     """
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
         self._names: set[str] = set()
-        # The tenant that asked last, and until when another counts as present.
+        # The tenant of the last request, and until when another counts as present.
         self._last: str | None = None
         self._shared_until = 0.0
-        # The seats that are taken, oldest first. Invariant: neither here nor below is anything empty.
+        # The seats taken, oldest first. Invariant: no entry here or below is empty.
         self._taken: dict[str, list[Seat]] = {}
         # The first tenant is served next.
         self._waiting: OrderedDict[str, deque[tuple[asyncio.Future[Seat], float]]] = OrderedDict()
@@ -95,18 +94,18 @@ class FairQueue:
         self._later: asyncio.TimerHandle | None = None
 
     def is_shared(self) -> bool:
-        """Whether several tenants have asked lately."""
+        """Returns whether several tenants have sent requests lately."""
         return self._clock() < self._shared_until + NEIGHBOUR_SECONDS and self._shared_until > 0
 
     def mark_known(self, name: str) -> None:
-        """A request that named this tenant was authorized."""
+        """Records that a request for this tenant was authorized."""
         if name not in self._names:
             if len(self._names) >= MAX_TENANTS:
                 self._names.clear()
             self._names.add(name)
 
     def try_acquire(self, name: str, now: float, held: float = SEAT_SECONDS) -> Seat | None:
-        """The seat of a request that may begin at once, for `held` seconds at most; None where it has to wait."""
+        """Returns the seat of a request that may start at once, for at most `held` seconds; None if it has to wait."""
         tenant = name if name in self._names else _UNKNOWN
         if tenant == self._last:
             if now > self._shared_until and not self._waiting:
@@ -118,7 +117,7 @@ class FairQueue:
         return None if tenant in self._waiting else self._take_seat(tenant, now, held)
 
     async def acquire(self, name: str, held: float = SEAT_SECONDS) -> Seat:
-        """Waits for a seat of the tenant. Raises TooManyRequests where too many wait already."""
+        """Waits for a seat of the tenant. Raises TooManyRequests if too many requests are waiting."""
         tenant = name if name in self._names else _UNKNOWN
         queue = self._waiting.get(tenant)
         if queue is None:
@@ -132,7 +131,7 @@ class FairQueue:
         return await future
 
     def release(self, seat: Seat) -> None:
-        """The request has been answered, or is one that lasts."""
+        """Releases the seat of a request that has been answered, or is long-running."""
         seat.short_until = 0.0
         taken = self._taken.get(seat.tenant)
         if taken is None or seat not in taken:
@@ -143,11 +142,11 @@ class FairQueue:
         if self._yielded:
             self._resume_soon()
         if self._waiting:
-            # In the next iteration of the event loop: requests that have come meanwhile are read first.
+            # In the next iteration of the event loop: requests that have arrived meanwhile are read first.
             asyncio.get_running_loop().call_soon(self._grant_seats)
 
     async def yield_now(self, name: str, seat: Seat, *, for_reads: bool = False) -> float:
-        """A long request waits for others; returns for how many seconds it may continue then."""
+        """Lets a long request wait for others; returns for how many seconds it may continue afterwards."""
         if seat is not EXEMPT:
             seat.short_until = 0.0
         now = self._clock()
@@ -168,9 +167,9 @@ class FairQueue:
         return SHARED_SLICE_SECONDS
 
     async def wait_for_short_requests(self, seat: Seat, *, reads: bool) -> None:
-        """Before a request that keeps the database busy: yields as a time slice does. Then it counts as short again.
+        """Yields, as a time slice does, before a request that loads the database. Then it counts as short again.
 
-        A write waits for reads only: the writes of many tenants are committed together.
+        A write waits only for reads: the writes of many tenants are committed together.
         """
         if seat is not EXEMPT:
             seat.reads = reads
@@ -183,7 +182,7 @@ class FairQueue:
             asyncio.get_running_loop().call_soon(self._resume_next)
 
     def _resume_next(self) -> None:
-        """Continues the next request that has yielded, unless a short request goes before it."""
+        """Resumes the next request that has yielded, unless a short request goes first."""
         self._resuming = False
         if self._later is not None:
             self._later.cancel()
@@ -194,7 +193,7 @@ class FairQueue:
             return
         now = self._clock()
         if any(seat.short_until >= now for seat in self._yielded[0].before):
-            # It ends, or its time does.
+            # Try again when it may have ended, or no longer counts as short.
             self._later = asyncio.get_running_loop().call_later(SEAT_SECONDS / 4, self._resume_next)
             return
         self._yielded.popleft().over.set_result(None)
@@ -214,14 +213,14 @@ class FairQueue:
         return seat
 
     def _grant_seats_again(self) -> None:
-        """While anything waits: seats also become free by time."""
+        """Repeats while requests wait, because seats also expire."""
         self._renewal = None
         self._grant_seats()
         if self._waiting:
             self._renewal = asyncio.get_running_loop().call_later(SEAT_SECONDS, self._grant_seats_again)
 
     def _grant_seats(self) -> None:
-        """Gives the free seats to waiting requests, one to each tenant after the other."""
+        """Gives free seats to waiting requests, round-robin by tenant."""
         now = self._clock()
         for tenant in [*self._waiting]:
             queue = self._waiting[tenant]

@@ -1,6 +1,6 @@
-"""Rates of tenants: limits that a tenant's object names (spec.quotas), counted in each process by itself.
+"""Rate limits of tenants, from the tenant object (spec.quotas), counted by each process separately.
 
-Beyond one the answer is 429, with the seconds after which the request may be tried again.
+Beyond a limit the answer is 429, with the seconds after which to retry.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from registry.flowcontrol.fair_queue import MAX_TENANTS, TooManyRequests
 
 
 class Flow:
-    """What one tenant with rates does in this process."""
+    """The requests of one tenant with rates in this process."""
 
     __slots__ = ("_filled", "_tokens", "running", "watches")
 
     def __init__(self, now: float) -> None:
         self.running = 0
         self.watches = 0
-        self._tokens = math.inf  # what there may be at the most is known when a request comes
+        self._tokens = math.inf  # the maximum is known only when a request arrives
         self._filled = now
 
     def take(self, per_second: float, now: float) -> float:
-        """Takes a place of the `per_second` that come each second; how many seconds it takes until there is one."""
-        # A request that has waited for its turn brings an older time than one before it.
+        """Takes one of `per_second` tokens; returns 0, or how many seconds until there is one."""
+        # A request that has waited for its turn may bring an older time than the previous one.
         self._tokens = min(per_second, self._tokens + max(0.0, now - self._filled) * per_second)
         self._filled = max(now, self._filled)
         if self._tokens < 1:
@@ -35,15 +35,15 @@ class Flow:
 
 
 class Rates:
-    """The rates of those tenants that have some."""
+    """The rates of the tenants that have any."""
 
     def __init__(self) -> None:
         self._flows: OrderedDict[int, Flow] = OrderedDict()
 
     def enter(self, tenant: int, rates: Mapping[str, float] | None, now: float, *, watch: bool) -> Flow | None:
-        """Counts a request that begins, and returns what has to `leave`; None for a tenant without rates.
+        """Counts a request that starts, and returns what has to `leave`; None for a tenant without rates.
 
-        Raises TooManyRequests, with the seconds after which to try again.
+        Raises TooManyRequests, with the seconds after which to retry.
         """
         if not rates:
             return None

@@ -1,7 +1,7 @@
-"""Long work on the event loop in time slices, so that other requests are served in between.
+"""Time slices for long work on the event loop, so that other requests are served in between.
 
-A process answers on one thread: while it makes the rows of a long list it does nothing else. A loop over many objects
-yields now and then:
+A process serves requests on one thread: while it builds the rows of a long list it does nothing else. A loop over many
+objects yields now and then:
 
     slices = TimeSlice.current()
     for row in rows:
@@ -9,8 +9,8 @@ yields now and then:
         if slices.expired():
             await slices.yield_now()
 
-All work for one request shares one TimeSlice. To yield is to wait until requests of other tenants have been served
-(registry/flowcontrol/fair_queue.py); outside a request it is one iteration of the event loop.
+All work for one request shares one TimeSlice. Yielding waits until requests of other tenants have been served
+(registry/flowcontrol/fair_queue.py); outside a request it takes one iteration of the event loop.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Final
 
-# About what a small request takes from its bytes to its answer; an iteration of the loop costs a hundredth of it.
+# About what a small request takes in total; an iteration of the loop costs a hundredth of it.
 SLICE_SECONDS: Final = 0.0005
-# While tenants share the process.
+# While several tenants share the process.
 SHARED_SLICE_SECONDS: Final = 0.00025
 
 
-# The key of an ASGI scope: a function that says whether the client has hung up.
+# The key of an ASGI scope: a function that returns whether the client has hung up.
 IS_GONE: Final = "registry.is_gone"
 
 
@@ -36,8 +36,8 @@ class ClientGone(Exception):
 
 
 class TimeSlice:
-    """The first slice begins when it is made. `give_way` waits for others and returns the seconds of the next slice;
-    `is_gone` says whether the client has hung up."""
+    """The first slice begins at construction. `give_way` waits for others and returns the seconds of the next slice;
+    `is_gone` returns whether the client has hung up."""
 
     __slots__ = ("_end", "_give_way", "_is_gone")
 
@@ -50,7 +50,7 @@ class TimeSlice:
 
     @staticmethod
     def current() -> TimeSlice:
-        """That of the request which this task serves."""
+        """Returns the TimeSlice of the current task's request, or a new one."""
         return _current.get() or TimeSlice()
 
     def begin(self) -> None:
@@ -61,7 +61,7 @@ class TimeSlice:
         return time.perf_counter() >= self._end
 
     async def yield_now(self) -> None:
-        """Lets others go on; the next slice begins."""
+        """Lets other requests run; then the next slice begins."""
         seconds = SLICE_SECONDS
         if self._give_way is not None:
             seconds = await self._give_way()
@@ -70,12 +70,12 @@ class TimeSlice:
         self._end = time.perf_counter() + seconds
 
     async def yield_for_client(self) -> None:
-        """Yields where nothing has been changed yet: raises ClientGone where the client has hung up."""
+        """Yields before anything has been changed; raises ClientGone if the client has hung up."""
         await self.yield_now()
         self.raise_if_gone()
 
     def raise_if_gone(self) -> None:
-        """Raises ClientGone where there is nobody to answer any more."""
+        """Raises ClientGone if the client has hung up."""
         if self._is_gone is not None and self._is_gone():
             raise ClientGone
 

@@ -1,17 +1,17 @@
-"""Stops pure evaluation that takes too much processor time: the net below all budgets.
+"""Stops pure evaluation that takes too much processor time: the safety net below all budgets.
 
-What is evaluated for a client is counted as it goes (registry/budget.py); this is for what was overlooked. A thread
-looks every POLL_SECONDS at what is being evaluated, on the event loop and in the threads beside it, and raises an
-exception in a thread that has spent its limit:
+Evaluation for clients is metered as it runs (registry/budget.py); this is for what was overlooked. A thread checks
+every POLL_SECONDS what is being evaluated, on the event loop and in the threads beside it, and raises an exception in a
+thread that has exceeded its limit:
 
     guarded(Section(tenant, limit_seconds), work)     # the result of `work`, or EvaluationStopped
 
-The exception comes at any bytecode of `work`, so that only pure code may be guarded: what it was making is dropped with
-it. Code that keeps something for others (SHIELDED) is let finish first. It never comes after `guarded` has returned.
+The exception can occur at any bytecode of `work`, so only pure code may be guarded: its results are dropped with it.
+Code that keeps state for others (SHIELDED) may finish first. It never occurs after `guarded` has returned.
 C code is not interrupted: its inputs are bounded.
 
-The thread also notices when the event loop is held by anything else: that cannot be stopped, but it is logged, with
-what was running, and counted.
+The thread also detects when anything else holds the event loop: that cannot be stopped, but it is counted, and logged
+with what was running.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ logger = logging.getLogger("registry.watchdog")
 
 T = TypeVar("T")
 
-# A look costs some 20 µs: a thousandth of the processor.
+# A check costs some 20 µs: a thousandth of the processor.
 POLL_SECONDS: Final = 0.02
 
 STOPPED: Final = Counter(
@@ -46,14 +46,14 @@ SHIELDED: Final = (
     "/registry/caches.py", "/registry/flowcontrol/", "/prometheus_client/", "/logging/", "/threading.",
     "<frozen importlib",
 )  # fmt: skip
-# So often is a thread looked at that is within such code, a millisecond apart.
+# How often a thread within such code is checked again, a millisecond apart.
 _TRIES: Final = 200
-# As much of a stack as a line of the log shows, innermost first.
+# Frames of a stack in a log line, innermost first.
 _FRAMES: Final = 6
 
 
 class EvaluationStopped(Exception):
-    """The evaluation took more processor time than it may. Nothing has been changed."""
+    """The evaluation exceeded its processor time. Nothing has been changed."""
 
     def __init__(self, limit_seconds: float) -> None:
         super().__init__(
@@ -67,7 +67,7 @@ class _Stop(BaseException):
 
 
 class Section:
-    """One evaluation. `began` is by the clock of its thread, from the first look at it on."""
+    """One evaluation. `began` is by the clock of its thread, at the first check."""
 
     __slots__ = ("began", "done", "limit_seconds", "place", "stopping", "tenant")
 
@@ -80,14 +80,14 @@ class Section:
         self.done = False
 
 
-# By thread. Only a thread itself adds and removes its own.
+# By thread. A thread adds and removes only its own section.
 _sections: dict[int, Section] = {}
 # Held while an exception is sent.
 _sending = threading.Lock()
 
 
 def guarded(section: Section, work: Callable[[], T]) -> T:
-    """The result of `work`, which is pure. Raises EvaluationStopped over the limit of the section."""
+    """Returns the result of `work`, which must be pure. Raises EvaluationStopped beyond the limit of the section."""
     thread = threading.get_ident()
     if thread in _sections:
         return work()  # within another
@@ -100,22 +100,22 @@ def guarded(section: Section, work: Callable[[], T]) -> T:
             _sections.pop(thread, None)
             if section.stopping:
                 with _sending:
-                    _send(thread, None)  # it may be on its way
+                    _send(thread, None)  # it may have been sent already
     except _Stop:
         _sections.pop(thread, None)
-    # Not from within the handler: its traceback would keep all that was being evaluated.
+    # Outside the handler: its traceback would keep alive all that was being evaluated.
     raise EvaluationStopped(section.limit_seconds)
 
 
 def _send(thread: int, exception: type[BaseException] | None) -> None:
-    """Has `exception` raised in the thread; None takes back what has not been raised yet."""
+    """Raises `exception` in the thread asynchronously; None cancels one that has not been raised yet."""
     ctypes.pythonapi.PyThreadState_SetAsyncExc(
         ctypes.c_ulong(thread), None if exception is None else ctypes.py_object(exception)
     )
 
 
 class Watchdog:
-    """The thread that looks. `loop` is the event loop of the thread that makes it."""
+    """The thread that checks. `loop` is the event loop of the thread that creates it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, stall_seconds: float) -> None:
         self._loop = loop
@@ -146,7 +146,7 @@ class Watchdog:
 
     def _stop(self, thread: int, section: Section) -> None:
         for _ in range(_TRIES):
-            time.sleep(0.001)  # what follows is done before another thread runs
+            time.sleep(0.001)  # what follows runs before another thread does
             stack = _stack(thread)
             if section.done:
                 return
@@ -162,7 +162,7 @@ class Watchdog:
             return
 
     def _look_at_loop(self) -> None:
-        """Asks a loop that is busy for a sign of life, and tells of one that gives none."""
+        """Asks a busy loop for a sign of life, and reports one that gives none."""
         used = _cpu_seconds(self._loop_thread)
         if self._asked:
             if used - self._asked_at >= self._stall_seconds:
@@ -185,12 +185,12 @@ class Watchdog:
 
 
 def _cpu_seconds(thread: int) -> float:
-    """Processor time of a thread that is alive."""
+    """Returns the processor time of a live thread."""
     return time.clock_gettime(time.pthread_getcpuclockid(thread))
 
 
 def _stack(thread: int) -> list[FrameType]:
-    """Frames of a thread, innermost first, up to the section's."""
+    """Returns the frames of a thread, innermost first, up to the section's."""
     frames: list[FrameType] = []
     frame = sys._current_frames().get(thread)
     while frame is not None and frame.f_code is not guarded.__code__:
@@ -204,7 +204,7 @@ def _is_shielded(stack: list[FrameType]) -> bool:
 
 
 def _described(stack: list[FrameType]) -> str:
-    """`json_patch.py:120 _insert < patch.py:75 apply`."""
+    """Formats a stack as `json_patch.py:120 _insert < patch.py:75 apply`."""
     places = [
         f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno} {frame.f_code.co_name}"
         for frame in stack[:_FRAMES]
