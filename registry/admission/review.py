@@ -66,7 +66,7 @@ def request_body(
 
 
 def verdict(version: str, uid: str, data: bytes, *, mutating: bool) -> Verdict:
-    """The verdict of a response. Raises CallFailed for what is no review, InvalidAnswer for an invalid one."""
+    """The verdict of a response. Raises CallFailed if it is not a review, InvalidAnswer if it is invalid."""
     review = decoded_review(data)
     wanted = f"{_GROUP}/{version}"
     given, kind = _text(review.get("apiVersion")), _text(review.get("kind"))

@@ -7,7 +7,7 @@
     ├── StrategicPatchError   400 or 500 (`code`): a strategic merge patch that fails
     ├── InvalidApply          400 BadRequest: the applied object contradicts the request
     ├── TypedError            500 without a reason: the object does not fit its schema
-    ├── ConversionFailed      raised by the conversion of a FieldManager; clients see a TypedError made of it
+    ├── ConversionFailed      raised by the conversion of a FieldManager; clients see a TypedError instead
     └── Conflicts             409 Conflict with causes: fields owned by other managers
 
 `str(error)` is the message for the client in all of them but PatchInapplicable, whose text kube-apiserver does not

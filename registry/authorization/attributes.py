@@ -1,7 +1,7 @@
-"""May they? What is asked, what is answered, and the words of a refusal. registry/authorization/authorizer.py decides.
+"""Attributes of a request, authorization decisions, and the text of a denial. authorizer.py makes the decisions.
 
-Texts and order are kube-apiserver's: authorization stands before routing, so that nobody learns from a 404 what there
-is. Follows apiserver pkg/endpoints/filters/authorization.go and pkg/endpoints/handlers/responsewriters/errors.go.
+Texts and order are kube-apiserver's: requests are authorized before routing, so that a 404 reveals nothing about what
+exists. Follows apiserver pkg/endpoints/filters/authorization.go and pkg/endpoints/handlers/responsewriters/errors.go.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Attributes:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """`reason` says by what it is allowed; where it is not, what is wrong with the bindings that might allow it."""
+    """`reason` says why a request is allowed, or else what is wrong with the bindings that might allow it."""
 
     allowed: bool
     reason: str = ""
@@ -42,7 +42,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a user may do in a namespace, as a review tells it."""
+    """The rights of a user in a namespace, in the form of a rules review."""
 
     resources: Sequence[Mapping[str, Sequence[str]]] = ()
     paths: Sequence[Mapping[str, Sequence[str]]] = ()
@@ -53,7 +53,7 @@ class Rules:
 def refusal(user: User, attributes: Attributes, reason: str = "") -> str:
     """`User "u" cannot get resource "widgets" in API group "g" in the namespace "n"`, or `... path "/x"`.
 
-    `reason` is that of the decision, appended to it.
+    `reason` is the decision's, appended to the text.
     """
     name = go_quote(user.name.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))
     ending = f": {reason}" if reason else ""

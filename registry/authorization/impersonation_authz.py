@@ -1,11 +1,12 @@
-"""Who may act as whom: the rights that impersonation needs, in the order in which kube-apiserver looks for them.
+"""Authorizes impersonation, checking the required rights in kube-apiserver's order.
 
-Constrained modes come first: the right to do just this while acting as somebody (`impersonate-on:<mode>:<verb>` on what
-the request is for) and to act as him (`impersonate:<mode>`). Then the classic right `impersonate` on users, groups,
-uids and extras. The mode that has last served a requester is tried first; the refusal that is reported is the first.
+Constrained modes come first: they require the right to the request itself while impersonating
+(`impersonate-on:<mode>:<verb>` on the resource of the request) and the right to impersonate the user
+(`impersonate:<mode>`). Then comes the classic right `impersonate` on users, groups, uids and extras. The mode that last
+succeeded for a requester is tried first; the first denial is the one reported.
 
 Follows apiserver pkg/endpoints/filters/impersonation/{mode,constrained_impersonation}.go at v1.36. The mode
-associated-node, which is for service accounts of pods, is left out: there are no pods here.
+associated-node, which is for service accounts of pods, is not supported: there are no pods here.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ _AUTHENTICATION: Final = "authentication.k8s.io"
 _NODE: Final = "system:node:"
 _NODES: Final = "system:nodes"
 _LEGACY: Final = ""
-# How many requesters are remembered with the mode that has served them.
+# For how many requesters the last successful mode is cached.
 _REMEMBERED: Final = 5_000
-# From so many groups or values of extras on, it is asked first whether all may be used.
+# From this many groups or values of extras on, the right to all of them is checked first.
 _MANY: Final = 4
 _HTTP_PATH_TEXT: Final = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
 _HTTP_PATH: Final = re.compile(_HTTP_PATH_TEXT + r"\Z")
@@ -38,7 +39,7 @@ Decide = Callable[[Attributes], Decision]
 
 
 class ImpersonationRefused(Exception):
-    """What the requester may not do; `reason` is appended to the message."""
+    """The requester lacks this right; `reason` is appended to the message."""
 
     def __init__(self, attributes: Attributes, reason: str) -> None:
         super().__init__(attributes.verb)
@@ -47,7 +48,7 @@ class ImpersonationRefused(Exception):
 
 
 class Impersonation:
-    """Remembers which mode has served whom; nothing else, so that a right that is taken away counts at once."""
+    """Caches the mode that last succeeded, but no rights, so that a revoked right is effective at once."""
 
     def __init__(self) -> None:
         self._modes: LruCache[tuple[TenantId, str], str] = LruCache(_REMEMBERED)
@@ -83,7 +84,7 @@ class Impersonation:
 
 
 def _constrained_mode(wanted: User, groups: tuple[str, ...]) -> Iterator[str]:
-    """The one constrained mode for this user, if there is one: nodes and accounts are nothing but their names."""
+    """The constrained mode for this user, if any: nodes and service accounts must be impersonated by name only."""
     only_name = not (groups or wanted.uid or wanted.extra)
     if _node_of(wanted.name) is not None:
         if only_name:
@@ -102,14 +103,14 @@ def _node_of(name: str) -> str | None:
 
 
 def _in_mode(mode: str, wanted: User, groups: tuple[str, ...], asked: Attributes, decide: Decide) -> User:
-    """`wanted` as he is in this mode. Name, uid, groups and extras are looked at in this order."""
+    """The user impersonated in this mode. Checks name, uid, groups and extras, in this order."""
     if mode != _LEGACY:
         _require(decide, replace(asked, verb=f"impersonate-on:{mode}:{asked.verb}"))
     _require(decide, _name(mode, wanted.name))
     if wanted.uid:
         _require(decide, _attributes(mode, "uids", wanted.uid))
     for many, each in (_groups(mode, groups), _extras(mode, wanted.extra)):
-        # Who may act with any of them needs not be asked for each.
+        # With the right to all of them, each need not be checked.
         if mode == _LEGACY or len(each) < _MANY or not decide(many).allowed:
             for needed in each:
                 _require(decide, needed)
@@ -142,8 +143,8 @@ def _name(mode: str, name: str) -> Attributes:
 
 
 def _groups(mode: str, groups: tuple[str, ...]) -> tuple[Attributes, list[Attributes]]:
-    """The right to all groups, and that to each. Raises ImpersonationRefused for those that no constrained mode gives,
-    for any requester."""
+    """The right to all groups, and that to each. Raises ImpersonationRefused for groups that no constrained mode
+    allows for any requester."""
     group = _AUTHENTICATION if mode else ""
     if mode and "" in groups:
         raise ImpersonationRefused(
@@ -161,7 +162,7 @@ def _groups(mode: str, groups: tuple[str, ...]) -> tuple[Attributes, list[Attrib
 
 
 def _extras(mode: str, extra: Mapping[str, tuple[str, ...]]) -> tuple[Attributes, list[Attributes]]:
-    """The same for extras, of which each value is one."""
+    """The same for extras, with one right for each value."""
     for key, values in extra.items() if mode else ():
         problem = _extra_problem(key, values)
         if problem:
@@ -173,7 +174,7 @@ def _extras(mode: str, extra: Mapping[str, tuple[str, ...]]) -> tuple[Attributes
 
 
 def _extra_problem(key: str, values: tuple[str, ...]) -> str:
-    """Why no constrained mode gives this extra; empty where one may."""
+    """Why no constrained mode allows this extra; "" if one may."""
     if not key:
         return "impersonating the empty string key in extra is not allowed"
     if errors := _domain_prefixed_path_errors("extra.key", key):

@@ -27,7 +27,7 @@ _GO_MAP = "map[string]interface {}"
 
 
 def request_body(review_version: str, uid: str, api_version: str, objects: Sequence[Mapping[str, Any]]) -> bytes:
-    """The review that asks for `objects` at `api_version`. Sends an empty response as kube-apiserver does."""
+    """The review that requests `objects` at `api_version`. Sends an empty response as kube-apiserver does."""
     return encode_json(
         {
             "kind": _KIND,
@@ -122,7 +122,7 @@ def _identity_problem(original: Object, obj: Object, api_version: str, index: in
 
 
 def _metadata(original: Object, given: Any) -> Object:
-    """The original's metadata with the labels and annotations of the answer."""
+    """The original's metadata with the labels and annotations of the response."""
     meta: Object = dict(original.get("metadata") or {})
     given = given if isinstance(given, dict) else {}
     for name in ("labels", "annotations"):

@@ -71,7 +71,7 @@ def _parse(text: str) -> str:
 
 
 def _offset(text: str, rest: str) -> tuple[int, str]:
-    """The offset in minutes at the beginning of `rest`, and the text behind it."""
+    """The offset in minutes at the beginning of `rest`, and the text after it."""
     if rest.startswith("Z"):
         return 0, rest[1:]
     if len(rest) < 6 or rest[3] != ":":

@@ -1,4 +1,4 @@
-"""Errors of regular expressions, in the words of Go's regexp package.
+"""Errors of regular expressions, with the texts of Go's regexp package.
 
 RE2 and Go's regexp/syntax have the same author: they reject the same patterns and quote the same part of the pattern,
 in different words. The exceptions are handled here: RE2 accepts `\\C`, counts beyond an int and any nesting, and has

@@ -126,7 +126,7 @@ def _is_self(node: ast.Expr) -> bool:
 
 
 def compile_expression(text: str, schema: Structural, *, is_root: bool = True) -> ConversionExpression:
-    """Raises ExpressionError, and so does the result where there is no value."""
+    """Compiles an expression. Raises ExpressionError, as does its evaluation if it has no value."""
     checked, _ = check_expression(text, schema, is_root=is_root)
     program = compile_program(checked, {"self": view_of(schema, resource=is_root)})
     run, cost, spare = program.run, program.cost, program.spare

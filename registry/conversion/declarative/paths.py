@@ -57,6 +57,6 @@ def format_path(path: Path) -> str:
 
 
 def split(path: Path) -> tuple[Path, Path]:
-    """Splits a path behind its last `[*]`: the path of the elements, and the path within one."""
+    """Splits a path after its last `[*]`: the path of the elements, and the path within one."""
     place = len(path) - path[::-1].index(STAR) if STAR in path else 0
     return path[:place], path[place:]

@@ -1,4 +1,4 @@
-"""What the target schema of a conversion prunes, as far as the schemas alone decide it."""
+"""The fields that the target schema of a conversion prunes, as far as the schemas alone determine it."""
 
 from __future__ import annotations
 

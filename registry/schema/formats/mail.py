@@ -116,7 +116,7 @@ class _Parser:
         self.place = end + 1
 
     def phrase(self) -> None:
-        """Parses one or more words; stops behind the last valid one."""
+        """Parses one or more words; stops after the last valid one."""
         words = 0
         if "=?" not in self.text and _plain_words.match(self.text, self.place):
             self.take(_plain_words)

@@ -86,7 +86,7 @@ def _check_default(schema: Structural, path: str, place: _Place, rules: Rules) -
 
 
 def _wide_as_floats(value: Json) -> Json:
-    """A default whose integers beyond 64 bits are floats, as the reference reads them; they are kept as integers."""
+    """A default with integers beyond 64 bits as floats, as kube-apiserver decodes them; they are stored as integers."""
     if type(value) is int:
         return value if -(1 << 63) <= value < 1 << 63 else float(value)
     if type(value) is dict:

@@ -46,7 +46,7 @@ def validate_structural(schema: Schema, path: str) -> list[FieldError]:
 
 
 def find_unsupported(schema: Schema) -> str | None:
-    """Why no structural schema can be made of `schema`: the first unsupported keyword of JSON schema.
+    """Why `schema` cannot be converted to a structural schema: the first unsupported keyword of JSON schema.
 
     `OpenAPIV3Schema 'id' is not supported`. Searches in kube-apiserver's order: a node, its junctors, its items, its
     properties.
@@ -236,7 +236,7 @@ def _check_values(schema: Schema, skip_any_of: bool, skip_first_all_of: bool, pa
             errors.append(invalid(f"{path}.pattern", pattern, f"must be a valid regular expression, but isn't: {why}"))
 
 
-# What a junctor must not contain, and the required form.
+# The fields that a junctor must not contain, and the required form.
 _FORBIDDEN_NESTED = (
     ("type", "must be empty to be structural"),
     ("default", "must be undefined to be structural"),
