@@ -7,6 +7,7 @@ import os
 import pty
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ PARTS = f"/apis/{GROUP}/v1/namespaces/default/parts"
 TENANTS = "/clusters/system/apis/tenancy.registry/v1/tenants"
 MERGE = {"Content-Type": "application/merge-patch+json"}
 ANNOTATIONS = {"answer": "no", "number": "1e3", "lines": "a\nb"}
+# Far more than anything here takes: only what hangs is to be found out.
+PATIENCE_SECONDS = 300.0
 # More than one batch of 64 at 25 a second: the server has reported before the end.
 OBJECTS = 70
 
@@ -72,6 +75,8 @@ def on_terminal(*arguments: str, **variables: str) -> tuple[int, str]:
         env=environment(**variables), cwd=ROOT, stdin=theirs, stdout=theirs, stderr=theirs,
     )  # fmt: skip
     os.close(theirs)
+    watchdog = threading.Timer(PATIENCE_SECONDS, process.kill)
+    watchdog.start()
     written = b""
     try:
         while part := os.read(ours, 4096):
@@ -80,6 +85,7 @@ def on_terminal(*arguments: str, **variables: str) -> tuple[int, str]:
         if error.errno != errno.EIO:
             raise
     finally:
+        watchdog.cancel()
         os.close(ours)
     return process.wait(60), written.decode()
 

@@ -150,4 +150,4 @@ def test_our_code_stays_small() -> None:
     files = [file for file in STATIC.rglob("*") if file.suffix in (".js", ".css", ".html")]
     ours = [file for file in files if "vendor" not in file.parts]
     lines = [line for file in ours for line in file.read_text().splitlines()]
-    assert len([line for line in lines if not re.match(r"\s*(//|/?\*|$)", line)]) <= 3100
+    assert len([line for line in lines if not re.match(r"\s*(//|/?\*|$)", line)]) <= 3050

@@ -4,7 +4,6 @@ const ROOT = new URL("../", import.meta.url).href.replace(/\/$/, "");
 export const TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
 export const METADATA_LIST = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json";
 export const AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
-export const MERGE_PATCH = "application/merge-patch+json";
 export const APPLY_PATCH = "application/apply-patch+yaml";
 export const MANAGER = "console";
 

@@ -19,22 +19,20 @@ function useWidth() {
 }
 
 /** Lines or columns over time. `series`: `[{name, points: [[ms, value]]}]`; `kind` is "line" (steps) or "columns" (stacked). */
-export function TimePlot({ title, series, from, to, kind = "line", height = 190, format = countText, limit }) {
+export function TimePlot({ title, series, from, to, kind = "line", height = 190 }) {
   const [box, width] = useWidth();
   const bottom = height - 22;
   const stacked = kind === "columns";
   const tops = stacked ? sums(series) : series.flatMap((one) => one.points.map(([, value]) => value));
-  const ticks = niceTicks(Math.max(1, limit ?? 0, ...tops));
+  const ticks = niceTicks(Math.max(1, ...tops));
   const x = (time) => LEFT + ((time - from) / (to - from || 1)) * (width - LEFT - 8);
   const y = (value) => bottom - (value / ticks.at(-1)) * (bottom - 10);
   return html`<figure class="plot-box" ref=${box}>
-    <svg class="plot" width=${width} height=${height} role="img" aria-label=${`${title}: ${summary(series, format)}`}>
+    <svg class="plot" width=${width} height=${height} role="img" aria-label=${`${title}: ${summary(series)}`}>
       ${ticks.map((tick) => html`<g key=${tick}><line class="axis" x1=${LEFT} x2=${width - 8} y1=${y(tick)} y2=${y(tick)} />
-        <text class="quiet" x=${LEFT - 6} y=${y(tick) + 4} text-anchor="end">${format(tick)}</text></g>`)}
+        <text class="quiet" x=${LEFT - 6} y=${y(tick) + 4} text-anchor="end">${countText(tick)}</text></g>`)}
       ${timeTicks(from, to).map(([time, text]) => html`<text key=${time} class="quiet" x=${x(time)} y=${height - 5}
           text-anchor="middle">${text}</text>`)}
-      ${limit !== undefined && html`<line class="series-4" x1=${LEFT} x2=${width - 8} y1=${y(limit)} y2=${y(limit)}
-          stroke-dasharray="5 4" />`}
       ${stacked ? columns(series, x, y, from, to) : series.map((one, index) => html`<path key=${one.name}
           class=${`series-${numberOf(one, index)}`} d=${steps(one.points, x, y, to)} />`)}
     </svg>
@@ -80,7 +78,7 @@ function columns(series, x, y, from, to) {
   });
 }
 
-const summary = (series, format) => series.map((one) => `${one.name} ${format(one.points.at(-1)?.[1] ?? 0)}`).join(", ");
+const summary = (series) => series.map((one) => `${one.name} ${countText(one.points.at(-1)?.[1] ?? 0)}`).join(", ");
 
 /** The conditions of an object over time; `rows` come from `conditionSpans`. */
 export function Spans({ rows }) {

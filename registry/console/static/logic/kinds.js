@@ -1,7 +1,7 @@
 // The kinds that a tenant serves, from aggregated discovery.
 
 /**
- * Returns `{group, version, plural, kind, singular, namespaced, verbs, shortNames, categories, subresources, preferred}` for
+ * Returns `{group, version, plural, kind, singular, namespaced, verbs, shortNames, categories, preferred}` for
  * each resource and version; `preferred` marks the version that its group lists first.
  */
 export function kindsOf(documents) {
@@ -12,20 +12,14 @@ export function kindsOf(documents) {
       const seen = new Set();
       for (const version of item.versions ?? []) {
         for (const resource of version.resources ?? []) {
+          const { resource: plural, singularResource: singular = "", verbs = [], shortNames = [], categories = [] } = resource;
           kinds.push({
-            group,
-            version: version.version,
-            plural: resource.resource,
-            kind: resource.responseKind?.kind ?? resource.resource,
-            singular: resource.singularResource ?? "",
+            group, version: version.version, plural, singular, verbs, shortNames, categories,
+            kind: resource.responseKind?.kind ?? plural,
             namespaced: resource.scope === "Namespaced",
-            verbs: resource.verbs ?? [],
-            shortNames: resource.shortNames ?? [],
-            categories: resource.categories ?? [],
-            subresources: (resource.subresources ?? []).map((one) => one.subresource),
-            preferred: !seen.has(resource.resource),
+            preferred: !seen.has(plural),
           });
-          seen.add(resource.resource);
+          seen.add(plural);
         }
       }
     }
