@@ -24,7 +24,7 @@ from registry.codec.model import DecodeError
 from registry.codec.yaml_decode import decode_yaml
 
 TENANT: Final = "tenancy.registry/tenant"
-# Longer bodies are omitted, so that the log does not grow faster than the requests.
+# Longer bodies are omitted: an event must not be larger than the request that it records.
 BODY_LIMIT_BYTES: Final = 1 << 20
 # The resources and subresources whose bodies contain secrets or tokens.
 _SECRET: Final = frozenset({("", "secrets"), ("authentication.k8s.io", "tokenreviews")})

@@ -36,8 +36,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _WORDS = {"true": True, "false": False, "null": None}
 _LITERALS = {"t": ("true", True), "f": ("false", False), "n": ("null", None)}
 
-# A step is a member that cannot be skimmed or the end of a container, and takes about 5 µs: a second in total. Valid
-# bodies are decoded by C scanners; an invalid one with this many steps is likely an attack.
+# A step is a member that cannot be skimmed or the end of a container, and takes about 5 µs: a second in total.
+# Ordinary bodies are decoded by C scanners; any other one with this many steps was probably made to be expensive.
 MAX_SCANNED = 200_000
 TOO_COSTLY = (
     f"more than {MAX_SCANNED} values in a text that is not plain JSON: a key is given twice, a text is not "

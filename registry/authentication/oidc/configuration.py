@@ -1,4 +1,4 @@
-"""The configuration of external issuers: apiserver.config.k8s.io AuthenticationConfiguration, decoded strictly.
+"""External issuers: the file apiserver.config.k8s.io AuthenticationConfiguration, decoded strictly and fully validated.
 
 One thing is our own: the entry `tenancy.registry/tenant` of claimMappings.extra gives the name of the home tenant;
 without it the home is `default`.
