@@ -1,1 +1,1 @@
-"""What goes on in the background, in the name of the server."""
+"""Background controllers, which act as the server itself."""

@@ -1,7 +1,7 @@
-"""Secrets of the type kubernetes.io/service-account-token: filled with a token of the account that they name.
+"""Fills secrets of the type kubernetes.io/service-account-token with a token of the account that they name.
 
-One of an account that is not there, or is another one by now, is deleted. The token is bound to the secret and has no
-end; what else is in the secret stays. Follows kubernetes pkg/controller/serviceaccount/tokens_controller.go.
+A secret whose account does not exist, or has another uid, is deleted. The token is bound to the secret and does not
+expire; other data of the secret is kept. Follows kubernetes pkg/controller/serviceaccount/tokens_controller.go.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _OF_ACCOUNTS: Final = Requirement("f:type", Match.IN, (ACCOUNT_TOKEN,))
 
 
 async def reconcile_account(controlled: ControllerClient, key: ObjectKey, root_ca: str) -> None:
-    """After a write of an account: its secrets, where it is gone."""
+    """Reconciles the secrets of a deleted account."""
     row, _ = await controlled.backend.store.load(controlled.tenant, SERVICE_ACCOUNTS, key)
     if row is not None:
         return
@@ -37,7 +37,7 @@ async def reconcile_account(controlled: ControllerClient, key: ObjectKey, root_c
 
 
 async def reconcile_secret(controlled: ControllerClient, key: ObjectKey, root_ca: str) -> None:
-    """After a write of a secret: fills it, or deletes it with its account."""
+    """Fills a secret, or deletes it if its account is gone."""
     store, tenant = controlled.backend.store, controlled.tenant
     row, _ = await store.load(tenant, SECRETS, key)
     if row is None:

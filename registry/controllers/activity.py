@@ -1,4 +1,4 @@
-"""Publishes what tenants do in this process, so that `registry top` shows all processes (store/process_activity.py)."""
+"""Publishes this process's tenant activity, so that `registry top` covers all processes (store/process_activity.py)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ from registry.store.process_activity import LIFETIME_SECONDS
 logger = logging.getLogger(__name__)
 
 PERIOD_SECONDS: Final = 3.0
-# Figures that stay the same are published again before they expire.
+# Unchanged figures are published again before they expire.
 _RENEWED_AFTER_SECONDS: Final = LIFETIME_SECONDS / 3
 
 
 class ActivityPublisher:
-    """Between entering and leaving, what has changed is published every PERIOD_SECONDS. An idle process writes
-    nothing."""
+    """Between entering and leaving, publishes changes every PERIOD_SECONDS. An idle process writes nothing."""
 
     def __init__(self, backend: Backend, *, period_seconds: float = PERIOD_SECONDS) -> None:
         self._figures = backend.activity.busy
@@ -45,7 +44,7 @@ class ActivityPublisher:
         if self._published:
             try:
                 await self._activity.withdraw()
-            except StoreError as problem:  # then it expires
+            except StoreError as problem:  # it will expire
                 logger.debug("the activity of tenants is not withdrawn: %s", problem)
 
     async def _run(self) -> None:

@@ -1,6 +1,6 @@
-"""Aggregated cluster roles get the rules of the roles that they select.
+"""Aggregates cluster roles: fills in the rules of the roles that they select.
 
-All of a tenant's at once, to the end: view is part of edit, and edit of admin. Follows kubernetes
+All roles of a tenant at once, transitively: view is part of edit, and edit of admin. Follows kubernetes
 pkg/controller/clusterroleaggregation/clusterroleaggregation_controller.go at v1.36.
 """
 
@@ -21,7 +21,7 @@ from registry.flowcontrol.evaluation import evaluate
 from registry.store.types import ObjectKey, Row
 
 MANAGER: Final = "clusterrole-aggregation-controller"
-# The work for all roles of a tenant is one piece: whichever of them has changed.
+# All roles of a tenant are one work item, whichever of them has changed.
 ALL: Final = ObjectKey("*")
 
 
@@ -41,10 +41,10 @@ def _decoded(rows: Sequence[Row]) -> dict[ObjectKey, Object]:
 
 
 def aggregate_rules(roles: Mapping[ObjectKey, Object]) -> dict[ObjectKey, list[Any]]:
-    """The rules of the aggregated roles that do not have them yet.
+    """Returns the new rules of the aggregated roles whose rules are out of date.
 
-    Each round brings rules one role further, so there are as many rounds at the most as there are aggregated roles; two
-    that select each other have come to rest by then.
+    Each round propagates rules by one role, so there are at most as many rounds as aggregated roles; two that select
+    each other have converged by then.
     """
     roles = {key: {**role} for key, role in roles.items()}
     aggregated = [key for key, role in roles.items() if role.get("aggregationRule")]
@@ -61,5 +61,5 @@ def aggregate_rules(roles: Mapping[ObjectKey, Object]) -> dict[ObjectKey, list[A
 
 
 def _with_rules(rules: list[Any]) -> Callable[[Object], Object]:
-    """A role that is no aggregated one any more keeps its rules."""
+    """Sets the rules, unless the role is no longer an aggregated one."""
     return lambda old: {**copy_of(old), "rules": rules} if old.get("aggregationRule") else copy_of(old)

@@ -1,7 +1,8 @@
-"""The life of a definition after its write: names and establishment (establishment.py), and the end of its objects.
+"""The lifecycle of a definition after its write: names and establishment (establishment.py), and cleanup of its
+objects.
 
-Every step is a write of its own, so that watchers see them in kube-apiserver's order, and each can be repeated: a
-process that dies in between leaves what the next one goes on with.
+Every step is a separate write, so that watchers see them in kube-apiserver's order, and is idempotent: another process
+continues what a crashed one has left.
 
 Follows apiextensions-apiserver pkg/controller/{status,establish,finalizer}.
 """
@@ -24,19 +25,19 @@ from registry.definitions.conditions import is_true
 from registry.store.errors import TenantNotFound
 from registry.store.types import ObjectKey, Tenant, TenantId
 
-# All definitions of a tenant that are due; no definition has this name.
+# Stands for all definitions of a tenant that are due; no definition has this name.
 ALL: Final = ObjectKey("*")
 
 
 class DueDefinitions:
-    """The definitions that are to be looked at, by tenant: a worker takes all of a tenant's at once."""
+    """The definitions to reconcile, by tenant: a worker takes all of a tenant's at once."""
 
     def __init__(self) -> None:
         self._keys: dict[TenantId, dict[ObjectKey, None]] = {}
         self._count = 0
 
     def add(self, tenant: Tenant, keys: Iterable[ObjectKey]) -> None:
-        """Those for which there is no room are found by the leader's sweep."""
+        """Adds definitions; those for which there is no room are found by the leader's sweep."""
         due = self._keys.setdefault(tenant.id, {})
         self._count -= len(due)
         for key in keys:
@@ -51,8 +52,8 @@ class DueDefinitions:
 
 
 async def reconcile_due(controlled: ControllerClient, due: DueDefinitions) -> list[ObjectKey]:
-    """Writes the status of all definitions of a tenant that are due. Returns those that are to be reconciled one by
-    one: their objects are to be removed, or their status could not be written."""
+    """Writes the status of all definitions of a tenant that are due. Returns those to be reconciled individually,
+    because their objects must be deleted, or their status could not be written."""
     keys = due.take(controlled.tenant)
     try:
         outcomes = await write_due_statuses(controlled, keys)
@@ -70,7 +71,7 @@ async def reconcile_due(controlled: ControllerClient, due: DueDefinitions) -> li
 
 
 async def reconcile(controlled: ControllerClient, key: ObjectKey) -> None:
-    """Reconciles one definition. Raises Requeue while finalizers hold its objects, and why it could not be written."""
+    """Reconciles one definition. Raises Requeue while finalizers hold its objects, or the error of a failed write."""
     outcome = (await write_due_statuses(controlled, [key]))[key]
     if not isinstance(outcome, Reconciled):
         raise outcome
@@ -97,7 +98,7 @@ def _releases_names(outcome: object) -> bool:
 
 
 async def _release_names(controlled: ControllerClient, changed: set[ObjectKey]) -> None:
-    """Looks again at the definitions that wait for a name, now that `changed` may have left one free."""
+    """Enqueues the definitions that wait for a name, since `changed` may have released one."""
     if not changed:
         return
     catalog = await controlled.catalog()
@@ -118,7 +119,7 @@ async def _clean_up(controlled: ControllerClient, key: ObjectKey, crd: Object) -
 
 
 async def _delete_objects(controlled: ControllerClient, crd: Object) -> int:
-    """Deletes every object of the definition; the number of those that stay because of their finalizers."""
+    """Deletes every object of the definition; returns the number of those that remain because of finalizers."""
     definition = compile_definition(crd)
     catalog = await controlled.catalog()
     served = catalog.at_version(definition, definition.versions[definition.storage_version])

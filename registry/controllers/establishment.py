@@ -1,13 +1,13 @@
-"""Writing the status that is due for definitions of a tenant: names, establishment, and what follows, many at a time.
+"""Writes the due status of a tenant's definitions (names, establishment, and what follows), many at a time.
 
-Every step is a write of its own, so that watchers see each definition go through kube-apiserver's states in its order.
-Of different definitions the same step is written in one transaction, but for those that contend for a name
+Every step is a separate write, so that watchers see each definition go through kube-apiserver's states in order. The
+same step of different definitions is written in one transaction, unless they contend for a name
 (definitions/naming.py):
 
     transaction 1    names of a          names of b          names of c
     transaction 2    a is established    b is established    c is established
 
-The commit checks that the tenant's definitions are those that the step was decided by.
+The commit checks that the tenant's definitions have not changed since the step was decided.
 
 Follows apiextensions-apiserver pkg/controller/{status,establish}.
 """
@@ -36,19 +36,18 @@ from registry.store.types import Guards, ObjectKey, Row
 
 GROUP: Final = "apiextensions.k8s.io"
 PLURAL: Final = "customresourcedefinitions"
-# Definitions that are decoded and written together, and the bytes of their bodies: half of what a transaction takes,
-# for each is sent and brought back.
+# Definitions that are decoded and written together, and the bytes of their bodies: half a transaction's limit, since
+# each is sent and returned.
 _MAX_DEFINITIONS: Final = 32
 _MAX_BYTES: Final = 2 << 20
-# How often definitions are looked at again because they, or others of the tenant, have changed meanwhile.
+# Attempts when definitions, or others of the tenant, have changed meanwhile.
 _ATTEMPTS: Final = 8
 
 _GROUPS = itertools.count(1)
 
 
 class Reconciled(NamedTuple):
-    """A definition for which no status is due any more: None where it is gone. `renamed` says that its accepted names
-    have changed."""
+    """A definition with no more status due: None if it is gone. `renamed` says that its accepted names have changed."""
 
     crd: Object | None
     renamed: bool
@@ -57,9 +56,9 @@ class Reconciled(NamedTuple):
 async def write_due_statuses(
     controlled: ControllerClient, keys: Iterable[ObjectKey]
 ) -> dict[ObjectKey, Reconciled | StatusError | StoreError | Requeue]:
-    """Writes every status that is due for these definitions; an outcome for each, which may be why it was not written.
+    """Writes every due status of these definitions. Returns an outcome for each, which may be an error.
 
-    Requeue is the outcome where others keep changing it, or the tenant's definitions.
+    Requeue is the outcome if it, or the tenant's definitions, keep changing.
     """
     left = list(dict.fromkeys(keys))
     found: dict[ObjectKey, Reconciled | StatusError | StoreError | Requeue] = {}
@@ -78,7 +77,8 @@ async def write_due_statuses(
 
 
 class _Definition(NamedTuple):
-    """A definition as it is now. `alone` says that tenants have bound it, or may have: its writes concern them."""
+    """A definition in its current state. `alone` says that tenants have bound it, or may have: its writes affect
+    them."""
 
     row: Row
     crd: Object
@@ -91,7 +91,7 @@ class _Definition(NamedTuple):
 
 
 class _StatusWriter:
-    """What is decided by the definitions of one catalog, and by what it has itself written since.
+    """Writes statuses based on the definitions of one catalog, and on its own writes since.
 
     Invariant: `_in_use` are the names of the tenant's definitions at `_guards`.
     """
@@ -108,7 +108,7 @@ class _StatusWriter:
         self.found: dict[ObjectKey, Reconciled | StatusError | StoreError] = {}
 
     async def write_due(self, keys: Sequence[ObjectKey]) -> None:
-        """Those that others change meanwhile get no outcome. Raises GuardsChanged."""
+        """Writes due statuses. Definitions that others change meanwhile get no outcome. Raises GuardsChanged."""
         store, tenant = self._controlled.backend.store, self._controlled.tenant
         loaded = await asyncio.gather(*(store.load(tenant, DEFINITIONS, key) for key in keys))
         for _, state in loaded:
@@ -116,7 +116,7 @@ class _StatusWriter:
                 raise GuardsChanged(state.guards)
         rows = {key: row for key, (row, _) in zip(keys, loaded, strict=True)}
         self.found |= {key: Reconciled(None, False) for key, row in rows.items() if row is None}
-        # One that is not established when it is loaded cannot be bound before its row changes.
+        # A definition that is not established when it is loaded cannot be bound before its row changes.
         shared = await store.sharing.shared_among(tenant, keys)
         for part in _parts([row for row in rows.values() if row is not None]):
             pending = {row.key: _Definition(row, self._served.object(row), row.key in shared) for row in part}
@@ -124,7 +124,7 @@ class _StatusWriter:
                 await self._step(pending)
 
     async def _step(self, pending: dict[ObjectKey, _Definition]) -> None:
-        """Writes the next status of some, and takes those out of `pending` for which there is nothing more to do."""
+        """Writes the next status of some, and removes finished ones from `pending`."""
         statuses = next_statuses([one.crd for one in pending.values()], self._in_use, _now())
         due: dict[ObjectKey, Object] = {}
         for name, status in statuses.items():
@@ -157,7 +157,7 @@ class _StatusWriter:
     async def _drafts(
         self, pending: dict[ObjectKey, _Definition], due: dict[ObjectKey, Object]
     ) -> dict[ObjectKey, tuple[ResourceRequest, UpdateOperation, Draft]]:
-        """What may be written in one transaction: all that no tenant has bound, or else one definition."""
+        """Returns what fits into one transaction: all definitions that no tenant has bound, or else a single one."""
         together = {key: status for key, status in due.items() if not pending[key].alone}
         if together:
             strategy = UnsharedStatus(self._definition, self._version, next(_GROUPS))
@@ -175,12 +175,12 @@ class _StatusWriter:
             except StatusError as error:
                 del pending[key]
                 self.found[key] = error
-            # Others are served meanwhile.
+            # Lets other requests run.
             await asyncio.sleep(0)
         return found
 
     def _note(self, pending: dict[ObjectKey, _Definition], before: _Definition, draft: Draft, outcome: Outcome) -> None:
-        """Notes what has been written."""
+        """Records a completed write."""
         key = before.row.key
         if outcome.row is None:
             self.found[key] = Reconciled(None, False)

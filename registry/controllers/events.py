@@ -1,4 +1,4 @@
-"""The event that tells of an owner in another namespace.
+"""The event for an owner reference to another namespace.
 
 Follows kubernetes pkg/controller/garbagecollector/graph_builder.go (reportInvalidNamespaceOwnerRef).
 """
@@ -30,7 +30,7 @@ async def report_invalid_namespace(
 
 
 def invalid_namespace_event(served: Served, metadata: Object, reference: Reference, now: str) -> Object:
-    """The object has `metadata`, of a cluster-scoped one the event is in the namespace `default`."""
+    """Returns the event for an object with `metadata`; a cluster-scoped one has it in the namespace `default`."""
     namespace, name, uid = metadata.get("namespace") or "", metadata["name"], metadata["uid"]
     owner = (
         f"[{reference.get('apiVersion')}/{reference.get('kind')}, namespace: {namespace}, "
@@ -64,5 +64,5 @@ def invalid_namespace_event(served: Served, metadata: Object, reference: Referen
 
 
 def _digest(*parts: str) -> str:
-    """Sixteen hex digits, as an event's name ends in a cluster; always the same for the same event."""
+    """Returns sixteen hex digits, like the end of an event's name in a cluster; the same for the same event."""
     return hashlib.sha256("/".join(parts).encode()).hexdigest()[:16]

@@ -1,10 +1,10 @@
 """Builds declared indexes in the background: after a definition's write, and when a query finds one incomplete.
 
-Objects get entries as they are written; those that were written before, or under other indexes, get them here, a page
-at a time, under the lock that their writes take too. So there is nothing that a crash could leave behind: what is not
-complete is found by the next query that needs it.
+Objects get entries as they are written; older ones, or those with entries of other indexes, get them here, a page at a
+time, under the same lock as their writes. A crash leaves nothing to clean up: the next query that needs an incomplete
+index triggers it again.
 
-A definition with the annotation `query.registry/condition: "true"` has a condition `Indexed` that says how far it is.
+A definition with the annotation `query.registry/condition: "true"` has a condition `Indexed` that shows the progress.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _QUOTA_EXCEEDED: Final = "QuotaExceeded"
 _WORKERS: Final = 2
 _MAX_RETRY_SECONDS: Final = 30.0
 _ROWS: Final = 200
-# A new definition is written three times in a row: it is looked at when it has been left alone so long.
+# A new definition is written three times in a row: it is handled after this long without a write.
 _REST_SECONDS: Final = 0.1
-# After a page, which holds the lock of the domain for some milliseconds: writes go first.
+# After each page, which locks the domain for some milliseconds: writes go first.
 _PAUSE_SECONDS: Final = 0.02
 
 
 class IndexingController:
-    """Between entering and leaving, indexes are built."""
+    """Builds indexes between entering and leaving."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -70,15 +70,15 @@ class IndexingController:
 
 
 async def reconcile(controlled: ControllerClient, key: ObjectKey) -> None:
-    """Completes the indexes of a resource. Raises Requeue where a write has undone it meanwhile."""
+    """Completes the indexes of a resource. Raises Requeue if a write has invalidated the build."""
     served = await _served(controlled, key)
     if served is None:
         return
-    # A bound definition is its provider's: its status is not this tenant's to write.
+    # A bound definition belongs to its provider: its status is not this tenant's to write.
     is_own = key in (await controlled.cached_catalog()).entries
     if is_own:
-        # Each write of the condition is a write of the definition, which leads here again: a refusal stands until there
-        # is progress.
+        # Each write of the condition is a write of the definition, which enqueues it again: a refusal stands until
+        # there is progress.
         await _update_condition(controlled, served, key, keeps_refusal=True)
     indexing = controlled.backend.store.indexing
     indexes = served.indexes
@@ -96,7 +96,7 @@ async def reconcile(controlled: ControllerClient, key: ObjectKey) -> None:
             if is_own and not after:
                 await _update_condition(controlled, served, key)
         except QuotaExceeded as error:
-            # It goes on with the next query that needs the index, or the next write of the definition.
+            # It continues with the next query that needs the index, or the next write of the definition.
             if is_own:
                 await _update_condition(controlled, served, key, error)
             return
@@ -109,7 +109,7 @@ async def reconcile(controlled: ControllerClient, key: ObjectKey) -> None:
 
 
 async def _served(controlled: ControllerClient, key: ObjectKey) -> Served | None:
-    """The resource at its storage version, as the definition is now."""
+    """Returns the resource at its storage version, by the current definition."""
     catalog = await controlled.catalog()
     plural, _, group = key.partition(".")
     definition = catalog.definition(group, plural)
@@ -126,8 +126,7 @@ async def _update_condition(
     *,
     keeps_refusal: bool = False,
 ) -> None:
-    """Writes the condition, where one is wished for. `keeps_refusal`: but not that it is being built, where the limit
-    of bytes has stopped that."""
+    """Writes the condition, if requested. `keeps_refusal`: does not overwrite QuotaExceeded with Building."""
     if served.definition.queries.get(CONDITION, "").strip().lower() not in ("true", "on", "yes"):
         return
     indexes = served.indexes

@@ -1,7 +1,7 @@
-"""Runs the controllers: at once where this process has made the write, and as the leader for what others left.
+"""Runs the controllers: at once in the process that made the write, and as the leader for unfinished work of others.
 
-Every controller is an idempotent function that reconciles one object, so work may be enqueued twice or late, and
-a lost item does no harm. Failed work is retried with exponential backoff.
+Every controller is an idempotent function that reconciles one object, so work may be enqueued twice or late, and a lost
+item does no harm. Failed work is retried with exponential backoff.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ _CONTROLLERS: Final[dict[ResourceName, Callable[[ControllerClient, ObjectKey], A
     sharing.EXPORTS: sharing.reconcile_export,
 }
 _OF_ACCOUNTS: Final = {SECRETS: reconcile_secret, SERVICE_ACCOUNTS: reconcile_account}
-# Definitions and namespaces that are worked on at the same time.
+# Concurrent workers for definitions, namespaces and others.
 _WORKERS = 4
-# Tenants that are removed at the same time; each keeps the database busy half of the time.
+# Tenants that are removed concurrently; each keeps the database busy half of the time.
 _REMOVERS = 2
-# Those that wait for others are looked at this often at the least.
+# The longest interval between retries of work that waits for others.
 _MAX_RETRY_SECONDS = 5.0
-# A namespace whose quota leaves no room is tried this often.
+# The same for a namespace whose quota leaves no room.
 _MAX_DEFAULTS_RETRY_SECONDS = 60.0
-# How often the leader looks for what nobody works on (its process may have died).
+# How often the leader looks for unfinished work (its process may have crashed).
 SWEEP_SECONDS: Final = 10.0
 
 
@@ -72,8 +72,8 @@ class ControllerManager:
         recount_seconds: float = quota.RECOUNT_SECONDS,
         migration: MigrationSettings | None = None,
     ) -> None:
-        """`trust` is what every namespace gets to know of certificates, `cleaner` deletes
-        what other servers hold in a namespace."""
+        """`trust` is the certificates that every namespace gets; `cleaner` deletes what other servers hold in a
+        namespace."""
         self._backend = backend
         self._sweep_seconds = sweep_seconds
         self._due = definitions.DueDefinitions()
@@ -119,7 +119,7 @@ class ControllerManager:
         await self._running.aclose()
 
     def enqueue(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
-        """Something is due for this object, or may be."""
+        """Enqueues whatever may be due for this object."""
         if resource == CLUSTER_ROLES:
             self._queue.enqueue(Work(tenant, resource, aggregation.ALL, Look.OBJECT))
         elif resource == API_SERVICES:
@@ -144,7 +144,7 @@ class ControllerManager:
             self._defaults.enqueue(Work(tenant, NAMESPACES, namespace, Look.OBJECT))
 
     def _enqueue_quotas(self, tenant: Tenant, key: ObjectKey) -> None:
-        """Has the namespace of a key counted."""
+        """Enqueues a count of the key's namespace."""
         self._quotas.enqueue(Work(tenant, QUOTAS, ObjectKey(f"{key.partition('/')[0]}/"), Look.OBJECT))
 
     async def _count(self, work: Work) -> None:
@@ -183,7 +183,7 @@ class ControllerManager:
             self._queue.enqueue(work._replace(key=key))
 
     async def _sweep(self) -> None:
-        """As the leader: enqueues the unfinished work of every tenant, whichever process started it."""
+        """Enqueues, as the leader, the unfinished work of every tenant, whichever process started it."""
         leader = self._backend.store.leader("controllers", seconds=3 * self._sweep_seconds)
         try:
             while True:

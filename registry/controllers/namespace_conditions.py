@@ -1,4 +1,4 @@
-"""What a terminating namespace tells of its content, in kube-controller-manager's words.
+"""The conditions of a terminating namespace about its content, in kube-controller-manager's words.
 
 Follows kubernetes pkg/controller/namespace/deletion/status_condition_utils.go.
 """
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 Status = dict[str, Any]
-# What others have answered is not kept at any length.
+# Bounds errors of other servers.
 _MESSAGE: Final = 4096
 
 
@@ -22,11 +22,11 @@ def with_conditions(
     undiscovered: Sequence[str] = (),
     failures: Sequence[str] = (),
 ) -> Status:
-    """`status` with the five conditions. A condition that says the same as before keeps its time.
+    """Returns `status` with the five conditions. An unchanged condition keeps its time.
 
-    `remaining` counts the objects that are left by plural and group, `{"configmaps.": 1, "widgets.example.com": 3}`,
-    `finalizers` those that are held by each finalizer. `undiscovered` are versions of groups whose servers do not
-    answer, `failures` what else went wrong.
+    `remaining` counts the remaining objects by plural and group, `{"configmaps.": 1, "widgets.example.com": 3}`,
+    `finalizers` those held by each finalizer. `undiscovered` are group versions whose servers do not respond,
+    `failures` other errors.
     """
     conditions = list(status.get("conditions") or ())
     for condition in [*_deletion_conditions(undiscovered, failures), *_conditions(remaining, finalizers)]:

@@ -1,7 +1,7 @@
-"""What every namespace has: the service account `default` and the CA certificates of this server; and in kube-system
-what the servers of APIServices verify requests by.
+"""The defaults of every namespace: the service account `default` and this server's CA certificates; and in kube-system
+what the servers of APIServices use to authenticate requests.
 
-All come back when they are deleted, and what others write into the config map's data is removed.
+All are recreated when deleted, and changes to the config map's data are reverted.
 
 Follows kubernetes pkg/controller/serviceaccount/serviceaccounts_controller.go and
 pkg/controller/certificates/rootcacertpublisher/publisher.go.
@@ -36,7 +36,7 @@ _NAMES: Final = {SERVICE_ACCOUNTS: SERVICE_ACCOUNT, CONFIG_MAPS: CONFIG_MAP}
 
 
 def namespace_to_complete(resource: ResourceName, key: ObjectKey) -> ObjectKey | None:
-    """The namespace to look at when this object was written; None where it is none of ours."""
+    """Returns the namespace to complete after this object was written; None if it is not one of the defaults."""
     if resource == NAMESPACES:
         return key
     namespace, _, name = key.rpartition("/")
@@ -46,8 +46,8 @@ def namespace_to_complete(resource: ResourceName, key: ObjectKey) -> ObjectKey |
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """What clients and servers in a namespace trust: the certificates of this server in PEM, `client_ca` those of its
-    clients, and the proxy that passes requests on."""
+    """What clients and servers in a namespace trust: this server's certificates in PEM, `client_ca` those of its
+    clients, and the front proxy."""
 
     root_ca: str = ""
     client_ca: str = ""
@@ -55,7 +55,7 @@ class Trust:
 
 
 async def ensure_defaults(controlled: ControllerClient, key: ObjectKey, trust: Trust) -> None:
-    """Makes what is missing in one namespace, unless it is ending."""
+    """Creates what is missing in one namespace, unless it is terminating."""
     row, _ = await controlled.backend.store.load(controlled.tenant, NAMESPACES, key)
     if row is None or (decode_stored('{"metadata":{' + row.body)["metadata"]).get("deletionTimestamp"):
         return
@@ -74,8 +74,8 @@ async def ensure_defaults(controlled: ControllerClient, key: ObjectKey, trust: T
 
 
 async def _ensure_authentication(controlled: ControllerClient, proxy: FrontProxy, client_ca: str) -> None:
-    """The config map that the servers of APIServices configure their authentication by. A CA that verifies what this
-    server shows stays as it is.
+    """Ensures the config map from which the servers of APIServices configure their authentication. A CA that verifies
+    this server's certificate is kept.
 
     Follows kubernetes pkg/controlplane/controller/clusterauthenticationtrust.
     """
@@ -110,7 +110,7 @@ async def _create(
     try:
         await controlled.create("", "v1", resource, namespace, wanted)
     except StatusError as error:
-        # Somebody was faster, the namespace ends, or a quota does not allow it (which is tried again).
+        # It exists by now, the namespace is terminating, or a quota does not allow it (which is retried).
         if error.code != 409 and not _ends(error):
             raise
 

@@ -1,7 +1,7 @@
-"""The end of a namespace: everything in it goes first.
+"""Terminates namespaces: deletes their content first.
 
-Its content is deleted as by deletecollection with the policy Background, so that only the finalizers of others hold
-it; what is left is reported in the namespace's conditions. The namespace is let go when it is empty.
+The content is deleted as by deletecollection with the policy Background, so that only the finalizers of others hold
+it; what remains is reported in the namespace's conditions. When it is empty, the namespace's finalizer is removed.
 
 Follows kubernetes pkg/controller/namespace/deletion/{namespaced_resources_deleter,status_condition_utils}.go.
 """
@@ -28,10 +28,10 @@ from registry.controllers.namespace_conditions import with_conditions
 from registry.controllers.queue import Requeue
 from registry.store.types import ObjectKey
 
-# What is in a terminating namespace can be read and let go of for this long: operators see the mark before their
-# objects go. kube-controller-manager waits five seconds (namespaceDeletionGracePeriod).
+# The content of a terminating namespace stays readable, and finalizers removable, for this long: operators see the
+# mark before their objects go. kube-controller-manager waits five seconds (namespaceDeletionGracePeriod).
 GRACE_SECONDS = 2.0
-# A namespace that holds this many objects after their deletion tells the finalizers of the first of them only.
+# Of a namespace that holds more objects than this after their deletion, only the first ones' finalizers are counted.
 _MAX_FINALIZER_OBJECTS = 10_000
 
 
@@ -64,7 +64,7 @@ async def reconcile(controlled: ControllerClient, key: ObjectKey, cleaner: Names
 async def _delete_elsewhere(
     controlled: ControllerClient, namespace: str, cleaner: NamespaceCleaner | None
 ) -> Elsewhere | None:
-    """None while it is being done."""
+    """Returns None while the deletion on other servers is in progress."""
     aggregated = (await controlled.cached_catalog()).aggregated
     return cleaner.look(controlled.tenant, aggregated, namespace) if cleaner and aggregated else Elsewhere()
 
@@ -102,7 +102,8 @@ def _without_finalizer(old: Object) -> Object:
 
 
 async def _delete_content(controlled: ControllerClient, namespace: str) -> tuple[Mapping[str, int], Mapping[str, int]]:
-    """Deletes all objects of the namespace; how many stay of each resource, and how many each finalizer holds."""
+    """Deletes all objects of the namespace; returns how many remain of each resource, and how many each finalizer
+    holds."""
     catalog = await controlled.catalog()
     for served, _ in await _content(controlled, catalog, namespace):
         await controlled.delete_all(served, DeleteOptions(propagation_policy="Background"), namespace)
@@ -135,7 +136,7 @@ async def _update_conditions(
     finalizers: Mapping[str, int],
     elsewhere: Elsewhere | None,
 ) -> None:
-    """While other servers are being asked, what has been said of them stays."""
+    """Updates the conditions. While other servers are being asked, what they last reported is kept."""
     if elsewhere is None:
         return
     undiscovered = [server.path.removeprefix("/apis/").removeprefix("/api/") for server in elsewhere.unavailable]

@@ -1,4 +1,4 @@
-"""Type checking of validating policies: what is found stands in their status, and changes nothing of what they do.
+"""Type checks validating policies; the warnings go to their status, and do not affect evaluation.
 
 Follows kubernetes pkg/controller/validatingadmissionpolicystatus/controller.go.
 """
@@ -16,7 +16,7 @@ from registry.definitions.model import Definition, Version
 from registry.store.types import ObjectKey, ResourceName
 
 POLICIES: Final = ResourceName(f"{VALIDATING_POLICIES}.{GROUP}")
-# A policy is looked at when it has been left alone so long: who edits it does not meet a new resource version at once.
+# A policy is checked after this long without a write, so that an editor does not at once meet a new resourceVersion.
 REST_SECONDS: Final = 0.5
 _MANAGER: Final = "validatingadmissionpolicy-status"
 
@@ -26,7 +26,7 @@ class _Checked(Exception):
 
 
 async def reconcile(controlled: ControllerClient, key: ObjectKey) -> None:
-    """Checks the types of one policy if that has not been done since its last change."""
+    """Type checks one policy, unless that was done since its last change."""
     catalog = await controlled.catalog()
 
     def with_status(old: Object) -> Object:

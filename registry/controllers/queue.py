@@ -1,7 +1,7 @@
-"""A work queue: each item is handled by one worker at a time, and retried with backoff when it could not be finished.
+"""A work queue: each item is handled by one worker at a time, and retried with backoff until finished.
 
 Handlers are idempotent, so an item may be enqueued twice or late. `oldest` is how long the oldest item has waited,
-which recovery goes by (recovery.py).
+which recovery uses (recovery.py).
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ logger = logging.getLogger(__name__)
 
 Work = TypeVar("Work", bound=Hashable)
 
-# What waits is tried again after this long, twice as long each time up to the maximum.
+# The first retry delay, which doubles each time up to the maximum.
 FIRST_RETRY_SECONDS: Final = 0.25
-# More than this many things that wait mean a fault; what is dropped is found by the leader's sweep or by recovery.
+# More waiting items than this indicate a fault; dropped ones are found by the leader's sweep or by recovery.
 LIMIT: Final = 100_000
 
 
 class Requeue(Exception):
-    """There is more to do, but it has to wait for somebody else: look again later."""
+    """Work remains, but has to wait for others: retry later."""
 
 
 class WorkQueue(Generic[Work]):
-    """Handles what is enqueued, by `workers` at a time, between entering and leaving."""
+    """Handles enqueued items with `workers` workers between entering and leaving."""
 
     def __init__(
         self,
@@ -47,8 +47,8 @@ class WorkQueue(Generic[Work]):
         self._max_retry_seconds = max_retry_seconds
         self._limit = limit
         self._queue: asyncio.Queue[Work] = asyncio.Queue()
-        # Invariant: what is queued, worked on or waits for its retry is in `_since`, in the order in which it came,
-        # with the time of that. Enqueued while it is worked on, it is in `_again`.
+        # Invariant: what is queued, in progress or waiting for a retry is in `_since`, in order of arrival, with that
+        # time. What is enqueued again while in progress is in `_again`.
         self._since: dict[Work, float] = {}
         self._again: set[Work] = set()
         self._retries: dict[Work, float] = {}
@@ -74,11 +74,11 @@ class WorkQueue(Generic[Work]):
         return len(self._since)
 
     def oldest(self) -> float | None:
-        """Since when the first of what is unfinished has been waited for, by the loop's clock."""
+        """Returns since when the oldest unfinished item has waited, by the loop's clock."""
         return next(iter(self._since.values()), None)
 
     def enqueue(self, work: Work) -> bool:
-        """Something is due for this, or may be. False where there is no room for it."""
+        """Enqueues an item that may need work. False if there is no room."""
         timer = self._timers.pop(work, None)
         if timer is not None:
             timer.cancel()
@@ -95,7 +95,7 @@ class WorkQueue(Generic[Work]):
         return True
 
     def delay(self, work: Work, seconds: float) -> None:
-        """Enqueues `work` once it has not been asked for again for that long."""
+        """Enqueues `work` after it has not been requested again for that long."""
         timer = self._timers.pop(work, None)
         if timer is not None:
             timer.cancel()

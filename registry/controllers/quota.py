@@ -1,14 +1,14 @@
-"""What a resource quota limits and what of it is used, in its status: counted again whenever that may have changed.
+"""Keeps the status of resource quotas: recounts usage whenever it may have changed.
 
-Admission (registry/api/admission/quota.py) raises the use with each create; here it is counted from the objects that
-there are, after the quota has been written and after deletions in its namespace. A count that finds something else is
-followed by another, so that a create which was under way at the first is seen by the next.
+Admission (registry/api/admission/quota.py) raises the usage with each create; here it is counted from existing objects,
+after writes of the quota and deletions in its namespace. A count that finds a difference is followed by another, so
+that a create that was in progress during the first is seen by the next.
 
-So a process that dies leaves counts that are wrong, and so does a hand in the database: the leader has each namespace
-counted again every five minutes (Recount), as kube-controller-manager does.
+A crashed process, or a manual change in the database, leaves wrong counts, so the leader recounts each namespace every
+five minutes (Recount), as kube-controller-manager does.
 
-What the server does not know is left out, and creates of it are refused until it does. Kinds of a cluster's that have
-no objects here are used 0.
+Unknown resources are left out, and creates of them are rejected until they are known. Kinds of a cluster that have no
+objects here have usage 0.
 
 Follows kubernetes pkg/controller/resourcequota/resource_quota_controller.go (syncResourceQuota).
 """
@@ -34,11 +34,11 @@ from registry.store.reads.lookups import BEGINNING
 from registry.store.store import Store
 from registry.store.types import ObjectKey, ResourceName, Tenant, TenantId
 
-# Between two counts of a namespace: deletions that come one after the other are counted together.
+# The interval between two counts of a namespace, so that successive deletions are counted together.
 PAUSE_SECONDS: Final = 0.1
 _COUNT: Final = "count/"
 SERVICES: Final = ResourceName("services")
-# What a cluster counts, and is not served here: there is none of it.
+# Resources that a cluster counts and that are not served here, so there are none.
 _OF_CLUSTERS: Final = frozenset(
     {
         "pods",
@@ -63,9 +63,9 @@ _OF_CLUSTERS: Final = frozenset(
 )
 
 
-# How often each namespace with quotas is counted without a reason, as by kube-controller-manager.
+# How often each namespace with quotas is recounted, as by kube-controller-manager.
 RECOUNT_SECONDS: Final = 300.0
-# Quotas of a round: with more than 6,000 a recount of all takes longer.
+# Quotas per round: with more than 6,000 a full recount takes longer.
 ROUND: Final = 200
 
 
@@ -82,7 +82,7 @@ class Recount:
         self._count = count
         self._seconds = seconds
         self._next: tuple[TenantId, ObjectKey] | None = None
-        self._due = 0.0  # by the clock of the loop; at first at once, for those who counted before may have died
+        self._due = 0.0  # by the loop's clock; at once at first, since the previous leader may have crashed
 
     async def round(self) -> None:
         if self._next is None:
@@ -97,7 +97,7 @@ class Recount:
 
 
 async def reconcile(controlled: ControllerClient, key: ObjectKey) -> None:
-    """Counts for the quotas of a namespace; `key` is that of one of them, or of anything else in the namespace."""
+    """Recounts the quotas of a namespace; `key` is that of any object in the namespace."""
     namespace = key.partition("/")[0]
     controlled = controlled.with_manager(CONTROLLER_MANAGER)
     changed, lower = await _count(controlled, namespace, {})
@@ -113,11 +113,11 @@ _Lower = dict[ObjectKey, tuple[int, Object]]
 
 
 async def _count(controlled: ControllerClient, namespace: str, seen: _Lower) -> tuple[bool, _Lower]:
-    """Writes what quotas should say. Whether there was something to write, and what was not written yet.
+    """Writes the status that quotas should have. Returns whether anything was written, and what was not written yet.
 
-    Admission raises the use before it stores the object (admission/quota.py). A count between the two would take the
-    place back, and another create could have it: so a use is lowered only where a count a while ago has `seen` the
-    same, and nobody has changed the quota since.
+    Admission raises the usage before it stores the object (admission/quota.py). A count between the two would release
+    the reservation, which another create could take: so a usage is lowered only if an earlier count has `seen` the
+    same, and the quota has not changed since.
     """
     store = controlled.backend.store
     page = await store.page(controlled.tenant, QUOTAS, namespace=namespace)
@@ -143,7 +143,7 @@ async def _count(controlled: ControllerClient, namespace: str, seen: _Lower) -> 
 
 
 def _status(quota: Object, catalog: TenantCatalog, counts: Mapping[str, int], services: Mapping[str, int]) -> Object:
-    """The status that the quota should have; what cannot be counted keeps the use that it had."""
+    """Returns the status that the quota should have; what cannot be counted keeps its usage."""
     hard = (quota.get("spec") or {}).get("hard") or {}
     before = (quota.get("status") or {}).get("used") or {}
     used = {}
@@ -157,7 +157,7 @@ def _status(quota: Object, catalog: TenantCatalog, counts: Mapping[str, int], se
 
 
 def _usage(name: str, catalog: TenantCatalog, counts: Mapping[str, int], services: Mapping[str, int]) -> int | None:
-    """How much of it there is; None where nobody knows what it is."""
+    """Returns the usage of a resource; None if it is unknown."""
     if name in PLAIN:
         return counts.get(name, 0)
     if not name.startswith(_COUNT):
@@ -173,7 +173,7 @@ def _usage(name: str, catalog: TenantCatalog, counts: Mapping[str, int], service
 
 
 async def _services(controlled: ControllerClient, namespace: str) -> dict[str, int]:
-    """What services take: ports of nodes, and load balancers."""
+    """Returns what services use: node ports and load balancers."""
     found = {"services.nodeports": 0, "services.loadbalancers": 0}
     async for page in controlled.backend.store.scan(controlled.tenant, SERVICES, namespace=namespace):
         for row in page.rows:
@@ -196,7 +196,7 @@ def _lowers(old: Object, new: Object) -> bool:
 
 
 def _with_status(status: Object, revision: int, old: Object) -> Object:
-    """What has been changed since it was counted for is counted for again."""
+    """Sets the status, unless the quota has changed since the count; then it is counted again."""
     if old["metadata"]["resourceVersion"] != str(revision):
         return copy_of(old)
     return {**copy_of(old), "status": status}

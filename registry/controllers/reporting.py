@@ -1,11 +1,11 @@
-"""Keeps SQL reports in step with definitions: their views just after each write, and the documents of objects.
+"""Keeps SQL reports in step with definitions: their views right after each write, and the documents of objects.
 
-A view is made by the process that has written the definition, in a moment; what a process that died has left is found
-by the leader, by the revision of each tenant's definitions. Objects get their documents as they are written; those that
-were written before, or with other indexed fields, are written again, a page at a time.
+The process that wrote the definition creates its views; what a crashed process has left is found by the leader, by the
+revision of each tenant's definitions. Objects get their documents as they are written; older ones, or those with other
+indexed fields, are rewritten a page at a time.
 
-What has become of a definition stands in the view `reports.definitions`. One that gets no views has a condition
-`Reported` that says why, and one that asks for it by an annotation (registry/reporting/marking.py) has it in any case;
+The view `reports.definitions` shows the outcome for each definition. A definition without views has a condition
+`Reported` that says why, and one that requests it by an annotation (registry/reporting/marking.py) always has it;
 others do not: their status is kube-apiserver's.
 """
 
@@ -48,25 +48,27 @@ LOGIN_DRIFTS: Final = Counter(
     "registry_report_login_drifts", "Changes that SQL logins had made to themselves, and that were put back.", ["what"]
 )
 
-# A new definition is written three times in a row, and others with it: views wait until it has been left alone so long.
+# A new definition is written three times in a row, and others with it: views are created after this long without a
+# write.
 _REST_SECONDS: Final = 0.25
-# Definitions that are worked on at a time: their schemas are read in turns, their views made one by one.
+# Definitions handled concurrently: their schemas are read interleaved, their views created one by one.
 _WORKERS = 2
 _MAX_RETRY_SECONDS = 30.0
-# How often the leader looks for what nobody works on.
+# How often the leader looks for unfinished work.
 SWEEP_SECONDS: Final = 10.0
-# Tenants and objects that are dealt with in one go.
+# Tenants and objects handled per batch.
 _TENANTS = 50
 PAGE_ROWS: Final = 200
 # After a page of documents: reports must not slow the server down.
 _PAUSE_SECONDS = 0.02
-# Without the rights to make roles, it is tried again this often.
+# The retry interval without the privilege to create roles.
 _UNAVAILABLE_SECONDS = 300.0
 _HEAD = '{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"resourceVersion":"'
 
 
 class ReportingController:
-    """Between entering and leaving, definitions get their views. It subscribes to the same writes as the others."""
+    """Creates views for definitions between entering and leaving. It subscribes to the same writes as other
+    controllers."""
 
     def __init__(self, backend: Backend, *, sweep_seconds: float = SWEEP_SECONDS) -> None:
         self._backend = backend
@@ -103,7 +105,7 @@ class ReportingController:
         await reconcile(ControllerClient(self._backend, work.tenant), self._reporting, work.key)
 
     async def _sweep(self) -> None:
-        """As the leader: what has changed while nobody listened. And first of all what every view stands on."""
+        """Prepares the database, then handles, as the leader, what has changed unnoticed."""
         leader = self._backend.store.leader("reporting", seconds=3 * self._sweep_seconds)
         while True:
             pause = self._sweep_seconds
@@ -149,13 +151,13 @@ class ReportingController:
 
 
 def reporting_of(pool: Pool) -> Reporting:
-    """Reporting by the rules of registry/reporting."""
+    """Returns Reporting with the rules of registry/reporting."""
     return Reporting(pool, grow, view_name, lambda name, whole: with_digest(name, whole, LONGEST_VIEW), built_in_views)
 
 
 @cache
 def built_in_views() -> tuple[BuiltInViews, ...]:
-    """The views of namespaces and of the kinds of RBAC: who may do what, where, and since when."""
+    """Returns the views of namespaces and of the kinds of RBAC: who may do what, where, and since when."""
     found = []
     for one in definitions():
         if (name := view_name(one.names.plural, one.group)) in BUILT_IN:
@@ -184,7 +186,7 @@ async def reconcile(controlled: ControllerClient, reporting: Reporting, key: Obj
     wanted = {facet.slot: list(facet.path) for facet in report.facets}
     live = await reporting.facets_live(tenant, report.resource)
     if live is None or live == wanted:
-        # A new definition, or one whose indexed fields are the same: its objects first, most have nothing to do.
+        # A new definition, or one with the same indexed fields: its objects first, most of which need nothing.
         await _rewrite(controlled, reporting, report, crd)
         outcome = await reporting.apply_report(tenant, report, row.revision, indexed=True)
     else:
@@ -195,15 +197,15 @@ async def reconcile(controlled: ControllerClient, reporting: Reporting, key: Obj
 
 
 async def _rewrite(controlled: ControllerClient, reporting: Reporting, report: Report, crd: Object) -> None:
-    """Gives all objects of a definition documents of the report's layout, or takes them away: the tenant's own, and
-    those of tenants that use its definition."""
+    """Gives all objects of a definition documents of the report's layout, or removes them: the tenant's own, and those
+    of tenants that use its definition."""
     documents = await asyncio.to_thread(documents_of, crd) if report.enabled else None
     for tenant in (controlled.tenant, *await reporting.bound(controlled.tenant, report.resource)):
         await _rewrite_of(tenant, controlled.backend.store.reporting_pool, report, documents)
 
 
 async def _rewrite_of(tenant: Tenant, pool: Pool, report: Report, documents: Documents | None) -> None:
-    """In order of the keys, so that it ends; what is written meanwhile is right already."""
+    """Works in the order of the keys, so that it ends; objects written meanwhile are up to date."""
     layout = report.layout if documents is not None else ""
     after = ""
     while rows := await stale_documents(pool, tenant, report.resource, layout, after, PAGE_ROWS):
@@ -219,7 +221,7 @@ async def _rewrite_of(tenant: Tenant, pool: Pool, report: Report, documents: Doc
 async def _update_condition(
     controlled: ControllerClient, key: ObjectKey, report: Report, outcome: Outcome, crd: Object
 ) -> None:
-    """By the condition, where one is wished for, or needed because there are no views. It goes when it is neither."""
+    """Writes the condition if it is requested, or needed because there are no views; else removes it."""
     tells = report.wants_condition or outcome.state == "refused"
     present = any(c["type"] == "Reported" for c in (crd.get("status") or {}).get("conditions") or ())
     if tells or present:
@@ -233,7 +235,7 @@ async def _update_condition(
 
 
 def _with_condition(old: Object, outcome: Outcome | None) -> Object:
-    """`old` with a condition `Reported`, whose time is that of its last change of status; None: without one."""
+    """Returns `old` with a condition `Reported`, whose time is that of its last transition; without one for None."""
     status = dict(old.get("status") or {})
     conditions = [c for c in status.get("conditions") or () if c["type"] != "Reported"]
     before = next((c for c in status.get("conditions") or () if c["type"] == "Reported"), None)

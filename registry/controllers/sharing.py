@@ -1,8 +1,8 @@
-"""What becomes of an APIBinding: bound to what is offered to its tenant, or with the reason why not; and its end.
+"""Reconciles APIBindings: binds what is offered to the tenant, or records why not; and unbinds on deletion.
 
-The commit that binds names the revisions of the export and of the definitions that were looked at, and the guard of the
-tenant's own definitions: what has changed meanwhile on either side is evaluated again. A tenant that is not offered an
-export gets the same answer whether the export, or its tenant, exists or not.
+The commit that binds names the revisions of the export and of the definitions that were checked, and the guard of the
+tenant's own definitions: if either side has changed meanwhile, it is re-evaluated. A tenant to which an export is not
+offered gets the same answer whether or not the export, or its tenant, exists.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ EXPORTS: Final = ResourceName(f"{EXPORTS_PLURAL}.{GROUP}")
 _TENANTS: Final = ResourceName(f"{PLURAL}.{TENANCY}")
 
 _JUDGEMENTS: Final = 8
-# The tree of tenants is no deeper (registry/store/sql/tenancy.sql).
+# The maximum depth of the tree of tenants (registry/store/sql/tenancy.sql).
 _MAX_DEPTH: Final = 16
 _NOT_OFFERED: Final = ("NotOffered", "there is no such export, or it is not offered to this tenant")
 
 
 class BindingOutcome(NamedTuple):
-    """What a binding has come to. `sharing` is None where nothing new is bound; `reason` is empty where all is well."""
+    """The outcome for a binding. `sharing` is None if nothing new is bound; `reason` is empty on success."""
 
     bound: list[str]
     reason: str
@@ -52,7 +52,7 @@ class BindingOutcome(NamedTuple):
 
 
 async def reconcile_export(controlled: ControllerClient, key: ObjectKey) -> None:
-    """Those who have bound the export may have more to bind."""
+    """Enqueues the bindings of an export, which may have more to bind."""
     for tenant, binding in await controlled.backend.store.sharing.consumers(controlled.tenant, key):
         controlled.backend.enqueue(tenant, BINDINGS, binding)
 
@@ -72,7 +72,7 @@ async def reconcile(controlled: ControllerClient, key: ObjectKey) -> None:
                 await _bind(controlled, catalog, key, binding)
             return
         except CatalogStale:
-            continue  # the tenant's definitions have changed: all is looked at again
+            continue  # the tenant's definitions have changed: check again
         except StatusError as error:
             if error.code == 404:
                 return
@@ -115,7 +115,7 @@ async def _check(controlled: ControllerClient, catalog: TenantCatalog, binding: 
         elif definition is not None:
             revisions[name] = definition.revision
     if (reason and not already) or sorted(revisions) == sorted(already):
-        # All of an export is bound at first, or nothing.
+        # At first an export is bound as a whole, or not at all.
         return BindingOutcome(already, reason, message, None)
     sharing = encode_json_text(
         {
@@ -134,7 +134,7 @@ async def _check(controlled: ControllerClient, catalog: TenantCatalog, binding: 
 
 
 async def _admits(controlled: ControllerClient, provider: Tenant, export: Object) -> bool:
-    """Whether an export is offered to the tenant."""
+    """Returns whether an export is offered to the tenant."""
     offered: Mapping[str, Any] = export["spec"].get("tenants") or {}
     tenant = controlled.tenant
     if offered.get("all") or tenant.name in (offered.get("names") or ()):
@@ -163,7 +163,7 @@ async def _is_below(controlled: ControllerClient, provider: Tenant) -> bool:
 
 
 def _why_not(catalog: TenantCatalog, name: str, definition: Object | None) -> str:
-    """`<reason>: <message>` of a definition that cannot be bound; empty where it can."""
+    """Returns `<reason>: <message>` for a definition that cannot be bound, else an empty text."""
     if definition is None or not is_true(definition, "Established") or definition["metadata"].get("deletionTimestamp"):
         return f"DefinitionNotFound: the definition {name} of the export is not there, or not established"
     plural, _, group = name.partition(".")
@@ -195,7 +195,7 @@ def _status(binding: Object, outcome: BindingOutcome) -> Object:
 
 # -- the end
 async def _unbind(controlled: ControllerClient, catalog: TenantCatalog, key: ObjectKey, binding: Object) -> None:
-    """What is bound takes no new objects since the deletion was marked; those that there are go first."""
+    """Deletes the objects of what is bound, which accepts no new ones since the deletion was marked, then unbinds."""
     if FINALIZER not in (binding["metadata"].get("finalizers") or ()):
         return
     left = 0

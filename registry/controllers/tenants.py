@@ -1,9 +1,9 @@
-"""The end of a tenant: all that it has is removed, in steps, and its object goes when nothing is left.
+"""Removes deleted tenants: all that they have is removed in steps, and finally the tenant object.
 
-The write that deleted the tenant has hidden it already: nobody reads or writes it any more, so that nothing is added
-behind our back, and no finalizer of its objects is waited for. One that was deleted with a grace period is kept for so
-long, and looked at again by each sweep. Each step is a short transaction; a process that dies
-leaves what the next one goes on with. How far it is stands in the status.
+The write that deleted the tenant has hidden it: nobody can read or write it, so nothing is added meanwhile, and
+finalizers of its objects are ignored. A tenant deleted with a grace period is kept for that long, and checked by each
+sweep. Each step is a short transaction; another process continues what a crashed one has left. The status shows the
+progress.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from registry.store.tenants import TerminatingTenant
 from registry.store.types import ObjectKey, ResourceName, TenantName
 
 TENANTS: Final = ResourceName(f"{PLURAL}.{GROUP}")
-# How often the status tells how far a removal is.
+# How often the status is updated during a removal.
 TELL_SECONDS: Final = 1.0
-# After each step the database has as long for others as the step took, and no longer than this.
+# After each step the database is left to others for as long as the step took, at most this long.
 LONGEST_PAUSE_SECONDS: Final = 0.25
 
 

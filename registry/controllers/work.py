@@ -1,4 +1,4 @@
-"""What the queues of the controllers hold: one object to look at."""
+"""The items of the controllers' queues: one object to reconcile each."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from registry.store.types import ObjectKey, ResourceName, Tenant
 
 
 class Look(enum.Enum):
-    """Why an object is looked at, which says how far it goes."""
+    """Why an object is examined, which determines how much is checked."""
 
     OBJECT = "object"  # whatever is due
-    NEW_OWNERS = "new owners"  # only whether there are any: to be collected for a waiting owner is not asked for yet
-    WAITING = "waiting"  # only whether its deletion can go on
+    NEW_OWNERS = "new owners"  # only whether there are any; collection for a waiting owner is not requested yet
+    WAITING = "waiting"  # only whether its deletion can continue
 
 
 class Work(NamedTuple):
-    """One object to look at. The same object of the same tenant is the same work, whatever is known of the tenant."""
+    """One object to reconcile. Equality ignores all of the tenant but its ID."""
 
     tenant: Tenant
     resource: ResourceName

@@ -41,7 +41,7 @@ STOPPED: Final = Counter(
 )
 STALLS: Final = Counter("registry_event_loop_stalls", "Times that the event loop was held by what cannot be stopped.")
 
-# What must not be left half done: caches that count what they hold, locks, and imports.
+# Code that must not be interrupted: caches that count what they hold, locks, and imports.
 SHIELDED: Final = (
     "/registry/caches.py", "/registry/flowcontrol/", "/prometheus_client/", "/logging/", "/threading.",
     "<frozen importlib",
