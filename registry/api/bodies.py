@@ -9,13 +9,15 @@ pkg/apis/meta/v1/unstructured/helpers.go.
 
 from __future__ import annotations
 
+from typing import Any
+
 from registry.api.errors import StatusError, bad_request
 from registry.api.options import WriteOptions
 from registry.api.request import Body, ResourceRequest
 from registry.api.served import Object, Served
 from registry.api.strategies.base import ObjectDecodeError
 from registry.codec.cbor import decode_cbor
-from registry.codec.go_text import json_type
+from registry.codec.go_text import type_meta_error
 from registry.codec.json_decode import decode_json, decode_repeated_json
 from registry.codec.model import Decoded, JsonNumberError
 from registry.codec.model import DecodeError as SyntaxFault
@@ -143,24 +145,10 @@ def unrecognized(served: Served, why: str, data: bytes) -> StatusError:
     return bad_request(f"the object provided is unrecognized (must be of type {served.kind.name}): {why} ({shown})")
 
 
-_GO_META = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
-
-
-def _recognize(served: Served, value: object, data: bytes) -> Object:
-    if value is not None and not isinstance(value, dict):
-        why = (
-            "couldn't get version/kind; json parse error: json: cannot unmarshal "
-            f"{json_type(value)} into Go value of type {_GO_META}"
-        )
+def _recognize(served: Served, value: Any, data: bytes) -> Object:
+    if (why := type_meta_error(value)) is not None:
         raise unrecognized(served, why, data)
     obj: Object = value or {}
-    for name in ("apiVersion", "kind"):
-        if obj.get(name) is not None and not isinstance(obj[name], str):
-            why = (
-                "couldn't get version/kind; json parse error: json: cannot unmarshal "
-                f"{json_type(obj[name])} into Go struct field .{name} of type string"
-            )
-            raise unrecognized(served, why, data)
     if served.strategy.completes_type:
         obj["kind"] = obj.get("kind") or served.kind.name
         obj["apiVersion"] = obj.get("apiVersion") or served.api_version

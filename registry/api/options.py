@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from registry.api.errors import Qualified, StatusError, bad_request, invalid
-from registry.codec.go_text import json_type
 from registry.query import clusterpedia
 from registry.query.reserved import PREFIX, ReservedError, split_reserved
 from registry.schema.field import FieldError, forbidden, not_supported, required, too_long
@@ -178,7 +177,8 @@ def manager_of(options: WriteOptions, user_agent: str) -> str:
 
 
 def delete_options(query: Query, body: Mapping[str, Any] | None) -> DeleteOptions:
-    """`body` is a decoded DeleteOptions, which wins over the query entirely, or None without one."""
+    """`body` is a decoded DeleteOptions (registry/http/delete_options.py), which wins over the query entirely, or None
+    without one."""
     if body is None:
         options, errors = _from_query(query)
     else:
@@ -191,7 +191,8 @@ def delete_options(query: Query, body: Mapping[str, Any] | None) -> DeleteOption
 def _from_query(query: Query) -> tuple[DeleteOptions, list[FieldError]]:
     if not query:
         return _NO_DELETE_OPTIONS, []
-    policy = _first(query, "propagationPolicy") or None
+    # An empty one is given, and none of those there are.
+    policy = _first(query, "propagationPolicy") if "propagationPolicy" in query else None
     orphan = _boolean(query, "orphanDependents")
     dry_run = list(query.get("dryRun") or ())
     options = DeleteOptions(bool(dry_run), policy, orphan, Preconditions(), _integer(query, "gracePeriodSeconds"))
@@ -202,33 +203,11 @@ _NO_DELETE_OPTIONS = DeleteOptions()
 
 
 def _from_body(body: Mapping[str, Any]) -> tuple[DeleteOptions, list[FieldError]]:
-    conditions = _typed_field(body, "preconditions", dict, "object") or {}
-    dry_run = _typed_field(body, "dryRun", list, "array") or []
-    policy = _typed_field(body, "propagationPolicy", str, "string")
-    orphan = _typed_field(body, "orphanDependents", bool, "bool")
+    conditions, dry_run = body.get("preconditions") or {}, body.get("dryRun") or []
+    policy, orphan = body.get("propagationPolicy"), body.get("orphanDependents")
     preconditions = Preconditions(conditions.get("uid"), conditions.get("resourceVersion"))
-    grace = _typed_field(body, "gracePeriodSeconds", int, "int64")
-    options = DeleteOptions(bool(dry_run), policy or None, orphan, preconditions, grace)
-    return options, _delete_errors(policy or None, orphan, dry_run)
-
-
-_GO_TYPES = {
-    "object": "v1.Preconditions",
-    "array": "[]string",
-    "string": "v1.DeletionPropagation",
-    "bool": "bool",
-    "int64": "int64",
-}
-
-
-def _typed_field(body: Mapping[str, Any], name: str, wanted: type, word: str) -> Any:
-    value = body.get(name)
-    if value is None or (isinstance(value, wanted) and not (wanted is int and isinstance(value, bool))):
-        return value
-    found = json_type(value)
-    raise bad_request(
-        f"json: cannot unmarshal {found} into Go struct field DeleteOptions.{name} of type {_GO_TYPES[word]}"
-    )
+    options = DeleteOptions(bool(dry_run), policy, orphan, preconditions, body.get("gracePeriodSeconds"))
+    return options, _delete_errors(policy, orphan, dry_run)
 
 
 _POLICIES = ["Foreground", "Background", "Orphan", "nil"]

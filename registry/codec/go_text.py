@@ -38,6 +38,20 @@ def json_type(value: object) -> str:
             return "null"
 
 
+_TYPE_META = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
+
+
+def type_meta_error(value: object) -> str | None:
+    """What runtime/serializer/json says of a document in which it looks for the kind; None where it can. null can."""
+    problem = None
+    if value is not None and not isinstance(value, dict):
+        problem = f"{json_type(value)} into Go value of type {_TYPE_META}"
+    for name in ("apiVersion", "kind") if isinstance(value, dict) else ():
+        if not isinstance(value.get(name), str | None):
+            problem = problem or f"{json_type(value[name])} into Go struct field .{name} of type string"
+    return problem and f"couldn't get version/kind; json parse error: json: cannot unmarshal {problem}"
+
+
 def _escape(character: str) -> str:
     if character in _ESCAPES:
         return _ESCAPES[character]

@@ -5,40 +5,61 @@ Follows apiserver pkg/endpoints/handlers/delete.go.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from registry.api.errors import bad_request
 from registry.codec.cbor import decode_cbor
+from registry.codec.go_text import type_meta_error
 from registry.codec.json_decode import decode_json
-from registry.codec.model import CborError, DecodeError, ProtoError, YamlError
+from registry.codec.model import DecodeError, JsonSyntaxError
 from registry.codec.protobuf.envelope import decode_object as decode_protobuf
 from registry.codec.yaml_decode import decode_yaml
+from registry.definitions.structs import structs as typed
+from registry.definitions.structs.base import StructDecodeError
+from registry.definitions.structs.scalars import BOOL, INT_64, STRING, Scalar
+from registry.definitions.structs.structs import STRINGS, Field, Pointer, Struct
 
-_SCHEME = '"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"'
+_SCHEME: Final = '"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"'
+
+_OPTIONS: Final = Struct(
+    "DeleteOptions",
+    (
+        Field("kind", STRING),
+        Field("apiVersion", STRING),
+        Field("gracePeriodSeconds", Pointer(INT_64)),
+        Field(
+            "preconditions",
+            Pointer(
+                Struct(
+                    "Preconditions",
+                    (Field("uid", Pointer(Scalar("types.UID", str, ""))), Field("resourceVersion", Pointer(STRING))),
+                )
+            ),
+        ),
+        Field("orphanDependents", Pointer(BOOL)),
+        Field("propagationPolicy", Pointer(Scalar("v1.DeletionPropagation", str, ""))),
+        Field("dryRun", STRINGS),
+        Field("ignoreStoreReadErrorWithClusterBreakingPotential", Pointer(BOOL)),
+    ),
+)
 
 
 def decode_delete_options(data: bytes, media_type: str) -> dict[str, Any]:
-    """The decoded options; kind and apiVersion may be missing, another kind is a 400."""
+    """The fields that are given and known, of the right types; kind and apiVersion may be missing, another kind is a
+    400. What is null is left out."""
     try:
         value = _decode(data, media_type)
-    except YamlError as error:
-        raise bad_request(f"error converting YAML to JSON: {error}") from error
-    except (CborError, ProtoError) as error:
-        raise bad_request(str(error)) from error
-    except DecodeError as error:
+        if (why := type_meta_error(value)) is not None:
+            raise bad_request(why)
+        kind = (value or {}).get("kind")
+        if kind and kind != "DeleteOptions":
+            version = value.get("apiVersion") or ""
+            raise bad_request(f'no kind "{kind}" is registered for version "{version}" in scheme {_SCHEME}')
+        return typed.decode(_OPTIONS, value).value
+    except JsonSyntaxError as error:
         raise bad_request(f"couldn't get version/kind; json parse error: {error}") from error
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise bad_request(
-            "couldn't get version/kind; json parse error: json: cannot unmarshal into Go value of type runtime.TypeMeta"
-        )
-    kind = value.get("kind")
-    if kind and kind != "DeleteOptions":
-        raise bad_request(
-            f'no kind "{kind}" is registered for version "{value.get("apiVersion") or ""}" in scheme {_SCHEME}'
-        )
-    return value
+    except (DecodeError, StructDecodeError) as error:
+        raise bad_request(str(error)) from error
 
 
 def _decode(data: bytes, media_type: str) -> Any:

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from registry.codec.go_text import type_meta_error
 from registry.webhooks.answers import decode_answer
 from registry.webhooks.errors import CallFailed
 
 # Where kube-apiserver's scheme for reviews was made: its error texts name the line.
 SCHEME = '"k8s.io/apiserver/pkg/util/webhook/client.go:71"'
-_GO_TYPE_META = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
 
 
 def decoded_review(data: bytes) -> dict[str, Any]:
     """An answer as an object, whatever its kind. Raises CallFailed."""
     value = decode_answer(data)
     if not isinstance(value, dict):
-        raise CallFailed(
-            "couldn't get version/kind; json parse error: json: cannot unmarshal "
-            f"{go_json_type(value)} into Go value of type {_GO_TYPE_META}"
-        )
+        raise CallFailed(type_meta_error(value) or "Object 'Kind' is missing in 'null'")
     return value
 
 

@@ -20,6 +20,7 @@ def api(tenant_api: Client) -> Client:
 
 
 A = f"{WIDGETS}/a"
+J, Y = "application/json", "application/yaml"
 
 
 async def test_the_answer_is_a_success_with_the_uid(api: Client) -> None:
@@ -73,6 +74,58 @@ async def test_bad_options_delete_nothing(api: Client, query: str, body: Any, co
     await make(api, "a")
     failure(await api.delete(A + query, body), code, {400: "BadRequest", 422: "Invalid"}[code])
     (await api.get(A)).ok()
+
+
+_META = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
+_NO_POLICY = (
+    'DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Unsupported value: "": '
+    'supported values: "Foreground", "Background", "Orphan", "nil"'
+)
+_FIELD = "json: cannot unmarshal {} into Go struct field {}"
+WORDS_OF_BAD_OPTIONS = {
+    "a list": (
+        "",
+        "[1]",
+        J,
+        f"couldn't get version/kind; json parse error: json: cannot unmarshal array into Go value of type {_META}",
+    ),
+    "a kind that is no text": (
+        "",
+        '{"kind":1}',
+        J,
+        f"couldn't get version/kind; json parse error: {_FIELD.format('number', '.kind of type string')}",
+    ),
+    "no YAML": ("", "{", Y, "yaml: line 1: did not find expected node content"),
+    "an empty policy in the query": ("?propagationPolicy=", "", J, _NO_POLICY),
+    "an empty policy in the body": ("", '{"propagationPolicy":""}', J, _NO_POLICY),
+    "a grace period with a fraction": (
+        "",
+        '{"gracePeriodSeconds":1.5}',
+        J,
+        _FIELD.format("number 1.5", "DeleteOptions.gracePeriodSeconds of type int64"),
+    ),
+    "a uid that is no text": (
+        "",
+        '{"preconditions":{"uid":1}}',
+        J,
+        _FIELD.format("number", "Preconditions.preconditions.uid of type types.UID"),
+    ),
+    "a dry run of numbers": ("", '{"dryRun":[1]}', J, _FIELD.format("number", "DeleteOptions.dryRun of type string")),
+    "an option that nobody has turned on": (
+        "",
+        '{"ignoreStoreReadErrorWithClusterBreakingPotential":1}',
+        Y,
+        _FIELD.format("number", "DeleteOptions.ignoreStoreReadErrorWithClusterBreakingPotential of type bool"),
+    ),
+}
+
+
+@pytest.mark.parametrize("query, body, media_type, words", WORDS_OF_BAD_OPTIONS.values(), ids=WORDS_OF_BAD_OPTIONS)
+async def test_words_of_bad_options(api: Client, query: str, body: str, media_type: str, words: str) -> None:
+    """Those of Go, where a type is wrong: what has to be a text is never used as one."""
+    for path in (A, WIDGETS):
+        answer = await api.delete(path + query, body or None, content_type=media_type)
+        assert (answer.code, answer.json["message"]) == (422 if words == _NO_POLICY else 400, words)
 
 
 async def test_options_can_be_yaml(api: Client) -> None:

@@ -26,7 +26,7 @@ from registry.api.verbs.driver import run
 from registry.api.verbs.patch import JSON_PATCH, MERGE_PATCH, PatchReader, bad_result
 from registry.api.verbs.update import UpdateOperation
 from registry.builtin import structs
-from registry.codec.go_text import json_type
+from registry.codec.go_text import type_meta_error
 from registry.codec.model import DecodeError as CodecError
 from registry.definitions.model import Column, Scale
 from registry.definitions.structs import structs as typed
@@ -192,12 +192,8 @@ def _decode(value: Any, unknown: list[str]) -> dict[str, Any]:
     Raises StructDecodeError with Go's text.
     """
     head = value if isinstance(value, dict) else {}
-    for name in ("apiVersion", "kind"):
-        if not isinstance(head.get(name), str | None):
-            raise StructDecodeError(
-                "couldn't get version/kind; json parse error: json: cannot unmarshal "
-                f"{json_type(head[name])} into Go struct field .{name} of type string"
-            )
+    if (why := type_meta_error(head)) is not None:
+        raise StructDecodeError(why)
     kind, version = head.get("kind") or "Scale", head.get("apiVersion") or _API_VERSION
     if (kind, version) != ("Scale", _API_VERSION):
         raise StructDecodeError(f'no kind "{shorten(kind)}" is registered for version "{shorten(version)}"')
