@@ -41,9 +41,9 @@ def json_type(value: object) -> str:
 _TYPE_META = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
 
 
-def type_meta_error(value: object) -> str | None:
+def type_meta_error(value: Any) -> str | None:
     """What runtime/serializer/json says of a document in which it looks for the kind; None where it can. null can."""
-    problem = None
+    problem: str | None = None
     if value is not None and not isinstance(value, dict):
         problem = f"{json_type(value)} into Go value of type {_TYPE_META}"
     for name in ("apiVersion", "kind") if isinstance(value, dict) else ():

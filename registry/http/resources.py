@@ -99,10 +99,10 @@ class ResourceEndpoint:
         catalog, served = await self._resolve(context, info)
         state.served = served
         if served.namespaced and not info.has_namespace and verb not in ("list", "watch"):
-            raise PageNotFound  # there is no such path, and no warning with it
+            raise _not_across_namespaces(served)
         if served.deprecation:
             context.warnings.append(served.deprecation)
-        _check_method(served, info, verb)
+        _check_method(served, info, verb, scope["method"])
         representation = _representation(served, info, verb, query, headers)
         data, media_type = b"", ""
         if verb in _WITH_BODY:
@@ -172,7 +172,14 @@ class ResourceEndpoint:
         return catalog, served
 
 
-def _check_method(served: Served, info: RequestInfo, verb: str) -> None:
+def _not_across_namespaces(served: Served) -> Exception:
+    """What a path without a namespace answers to anything but a list: it is there where built-in objects are listed."""
+    if not served.definition.builtin:
+        return PageNotFound()  # there is no such path, and no warning with it
+    return method_not_allowed() if "list" in verbs_of(served.definition) else resource_not_found()
+
+
+def _check_method(served: Served, info: RequestInfo, verb: str, method: str) -> None:
     if info.subresource in history.SUBRESOURCES:
         history.check(served, info.subresource, info.name, verb)
         return
@@ -181,6 +188,8 @@ def _check_method(served: Served, info: RequestInfo, verb: str) -> None:
         return
     if served.definition.builtin:
         _check_builtin(served, info, verb)
+        if method == "HEAD":  # which is a GET on custom resources alone
+            raise method_not_allowed()
         return
     if not verb:
         raise method_not_supported(served.resource, "")

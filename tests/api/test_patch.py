@@ -127,3 +127,39 @@ async def test_applies_that_create_one_object_at_once(api: Client) -> None:
     assert sorted(answer.code for answer in answers) == [200] * 7 + [201]
     made = (await api.get(f"{WIDGETS}/at-once")).ok()["metadata"]
     assert {entry["manager"] for entry in made["managedFields"]} == {f"m{i}" for i in range(8)}
+
+
+_SCHEME = 'in scheme "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"'
+STRATEGIC = "application/strategic-merge-patch+json"
+TYPES = {
+    "another kind": (MERGE, {"kind": "Foo"}, f'no kind "Foo" is registered for version "v1" {_SCHEME}'),
+    "another version": (
+        JSON_PATCH,
+        [{"op": "replace", "path": "/apiVersion", "value": "v2"}],
+        f'no kind "ConfigMap" is registered for version "v2" {_SCHEME}',
+    ),
+    "a kind that is served, too": (
+        MERGE,
+        {"kind": "Secret"},
+        "converting (v1.Secret) to (core.ConfigMap): unknown conversion",
+    ),
+    "no kind": (MERGE, {"kind": None}, ""),
+    "another kind in a strategic patch": (STRATEGIC, {"kind": "Foo"}, ""),
+    "no kind in a strategic patch": (STRATEGIC, {"kind": None}, ""),
+}
+
+
+@pytest.mark.parametrize("form, patch, why", TYPES.values(), ids=TYPES)
+async def test_the_type_of_a_built_in_object_cannot_be_patched(api: Client, form: str, patch: Body, why: str) -> None:
+    """What a JSON or merge patch makes is decoded, what a strategic one makes is not."""
+    maps = f"{NAMESPACES}/default/configmaps"
+    (await api.post(maps, {"metadata": {"name": "a"}, "data": {"k": "v"}})).ok(201)
+    answer = await api.patch(f"{maps}/a", patch, form)
+    if not why:
+        found = answer.ok()
+        assert (found["apiVersion"], found["kind"], found["data"]) == ("v1", "ConfigMap", {"k": "v"})
+        return
+    status = failure(answer, 422, "Invalid")
+    assert status["message"].startswith(' "" is invalid: patch: Invalid value: "{')
+    assert status["message"].endswith(f'": {why}')
+    assert (await api.get(f"{maps}/a")).ok()["kind"] == "ConfigMap"

@@ -172,6 +172,9 @@ class Strategy(Protocol):
     def check_type(self, obj: Object) -> None:
         """Raises a StatusError for an object of another kind or version, where that is reported before all else."""
 
+    def type_fault(self, obj: Object) -> str | None:
+        """What decoding an object says that is of another kind or version; None where it can be taken for this one."""
+
     def field_labels(self) -> Sequence[str]:
         """What a field selector may name beside metadata.name and metadata.namespace: `spec.color`."""
 

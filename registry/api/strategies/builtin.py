@@ -44,12 +44,16 @@ class BuiltinStrategy(CustomStrategy):
                 f"({self._api_version})"
             )
         version = api_version.rpartition("/")[2]
-        why = (
-            f"converting ({version}.{kind}) to ({self._go_package}.{self._kind}): unknown conversion"
-            if self._is_known(kind, api_version)
-            else f'no kind "{kind}" is registered for version "{api_version}" in scheme "{self.scheme}"'
-        )
-        raise bad_request(f'{kind} in version "{version}" cannot be handled as a {self._kind}: {why}')
+        raise bad_request(f'{kind} in version "{version}" cannot be handled as a {self._kind}: {self.type_fault(obj)}')
+
+    def type_fault(self, obj: Object) -> str | None:
+        kind, api_version = obj["kind"], obj["apiVersion"]
+        if kind == self._kind and api_version in (self._api_version, *self.known_versions, *self.convertible):
+            return None
+        if self._is_known(kind, api_version):
+            version = api_version.rpartition("/")[2]
+            return f"converting ({version}.{kind}) to ({self._go_package}.{self._kind}): unknown conversion"
+        return f'no kind "{kind}" is registered for version "{api_version}" in scheme "{self.scheme}"'
 
     @property
     def _go_package(self) -> str:

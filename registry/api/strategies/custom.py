@@ -65,6 +65,9 @@ class CustomStrategy:
     def check_type(self, obj: Object) -> None:
         """Custom resources tell it among the other errors."""
 
+    def type_fault(self, obj: Object) -> str | None:
+        return None
+
     def field_labels(self) -> Sequence[str]:
         return [path.lstrip(".") for path in self.version.selectable_fields]
 

@@ -25,7 +25,7 @@ from registry.api.errors import (
 from registry.api.metadata import agree_on_name, agree_on_namespace
 from registry.api.options import WriteOptions, manager_of, write_options
 from registry.api.request import Body, ResourceRequest
-from registry.api.served import Object
+from registry.api.served import Object, Served
 from registry.api.strategies.base import ObjectDecodeError
 from registry.api.verbs.apply import apply
 from registry.api.verbs.driver import run
@@ -143,6 +143,8 @@ class PatchReader:
                     "couldn't get version/kind; json parse error: json: cannot unmarshal "
                     f"{json_type(result[name])} into Go struct field .{name} of type string",
                 )
+        if served.definition.builtin:
+            result = self._with_type(served, result)
         if not result.get("kind"):
             raise bad_result(result, f"Object 'Kind' is missing in '{go_json(result, MAX_TEXT)}'")
         if not result.get("apiVersion"):
@@ -165,6 +167,16 @@ class PatchReader:
         if options.field_validation != "Ignore":
             request.context.warnings.extend(faults)
         return obj
+
+    def _with_type(self, served: Served, result: Object) -> Object:
+        """A patched object of a built-in kind. The decoder supplies a kind that was taken away, and refuses another;
+        what a strategic merge patch makes is not decoded, so that its kind is of no consequence."""
+        kind = served.kind.name
+        if self._strategic is not None or not result.get("kind"):
+            result = {**result, "kind": kind}
+        if self._strategic is None and result.get("apiVersion") and (why := served.strategy.type_fault(result)):
+            raise bad_result(result, why)
+        return result
 
 
 _REJECTED = "the server rejected our request due to an error in our request"

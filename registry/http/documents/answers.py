@@ -8,6 +8,7 @@ from typing import Any, Final
 from starlette.types import Scope, Send
 
 from registry.api.catalog import TenantCatalog
+from registry.api.errors import method_not_allowed
 from registry.codec.json_encode import encode_json
 from registry.http.documents.cache import Document
 from registry.http.request_state import STATE, RequestState
@@ -21,6 +22,12 @@ _DEFINITION_BYTES: Final = 1300
 def size_of(catalog: TenantCatalog) -> int:
     """Estimates the size of the sources of this catalog's documents, in bytes."""
     return (len(catalog.entries) + len(catalog.bound)) * _DEFINITION_BYTES
+
+
+def require_get(scope: Scope) -> None:
+    """405 for any other method, HEAD too: that is how kube-apiserver answers where it has a route for GET alone."""
+    if scope["method"] != "GET":
+        raise method_not_allowed()
 
 
 async def send_document(send: Send, scope: Scope, code: int, media_type: str, body: bytes) -> None:

@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 from registry.aggregation.discovery import Resources, merge_aggregated, merge_group, merge_group_list
 from registry.aggregation.priorities import local_priority
 from registry.api.catalog import Catalogs, TenantCatalog
-from registry.api.errors import not_acceptable, resource_not_found
+from registry.api.errors import method_not_allowed, not_acceptable, resource_not_found
 from registry.builtin.subresources import subresources_of
 from registry.controllers.api_services.monitor import Monitor
 from registry.definitions import discovery
@@ -40,9 +40,11 @@ class DiscoveryEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         state: RequestState = scope[STATE]
-        info, representation = state.info, _representation(state)
-        tenant = state.authorized.tenant
+        info, tenant = state.info, state.authorized.tenant
         catalog = await self._catalogs.current(tenant)
+        if scope["method"] != "GET" and _is_route(info, catalog):
+            raise method_not_allowed()
+        representation = _representation(state)
         resources = await self._monitor.resources(tenant, catalog.aggregated) if catalog.aggregated else {}
 
         def make() -> Document:
@@ -61,6 +63,15 @@ class DiscoveryEndpoint:
             raise PageNotFound from None
         media_type = representation.media_type + (_AGGREGATED if representation.transform else "")
         await send_with_etag(send, scope, found, media_type)
+
+
+def _is_route(info: RequestInfo, catalog: TenantCatalog) -> bool:
+    """Whether kube-apiserver has a route for this path. It answers /apis, groups and what is defined by handlers that
+    look at no method."""
+    if info.document_path == "/api":
+        return True
+    definitions = catalog.definitions() if info.version else ()
+    return any(d.builtin and d.group == info.group and info.version in d.versions for d in definitions)
 
 
 def _representation(state: RequestState) -> Representation:

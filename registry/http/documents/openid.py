@@ -10,6 +10,7 @@ from starlette.types import Receive, Scope, Send
 from registry.authentication.tokens.keys import DOCUMENT_SECONDS
 from registry.authentication.tokens.service_accounts import AccountTokens
 from registry.codec.json_encode import encode_json
+from registry.http.documents.answers import require_get
 from registry.http.request_state import STATE, RequestState
 from registry.http.responses import headers_for, send_body
 
@@ -21,12 +22,14 @@ class OpenIDEndpoint:
         self._jwks_uri = jwks_uri
 
     async def configuration(self, scope: Scope, receive: Receive, send: Send) -> None:
+        require_get(scope)
         state: RequestState = scope[STATE]
         address = self._jwks_uri or _address(scope)
         value = await self._tokens.metadata(state.authorized.tenant.name, address)
         await _send(send, scope, "application/json", value)
 
     async def key_set(self, scope: Scope, receive: Receive, send: Send) -> None:
+        require_get(scope)
         await _send(send, scope, "application/jwk-set+json", await self._tokens.key_set())
 
 

@@ -8,10 +8,9 @@ from typing import Final
 
 from starlette.types import Receive, Scope, Send
 
-from registry.api.errors import method_not_allowed
 from registry.emulation import emulated
 from registry.http import metrics
-from registry.http.documents.answers import send_document, send_json
+from registry.http.documents.answers import require_get, send_document, send_json
 
 _PATHS: Final = [
     "/.well-known/openid-configuration",
@@ -35,8 +34,7 @@ async def index(scope: Scope, receive: Receive, send: Send) -> None:
 
 async def version(scope: Scope, receive: Receive, send: Send) -> None:
     """The build is this Python; the API is that of the emulated version, by which clients decide what they can use."""
-    if scope["method"] not in ("GET", "HEAD"):
-        raise method_not_allowed()
+    require_get(scope)
     version = emulated()
     await send_json(
         send,

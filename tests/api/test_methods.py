@@ -1,0 +1,76 @@
+"""Methods beside those that clients use: what has a route for each method answers 405, what has none does not care.
+
+In kube-apiserver built-in kinds and most documents have routes; custom resources, /apis, the groups and OpenAPI are
+served by handlers of their own.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.api.client import Client
+from tests.api.widgets import DEFINITIONS, GROUP, NAMESPACES, WIDGETS
+from tests.application import shares_application
+
+MAPS = f"{NAMESPACES}/default/configmaps"
+REVIEWS = "/apis/authorization.k8s.io/v1"
+ROUTES = [
+    MAPS,
+    f"{MAPS}/kube-root-ca.crt",
+    "/api/v1/configmaps",
+    DEFINITIONS,
+    f"{DEFINITIONS}/widgets.{GROUP}/status",
+    "/api",
+    "/api/v1",
+    "/apis/apiextensions.k8s.io/v1",
+    "/version",
+    "/.well-known/openid-configuration",
+    "/openid/v1/jwks",
+]
+HANDLERS = [
+    "/apis",
+    f"/apis/{GROUP}",
+    f"/apis/{GROUP}/v1",
+    "/apis/apiextensions.k8s.io",
+    "/openapi/v2",
+    "/openapi/v3",
+    "/",
+]
+
+
+@shares_application
+@pytest.mark.parametrize("method", ["HEAD", "OPTIONS", "TRACE"])
+@pytest.mark.parametrize("path", ROUTES)
+async def test_a_route_is_for_a_method(shared_api: Client, path: str, method: str) -> None:
+    answer = await shared_api.request(method, path)
+    assert answer.code == 405
+    if method != "HEAD":
+        assert answer.json["reason"] == "MethodNotAllowed"
+        assert answer.json["message"] == "the server does not allow this method on the requested resource"
+
+
+@shares_application
+@pytest.mark.parametrize("method", ["HEAD", "OPTIONS", "POST"])
+@pytest.mark.parametrize("path", HANDLERS)
+async def test_a_handler_is_for_all_methods(shared_api: Client, path: str, method: str) -> None:
+    assert (await shared_api.request(method, path)).code == 200
+
+
+@shares_application
+@pytest.mark.parametrize(
+    "method, path, code, reason",
+    [
+        pytest.param("POST", "/api/v1/configmaps", 405, "MethodNotAllowed", id="a create in no namespace"),
+        pytest.param("DELETE", "/api/v1/configmaps", 405, "MethodNotAllowed", id="a deletion in all namespaces"),
+        pytest.param("POST", f"{REVIEWS}/localsubjectaccessreviews", 404, "NotFound", id="what is never listed"),
+        pytest.param("POST", "/api/v1", 405, "MethodNotAllowed", id="discovery of a version"),
+        pytest.param("POST", "/api/v2", 404, "NotFound", id="discovery of a version that is none"),
+        pytest.param("POST", f"/apis/{GROUP}/v1/widgets", 404, "", id="a custom resource in no namespace"),
+        pytest.param("HEAD", WIDGETS, 200, "", id="custom resources by HEAD"),
+    ],
+)
+async def test_paths_and_methods(shared_api: Client, method: str, path: str, code: int, reason: str) -> None:
+    answer = await shared_api.request(method, path, {} if method == "POST" else None)
+    assert answer.code == code
+    if reason:
+        assert answer.json["reason"] == reason
