@@ -54,6 +54,39 @@ async def test_an_update_of_a_lease_that_is_missing_makes_it(api: Client) -> Non
     assert status["details"]["causes"][0]["field"] == "metadata.resourceVersion"
 
 
+@pytest.mark.parametrize(
+    "plural, spec",
+    [
+        pytest.param("limitranges", {"limits": [{"type": "Pod", "max": {"cpu": "1"}}]}, id="limit ranges"),
+        pytest.param("services", {"ports": [{"port": 80}]}, id="services"),
+    ],
+)
+async def test_an_update_of_what_is_missing_makes_it(api: Client, plural: str, spec: dict[str, Any]) -> None:
+    """As of leases, roles, bindings and events; of all other kinds it is a 404."""
+    body = {"metadata": {"name": "made"}, "spec": spec}
+    path = f"{CORE}/{plural}/made"
+    failure(await api.put(path, {**body, "metadata": {"name": "made", "uid": "u"}}), 409, "Conflict")
+    assert (await api.put(path, body)).ok(201)["metadata"]["name"] == "made"
+    (await api.put(path, body)).ok(200)
+    failure(await api.put(f"{MAPS}/made", config_map("made")), 404, "NotFound")
+
+
+async def test_a_limit_range_without_a_name_gets_one(api: Client) -> None:
+    made = (await api.post(f"{CORE}/limitranges", {"spec": {"limits": [{"type": "Pod"}]}})).ok(201)["metadata"]
+    assert len(made["name"]) == len(made["uid"])
+    named = (await api.post(f"{CORE}/limitranges", {"metadata": {"generateName": "g-"}})).ok(201)["metadata"]
+    assert named["name"].startswith("g-")
+
+
+@pytest.mark.parametrize("policy", ["Foreground", "Orphan"])
+async def test_the_deletion_of_an_event_waits_for_nothing(api: Client, policy: str) -> None:
+    """Events own nothing: their strategy takes no part in garbage collection."""
+    event = {"metadata": {"name": "e"}, "involvedObject": {"namespace": "default"}}
+    (await api.post(EVENTS, event)).ok(201)
+    assert (await api.delete(f"{EVENTS}/e?propagationPolicy={policy}")).ok()["status"] == "Success"
+    failure(await api.get(f"{EVENTS}/e"), 404, "NotFound")
+
+
 async def test_the_error_for_another_kind_uses_the_words_of_its_scheme(api: Client) -> None:
     status = failure(await api.post(MAPS, {"kind": "Secret", "apiVersion": "v1"}), 400, "BadRequest")
     assert status["message"] == (

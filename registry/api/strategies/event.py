@@ -45,6 +45,7 @@ class EventStrategy(TypedStrategy):
     controller_field = "reportingComponent"
     checks_metadata = False
     allow_create_on_update = True
+    propagates = False
     convertible = ("events.k8s.io/v1", "events.k8s.io/v1beta1")
 
     def name_function(self) -> NameFunction:

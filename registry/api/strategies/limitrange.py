@@ -5,9 +5,11 @@ Follows kubernetes pkg/apis/core/validation/validation.go (ValidateLimitRange) a
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
-from registry.api.strategies.base import Object
+from registry.api.retry_memo import RetryMemo
+from registry.api.strategies.base import Context, Object
 from registry.api.strategies.resource_names import overcommits, qualified_name_errors, resource_name_errors
 from registry.api.strategies.typed import TypedStrategy
 from registry.builtin import structs
@@ -20,6 +22,14 @@ _BOUNDS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
 
 class LimitRangeStrategy(TypedStrategy):
     struct = structs.LimitRange
+    allow_create_on_update = True
+
+    def prepare_for_create(self, obj: Object, context: Context) -> None:
+        """A limit range without any name is given a uid as its name, as no other kind is."""
+        super().prepare_for_create(obj, context)
+        metadata, memo = obj["metadata"], context.memo or RetryMemo()
+        if not metadata.get("name"):
+            memo.name = metadata["name"] = memo.name or str(uuid.uuid4())
 
     def default(self, obj: Object) -> None:
         for limit in (obj.get("spec") or {}).get("limits") or []:

@@ -16,6 +16,7 @@ from registry.schema.names import NameFunction, name_is_dns1035_label
 
 class ServiceStrategy(BuiltinStrategy):
     returns_deleted_object = True
+    allow_create_on_update = True
 
     def part(self, subresource: str) -> BuiltinStrategy:
         return ServiceStatusStrategy(self.definition, self.version) if subresource == "status" else self

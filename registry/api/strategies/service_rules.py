@@ -87,9 +87,7 @@ def _port_errors(port: _Object, path: str, names: set[str], *, has_name: bool) -
     if protocol not in _PROTOCOLS:
         yield not_supported(f"{path}.protocol", protocol, _PROTOCOLS) if protocol else required(f"{path}.protocol")
     target = port.get("targetPort") or 0
-    for problem in (
-        _port_name_problems(target) if isinstance(target, str) else () if _is_port(target) else (_PORT_RANGE,)
-    ):
+    for problem in _target_problems(target):
         yield invalid(f"{path}.targetPort", target, problem)
     protocol_name = port.get("appProtocol")
     for problem in label_key(protocol_name) if protocol_name is not None else ():
