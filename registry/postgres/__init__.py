@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL: where its programs come from, its configuration, its life from start to stop.
+"""The embedded PostgreSQL: where its programs come from, its configuration, its lifecycle.
 
-Knows nothing of tables: those are registry/store's. Begin with server.py.
+Knows nothing of tables: those are registry/store's. Start with server.py.
 """

@@ -1,7 +1,7 @@
-"""Under which account the embedded PostgreSQL runs.
+"""The account that the embedded PostgreSQL runs as.
 
 PostgreSQL refuses to run as root. Started as root (a container, CI), `registry` runs it as an unprivileged account: the
-one named by the setting, else an existing `postgres`, else `nobody`. Started by anybody else, it runs as that person.
+one named by the setting, else an existing `postgres`, else `nobody`. Started by any other user, it runs as that user.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ UNPRIVILEGED_ACCOUNTS = ("postgres", "nobody")
 
 
 class AccountError(Exception):
-    """The account that was asked for does not exist or cannot be used."""
+    """The requested account does not exist or cannot be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Account:
     changes: bool
 
     def spawn_arguments(self) -> dict[str, Any]:
-        """The arguments that make `subprocess` run something under this account."""
+        """Returns the arguments that make `subprocess` run something under this account."""
         if not self.changes:
             return {}
         return {"user": self.uid, "group": self.gid, "extra_groups": []}
@@ -40,7 +40,8 @@ class Account:
     def run(
         self, command: Sequence[str], *, timeout_seconds: float = 60, environment: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command to its end. OSError where it cannot be executed, e.g. in a folder closed to the account."""
+        """Runs a command to its end. Raises OSError if it cannot be executed, e.g. in a folder closed to the
+        account."""
         return subprocess.run(
             command,
             cwd="/",
@@ -55,16 +56,16 @@ class Account:
         )
 
     def make_outer_folder(self, folder: Path) -> None:
-        """Make a folder of ours that the account may pass through but not write in.
+        """Makes a folder of ours that the account may traverse but not write to.
 
-        What root writes there (configuration, log) can so never be turned into a link to something else.
+        So what root writes there (configuration, log) can never be replaced by a link to something else.
         """
         folder.mkdir(mode=0o700, exist_ok=True)
         if self.changes and folder.stat().st_uid == os.geteuid():
             folder.chmod(0o711)
 
     def make_folder(self, folder: Path) -> None:
-        """Make a folder that only this account may enter. An existing one is left as it is."""
+        """Makes a folder that only this account may enter. An existing one is left as it is."""
         try:
             folder.mkdir(mode=0o700)
         except FileExistsError:
@@ -73,20 +74,20 @@ class Account:
             os.chown(folder, self.uid, self.gid)
 
     def let_read(self, path: Path) -> None:
-        """Let this account, and nobody else but us, read a file of ours."""
+        """Lets this account, and nobody else but us, read a file of ours."""
         if self.changes:
             os.chown(path, -1, self.gid)
         path.chmod(0o640 if self.changes else 0o600)
 
     def reaches(self, folder: Path) -> bool:
-        """Whether this account may enter a folder, all its parents considered."""
+        """Returns whether this account may enter a folder, including all its parents."""
         if not self.changes:
             return os.access(folder, os.X_OK)
         return self.run(["/bin/sh", "-c", 'test -x "$1"', "sh", str(folder)]).returncode == 0
 
 
 def account_for(user: str | None) -> Account:
-    """The account to run PostgreSQL under, given the setting (None: not set)."""
+    """Returns the account to run PostgreSQL under, given the setting (None: not set)."""
     if os.geteuid() != 0:
         current = pwd.getpwuid(os.geteuid())
         if user not in (None, current.pw_name):

@@ -1,8 +1,8 @@
-"""Where PostgreSQL's programs come from: a setting, the system, or a wheel, in this order.
+"""Finds PostgreSQL's programs: from a setting, the system, or a wheel, in this order.
 
-Of the wheels only the files are used, never their Python layer: it would run `useradd` and open parent folders to
-everybody (see docs/architecture.md). An existing data folder can only be opened by the major version that made it, so
-the first candidate of that version wins.
+Only the files of the wheels are used, never their Python layer: it would run `useradd` and open parent folders to
+everybody (see docs/architecture.md). An existing data folder can only be opened by the major version that created it,
+so the first candidate of that version wins.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from registry.postgres.account import Account
 
 OLDEST_MAJOR_VERSION = 14
 
-# Where packagers put what they do not put on the PATH. Debian and Red Hat, then Homebrew on both kinds of Mac.
+# Where packages install programs that are not on the PATH: Debian and Red Hat, then Homebrew on both kinds of Mac.
 SYSTEM_PATTERNS = (
     "/usr/lib/postgresql/*/bin",
     "/usr/pgsql-*/bin",
@@ -61,7 +61,7 @@ class Binaries:
 
 
 def find_binaries(setting: Path | None, account: Account, copies: Path, *, major: int | None = None) -> Binaries:
-    """The first PostgreSQL that `account` can run and that fits the data folder (`major`; None: a new folder).
+    """Returns the first PostgreSQL that `account` can run and that fits the data folder (`major`; None: a new folder).
 
     A wheel that the account cannot read (a virtual environment under a private home) is copied into `copies` once.
     """
@@ -92,7 +92,7 @@ def find_binaries(setting: Path | None, account: Account, copies: Path, *, major
 
 
 def _candidates(setting: Path | None) -> Iterator[tuple[Path, Path | None]]:
-    """Folders to look at, in order, each with the root of the wheel that it belongs to (None: no wheel)."""
+    """Yields candidate folders in order, each with the root of its wheel (None: no wheel)."""
     if setting is not None:
         yield setting.absolute(), None
         return
@@ -118,13 +118,13 @@ def _system_folders() -> Iterator[Path]:
 
 
 def _number_in(folder: Path) -> int:
-    """The version in '/usr/lib/postgresql/15/bin' as a number, so that 9 comes before 15."""
+    """Returns the version in '/usr/lib/postgresql/15/bin' as a number, so that 9 sorts before 15."""
     numbers = re.findall(r"\d+", str(folder))
     return int(numbers[-1]) if numbers else 0
 
 
 def version_of(folder: Path, account: Account) -> str | None:
-    """What `postgres --version` says; OSError where the account cannot execute it."""
+    """Returns the version that `postgres --version` prints. Raises OSError if the account cannot execute it."""
     try:
         done = account.run([str(folder / "postgres"), "--version"], timeout_seconds=10)
     except subprocess.TimeoutExpired:
@@ -134,7 +134,7 @@ def version_of(folder: Path, account: Account) -> str | None:
 
 
 def _copy_wheel(folder: Path, root: Path, copies: Path) -> Path:
-    """Copy an installed wheel's programs and the libraries beside them, and say where `folder` is in the copy.
+    """Copies an installed wheel's programs and the libraries beside them; returns where `folder` is in the copy.
 
     The layout is kept: the programs find their libraries relative to themselves (`../../../<package>.libs`).
     """

@@ -1,6 +1,6 @@
-"""The certificate that the embedded PostgreSQL serves TCP connections with: a copy that its account may read.
+"""The certificate with which the embedded PostgreSQL serves TCP: a copy that its account may read.
 
-The original belongs to the server, which renews it or was given it; the copy follows when it changes.
+The original belongs to the server, which renews it or was given it; the copy follows its changes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 from registry.files import Stamp, stamp_of, write_private
 from registry.postgres.account import Account
 
-# Answers the files of a certificate and of its key, which may have been renewed by that.
+# Returns the files of a certificate and its key, after renewing them if due.
 Source = Callable[[], tuple[Path, Path]]
 
 
@@ -25,7 +25,8 @@ class CertificateCopy:
         self.files = folder / "server.crt", folder / "server.key"
 
     def update(self) -> bool:
-        """Copies the files where they have changed; whether they had. Raises OSError, and what the source raises."""
+        """Copies the files if they have changed, and returns whether they had. Raises OSError, and what the source
+        raises."""
         originals = self._source()
         stamps = [stamp_of(original) for original in originals]
         if stamps == self._stamps:

@@ -1,6 +1,6 @@
 """The configuration of the embedded PostgreSQL, written at each start.
 
-An owner who wants other values puts them into `local.conf` in the same folder; they come last and win.
+An owner who wants other values puts them into `local.conf` in the same folder, which is read last and wins.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def files(
     account_names: Iterable[str],
     overrides: Mapping[str, str],
 ) -> dict[str, str]:
-    """The content of postgresql.conf, pg_hba.conf and pg_ident.conf, by name. `certificate` is a file and its key."""
+    """Returns postgresql.conf, pg_hba.conf and pg_ident.conf by name. `certificate` is a file and its key."""
     settings = {
         "listen_addresses": "" if port is None else ",".join(listen_addresses(host)),
         "port": str(port if port is not None else DEFAULT_PORT),
@@ -39,8 +39,8 @@ def files(
         "hba_file": str(folder / "pg_hba.conf"),
         "ident_file": str(folder / "pg_ident.conf"),
         "password_encryption": "scram-sha-256",
-        # Loaded at the start, and so by every session: a session that loads it later might find the one of another
-        # release, when the package has been upgraded under the running server.
+        # Loaded at startup, and so inherited by every session: a session that loads it later might load that of another
+        # release, if the package was upgraded under the running server.
         "shared_preload_libraries": "plpgsql",
         **_tls(certificate),
         **_tuning(major, compression),
@@ -54,12 +54,12 @@ def files(
         + "\n".join([*lines, own, ""]),
         "pg_hba.conf": (
             f"local all {role} peer map=registry\n"
-            # For pg_basebackup and a standby on this machine: `all` does not mean these.
+            # For pg_basebackup and a standby on this machine, which `all` does not cover.
             f"local replication {role} peer map=registry\n"
             "local all all scram-sha-256\n"
             "host all all 127.0.0.1/32 scram-sha-256\n"
             "host all all ::1/128 scram-sha-256\n"
-            # From other machines only logins for reports, and only by TLS.
+            # From other machines only report logins, and only over TLS.
             f"host all {role} all reject\n"
             "hostssl all all all scram-sha-256\n"
         ),
@@ -68,7 +68,7 @@ def files(
 
 
 def listen_addresses(host: str) -> list[str]:
-    """Those of `host`, loopback among them: ['127.0.0.1', '10.0.0.7']. `::` means all, as for --host."""
+    """Returns the addresses of `host`, including loopback: ['127.0.0.1', '10.0.0.7']. `::` means all, as for --host."""
     if host == "::":
         return ["*"]
     return [host] if host in ("0.0.0.0", LOOPBACK) else [LOOPBACK, host]
@@ -86,12 +86,12 @@ def _tls(certificate: tuple[Path, Path] | None) -> dict[str, str]:
 
 
 def has_tls(binaries: Binaries, account: Account, data: Path) -> bool:
-    """Whether this build can encrypt connections (packagers' can, not every wheel's)."""
+    """Returns whether this build supports TLS (packagers' do, not every wheel's)."""
     return _accepts(binaries, account, data, "ssl", "on")
 
 
 def best_compression(binaries: Binaries, account: Account, data: Path) -> str:
-    """'lz4' where this build has it (packagers' do, the wheels do not), else 'pglz'."""
+    """Returns 'lz4' if this build supports it (packagers' do, the wheels do not), else 'pglz'."""
     return "lz4" if _accepts(binaries, account, data, "default_toast_compression", "lz4") else "pglz"
 
 
@@ -103,14 +103,15 @@ def _accepts(binaries: Binaries, account: Account, data: Path, setting: str, val
     return done.returncode == 0
 
 
-# A page of a list is put together in several copies of some megabytes. By default glibc gives such memory back after
-# each query, and the next one faults it in again: half of PostgreSQL's time for a page of 500 objects. So a backend may
-# keep this much; other C libraries do not read it.
+# A page of a list is assembled in several copies of some megabytes. By default glibc returns such memory after each
+# query, and the next one faults it in again: half of PostgreSQL's time for a page of 500 objects. So a backend may
+# keep this much; other C libraries ignore these variables.
 _ALLOCATION = {"MALLOC_MMAP_THRESHOLD_": str(16 * MEBIBYTE), "MALLOC_TRIM_THRESHOLD_": str(32 * MEBIBYTE)}
 
 
 def environment() -> dict[str, str]:
-    """What PostgreSQL's programs get from ours: nothing that could change what they do (PGDATA, PGPORT, locales)."""
+    """Returns the environment of PostgreSQL's programs, without variables that affect them (PGDATA, PGPORT,
+    locales)."""
     return {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LC_ALL": "C", "TZ": "UTC", **_ALLOCATION}
 
 
@@ -118,33 +119,33 @@ def _tuning(major: int, compression: str) -> dict[str, str]:
     tuning = {
         "max_connections": "100",
         "shared_buffers": f"{_shared_buffers_bytes() // MEBIBYTE}MB",
-        # Small objects, many writes: let checkpoints be rare and full-page images small.
+        # Small objects, many writes: infrequent checkpoints and small full-page images.
         "max_wal_size": "2GB",
         "min_wal_size": "160MB",
         "checkpoint_timeout": "15min",
         "wal_compression": "on" if major < 15 or compression == "pglz" else compression,
         "default_toast_compression": compression,
-        # An acknowledged write is on disk. A revision that a client has seen must never be given out again after a
+        # An acknowledged write is on disk. A revision that a client has seen must never be assigned again after a
         # crash.
         "fsync": "on",
         "synchronous_commit": "on",
         "full_page_writes": "on",
-        # Queries here take microseconds to milliseconds: compiling them never pays.
+        # Queries here take microseconds to milliseconds: JIT compilation never pays.
         "jit": "off",
         "random_page_cost": "1.1",
-        # A forgotten transaction holds back the clean-up of the counter rows, which makes every write slower.
+        # A forgotten transaction keeps vacuum from cleaning up counter rows, which makes every write slower.
         "idle_in_transaction_session_timeout": "10min",
         "log_line_prefix": "%m [%p] ",
         "log_timezone": "UTC",
         "timezone": "UTC",
     }
     if major >= 18:
-        tuning["io_method"] = "sync"  # No three further processes for reads that are nearly always in memory.
+        tuning["io_method"] = "sync"  # no three further processes for reads that are nearly always in memory
     return tuning
 
 
 def _shared_buffers_bytes() -> int:
-    """A thirty-second of the memory, within reason: this server shares the machine with everything else."""
+    """Returns 1/32 of the memory, within bounds: this server shares the machine with everything else."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min(max(memory // 32, 64 * MEBIBYTE), 256 * MEBIBYTE)
 

@@ -1,4 +1,4 @@
-"""What a crash leaves in a PostgreSQL data folder: a server that nobody owns any more, or the file of a dead one.
+"""Cleans up after a crash in a PostgreSQL data folder: an orphaned server, or the pid file of a dead one.
 
 Call only while holding the folder's lock: then whatever still serves the folder is an orphan.
 """
@@ -13,13 +13,13 @@ import time
 from pathlib import Path
 
 # Fast shutdown writes a checkpoint, immediate shutdown does not (the next start replays the log instead); a server
-# that hears neither is killed. Each with the seconds that it gets.
+# that responds to neither is killed. Each with its timeout in seconds.
 STEPS = ((signal.SIGINT, 10.0), (signal.SIGQUIT, 6.0), (signal.SIGKILL, 2.0))
 POLL_SECONDS = 0.02
 
 
 def clear(data: Path) -> None:
-    """End an orphaned server of `data`, which takes as long as the steps say, and remove a broken pid file."""
+    """Ends an orphaned server of `data`, which takes up to the timeouts of STEPS, and removes a broken pid file."""
     status = data / "postmaster.pid"
     try:
         first = status.read_text(errors="replace").split("\n", 1)[0].strip()
@@ -30,7 +30,7 @@ def clear(data: Path) -> None:
         return
     pid = int(first)
     if pid <= 1 or not _serves(pid, data):
-        return  # Stale: PostgreSQL sees this by itself and replaces the file.
+        return  # stale: PostgreSQL detects this by itself and replaces the file
     for number, patience in STEPS:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
@@ -44,7 +44,7 @@ def clear(data: Path) -> None:
 
 
 def _serves(pid: int, data: Path) -> bool:
-    """Whether process `pid` is a PostgreSQL of this folder: it stays in its data folder all its life."""
+    """Returns whether process `pid` is a PostgreSQL of this folder, which is always its working directory."""
     process = Path("/proc") / str(pid)
     if Path("/proc/self").exists():
         try:

@@ -1,12 +1,12 @@
-"""Reports give way to the API: processes of report logins have a lower priority than all others.
+"""Reports yield to the API: processes of report logins run at a lower priority than all others.
 
-PostgreSQL has a process for each session, and knows no priorities. Where it runs under our hands those of logins for
-reports (store/reporting/logins.py) get a lower priority of the operating system soon after they begin: they get
-what the server and its own sessions leave of the processors, and a tenth where nothing is left.
-Not less than that: now and then a report holds for a moment what a write waits for.
+PostgreSQL has a process per session, and no priorities. If it runs embedded, the processes of report logins
+(store/reporting/logins.py) get a lower operating system priority soon after they start: they get the processor time
+that the server and its own sessions leave, and a tenth if nothing is left. Not less than that, because a report
+occasionally holds for a moment what a write waits for.
 
-Linux may share the processors among sessions first (sched_autogroup, see sched(7)), and each process of PostgreSQL is a
-session of its own; there its group is what must be lowered.
+Linux may divide the processors among sessions first (sched_autogroup, see sched(7)), and each process of PostgreSQL is
+a session of its own; then the priority of its autogroup must be lowered.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from typing import Final, Self
 
 import psycopg
 
-# Of 1024 that a process has otherwise, this one gets 110.
+# A scheduler weight of 110 instead of 1024.
 NICE: Final = 10
 PAUSE_SECONDS: Final = 0.5
 
 logger = logging.getLogger(__name__)
 
-# Parallel workers have the name of their session's login.
+# Parallel workers have the user name of their session.
 _PROCESSES: Final = """
     SELECT a.pid FROM pg_stat_activity a
     WHERE a.datname = current_database() AND a.usename IN (SELECT name FROM report_logins)
@@ -63,7 +63,7 @@ class ReportPriorities:
                         self._url, autocommit=True, connect_timeout=10, application_name="registry priorities"
                     )
                 self._lower({row[0] for row in connection.execute(_PROCESSES)})
-            except psycopg.Error as error:  # it is restarting, or the tables are not there yet
+            except psycopg.Error as error:  # it is restarting, or the tables do not exist yet
                 logger.debug("the sessions of reports are not known: %s", error)
                 if connection is not None:
                     connection.close()
@@ -73,9 +73,9 @@ class ReportPriorities:
 
     def _lower(self, processes: set[int]) -> None:
         for pid in processes - self._known:
-            with contextlib.suppress(OSError):  # it has gone, or is somebody else's
+            with contextlib.suppress(OSError):  # it has ended, or belongs to another user
                 if os.getpriority(os.PRIO_PROCESS, pid) < NICE:
                     os.setpriority(os.PRIO_PROCESS, pid, NICE)
-            with contextlib.suppress(OSError):  # a system without such groups
+            with contextlib.suppress(OSError):  # a system without autogroups
                 Path(f"/proc/{pid}/autogroup").write_text(str(NICE))
         self._known = processes

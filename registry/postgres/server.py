@@ -1,14 +1,14 @@
-"""An embedded PostgreSQL: a real server in a folder of ours, started and ended with this process.
+"""An embedded PostgreSQL: a real server in a folder of ours, started and stopped with this process.
 
-What it promises:
-- one process at a time serves a folder; a second start says who does;
-- never as root (see account.py); the socket stands in a folder that only the account may enter, and connections are
-  known by their operating system account (peer); TCP, with a password, only when asked for, on loopback unless an
-  address is named, and from other machines only encrypted and only for logins of reports;
+Guarantees:
+- one process at a time serves a folder; a second start reports which one does;
+- never as root (see account.py); the socket is in a folder that only the account may enter, and connections are
+  authenticated by operating system account (peer); TCP, with a password, only on request, on loopback unless an
+  address is named, and from other machines only encrypted and only for report logins;
 - it ends when this process ends, however that happens: a watchdog holds the other end of a pipe;
-- what a crash leaves behind (an orphan, a stale or broken postmaster.pid) is cleared away on the next start;
-- should PostgreSQL itself die, it is started again, and nothing that was acknowledged is lost;
-- when its programs are replaced, by an upgrade of the package, it is restarted in order on the new ones.
+- what a crash leaves behind (an orphan, a stale or broken postmaster.pid) is cleaned up at the next start;
+- if PostgreSQL itself crashes, it is restarted, and nothing that was acknowledged is lost;
+- when its programs are replaced, by a package upgrade, it is restarted cleanly on the new ones.
 
 The folder:   lock · postgresql.conf · pg_hba.conf · pg_ident.conf · local.conf (the owner's own settings, optional)
               data/ (PGDATA) · run/ (the socket) · password (for TCP) · postgres.log · url · compression
@@ -51,18 +51,18 @@ DATABASE = "registry"
 # sun_path holds 104 bytes on macOS and 108 on Linux; '/.s.PGSQL.5432' takes 15 and lock files some more.
 LONGEST_SOCKET_FOLDER_BYTES = 85
 
-# What held the folder (shared memory of backends that still die) goes within that, or not by waiting.
+# What held the folder (shared memory of dying backends) is released within that time, or waiting does not help.
 START_RETRY_SECONDS = 5.0
-# Crash recovery replays the write-ahead log before connections are let in; it says how long by itself.
+# Crash recovery replays the write-ahead log before connections are accepted.
 READY_SECONDS = 120.0
 STOP_SECONDS = 30.0
 POLL_SECONDS = 0.005
-# How often it is looked whether its programs have been replaced. They must have stayed the same once before a restart:
+# How often the programs are checked for replacement. They must be unchanged for one interval before a restart, since
 # an upgrade replaces many files.
 PROGRAMS_SECONDS = 10.0
 LOG_LIMIT_BYTES = 10_000_000
 
-# Reads until its pipe ends, which is when we end, then stops the server. Runs under the server's account.
+# Reads until its pipe closes, which is when we end, then stops the server. Runs under the server's account.
 WATCHDOG = 'read -r _; kill -INT "$1" 2>/dev/null'
 
 
@@ -71,7 +71,7 @@ class EmbeddedPostgresError(Exception):
 
 
 class EmbeddedPostgres:
-    """The life cycle of one server. Methods are called from one thread; a second thread restarts it after a crash."""
+    """The lifecycle of one server. Methods are called from one thread; a second thread restarts it after a crash."""
 
     def __init__(
         self,
@@ -84,8 +84,8 @@ class EmbeddedPostgres:
         certificate: Source | None = None,
         settings: Mapping[str, str] | None = None,
     ) -> None:
-        """`port` None means the socket only; `certificate` is for TCP connections. `settings` are PostgreSQL's own,
-        over ours."""
+        """`port` None means the socket only; `certificate` is for TCP connections. `settings` are PostgreSQL's own, and
+        override ours."""
         self.folder = folder.absolute()
         self.port = port
         self._host = host
@@ -102,21 +102,21 @@ class EmbeddedPostgres:
         self._process: subprocess.Popen[bytes] | None = None
         self._watchdog: subprocess.Popen[bytes] | None = None
         self._keeper: threading.Thread | None = None
-        # Of the program that runs.
+        # The stamp of the running program.
         self._program: Stamp
         self._stopping = threading.Event()
-        # Held while a process is made and while `_stopping` is set: what is made is seen by `stop`, or is not made.
+        # Held while a process is created and while `_stopping` is set: `stop` sees every process, or none is created.
         self._spawning = threading.Lock()
 
     @property
     def url(self) -> str:
         """The database by its socket: 'postgresql://registry@/registry?host=%2Fvar%2Flib%2Fregistry%2F...'."""
-        port = f"&port={self.port}" if self.port is not None else ""  # It names the socket too.
+        port = f"&port={self.port}" if self.port is not None else ""  # also part of the socket's name
         return f"postgresql://{ROLE}@/{DATABASE}?host={quote(str(self._socket_folder), safe='')}{port}"
 
     @property
     def tcp_url(self) -> str | None:
-        """The database by TCP, password included, where a port was asked for."""
+        """The database's URL by TCP, including the password, if a port was requested."""
         if self.port is None:
             return None
         return f"postgresql://{ROLE}:{quote(self._password())}@127.0.0.1:{self.port}/{DATABASE}"
@@ -130,7 +130,7 @@ class EmbeddedPostgres:
         return self._process.pid if self._process and self._process.poll() is None else None
 
     def start(self) -> str:
-        """Start the server, making the folder's content first where there is none; answers `url`."""
+        """Starts the server, after creating the folder's content if missing; returns `url`."""
         try:
             self._account = account_for(self._wanted_user)
             self._prepare_folder()
@@ -152,14 +152,14 @@ class EmbeddedPostgres:
         except BaseException:
             self.stop()
             raise
-        # What `running_url` reads: for `registry psql` from another process.
+        # `running_url` reads it, for `registry psql` from another process.
         (self.folder / "url").write_text(f"{self.url}\n{self._binaries.folder}\n")
         self._keeper = threading.Thread(target=self._keep_running, name="postgres-keeper", daemon=True)
         self._keeper.start()
         return self.url
 
     def stop(self) -> None:
-        """Stop the server in an orderly way and let the folder go. Calling it twice is harmless."""
+        """Stops the server cleanly and releases the folder. Idempotent."""
         with self._spawning:
             self._stopping.set()
         if self._process is not None:
@@ -183,7 +183,7 @@ class EmbeddedPostgres:
     # ---- the folder
 
     def _prepare_folder(self) -> None:
-        """Parents are made as usual and never changed."""
+        """Creates parents as usual, and never changes existing ones."""
         self.folder.parent.mkdir(parents=True, exist_ok=True)
         self._account.make_outer_folder(self.folder)
         if not self._account.reaches(self.folder):
@@ -216,13 +216,13 @@ class EmbeddedPostgres:
             return None
 
     def _make_data(self) -> None:
-        """initdb beside the final place, written to disk, then renamed: a crash on the way leaves nothing half made."""
+        """Runs initdb beside the final location, syncs to disk, then renames: a crash leaves nothing half done."""
         if self._major_of_data() is not None:
             return
         if self._data.exists():
             raise EmbeddedPostgresError(f"{self._data} exists but holds no PostgreSQL data: move it away")
         password = self.folder / "password"
-        password.unlink(missing_ok=True)  # An older one may belong to another account.
+        password.unlink(missing_ok=True)  # an older one may belong to another account
         with open(password, "w", opener=_private) as file:
             file.write(secrets.token_urlsafe(24) + "\n")
         self._account.let_read(password)
@@ -238,7 +238,7 @@ class EmbeddedPostgres:
         unfinished.rename(self._data)
 
     def _choose_socket_folder(self) -> Path:
-        """`run` in our folder; a private one in the temporary folder where that path is too long for a socket."""
+        """Returns `run` in our folder, or a private folder in /tmp if that path is too long for a socket."""
         wanted = self.folder / "run"
         if len(os.fsencode(wanted)) <= LONGEST_SOCKET_FOLDER_BYTES:
             self._account.make_folder(wanted)
@@ -276,7 +276,7 @@ class EmbeddedPostgres:
             self._account.let_read(path)
 
     def _prepare_certificate(self) -> None:
-        """Raises EmbeddedPostgresError where other machines would have to connect without encryption."""
+        """Raises EmbeddedPostgresError if other machines would have to connect without encryption."""
         self._certificate = None
         if self.port is None:
             return
@@ -294,7 +294,7 @@ class EmbeddedPostgres:
             )
 
     def _remember_compression(self, compression: str) -> None:
-        """Rows that one build has compressed with lz4 cannot be read by a build without it (the wheels)."""
+        """Records lz4: rows compressed with it cannot be read by a build without it (the wheels)."""
         used = self.folder / "compression"
         if compression == "lz4":
             used.write_text("lz4\n")
@@ -311,7 +311,8 @@ class EmbeddedPostgres:
     # ---- the process
 
     def _launch(self) -> None:
-        """Start `postgres` and wait until it takes connections; try again while an orphan of a crash still ends."""
+        """Starts `postgres` and waits until it accepts connections; retries while an orphan of a crash is still
+        ending."""
         deadline: float | None = None
         while True:
             orphans.clear(self._data)
@@ -324,14 +325,14 @@ class EmbeddedPostgres:
                 return
             if time.monotonic() > deadline or self._stopping.is_set():
                 raise EmbeddedPostgresError(f"PostgreSQL does not start:\n{self._log_tail()}")
-            time.sleep(0.2)  # What held the folder (shared memory of dying backends) goes away by itself.
+            time.sleep(0.2)  # what held the folder (shared memory of dying backends) will be released
 
     def _spawn(self) -> None:
         log = self.folder / "postgres.log"
         if log.exists() and log.stat().st_size > LOG_LIMIT_BYTES:
             log.replace(self.folder / "postgres.log.1")
         self._program = self._program_stamp()
-        # What users store may stand in messages: the log is ours alone.
+        # Messages may contain user data: only we can read the log.
         with open(log, "ab", opener=_private) as output:
             self._process = subprocess.Popen(
                 [self._binaries.program("postgres"), "-D", str(self._data),
@@ -341,14 +342,14 @@ class EmbeddedPostgres:
                 stdout=output,
                 stderr=output,
                 env=embedded_config.environment(),
-                # A Ctrl+C of the terminal is for us alone: PostgreSQL must outlive the last accepted write.
+                # A Ctrl+C in the terminal must reach only us: PostgreSQL must outlive the last accepted write.
                 start_new_session=True,
                 **self._account.spawn_arguments(),
             )  # fmt: skip
         self._start_watchdog()
 
     def _wait_until_ready(self) -> bool:
-        """Whether it takes connections; False once it has exited. The last line of postmaster.pid tells."""
+        """Returns whether it accepts connections; False once it has exited. The last line of postmaster.pid says so."""
         assert self._process is not None
         deadline = time.monotonic() + READY_SECONDS
         status = self._data / "postmaster.pid"
@@ -376,7 +377,7 @@ class EmbeddedPostgres:
         )
 
     def _end_watchdog(self) -> None:
-        """End it before its pipe closes: by then the number of the dead server may belong to somebody else."""
+        """Kills it before its pipe closes: by then the pid of the dead server may belong to another process."""
         if self._watchdog is not None:
             self._watchdog.kill()
             self._watchdog.wait()
@@ -385,8 +386,8 @@ class EmbeddedPostgres:
             self._watchdog = None
 
     def _keep_running(self) -> None:
-        """Start the server again when it dies without our asking, and when its programs have been replaced. Runs in a
-        thread of its own."""
+        """Restarts the server when it dies unexpectedly, and when its programs have been replaced. Runs in its own
+        thread."""
         while True:
             restarts = self._wait_for_end()
             if self._stopping.is_set():

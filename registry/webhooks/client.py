@@ -1,8 +1,8 @@
-"""Calls of webhooks: what is sent, when it is sent again, and what errors say.
+"""Webhook calls: requests, retries, and error texts.
 
-Where to ask twice is safe (conversions change nothing), a call is made again: once when its connection ended before any
-answer, for a kept one may just have been closed; and when a webhook that is busy (429, 5xx) says in `Retry-After` when
-to come back, as client-go does.
+If a repetition is safe (conversions change nothing), a call is retried: once if its connection ended before any answer,
+since a kept one may just have been closed; and when a busy webhook (429, 5xx) says in `Retry-After` when to retry, as
+client-go does.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# kube-apiserver's time for one conversion call; the webhook learns it by `?timeout=30s`.
+# kube-apiserver's timeout of a conversion call, sent to the webhook as `?timeout=30s`.
 TIMEOUT_SECONDS: Final = 30
-# Times that a webhook may ask to come back later; client-go's number.
+# How often a webhook may ask to retry later; client-go's number.
 _MOST_RETRIES: Final = 10
-# How often the log says that services are not known.
+# The interval of warnings about unknown services.
 _WARN_SECONDS: Final = 60.0
 _HEADERS: Final = {"Content-Type": "application/json", "Accept": "application/json, */*"}
 
 
 class WebhookClient:
-    """Calls webhooks, within the limits of HttpsClient and of the time that each call has."""
+    """Calls webhooks, within the limits of HttpsClient and each call's timeout."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class WebhookClient:
         self._next_warning = 0.0
 
     def _warn_of_service(self, endpoint: Endpoint) -> None:
-        """Clients read what kube-apiserver says; the operator reads what to do, once in a while."""
+        """Clients get kube-apiserver's message; this tells the operator what to do, at intervals."""
         now = asyncio.get_running_loop().time()
         if now >= self._next_warning:
             self._next_warning = now + _WARN_SECONDS
@@ -75,11 +75,10 @@ class WebhookClient:
         timeout_seconds: int = 0,
         again: bool = True,
     ) -> T:
-        """What `decode` makes of the body of a successful answer. Raises CallFailed with the reason as Go's client
-        words it, and what `decode` raises; `decode` is pure, for it may run in a thread.
+        """Returns what `decode` makes of the body of a successful answer. Raises CallFailed with the reason in the
+        words of Go's client, and what `decode` raises; `decode` must be pure, since it may run in a thread.
 
-        `timeout_seconds` is sent to the webhook; 0 is the time of a conversion. `again` says that a call may be made
-        more than once.
+        `timeout_seconds` is sent to the webhook; 0 means that of a conversion. `again` allows retries.
         """
         seconds = timeout_seconds or TIMEOUT_SECONDS
         where = f'Post "{endpoint.url}?timeout={seconds}s"'
@@ -128,19 +127,19 @@ class WebhookClient:
                     raise
             return await self.https.exchange(origin, "POST", target, _HEADERS, body, read)
         except ssl.SSLError as error:
-            # A definition's bundle is checked when it is written; that of an admission webhook is not.
+            # A definition's bundle is validated when it is written; that of an admission webhook is not.
             raise bad_bundle() from error
 
 
 class _Refused(Exception):
-    """An answer that is no success; the text is what the error says."""
+    """An unsuccessful answer; the text is that of the error."""
 
     def __init__(self, answer: Answer) -> None:
         super().__init__(refusal_text(answer))
         self._answer = answer
 
     def seconds_to_wait(self) -> int | None:
-        """How long a webhook that is busy wants to be left alone; None where it does not say."""
+        """Returns how long a busy webhook asks to wait; None if it does not say."""
         busy = self._answer.status == 429 or self._answer.status >= 500
         text = self._answer.retry_after
         return int(text) if busy and text.isascii() and text.isdigit() and len(text) < 10 else None

@@ -1,7 +1,7 @@
-"""Connections to checked addresses: the address that the policy has accepted is the one that is connected to.
+"""Connections to checked addresses: the address that the policy accepted is the one that is connected to.
 
-So a name that means something else a moment later (DNS rebinding) has no effect: each new connection resolves, checks
-and connects in one step, and a kept connection stays with its address.
+So a name that resolves differently a moment later (DNS rebinding) has no effect: each new connection resolves, checks
+and connects in one step, and a kept connection keeps its address.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ import httpcore
 from registry.webhooks.egress import EgressPolicy, parse_address
 from registry.webhooks.resolver import NoSuchHost, Resolver
 
-# Addresses of one name that are tried; a name server may return hundreds.
+# Addresses of one name that are tried; a DNS server may return hundreds.
 _MAX_TRIED: Final = 8
 
 
 class Unreachable(Exception):
-    """There is no connection. The text is Go's: `dial tcp 192.0.2.1:443: connect: connection refused`."""
+    """No connection can be made. The text is Go's: `dial tcp 192.0.2.1:443: connect: connection refused`."""
 
 
 class NotConnected(Unreachable):
-    """No server answers at this address; one may at another address of the host."""
+    """No server answers at this address; another address of the host may work."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
     """A server: `host` and `port` for TLS and the Host header, `ca` in PEM, or "" for the system's roots.
 
-    `place` is where to connect to instead, for services. `trusted` says that the operator has named the place, so that
-    it need not be a public one.
+    `place` is where to connect instead, for services. `trusted` says that the operator has named the place, so that it
+    need not be a public address.
     """
 
     host: str
@@ -50,7 +50,7 @@ class Origin:
 
 
 class Dialer:
-    """Which addresses of an origin may be connected to."""
+    """Decides which addresses of an origin may be connected to."""
 
     def __init__(self, policy: EgressPolicy, resolver: Resolver, *, resolve_seconds: float) -> None:
         self._policy = policy
@@ -58,7 +58,7 @@ class Dialer:
         self._resolve_seconds = resolve_seconds
 
     async def addresses(self, origin: Origin) -> tuple[list[str], int]:
-        """The addresses to try, in their order, and the port. Raises Unreachable where there is none."""
+        """Returns the addresses to try, in order, and the port. Raises Unreachable if there is none."""
         host, port = origin.place or (origin.host, origin.port)
         try:
             async with asyncio.timeout(self._resolve_seconds):
@@ -79,7 +79,7 @@ class Dialer:
         return origin.trusted or self._policy.allows(address)
 
     def check_peer(self, origin: Origin, peer: object, shown: str) -> None:
-        """Raises Unreachable where a connection leads elsewhere than to an address that may be called."""
+        """Raises Unreachable if a connection leads to an address that may not be called."""
         if not (isinstance(peer, tuple) and self.allows(origin, str(peer[0]))):
             raise Unreachable(f"dial tcp {shown}: the connection leads to another address")
 
@@ -133,12 +133,12 @@ def socket_text(address: str, port: int) -> str:
 
 
 def plain_address(address: str) -> str:
-    """The address as it has been checked; one with a zone stays as it is."""
+    """Returns the address as it was checked; one with a zone is unchanged."""
     return address if "%" in address else str(parse_address(address))
 
 
 def connect_problem(error: BaseException | None) -> str:
-    """What the system says: `connection refused`, `no route to host`."""
+    """Returns the system's message: `connection refused`, `no route to host`."""
     while error is not None:
         if isinstance(error, OSError) and error.errno is not None:
             return os.strerror(error.errno).lower()

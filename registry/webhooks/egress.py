@@ -1,9 +1,8 @@
 """Which addresses this server calls on behalf of others.
 
-Anybody who may write a definition or a webhook configuration chooses a URL that this server will call. So that nobody
-reaches the operator's own network by it, only public addresses are called unless the settings allow others. IPv6
-addresses that embed an IPv4 address are refused, too, where that one may not be called: a translator or a tunnel on
-the way would lead there.
+Anyone who may write a definition or a webhook configuration chooses a URL that this server will call. To protect the
+operator's own network, only public addresses are called unless the settings allow others. IPv6 addresses that embed an
+IPv4 address are also rejected if that may not be called: a translator or a tunnel on the way would lead there.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ Address = IPv4Address | IPv6Address
 Network = ipaddress.IPv4Network | IPv6Network
 
 _BLOCKS: Final = (*SPECIAL_IPV4, *SPECIAL_IPV6, *OTHERS)
-# RFC 6052 (2.1): the prefix that stands for the IPv4 address and nothing else.
+# RFC 6052 (2.1): the well-known prefix, followed only by the IPv4 address.
 _WELL_KNOWN_NAT64: Final = IPv6Network("64:ff9b::/96")
 _LOCAL_NAT64: Final = IPv6Network("64:ff9b:1::/48")
 _COMPATIBLE: Final = IPv6Network("::/96")
@@ -31,14 +30,14 @@ _NAT64_FORMS: Final = ((48, 40), (56, 32), (64, 24))
 
 
 class EgressPolicy:
-    """Which addresses may be called: public ones, and those in the networks that the operator allows."""
+    """Allows public addresses, and those in the networks that the operator allows."""
 
     def __init__(self, allowed: Sequence[str] = ()) -> None:
         """`allowed` are CIDRs: `10.1.0.0/16`, `127.0.0.1/32`, `fd00::/8`. Raises ValueError for anything else."""
         self._allowed: list[Network] = [ipaddress.ip_network(text, strict=False) for text in allowed]
 
     def allows(self, address: str) -> bool:
-        """`address` as getaddrinfo returns it: `93.184.216.34`, `fe80::1%eth0`. Anything else is refused."""
+        """Checks `address` as getaddrinfo returns it: `93.184.216.34`, `fe80::1%eth0`. Anything else is rejected."""
         try:
             ip = parse_address(address)
         except ValueError:
@@ -50,7 +49,8 @@ class EgressPolicy:
 
 
 def parse_address(text: str) -> Address:
-    """The address without its zone; an IPv4-mapped one is the IPv4 address, which is what gets connected to."""
+    """Parses an address without its zone; an IPv4-mapped one becomes the IPv4 address, which is what gets connected
+    to."""
     ip = ipaddress.ip_address(text.partition("%")[0])
     return ip.ipv4_mapped or ip if isinstance(ip, IPv6Address) else ip
 
@@ -64,7 +64,7 @@ def is_address(text: str) -> bool:
 
 
 def is_public(ip: Address) -> bool:
-    """Whether a server of the public internet may be at `ip`, whatever it embeds."""
+    """Returns whether `ip` can belong to a server of the public internet, whatever it embeds."""
     if isinstance(ip, IPv6Address):
         if ip in _WELL_KNOWN_NAT64:
             return True
@@ -74,7 +74,7 @@ def is_public(ip: Address) -> bool:
 
 
 def embedded_addresses(ip: Address) -> Iterator[IPv4Address]:
-    """The IPv4 addresses that packets to `ip` may end at, by each form that its bits have."""
+    """Yields the IPv4 addresses at which packets to `ip` may end, for each embedding that its bits match."""
     if isinstance(ip, IPv4Address):
         return
     bits = int(ip)
@@ -91,7 +91,7 @@ def embedded_addresses(ip: Address) -> Iterator[IPv4Address]:
 
 
 def _locally_translated(bits: int) -> Iterator[IPv4Address]:
-    """How long an operator's prefix within the block is cannot be seen: each length that fits is taken."""
+    """Yields candidates for every possible length of the operator's prefix within the block, which cannot be seen."""
     if bits & 0xFFFFFFFF:
         yield _low(bits)
     without_u = (bits >> 64 << 56) | (bits & (1 << 56) - 1)  # 120 bits

@@ -1,4 +1,4 @@
-"""The server that a clientConfig or an issuer names: its URL taken apart, with one reading only."""
+"""The server that a clientConfig or an issuer names, with an unambiguous parse of its URL."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from registry.webhooks.connection import Origin
 from registry.webhooks.errors import CallFailed
 from registry.webhooks.services import Services
 
-# What a path and a query may hold as it is; the rest is percent-encoded.
+# Characters of a path or query that are kept; the rest is percent-encoded.
 _SAFE = "/%:@!$&'()*+,;=~-._"
 
 
@@ -30,7 +30,7 @@ class HttpsUrl(NamedTuple):
 
 
 def parse_https_url(text: str) -> HttpsUrl:
-    """Raises CallFailed for what may not be called, whatever its host resolves to."""
+    """Parses a URL. Raises CallFailed for one that may not be called, whatever its host resolves to."""
     try:
         url = parse_url(text)
         if url.scheme != "https" or not url.host or url.user is not None:
@@ -45,9 +45,9 @@ def parse_https_url(text: str) -> HttpsUrl:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A webhook as a definition names it. `url` is what errors show; `place` is where a service is.
+    """A webhook as a definition names it. `url` is for errors; `place` is where a service is.
 
-    A service that the operator has named need not be at a public address: it is `trusted`.
+    A service that the operator has named is `trusted`: it need not be at a public address.
     """
 
     url: str
@@ -60,7 +60,7 @@ class Endpoint:
     trusted: bool = False
 
     def origin(self) -> Origin:
-        """Raises CallFailed for a CA bundle that is no base64."""
+        """Raises CallFailed for a CA bundle that is not base64."""
         try:
             ca = base64.b64decode(self.ca_bundle).decode("ascii", "replace").replace("\ufffd", "?")
         except ValueError as error:
@@ -73,7 +73,7 @@ def bad_bundle() -> CallFailed:
 
 
 def endpoint_of(config: Mapping[str, Any], services: Services) -> Endpoint:
-    """Of a clientConfig that has been validated. Raises CallFailed for a URL that may not be called."""
+    """Returns the endpoint of a validated clientConfig. Raises CallFailed for a URL that may not be called."""
     bundle = config.get("caBundle") or ""
     service = config.get("service")
     if service is None:
@@ -97,5 +97,5 @@ def endpoint_of(config: Mapping[str, Any], services: Services) -> Endpoint:
 
 
 def _clean(path: str) -> str:
-    """As client-go asks for it: `/a//b/` is `/a/b`, and nothing is `/`."""
+    """Normalizes a path as client-go does: `/a//b/` becomes `/a/b`, and an empty one `/`."""
     return "/" + posixpath.normpath(f"/{path}").lstrip("/")

@@ -1,4 +1,4 @@
-"""One connection to a server of others as its client: HTTP/1.1 whose bodies are passed on as they come.
+"""An HTTP/1.1 client connection to an external server, which streams bodies.
 
     connection = await connect(dialer, origin, context, connect_seconds=5, tls_seconds=10)
     connection.begin(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n", has_answer_body=True)
@@ -36,23 +36,23 @@ BUFFER_BYTES: Final = 64 * 1024
 # Go's transport allows 10 MiB; nobody needs a tenth of that.
 HEAD_LIMIT_BYTES: Final = 128 * 1024
 FIELDS_LIMIT: Final = 1000
-# What may come between two pieces of a body: chunk extensions and trailers.
+# The most data between two pieces of a body: chunk extensions and trailers.
 _EXCESS_LIMIT_BYTES: Final = 64 * 1024
-# Interim answers (1xx) before the one that counts.
+# Interim responses (1xx) before the final one.
 _INTERIM_LIMIT: Final = 5
 
 Headers = list[tuple[bytes, bytes]]
 
 
 class Head(NamedTuple):
-    """Names of headers are in lower case."""
+    """Header names are in lower case."""
 
     status: int
     headers: Headers
 
 
 class Connection(asyncio.Protocol):
-    """Invariant: `_parser` is there exactly while an answer is awaited or read."""
+    """Invariant: `_parser` exists exactly while a response is awaited or read."""
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
@@ -73,12 +73,12 @@ class Connection(asyncio.Protocol):
         self.is_lost = False
         self.is_reusable = False
         self.is_tunnel = False
-        self.has_answered = False  # any byte of the answer has come
+        self.has_answered = False  # any byte of the response has arrived
         self.exchanges = 0
 
     # -- one exchange
     def begin(self, head: bytes, *, has_answer_body: bool = True) -> None:
-        """Sends the head of a request, perhaps with its body. `has_answer_body` is false for HEAD."""
+        """Sends the head of a request, perhaps with its body. `has_answer_body` is False for HEAD."""
         self.exchanges += 1
         self._parser = httptools.HttpResponseParser(self)
         self._head = asyncio.get_running_loop().create_future()
@@ -93,14 +93,14 @@ class Connection(asyncio.Protocol):
         self._transport.write(head)
 
     async def head(self) -> Head:
-        """The head of the answer. Raises Lost."""
+        """Returns the head of the response. Raises Lost."""
         assert self._head is not None, "an exchange has begun"
         return await self._head
 
     async def read(self) -> bytes:
-        """What has come of the body, or of the other side of a tunnel, since the last call; b"" at the end.
+        """Returns what has arrived of the body, or of the other side of a tunnel, since the last call; b"" at the end.
 
-        Raises Lost where the body broke off.
+        Raises Lost if the body was cut off.
         """
         while not self._pieces:
             if self._failure is not None:
@@ -131,9 +131,9 @@ class Connection(asyncio.Protocol):
         if self._transport is not None and not self.is_lost:
             self._transport.abort()
 
-    # -- what asyncio calls
+    # -- called by asyncio
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's are none by their class
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's transports are not of this class
 
     def connection_lost(self, error: Exception | None) -> None:
         self.is_lost = True
@@ -161,7 +161,7 @@ class Connection(asyncio.Protocol):
         if self.is_tunnel:
             self._keep(data)
         elif self._parser is None or self._is_complete:
-            self.close()  # nobody has asked
+            self.close()  # unsolicited data
         else:
             self.has_answered = True
             self._feed(self._parser, data)
@@ -192,10 +192,10 @@ class Connection(asyncio.Protocol):
             self._fail(Lost(self._problem))
             self.close()
 
-    # -- what the parser calls; it reads on even after a problem, up to the end of the data
+    # -- called by the parser, which continues after a problem, up to the end of the data
     def on_message_begin(self) -> None:
         if self._is_complete:
-            self.is_reusable = False  # more than was asked for
+            self.is_reusable = False  # more than was requested
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._in_head or self._is_complete:
@@ -241,7 +241,7 @@ class Connection(asyncio.Protocol):
 
     def _complete(self) -> None:
         if not self._is_complete and self._parser is not None:
-            # After a HEAD the parser would take what comes for a body: such a connection is not used again.
+            # After a HEAD the parser would take further data for a body: such a connection is not reused.
             self.is_reusable = self._has_answer_body and self._is_delimited and self._parser.should_keep_alive()
         self._is_complete = True
 
@@ -258,7 +258,7 @@ class Connection(asyncio.Protocol):
         self._failure = self._failure or failure
         if self._head is not None and not self._head.done():
             self._head.set_exception(self._failure)
-            self._head.exception()  # seen, even if nobody waits for it
+            self._head.exception()  # marks it as retrieved, even if nobody awaits it
         self._wake()
 
     def _wake(self) -> None:
@@ -269,7 +269,7 @@ class Connection(asyncio.Protocol):
 async def connect(
     dialer: Dialer, origin: Origin, context: ssl.SSLContext, *, connect_seconds: float, tls_seconds: float
 ) -> Connection:
-    """A new connection to an address of the origin that may be called. Raises Unreachable."""
+    """Opens a connection to a permitted address of the origin. Raises Unreachable."""
     addresses, port = await dialer.addresses(origin)
     for address in addresses[:-1]:
         try:

@@ -1,8 +1,8 @@
-"""One exchange over HTTPS with a server that somebody else has named: each phase and each size is bounded.
+"""One HTTPS exchange with a server that somebody else has named: each phase and each size is bounded.
 
-Redirects are not followed, proxies of the environment not used, cookies not kept. The head of an answer is bounded by
-the HTTP library (100 KiB with all trailers), its body here: as it comes, and as it becomes when it is decompressed.
-Nothing of a body is decoded before all of it is there and within bounds.
+Redirects are not followed, proxies from the environment not used, cookies not kept. The head of an answer is bounded by
+the HTTP library (100 KiB including trailers), its body here, both compressed and decompressed. Nothing of a body is
+decoded before all of it has arrived within bounds.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from registry.webhooks.resolver import Resolver
 
 T = TypeVar("T")
 
-# Connections to one server, so that many requests at once do not become a flood.
+# Connections to one server, so that concurrent requests do not flood it.
 _CONNECTIONS: Final = 16
-# Servers that connections are kept to; beyond it the least recently used that nobody waits for is closed.
+# Servers with kept connections; beyond it the least recently used idle one is closed.
 _POOLS: Final = 256
-# Of an answer that is no success as much is read, for the error.
+# How much of an unsuccessful answer is read, for the error.
 _REFUSAL_BYTES: Final = 64 * 1024
-# Answers beyond the first size are read and decoded this many at a time in a process.
+# Answers beyond the first size are read and decoded this many at a time per process.
 _LARGE_BYTES: Final = 1024 * 1024
 _LARGE_AT_ONCE: Final = 4
-# Chunks of an answer: each costs about 20 µs, however short it is. Every 64th, others get their turn.
+# Chunks of an answer: each costs about 20 µs, however short it is. Every 64th yields to others.
 _MAX_PIECES: Final = 50_000
 _PIECES_AT_ONCE: Final = 64
 _INFLATED_AT_ONCE: Final = 256 * 1024
@@ -61,7 +61,7 @@ class Answer(NamedTuple):
 
 
 class Lost(Unreachable):
-    """There was a connection, and no answer that is one. `may_repeat` if the connection ended before an answer."""
+    """The connection yielded no valid answer. `may_repeat` if it ended before an answer."""
 
     def __init__(self, text: str, *, may_repeat: bool = False) -> None:
         super().__init__(text)
@@ -93,7 +93,8 @@ class HttpsClient:
         body: bytes,
         read: Callable[[Answer], T],
     ) -> T:
-        """What `read`, which is pure, makes of the answer. Raises Unreachable, Lost, ssl.SSLError for a bad `ca`.
+        """Returns what `read`, which is pure, makes of the answer. Raises Unreachable, Lost, ssl.SSLError for a bad
+        `ca`.
 
         `target` is the path with its query, in ASCII.
         """
@@ -141,7 +142,7 @@ class HttpsClient:
             raise Lost("net/http: timeout awaiting response headers") from error
 
     async def _body(self, pool: _Pool, response: httpcore.Response, held: AsyncExitStack) -> Answer:
-        """The body within its bounds. Where it is large, it holds a place among the large ones as long as `held`."""
+        """Reads the body within its bounds. A large one occupies a slot for large answers until `held` is closed."""
         headers = {name.lower(): value.decode("latin-1") for name, value in response.headers}
         success = 200 <= response.status <= 206
         most = self._limits.body_bytes if success else _REFUSAL_BYTES
@@ -166,7 +167,7 @@ class HttpsClient:
             pieces.clear()
             raise Lost("context deadline exceeded while reading body") from error
         except BaseException:
-            pieces.clear()  # an error keeps its frames alive for as long as it is handled
+            pieces.clear()  # an error keeps its frames alive while it is handled
             raise
         return Answer(
             response.status, headers.get(b"content-type", ""), headers.get(b"retry-after", ""), b"".join(pieces)
@@ -196,9 +197,9 @@ class HttpsClient:
 
 @dataclass(slots=True)
 class _Pool:
-    """`busy` counts the exchanges under way: while there are any, the pool is not closed to make room.
+    """`busy` counts the exchanges in progress: while there are any, the pool is not closed to make room.
 
-    `large` keeps one server from taking all places for large answers.
+    `large` keeps one server from taking all slots for large answers.
     """
 
     connections: httpcore.AsyncConnectionPool
@@ -207,7 +208,7 @@ class _Pool:
 
 
 async def _raw(response: httpcore.Response, most: int) -> AsyncIterator[bytes]:
-    """The body as it comes, at most `most` bytes of it."""
+    """Yields the body as it arrives, at most `most` bytes and a margin."""
     count = size = 0
     async for piece in response.aiter_stream():
         count += 1
@@ -239,7 +240,7 @@ async def _decompressed(pieces: AsyncIterator[bytes], encoding: str) -> AsyncIte
 
 
 def _inflated(inflater: zlib._Decompress, piece: bytes) -> Iterator[bytes]:
-    """What `piece` adds, in parts that are bounded; one gzip member only."""
+    """Yields what `piece` adds, in bounded parts; one gzip member only."""
     while True:
         try:
             data = inflater.decompress(piece, _INFLATED_AT_ONCE)
@@ -259,12 +260,12 @@ def _too_long(most: int) -> Lost:
 
 
 def tls_context(ca: str, *, shared: bool = True) -> ssl.SSLContext:
-    """For `ca` in PEM, or the system's roots where it is empty, as Go's client has them. Raises ssl.SSLError.
+    """Returns a context for `ca` in PEM, or the system's roots if it is empty, as Go's client has. Raises ssl.SSLError.
 
     One that is not `shared` belongs to the caller, who may change it.
 
-    Each certificate of the bundle is trusted, an intermediate one or the server's own too. Names count where they are
-    subject alternative names, not in the subject.
+    Each certificate of the bundle is trusted, including intermediate ones and the server's own. Names must be subject
+    alternative names; the subject is ignored.
     """
     return _context(ca) if ca or not shared else _system_context()
 
@@ -277,7 +278,7 @@ def _system_context() -> ssl.SSLContext:
 def _context(ca: str) -> ssl.SSLContext:
     context = ssl.create_default_context(cadata=ca or None)
     context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
-    # Newer Pythons set it; CAs that Go makes without key identifiers do not stand up to it.
+    # Newer Pythons set it; CAs that Go creates without key identifiers fail it.
     context.verify_flags &= ~ssl.VerifyFlags.VERIFY_X509_STRICT
     context.hostname_checks_common_name = False
     return context
@@ -298,7 +299,7 @@ def tls_failure(error: BaseException) -> Unreachable:
 
 
 def _certificate_problem(error: ssl.SSLCertVerificationError) -> str:
-    # OpenSSL's numbers: 10 expired, 62 and 64 another name or address; the rest are chains that end nowhere.
+    # OpenSSL's codes: 10 expired, 62 and 64 wrong name or address; the others are untrusted chains.
     match error.verify_code:
         case 10:
             return "certificate has expired or is not yet valid"

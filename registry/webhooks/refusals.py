@@ -1,4 +1,4 @@
-"""What Go's client says of an answer that is no success (apimachinery api/errors, NewGenericServerResponse)."""
+"""The texts of Go's client for unsuccessful answers (apimachinery api/errors, NewGenericServerResponse)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _REFUSALS = {
     503: "the server is currently unable to handle the request",
     504: "the server was unable to return a response in the time allotted, but may still be processing the request",
 }
-# As much of a refusal's own text as an error shows.
+# How much of a refusal's own text an error shows.
 _SHOWN_BYTES = 2048
 
 
 def refusal_text(answer: Answer) -> str:
-    """A Status gives the reason itself; of anything else Go's client quotes what is plain text."""
+    """Returns the message of a Status; of anything else Go's client quotes plain text."""
     own = _status_message(answer)
     if own is not None:
         return shorten(own)
@@ -44,7 +44,7 @@ def refusal_text(answer: Answer) -> str:
 
 
 def _status_message(answer: Answer) -> str | None:
-    """Of `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": ...}`."""
+    """Returns the message of `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": ...}`."""
     try:
         status = decode_json(answer.data).value
     except DecodeError:

@@ -1,7 +1,7 @@
-"""Names to addresses, in threads of its own: a name server that does not answer holds up no other work.
+"""Resolves names in its own threads: a DNS server that does not respond delays no other work.
 
-Lookups of the same name at the same time are one, also while an earlier caller has given up waiting: a name whose
-server hangs takes one thread, however many calls need it.
+Concurrent lookups of the same name are shared, even if the first caller has given up waiting: a name whose server hangs
+occupies one thread, however many calls need it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import socket
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-# Lookups at the same time. glibc gives up after some 10 to 30 seconds.
+# Concurrent lookups. glibc gives up after some 10 to 30 seconds.
 _THREADS: Final = 16
 
 
@@ -26,7 +26,8 @@ class Resolver:
         self._under_way: dict[tuple[str, int], asyncio.Future[list[str]]] = {}
 
     async def lookup(self, host: str, port: int) -> list[str]:
-        """The addresses of `host` in the resolver's order, each once; an address is itself. Raises NoSuchHost."""
+        """Returns the addresses of `host` in the resolver's order, each once; an address as it is. Raises
+        NoSuchHost."""
         try:
             return [str(ipaddress.ip_address(host))]
         except ValueError:
@@ -47,7 +48,7 @@ class Resolver:
     def _finished(self, key: tuple[str, int], future: asyncio.Future[list[str]]) -> None:
         self._under_way.pop(key, None)
         if not future.cancelled():
-            future.exception()  # seen, even if every caller has given up
+            future.exception()  # marks it as retrieved, even if every caller has given up
 
     def close(self) -> None:
         if self._threads is not None:

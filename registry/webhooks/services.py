@@ -1,4 +1,4 @@
-"""Where a webhook's `service` is, since there is no cluster that would know.
+"""Maps a webhook's `service` to an address, since there is no cluster that would know.
 
 An operator names services one by one (`hook.default=10.0.0.7:8443`), or gives a template of DNS names
 (`{name}.{namespace}.svc.cluster.local`). The certificate must be for NAME.NAMESPACE.svc, as in a cluster.
@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """`places` are host and port by `name.namespace`; a port of 0 is the port that the definition names."""
+    """`places` are host and port by `name.namespace`; port 0 means the port that the definition names."""
 
     places: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     template: str = ""
 
     def is_named(self, name: str, namespace: str) -> bool:
-        """Whether the operator has named this very service: its address needs no further permission."""
+        """Returns whether the operator has named this very service: its address needs no further permission."""
         return f"{name}.{namespace}" in self.places
 
     def find(self, name: str, namespace: str, port: int) -> tuple[str, int] | None:

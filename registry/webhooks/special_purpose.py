@@ -1,4 +1,4 @@
-"""Address blocks that are no place for a server on the public internet, as data.
+"""Address blocks where no server of the public internet can be, as data.
 
 The IANA IPv4 and IPv6 Special-Purpose Address Registries (https://www.iana.org/assignments/iana-ipv4-special-registry,
 https://www.iana.org/assignments/iana-ipv6-special-registry) as of October 2024, complete. The registries' column

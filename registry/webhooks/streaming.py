@@ -1,7 +1,7 @@
-"""Connections to the servers that requests are passed on to: kept for a while, and counted by tenant.
+"""Connections to the servers that requests are proxied to: kept for a while, and counted by tenant.
 
-A server that hangs, or many watches of one tenant, must not take the sockets of others: a tenant has its own share of
-connections, and what is kept idle is bounded.
+A server that hangs, or many watches of one tenant, must not take the sockets of others: each tenant has its own share
+of connections, and the number of idle ones is bounded.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from typing import Final
 from registry.webhooks.connection import Dialer, Origin
 from registry.webhooks.http1 import Connection, connect
 
-# Of one tenant in one process, watches included.
+# Per tenant and process, including watches.
 CONNECTIONS_OF_TENANT: Final = 512
-# Idle connections, to one server and in all.
+# Idle connections, to one server and in total.
 _IDLE_OF_SERVER: Final = 16
 _IDLE: Final = 512
 _IDLE_SECONDS: Final = 30.0
-# Servers close idle connections after some seconds (uvicorn after 5): a request that must not be sent twice takes one
-# that was used lately.
+# Servers close idle connections after some seconds (uvicorn after 5): a request that must not be sent twice uses one
+# that was used recently.
 _FRESH_SECONDS: Final = 2.0
 
 
 class TooManyConnections(Exception):
-    """The tenant has as many connections to its servers as it may."""
+    """The tenant has reached its limit of connections to its servers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +48,15 @@ class Connections:
         self._dialer = dialer
         self._connect_seconds = connect_seconds
         self._tls_seconds = tls_seconds
-        # By server, the one used last at the end; with the timer that ends each, and since when it is idle.
+        # By server, the one used last at the end; with its expiry timer, and since when it is idle.
         self._idle: dict[Server, list[tuple[Connection, asyncio.TimerHandle, float]]] = {}
         self._idle_count = 0
         self._of_tenants: dict[int, int] = {}
 
     async def acquire(self, server: Server, *, fresh: bool = False, new: bool = False) -> Connection:
-        """A connection for one exchange. Raises Unreachable, TooManyConnections. It is given back by `release`.
+        """Returns a connection for one exchange. Raises Unreachable, TooManyConnections. Give it back with `release`.
 
-        `fresh`: one that was used lately, or a new one. `new`: a new one.
+        `fresh`: one that was used recently, or a new one. `new`: a new one.
         """
         if not new and (kept := self._take_idle(server, fresh=fresh)) is not None:
             return kept
@@ -74,7 +74,7 @@ class Connections:
             raise
 
     def release(self, server: Server, connection: Connection) -> None:
-        """Keeps a connection whose exchange is complete for the next one, and closes any other."""
+        """Keeps a connection whose exchange is complete for reuse, and closes any other."""
         kept = self._idle.get(server, [])
         has_room = len(kept) < _IDLE_OF_SERVER and self._idle_count < _IDLE
         if connection.is_reusable and not connection.is_lost and has_room:
