@@ -5,6 +5,9 @@ PostgreSQL of its own, and get the same requests, interleaved in rounds. Compare
 server and PostgreSQL together: what else the machine does slows both. For each row the ratios of all rounds are printed
 as their median and range; a row is called slower only where the median is beyond the limit and every round beyond 1.
 
+Measured are single requests over one connection, and the same under load, where reads and commits are shared by what
+comes at the same time.
+
 Both run with the packages of this environment. The exit code says nothing of the figures unless `--strict` is given.
 """
 
@@ -13,6 +16,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import json
 import statistics
 import subprocess
 import sys
@@ -23,13 +27,17 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks import server
+from benchmarks.client import JSON, MERGE_PATCH, spread
+from benchmarks.data import thing
 from benchmarks.report import keep, machine
-from benchmarks.scale import prepare, request_costs
+from benchmarks.scale import BODY_SIZE, GROUP, OBJECTS, prepare, request_costs
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 # A row is slower from here on.
 LIMIT: Final = 1.15
 ROUNDS: Final = 5
+# Under load.
+CONNECTIONS: Final = 16
 REQUESTS: Final = 400
 
 
@@ -87,12 +95,36 @@ def compare(servers: Sequence[server.Server], rounds: int, requests: int) -> lis
     for number in range(rounds):
         # Who begins changes, so that neither has always the cooler caches.
         order = servers if number % 2 == 0 else servers[::-1]
-        costs = {id(one): asyncio.run(request_costs(one, requests, f"round{number}")) for one in order}
+        costs = {id(one): _costs(one, requests, f"round{number}") for one in order}
         base, this = (costs[id(one)] for one in servers)
         for name, cost in base.items():
-            if cost.cpu:
-                ratios.setdefault(name, []).append(this[name].cpu / cost.cpu)
+            if cost:
+                ratios.setdefault(name, []).append(this[name] / cost)
     return [Comparison(name, tuple(found)) for name, found in ratios.items()]
+
+
+def _costs(running: server.Server, requests: int, prefix: str) -> dict[str, float]:
+    """µs of CPU of each kind of request, of server and PostgreSQL together."""
+    alone = asyncio.run(request_costs(running, requests, prefix))
+    return {name: cost.cpu for name, cost in alone.items()} | _costs_under_load(running, requests, prefix)
+
+
+def _costs_under_load(running: server.Server, requests: int, prefix: str) -> dict[str, float]:
+    body = json.dumps(thing(GROUP, "NAME", BODY_SIZE))
+    names = [f"{prefix}-loaded-{number}" for number in range(requests)]
+    kinds = {
+        "create": [("POST", OBJECTS, body.replace("NAME", name).encode(), JSON) for name in names],
+        "get": [("GET", f"{OBJECTS}/{name}", b"", JSON) for name in names],
+        "patch": [("PATCH", f"{OBJECTS}/{name}", b'{"spec":{"minReadySeconds":7}}', MERGE_PATCH) for name in names],
+        "page of 500": [("GET", f"{OBJECTS}?limit=500", b"", JSON)] * max(1, requests // 20),
+    }
+    found = {}
+    for kind, sent in kinds.items():
+        before = running.usage()
+        asyncio.run(spread(running.target, sent, CONNECTIONS))
+        used = running.usage().since(before)
+        found[f"{kind} under load"] = 1e6 * (used.server + used.postgres) / len(sent)
+    return found
 
 
 @contextlib.contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from registry.aggregation.automatic import Written
 from registry.api.catalog import Catalogs, TenantCatalog
@@ -116,8 +116,7 @@ class Body:
         return found if found is not None else decode(self.data)
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceRequest:
+class ResourceRequest(NamedTuple):
     """`name` is empty for a collection, `namespace` for all namespaces and for cluster-scoped resources."""
 
     backend: Backend
@@ -176,16 +175,7 @@ class ResourceRequest:
 
     def fork(self) -> ResourceRequest:
         """The request for one attempt (Context.fork)."""
-        return ResourceRequest(
-            self.backend,
-            self.context.fork(),
-            self.catalog,
-            self.served,
-            self.namespace,
-            self.name,
-            self.subresource,
-            self.query,
-        )
+        return self._replace(context=self.context.fork())
 
     async def run_with_conversions(self, read: Callable[[], T]) -> T:
         """Returns the result of `read`, which is run again after each conversion that it needs, so it must be pure."""

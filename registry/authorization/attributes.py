@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from registry.authentication.user import User
 from registry.schema.field import go_quote
 
 
-@dataclass(frozen=True, slots=True)
-class Attributes:
+class Attributes(NamedTuple):
     """What is asked. What is on no resource has a `path` only; `of_resource` is for reviews that name no resource."""
 
     verb: str

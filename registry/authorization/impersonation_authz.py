@@ -105,7 +105,7 @@ def _node_of(name: str) -> str | None:
 def _in_mode(mode: str, wanted: User, groups: tuple[str, ...], asked: Attributes, decide: Decide) -> User:
     """The user impersonated in this mode. Checks name, uid, groups and extras, in this order."""
     if mode != _LEGACY:
-        _require(decide, replace(asked, verb=f"impersonate-on:{mode}:{asked.verb}"))
+        _require(decide, asked._replace(verb=f"impersonate-on:{mode}:{asked.verb}"))
     _require(decide, _name(mode, wanted.name))
     if wanted.uid:
         _require(decide, _attributes(mode, "uids", wanted.uid))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import replace
 from typing import Final, TypeVar
 
 from registry.api.catalog import TenantCatalog
@@ -73,7 +72,7 @@ class ControllerClient:
         context = context or self.context()
         catalog = catalog.without_admission()
         request = ResourceRequest(self.backend, context, catalog, served, namespace, name, subresource, {})
-        return replace(request, served=request.converting(served)) if served.converts_contents else request
+        return request._replace(served=request.converting(served)) if served.converts_contents else request
 
     async def change(
         self,
@@ -129,7 +128,7 @@ class ControllerClient:
                 await run(request, DeleteOperation(options))
             except VersionGone:
                 # An object that can no longer be read can be deleted all the same.
-                await run(replace(request, served=request.served.leniently()), DeleteOperation(options))
+                await run(request._replace(served=request.served.leniently()), DeleteOperation(options))
 
         await self._run(address, delete, known)
 

@@ -223,12 +223,7 @@ def _representation(
     accept = headers.get(b"accept", b"").decode("latin-1")
     try:
         builtin = served.definition.builtin
-        if (
-            usage.is_of(served, info.subresource)
-            or history.is_document(info.subresource, verb, query)
-            or statistics.is_of(verb, info.subresource, query)
-            or dependents.is_of(verb, info.subresource, query)
-        ):
+        if (info.subresource or query) and _is_document(served, info.subresource, verb, query):
             found = negotiate_plain(accept)
         elif verb == "watch":
             found = negotiate_watch(accept, builtin=builtin, protobuf=_has_message(served, info.subresource))
@@ -237,6 +232,16 @@ def _representation(
     except NotAcceptable as error:
         raise not_acceptable(str(error), with_details=served.definition.builtin) from error
     return prettify(found, query, headers)
+
+
+def _is_document(served: Served, subresource: str, verb: str, query: Query) -> bool:
+    """Whether the answer is neither an object nor a list of objects."""
+    return (
+        usage.is_of(served, subresource)
+        or history.is_document(subresource, verb, query)
+        or statistics.is_of(verb, subresource, query)
+        or dependents.is_of(verb, subresource, query)
+    )
 
 
 def _has_message(served: Served, subresource: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from registry.aggregation.model import GROUP as API_REGISTRATION
@@ -41,7 +41,7 @@ class Target:
 
     def within(self, namespace: str) -> ResourceRequest:
         """Returns the request for the list of one namespace."""
-        return replace(self.request, namespace=namespace)
+        return self.request._replace(namespace=namespace)
 
     def reads(self, namespace: str) -> bool:
         return not self.served.namespaced or self.namespaces == ("",) or namespace in self.namespaces

@@ -191,7 +191,7 @@ async def _delete_one(request: ResourceRequest, key: ObjectKey, options: DeleteO
                 return None
             served = found
         served = request.converting(served)
-        return replace_fields(request, catalog=catalog, context=context, served=served, namespace=namespace, name=name)
+        return request._replace(catalog=catalog, context=context, served=served, namespace=namespace, name=name)
 
     operation = DeleteOperation(options, named=False)
     try:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from registry.aggregation.model import GROUP as API_REGISTRATION
 from registry.api.admission.escalation import Authority
 from registry.api.answers import Answer
@@ -47,7 +45,7 @@ async def serve(
     elif request.served.definition.group == API_REGISTRATION and request.context.across is None:
         await ensure_api_services(request.backend, request.tenant)
     if request.served.converts_contents:
-        request = replace(request, served=request.converting(request.served))
+        request = request._replace(served=request.converting(request.served))
     if statistics.is_of(verb, request.subresource, request.query):
         return await statistics.serve(request)
     if request.context.across is not None:
@@ -110,7 +108,7 @@ async def _serve_object(
 
 async def _serve_part(request: ResourceRequest, verb: str, body: Body | None) -> Answer:
     """Serves status and similar subresources: the whole object is sent, of which only a part is used."""
-    request = replace(request, served=request.served.part(request.subresource))
+    request = request._replace(served=request.served.part(request.subresource))
     if verb == "get":
         return await get(request)
     assert body is not None

@@ -88,7 +88,7 @@ def is_document(subresource: str, verb: str, query: Query) -> bool:
 
 
 async def serve(request: ResourceRequest, verb: str, body: Body | None) -> Answer:
-    subresource, request = request.subresource, replace(request, subresource="")
+    subresource, request = request.subresource, request._replace(subresource="")
     match subresource:
         case "history":
             return await (state(request) if "atResourceVersion" in request.query else history(request))

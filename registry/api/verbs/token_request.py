@@ -7,7 +7,6 @@ pkg/apis/authentication/validation/validation.go.
 from __future__ import annotations
 
 import datetime
-from dataclasses import replace
 from functools import cache, partial
 from typing import Any, Final
 
@@ -102,7 +101,7 @@ async def request_token(request: ResourceRequest, body: Body) -> DocumentAnswer:
 
 def _as_token_request(request: ResourceRequest) -> ResourceRequest:
     """Returns the request as one for the kind of its body."""
-    return replace(request, served=_served())
+    return request._replace(served=_served())
 
 
 @cache

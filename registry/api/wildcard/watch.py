@@ -77,7 +77,7 @@ class WildcardSource:
             filter_ = self._filters.get(id(served))
             if filter_ is None:
                 filter_ = self._filters[id(served)] = EventFilter(
-                    replace(self._view.selection, request=replace(self._view.request, served=served))
+                    replace(self._view.selection, request=self._view.request._replace(served=served))
                 )
             found += [_annotated_event(event, served, span.tenant.name) for event in await filter_.events((change,))]
         return found

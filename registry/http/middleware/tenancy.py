@@ -6,7 +6,6 @@ existence of tenants is not disclosed. Requests for the process itself (/livez, 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -55,7 +54,7 @@ class TenancyMiddleware:
 
     async def _resolve_wildcard(self, scope: Scope, state: RequestState) -> None:
         if state.info.resource:
-            state.attributes = replace(state.attributes, subresource=SUBRESOURCE)
+            state.attributes = state.attributes._replace(subresource=SUBRESOURCE)
         name = tenant_in_path(scope["raw_path"], state.info.tenant)
         try:
             if self._hosts is not None:
