@@ -1,7 +1,7 @@
-"""From the bytes of a body to an object of the kind that the path names.
+"""Decodes the bytes of a body to an object of the kind in the path.
 
-The order and the words are kube-apiserver's: syntax and kind (400), duplicate and unknown fields (a warning, or 400
-when strict), the API version (400). What is inside the object is the strategy's.
+The order and the messages are kube-apiserver's: syntax and kind (400), duplicate and unknown fields (a warning, or 400
+if strict), the API version (400). The strategy checks the contents of the object.
 
 Follows apiextensions-apiserver pkg/apiserver/customresource_handler.go and apimachinery
 pkg/apis/meta/v1/unstructured/helpers.go.
@@ -27,16 +27,16 @@ from registry.codec.yaml_decode import decode_yaml
 from registry.definitions.structs.base import RepeatedField
 from registry.schema.objectmeta.decoding import owner_reference_warnings
 
-# How much of a body an error shows (runtime/serializer/json).
+# How many bytes of a body an error shows (runtime/serializer/json).
 _SHOWN_BYTES = 30
 
 
 def decode_object(request: ResourceRequest, body: Body, options: WriteOptions) -> Object:
-    """The object of a create or an update, decoded by its kind; warnings go to the request's context."""
+    """Returns the object of a create or an update, decoded by its kind; adds warnings to the request's context."""
     served = request.served
     try:
         decoded = _parse(served, body)
-    except JsonNumberError as error:  # reported only when the kind is right
+    except JsonNumberError as error:  # reported only if the kind is right
         _recognize(served, error.decoded.value, body.data)
         raise cannot_be_handled(served, str(error)) from error
     obj = _recognize(served, decoded.value, body.data)
@@ -46,7 +46,7 @@ def decode_object(request: ResourceRequest, body: Body, options: WriteOptions) -
     obj = decode_kind(served, obj, unknown)
     kind = obj.get("kind")
     if kind != served.kind.name and ("items" in unknown or kind == "Status"):
-        unknown.clear()  # what has items is a list to the original, and a Status its own; the kind is refused
+        unknown.clear()  # upstream, an object with items is a list, and a Status is its own; the kind is refused
     note_fields(request, options, decoded, unknown)
     request.context.warnings.extend(owner_reference_warnings(obj["metadata"]))
     if obj.get("apiVersion") != served.api_version:
@@ -70,7 +70,7 @@ def cannot_be_handled(served: Served, why: str) -> StatusError:
 
 
 def note_fields(request: ResourceRequest, options: WriteOptions, decoded: Decoded, unknown: list[str]) -> None:
-    """Duplicate and unknown fields are refused, reported as warnings, or ignored, as fieldValidation says."""
+    """Refuses duplicate and unknown fields, reports them as warnings, or ignores them, according to fieldValidation."""
     if not (decoded.duplicates or unknown) or options.field_validation == "Ignore":
         return
     if options.field_validation == "Strict":
@@ -80,19 +80,19 @@ def note_fields(request: ResourceRequest, options: WriteOptions, decoded: Decode
 
 
 def with_repeated(obj: Object, decoded: Decoded, data: bytes) -> Object:
-    """`obj` for a kind that tells of repeated fields itself, in the order in which it comes to unknown ones."""
+    """Returns `obj` for a kind whose decoding reports repeated fields itself, in order with unknown ones."""
     repeated = decode_repeated_json(data)
     if not isinstance(repeated, dict):
         return obj
     decoded.duplicates = []
-    for name in ("apiVersion", "kind"):  # filled in where the body leaves them out
+    for name in ("apiVersion", "kind"):  # filled in if the body omits them
         if name in obj:
             repeated[name] = obj[name]
     return repeated
 
 
 def field_faults(duplicates: list[str], unknown: list[str]) -> list[str]:
-    """`duplicates` are whole texts already (JSON and YAML word them differently), `unknown` are paths."""
+    """`duplicates` are complete texts (JSON and YAML word them differently), `unknown` are paths."""
     paths = (f'{"duplicate" if isinstance(path, RepeatedField) else "unknown"} field "{path}"' for path in unknown)
     return [*dict.fromkeys(duplicates), *dict.fromkeys(paths)]
 
@@ -111,7 +111,7 @@ def _parse(served: Served, body: Body) -> Decoded:
 
 
 def read_body(body: Body, api_version: str, kind: str) -> Decoded:
-    """A whole object in any encoding. The arguments say what it is where protobuf does not. Raises DecodeError."""
+    """Decodes an object in any encoding. The arguments are its type if protobuf has none. Raises DecodeError."""
     match body.media_type:
         case "yaml":
             return body.read(decode_yaml)
@@ -124,7 +124,7 @@ def read_body(body: Body, api_version: str, kind: str) -> Decoded:
 
 
 def _read_protobuf(body: Body, api_version: str, kind: str) -> Decoded:
-    """A kind that the resource is not of is refused by its name alone, so what is in it does not matter."""
+    """Decodes protobuf. Another kind is refused by its name alone, so its contents are not decoded."""
     try:
         return body.read(lambda data: Decoded(decode_protobuf(data)))
     except UnknownKind as unknown:
@@ -134,7 +134,7 @@ def _read_protobuf(body: Body, api_version: str, kind: str) -> Decoded:
 
 
 def unrecognized(served: Served, why: str, data: bytes) -> StatusError:
-    """`the object provided is unrecognized (must be of type W): R (P)`, P the beginning of the body."""
+    """Returns `the object provided is unrecognized (must be of type W): R (P)`; P is the beginning of the body."""
     if not data:
         shown = "<empty>"
     else:

@@ -100,7 +100,7 @@ class Conversions:
         return decode_stored(found)
 
     def convert_for_owners(self, obj: Object, api_version: str) -> Object:
-        """Converts for managedFields. Raises ConversionFailed, without which managedFields can do."""
+        """Converts for managedFields. Raises ConversionFailed, which managedFields tolerate."""
         if obj.get("apiVersion") == api_version:
             return obj
         if api_version.rpartition("/")[2] not in self.definition.versions:

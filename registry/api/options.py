@@ -1,8 +1,7 @@
-"""The options of a request: what its query parameters (or the body of a delete) ask for, and what is wrong with them.
+"""The options of a request, from its query parameters (or the body of a delete), and their validation.
 
-Query values arrive as lists of texts, the first of repeated ones wins, unknown names are ignored. Errors are 400
-where a number cannot be parsed and 422 of the kind of options (`CreateOptions.meta.k8s.io "" is invalid: ...`)
-elsewhere.
+Query values are lists of texts; the first of repeated ones wins, unknown names are ignored. An invalid number is a 400,
+other errors are a 422 of the kind of options (`CreateOptions.meta.k8s.io "" is invalid: ...`).
 
 Follows apimachinery pkg/apis/meta/{v1,internalversion}/validation/validation.go.
 """
@@ -23,19 +22,19 @@ from registry.schema.field import invalid as invalid_field
 Query = Mapping[str, Sequence[str]]
 
 META_GROUP = "meta.k8s.io"
-# fieldManager may not be longer (metav1validation.FieldManagerMaxLength).
+# The maximum length of fieldManager (metav1validation.FieldManagerMaxLength).
 FIELD_MANAGER_MAX_LENGTH = 128
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _UNSIGNED = re.compile(r"[0-9]+", re.ASCII)
 _INT64 = 1 << 63
 _MAX_DIGITS = 20
-# More than any list holds, and less than what overflows in the database.
+# More than any list has, and less than what overflows in the database.
 _MAX_LIMIT = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """CreateOptions, UpdateOptions and PatchOptions. `force` is None where it was not given."""
+    """CreateOptions, UpdateOptions and PatchOptions. `force` is None if it was not given."""
 
     dry_run: bool = False
     field_manager: str = ""
@@ -74,7 +73,7 @@ class ListOptions:
     limit: int = 0
     continue_: str = ""
     send_initial_events: bool | None = None
-    # Of this server (docs/query.md).
+    # Extensions of this server (docs/query.md).
     filter: str = ""
     order_by: str = ""
     offset: int = 0
@@ -87,7 +86,7 @@ def _first(query: Query, name: str) -> str:
 
 
 def _boolean(query: Query, name: str) -> bool | None:
-    """None where the parameter is absent. Only "0" and "false" are false, an empty value is true."""
+    """Returns None if the parameter is absent. Only "0" and "false" are false, an empty value is true."""
     values = query.get(name)
     if values is None:
         return None
@@ -108,7 +107,7 @@ def _integer(query: Query, name: str) -> int | None:
 
 
 def _bounded(text: str) -> int | None:
-    """The number of a text of digits, None where it has more of them than 64 bits hold."""
+    """Returns the number in a text of digits; None if it has more of them than 64 bits can hold."""
     digits = text.lstrip("+-").lstrip("0") or "0"
     if len(digits) > _MAX_DIGITS:
         return None
@@ -120,7 +119,7 @@ def is_watch(query: Query) -> bool:
 
 
 def write_options(query: Query, kind: str, *, is_apply: bool = False) -> WriteOptions:
-    """`kind` is CreateOptions, UpdateOptions or PatchOptions."""
+    """Parses the options of a write; `kind` is CreateOptions, UpdateOptions or PatchOptions."""
     if not query:
         if is_apply:
             raise _invalid_options(kind, [required("fieldManager", "is required for apply patch")])
@@ -169,7 +168,7 @@ def _invalid_options(kind: str, errors: list[FieldError]) -> StatusError:
 
 
 def manager_of(options: WriteOptions, user_agent: str) -> str:
-    """The field manager of a write: the parameter, else the user agent up to its first slash, at most 128 bytes."""
+    """Returns the field manager: the parameter, else the user agent up to its first slash, at most 128 bytes."""
     if options.field_manager:
         return options.field_manager
     prefix = user_agent.split("/", 1)[0]
@@ -177,8 +176,10 @@ def manager_of(options: WriteOptions, user_agent: str) -> str:
 
 
 def delete_options(query: Query, body: Mapping[str, Any] | None) -> DeleteOptions:
-    """`body` is a decoded DeleteOptions (registry/http/delete_options.py), which wins over the query entirely, or None
-    without one."""
+    """Returns the options of a delete.
+
+    `body` is a decoded DeleteOptions (registry/http/delete_options.py), which replaces the query entirely, or None.
+    """
     if body is None:
         options, errors = _from_query(query)
     else:
@@ -224,7 +225,7 @@ def _delete_errors(policy: str | None, orphan: bool | None, dry_run: list[str]) 
 
 
 def list_options(query: Query) -> ListOptions:
-    """Also of a watch and of deletecollection."""
+    """Parses the options of a list, a watch or a deletecollection."""
     if not query:
         return _NO_LIST_OPTIONS
     options = _list_options(query)
@@ -232,7 +233,7 @@ def list_options(query: Query) -> ListOptions:
 
 
 def _with_reserved(options: ListOptions) -> ListOptions:
-    """With the parameters that the label selector has; parameters of their own come first."""
+    """Adds the parameters in the label selector; explicit parameters take precedence."""
     try:
         found = split_reserved(options.label_selector)
     except ReservedError as error:
@@ -243,7 +244,7 @@ def _with_reserved(options: ListOptions) -> ListOptions:
         label_selector=found.selector,
         filter=f"({options.filter}) && {found.filter}" if both else options.filter or found.filter,
     )
-    if options.watch:  # which has no order and no pages; kubectl get --watch sends the same selector to both
+    if options.watch:  # a watch has no order and no pages; kubectl get --watch sends the same selector to both
         return options
     offset = _integer({"offset": [found.offset]}, "offset") if found.offset else None
     return replace(
@@ -255,7 +256,7 @@ def _with_reserved(options: ListOptions) -> ListOptions:
 
 
 def with_clusterpedia_labels(query: Query) -> Query:
-    """The query with parameters in place of clusterpedia's label keys; parameters of their own come first."""
+    """Replaces clusterpedia's label keys by parameters; explicit parameters take precedence."""
     selector = _first(query, "labelSelector")
     if clusterpedia.PREFIX not in selector:
         return query
@@ -297,7 +298,7 @@ _NO_LIST_OPTIONS = ListOptions()
 
 
 def validate_list_options(options: ListOptions) -> None:
-    """The rules on resourceVersionMatch, apart from those of a watch."""
+    """Validates resourceVersionMatch, by different rules for lists and watches."""
     errors = _watch_errors(options) if options.watch else _match_errors(options)
     if errors:
         raise _invalid_options("ListOptions", errors)
@@ -330,7 +331,7 @@ def _watch_errors(options: ListOptions) -> list[FieldError]:
     if options.send_initial_events is not None and match != "NotOlderThan":
         errors.append(forbidden(_MATCH, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"))
     if not match:
-        # kube-apiserver answers with these words although no match was given.
+        # kube-apiserver returns this message although no match was given.
         if options.continue_ and not errors:
             errors.append(forbidden(_MATCH, f"{_MATCH} is forbidden when continue is provided"))
         return errors
@@ -344,7 +345,7 @@ def _watch_errors(options: ListOptions) -> list[FieldError]:
 
 
 def parse_revision(text: str) -> int:
-    """A resource version as an integer; the text of strconv.ParseUint is raised as a ValueError."""
+    """Returns a resource version as an integer. Raises a ValueError with the text of strconv.ParseUint."""
     if not _UNSIGNED.fullmatch(text):
         raise ValueError(f'strconv.ParseUint: parsing "{text}": invalid syntax')
     number = _bounded(text)

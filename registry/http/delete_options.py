@@ -45,8 +45,10 @@ _OPTIONS: Final = Struct(
 
 
 def decode_delete_options(data: bytes, media_type: str) -> dict[str, Any]:
-    """The fields that are given and known, of the right types; kind and apiVersion may be missing, another kind is a
-    400. What is null is left out."""
+    """Returns the fields that are given and known, of the right types, without nulls.
+
+    Kind and apiVersion may be missing. Raises 400 for another kind.
+    """
     try:
         value = _decode(data, media_type)
         if (why := type_meta_error(value)) is not None:

@@ -1,8 +1,8 @@
-"""A request on a resource over HTTP: from the target of its URL to the verb, and back to bytes.
+"""A request on a resource over HTTP: resolves the URL to a verb, and encodes the answer.
 
-Order of the checks (facts: rest.md): what the path leads to, the Accept header (406), the Content-Type (415), then
-the verb's own. Where the catalog that the request was evaluated with proves old, the request is served again by a newer
-one (registry/api/verbs/driver.py).
+Order of the checks (facts: rest.md): the resource in the path, the Accept header (406), the Content-Type (415), then
+the verb's own. If the catalog of an attempt proves outdated, the request is served again by a newer one
+(registry/api/verbs/driver.py).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ from registry.http.watch_stream import respond_watch
 
 
 def resolve(catalog: TenantCatalog, info: RequestInfo) -> Served | None:
-    """The resource that the path leads to, None for a path that is unknown in this catalog."""
+    """Returns the resource of a path; None if the path is unknown in this catalog."""
     served = catalog.served(info.group, info.version, info.resource)
     if served is None:
         return None
@@ -76,7 +76,7 @@ def resolve(catalog: TenantCatalog, info: RequestInfo) -> Served | None:
     return served
 
 
-# Verbs on one object, whose work is bounded as a whole; in lists and watches it is bounded for each object.
+# Verbs on one object, whose work is bounded as a whole; for lists and watches it is bounded for each object.
 _OF_ONE = frozenset({"get", "create", "update", "patch", "delete"})
 _WITH_BODY = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 
@@ -160,7 +160,7 @@ class ResourceEndpoint:
         catalog = await self._backend.catalogs.get(context.tenant)
         served = resolve(catalog, info)
         if served is None:
-            # Perhaps the resource has been defined since: the catalog is only old, never ahead.
+            # The resource may have been defined since: the catalog can be old, but never ahead.
             catalog = await self._backend.catalogs.current(context.tenant)
             served = resolve(catalog, info)
         if served is None:
@@ -173,9 +173,9 @@ class ResourceEndpoint:
 
 
 def _not_across_namespaces(served: Served) -> Exception:
-    """What a path without a namespace answers to anything but a list: it is there where built-in objects are listed."""
+    """Returns the error for a path without a namespace and a verb other than list or watch."""
     if not served.definition.builtin:
-        return PageNotFound()  # there is no such path, and no warning with it
+        return PageNotFound()  # without a warning: the path does not exist
     return method_not_allowed() if "list" in verbs_of(served.definition) else resource_not_found()
 
 
@@ -188,7 +188,7 @@ def _check_method(served: Served, info: RequestInfo, verb: str, method: str) -> 
         return
     if served.definition.builtin:
         _check_builtin(served, info, verb)
-        if method == "HEAD":  # which is a GET on custom resources alone
+        if method == "HEAD":  # a HEAD is a GET on custom resources only
             raise method_not_allowed()
         return
     if not verb:
@@ -205,14 +205,14 @@ _OF_OBJECTS = ("get", "update", "patch", "delete")
 
 
 def _check_builtin(served: Served, info: RequestInfo, verb: str) -> None:
-    """A built-in resource has routes for just what it can do (installer.go)."""
+    """A built-in resource has routes only for what it supports (installer.go)."""
     if info.subresource:
         if info.subresource not in served.subresources:
             raise resource_not_found()
         if verb not in dispatch.SUBRESOURCE_VERBS[info.subresource]:
             raise method_not_allowed()
     elif info.name and not any(v in verbs_of(served.definition) for v in _OF_OBJECTS):
-        raise resource_not_found()  # it has no objects, so there is no path of one
+        raise resource_not_found()  # it has no objects, so their path does not exist
     elif verb not in verbs_of(served.definition) or (verb != "watch" and bool(info.name) != (verb in _OF_OBJECTS)):
         raise method_not_allowed()
 
@@ -245,7 +245,7 @@ def _is_document(served: Served, subresource: str, verb: str, query: Query) -> b
 
 
 def _has_message(served: Served, subresource: str) -> bool:
-    """Whether what the path leads to has a form in protobuf: a built-in kind, or the Scale of any."""
+    """Whether the resource has a protobuf form: a built-in kind, or the Scale of any."""
     return subresource == "scale" or has_message(served.api_version, served.kind.name)
 
 

@@ -1,7 +1,7 @@
-"""The life rules of a kind: what decoding, creating, updating and deleting mean for it.
+"""The strategy of a kind: what decoding, creating, updating and deleting mean for it.
 
-The verbs are the same for every resource; what differs is behind this protocol. Custom resources have one
-implementation, steered by their schemas; a built-in kind overrides what is its own.
+The verbs are the same for every resource; the differences are behind this protocol. Custom resources have one
+implementation, driven by their schemas; built-in kinds override parts of it.
 
 Follows apiserver pkg/registry/rest/{create,update,delete}.go (RESTCreateStrategy and its kin).
 """
@@ -26,10 +26,10 @@ Object = dict[str, Any]
 
 @dataclass(slots=True)
 class Context:
-    """Who asks for what tenant, and what is reported with the answer: warnings, audit annotations, effects.
+    """The user and tenant of a request, and what is reported with its answer: warnings, audit annotations, effects.
 
-    Each attempt to serve the request has a fork, which reports nothing until it is adopted: an attempt that is made
-    again under newer definitions, or over a newer row, leaves nothing behind.
+    Each attempt to serve the request has a fork, which reports nothing until it is adopted: an attempt that is repeated
+    under newer definitions, or over a newer row, leaves nothing behind.
     """
 
     tenant: Tenant
@@ -37,37 +37,37 @@ class Context:
     user_agent: str = ""
     warnings: list[str] = field(default_factory=list)
     now: datetime.datetime = field(default_factory=lambda: datetime.datetime.now(datetime.UTC))
-    # Of a write to a role or a binding by anybody but an administrator: what he may grant.
+    # For writes of roles and bindings by anyone but an administrator: the rights that the user may grant.
     authority: Authority | None = None
-    # The tenants that are asked for, where it is more than one (/clusters/*).
+    # The requested tenants, if there are several (/clusters/*).
     across: Across | None = None
-    # The one object that the authorizer was asked about, "" for all: a list or a watch by metadata.name is authorized
-    # as a request for that object (registry/api/confining.py).
+    # The object for which the request was authorized, "" for all: a list or a watch by metadata.name is authorized as a
+    # request for that object (registry/api/confining.py).
     authorized_name: str = ""
-    # Where what the audit log is to know is put; None where there is none.
+    # Annotations for the audit log; None if there is no log.
     annotations: dict[str, str] | None = None
-    # What the server itself writes: no limit and no suspension of a tenant stops it. It is never recognised by the name
-    # of the user, which a credential may give to anybody.
+    # For the server's own writes, which no limit and no suspension of a tenant stops. Never derived from the name of
+    # the user, which a credential may give to anybody.
     by_server: bool = False
-    # What stays over all attempts; None outside of them.
+    # State kept over all attempts; None outside of them.
     memo: RetryMemo | None = None
-    # What is to happen once if the attempt counts, such as metrics; None where it happens at once, in no attempt.
+    # Effects of the attempt if it is adopted, such as metrics; None if they happen at once, outside of attempts.
     effects: list[Callable[[], None]] | None = None
 
     def annotate(self, key: str, value: str) -> None:
-        """Adds an annotation for the audit log; the first value of a key stays."""
+        """Adds an annotation for the audit log; the first value of a key is kept."""
         if self.annotations is not None:
             self.annotations.setdefault(key, value)
 
     def once(self, effect: Callable[[], None]) -> None:
-        """Has `effect` happen if this attempt counts."""
+        """Runs `effect` if this attempt is adopted."""
         if self.effects is None:
             effect()
         else:
             self.effects.append(effect)
 
     def fork(self, memo: RetryMemo | None = None) -> Context:
-        """The context of one attempt: the same request, with nothing reported yet."""
+        """Returns the context of one attempt: the same request, with nothing reported yet."""
         return Context(
             self.tenant,
             self.user,
@@ -84,7 +84,7 @@ class Context:
         )
 
     def adopt(self, attempt: Context) -> None:
-        """The attempt counts. What is reported later, while an answer is streamed, is reported here."""
+        """Adopts a final attempt. What it reports later, while an answer is streamed, is reported here."""
         self.warnings.extend(attempt.warnings)
         attempt.warnings = self.warnings
         if attempt.annotations:
@@ -97,20 +97,20 @@ class Context:
 
     @property
     def timestamp(self) -> str:
-        """The time of the request as metadata writes it: 2026-11-21T03:17:59Z."""
+        """The time of the request in the format of metadata: 2026-11-21T03:17:59Z."""
         return self.timestamp_in(0)
 
     def timestamp_in(self, seconds: int) -> str:
-        """The same of a time after that of the request."""
+        """Returns the timestamp of a time after that of the request."""
         return (self.now + datetime.timedelta(seconds=seconds)).isoformat(timespec="seconds")[:19] + "Z"
 
 
 class ObjectDecodeError(Exception):
-    """A body that is not of its kind. The text follows `W in version "v1" cannot be handled as a W: `."""
+    """A body is not of its kind. The text follows `W in version "v1" cannot be handled as a W: `."""
 
 
 class WriteEffects(TypedDict, total=False):
-    """What a write means to other objects and tenants (registry/store/types.py, Write)."""
+    """The effects of a write on other objects and tenants (registry/store/types.py, Write)."""
 
     flags: WriteFlag
     tenancy: str
@@ -119,10 +119,10 @@ class WriteEffects(TypedDict, total=False):
 
 
 class Translation(NamedTuple):
-    """A kind whose objects are stored as those of another kind of the core group: events of events.k8s.io.
+    """The conversion of a kind that is stored as another kind of the core group: events of events.k8s.io.
 
-    `plural` names the resource that they are stored as; `write` and `read` translate, neither changing its argument.
-    `api_version` is that of what is stored. A version whose definition is stored at another one translates, too.
+    `plural` names the stored resource; `write` and `read` convert, without changing their arguments. `api_version` is
+    the stored one. Also used for a version of a definition that is stored at another one.
     """
 
     plural: str
@@ -132,63 +132,63 @@ class Translation(NamedTuple):
 
 
 class Strategy(Protocol):
-    """Every function may change `obj` and `new` in place, never `old`."""
+    """Functions may change `obj` and `new` in place, never `old`."""
 
-    # A PUT without a resourceVersion replaces whatever is there; a PUT of nothing creates.
+    # A PUT without a resourceVersion replaces any object; a PUT without an object creates one.
     allow_unconditional_update: bool
     allow_create_on_update: bool
-    # A delete answers the object instead of a Status.
+    # A delete returns the object instead of a Status.
     returns_deleted_object: bool
     # propagationPolicy becomes a finalizer.
     propagates: bool
-    # The policy that `orphanDependents: false` means, the older form of propagationPolicy.
+    # The policy that `orphanDependents: false` stands for, the older form of propagationPolicy.
     policy_without_orphans: str
-    # A controller goes on with each write (names of a definition, the end of a namespace).
+    # A controller reconciles after each write (names of a definition, the termination of a namespace).
     controlled: bool
-    # A deleted object may stay for a while (`grace_seconds`), and be undeleted as long as it does.
+    # A deleted object may be kept for a while (`grace_seconds`), and be undeleted during that time.
     has_grace_period: bool
-    # A body may leave out kind and apiVersion.
+    # A body may omit kind and apiVersion.
     completes_type: bool
-    # Decoding tells of fields that are given twice (registry/codec/model.py, Repeated), among the unknown ones.
+    # Decoding reports repeated fields (registry/codec/model.py, Repeated) among the unknown ones.
     tells_repeated: bool
-    # Subresources beside status and scale.
+    # Subresources in addition to status and scale.
     subresources: Sequence[str]
-    # Nothing is stored: creating asks a question, and the answer is the object with a status (reviews).
+    # Nothing is stored: a create asks a question, and returns the object with a status (reviews).
     virtual: bool
 
     @property
     def translation(self) -> Translation | None: ...
 
-    # How field owners of another version see an object of a built-in kind; None where only its name differs.
+    # Converts an object of a built-in kind for field owners of another version; None if only apiVersion differs.
     convert_for_owners: Callable[[Object, str], Object] | None
 
     @property
     def only_name_and_namespace(self) -> bool:
-        """Words the refusal of a field selector as kinds do that have no fields of their own to select by."""
+        """Whether a field selector is refused with the message of kinds without fields of their own."""
 
     def part(self, subresource: str) -> Strategy:
-        """The rules of a write through a subresource."""
+        """Returns the strategy of a write through a subresource."""
 
     def check_type(self, obj: Object) -> None:
-        """Raises a StatusError for an object of another kind or version, where that is reported before all else."""
+        """Raises a StatusError for an object of another kind or version, if that is reported before other errors."""
 
     def type_fault(self, obj: Object) -> str | None:
-        """What decoding an object says that is of another kind or version; None where it can be taken for this one."""
+        """Returns the decoding error for an object of another kind or version; None if it is accepted as this one."""
 
     def field_labels(self) -> Sequence[str]:
-        """What a field selector may name beside metadata.name and metadata.namespace: `spec.color`."""
+        """Returns the fields for selectors in addition to metadata.name and metadata.namespace: `spec.color`."""
 
     def stored_field(self, label: str) -> str:
-        """The name under which a field of a selector stands among what is stored (`selectable`)."""
+        """Returns the stored name (as in `selectable`) of a field in a selector."""
 
     def selectable(self, obj: Object) -> Iterable[tuple[str, str]]:
-        """The fields that can be selected by, with their texts; empty ones may be given or left out."""
+        """Returns the selectable fields with their texts; empty ones are optional."""
 
     def decode(self, obj: Object, unknown: list[str]) -> Object:
-        """Types, pruning and defaulting of a body; unknown fields are added to `unknown`. Raises DecodeError."""
+        """Checks types, prunes and defaults a body; adds unknown fields to `unknown`. Raises DecodeError."""
 
     def complete(self, obj: Object) -> Object:
-        """Defaults what an apply has made. Raises DecodeError."""
+        """Defaults the result of an apply. Raises DecodeError."""
 
     def prepare_for_create(self, obj: Object, context: Context) -> None: ...
 
@@ -197,24 +197,24 @@ class Strategy(Protocol):
     def prepare_for_update(self, new: Object, old: Object, context: Context) -> None: ...
 
     def validate_update(self, new: Object, old: Object, warnings: list[str]) -> Sequence[FieldError]:
-        """What is wrong but was so before, and has not been touched, only goes into `warnings`."""
+        """Returns the errors of a change. Errors in unchanged parts that existed before only go to `warnings`."""
 
     def prepare_for_undelete(self, obj: Object, context: Context) -> None:
-        """Makes an object that is in its grace period what it was before; a StatusError for one that is not."""
+        """Restores an object in its grace period. Raises a StatusError for any other object."""
 
     def finish(self, obj: Object) -> Object:
-        """The form that is stored and served of an object that has been found to be right."""
+        """Returns the form of a valid object that is stored and served."""
 
     def write_effects(self, new: Object, old: Object | None) -> WriteEffects:
-        """Which guards the write moves; `new` is the last state where the object goes."""
+        """Returns the effects of a write; `new` is the last state if the object is removed."""
 
     def warnings(self, new: Object, old: Object | None) -> Sequence[str]: ...
 
     def waits(self, obj: Object) -> bool:
-        """Whether a deletion only marks the object even when it has no finalizers (a namespace's own ones)."""
+        """Whether a deletion only marks the object even without finalizers (because of a namespace's own ones)."""
 
     def grace_seconds(self, options: DeleteOptions) -> int:
-        """How long a deleted object stays before it goes (RESTGracefulDeleteStrategy)."""
+        """Returns how many seconds a deleted object stays before it is removed (RESTGracefulDeleteStrategy)."""
 
     def prepare_for_delete(self, obj: Object, context: Context) -> None:
-        """Before a deletion is marked or done; may raise a StatusError that refuses it, or add finalizers."""
+        """Prepares a deletion, or its mark. May raise a StatusError that refuses it, or add finalizers."""

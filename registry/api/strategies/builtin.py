@@ -1,4 +1,4 @@
-"""What built-in kinds share, unlike custom resources: no generation, updates without a resource version, missing kinds.
+"""The base of built-in kinds; unlike custom resources: no generation, unconditional updates, optional kinds in bodies.
 
 Follows kubernetes pkg/registry/core/*/strategy.go.
 """
@@ -19,18 +19,18 @@ from registry.schema.objectmeta.decoding import (
     validate_object_meta_update,
 )
 
-# Groups whose internal types live in a package of another name.
+# Groups whose internal types are in a package of another name.
 _PACKAGES = {"": "core", "events.k8s.io": "core", "rbac.authorization.k8s.io": "rbac"}
 
 
 class BuiltinStrategy(CustomStrategy):
-    """A kind of the server's own, by default one without a status."""
+    """A built-in kind, by default without a status."""
 
     allow_unconditional_update = True
     completes_type = True
-    # Where the kind is registered, which the errors of the original tell.
+    # Where upstream registers the kind, which its errors name.
     scheme = "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"
-    # Versions that the original knows of without serving them here.
+    # Versions that upstream knows, and that are not served here.
     known_versions: Sequence[str] = ()
     convertible: Sequence[str] = ()
 
@@ -57,7 +57,7 @@ class BuiltinStrategy(CustomStrategy):
 
     @property
     def _go_package(self) -> str:
-        """The package of the internal type, which errors name."""
+        """The package of the internal type, for errors."""
         group = self.definition.group
         return _PACKAGES.get(group) or group.partition(".")[0] or "core"
 

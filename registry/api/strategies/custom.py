@@ -1,4 +1,4 @@
-"""Custom resources: everything by the schema of the version.
+"""Custom resources: driven by the schema of the version.
 
 Follows apiextensions-apiserver pkg/registry/customresource/{strategy,validator,status_strategy}.go and
 pkg/apiserver/customresource_handler.go (the decoder).
@@ -33,7 +33,7 @@ _HEAD = ("apiVersion", "kind", "metadata")
 
 
 class CustomStrategy:
-    """The main path of a custom resource at one version."""
+    """The main resource of a custom resource at one version."""
 
     allow_unconditional_update = False
     allow_create_on_update = False
@@ -63,7 +63,7 @@ class CustomStrategy:
         return StatusStrategy(self.definition, self.version) if subresource == "status" else self
 
     def check_type(self, obj: Object) -> None:
-        """Custom resources tell it among the other errors."""
+        """Does nothing: custom resources report their type among the other errors."""
 
     def type_fault(self, obj: Object) -> str | None:
         return None
@@ -87,8 +87,8 @@ class CustomStrategy:
 
     # -- decoding
     def decode(self, obj: Object, unknown: list[str]) -> Object:
-        # A patch shares with the old object what it leaves alone. That has the defaults of the storage version; those
-        # of another are filled in here, which must not be seen as having been there.
+        # A patched object shares unchanged parts with the old object, which has the defaults of the storage version.
+        # Those of another version are filled in here, and must not appear in the old object.
         if not self.version.storage:
             obj = deep_copy(obj)
         try:
@@ -96,12 +96,12 @@ class CustomStrategy:
             schema.process(obj, unknown)
         except SchemaDecodeError as error:
             raise ObjectDecodeError(str(error)) from error
-        # A copy, for the server writes into it: what comes of a patch shares its metadata with the old object.
+        # A copy, because the server writes into it: a patched object shares its metadata with the old object.
         obj["metadata"] = dict(obj.get("metadata") or {})
         return obj
 
     def complete(self, obj: Object) -> Object:
-        """After an apply: fields that the schema does not know are not there, and nulls are not dropped."""
+        """Completes an object after an apply, which has no unknown fields, and whose nulls are kept."""
         if not self.version.storage:
             obj = deep_copy(obj)
         try:
@@ -112,7 +112,7 @@ class CustomStrategy:
         return obj
 
     def _schema_for(self, api_version: object) -> CompiledSchema:
-        """That of the version which the body names; of a version that does not exist nothing is known."""
+        """Returns the schema of the version that the body names; one without fields if the version does not exist."""
         if api_version == self._api_version or not isinstance(api_version, str):
             return self.schema
         group, _, name = api_version.rpartition("/")
@@ -132,7 +132,7 @@ class CustomStrategy:
         obj["metadata"]["generation"] = 1
 
     def _default_status(self) -> Any:
-        """The status that the schema's defaults give an object without one."""
+        """Returns the status from the schema's defaults, for an object without one."""
         if self._status_default is _UNKNOWN:
             empty: Object = {"metadata": {}}
             self.schema.prune_and_default(empty)
@@ -233,7 +233,7 @@ class CustomStrategy:
 
 
 class StatusStrategy(CustomStrategy):
-    """The status subresource: nothing but the status is taken from a write."""
+    """The status subresource: only the status is taken from a write."""
 
     def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
         status, managed = new.get("status"), new["metadata"].get("managedFields")
@@ -268,7 +268,7 @@ _INT32_MAX = (1 << 31) - 1
 
 
 def late_owner_warnings(metadata: Object) -> list[str]:
-    """Duplicate owners that were not in the body itself: a patch brought them (rest.dedupOwnerReferences)."""
+    """Returns warnings for duplicate owners that a patch added (rest.dedupOwnerReferences)."""
     return [
         w.replace("duplicate entries;", "duplicate entries after mutating admission happens;")
         for w in owner_reference_warnings(metadata)
@@ -276,7 +276,7 @@ def late_owner_warnings(metadata: Object) -> list[str]:
 
 
 def raise_generation(new: Object, old: Object, ignored: set[str]) -> None:
-    """A new generation for any change outside `ignored`."""
+    """Increments the generation for any change outside `ignored`."""
     metadata = new["metadata"]
     if "generation" in old["metadata"]:
         metadata["generation"] = old["metadata"]["generation"]
@@ -287,7 +287,7 @@ def raise_generation(new: Object, old: Object, ignored: set[str]) -> None:
 
 
 def _with_revision(new: Object, old: Object) -> tuple[Object, Object]:
-    """The metadata of both as the rules want to see it; the optimistic lock has been checked before."""
+    """Returns the metadata of both for validation; optimistic concurrency has been checked before."""
     metadata = new["metadata"]
     return ({**metadata, "resourceVersion": old["metadata"].get("resourceVersion") or "1"}, old["metadata"])
 

@@ -1,6 +1,6 @@
 """Patch: JSON patch, JSON merge patch, strategic merge patch (built-in kinds) and server-side apply.
 
-A patch is read once and applied to the object as it is found; where another write is faster it is applied again.
+A patch is parsed once, and applied to the stored object; if another write comes first, it is applied again.
 
 Follows apiserver pkg/endpoints/handlers/patch.go.
 """
@@ -49,7 +49,7 @@ MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCHES = ("application/apply-patch+yaml", "application/apply-patch+cbor")
 
-# The old object in, the patched one out, and what was wrong with the patch's own form.
+# Maps the old object to the patched one.
 Patcher = Callable[[Object], Any]
 
 
@@ -66,7 +66,7 @@ async def patch(request: ResourceRequest, body: Body) -> ObjectAnswer:
 
 
 class PatchReader:
-    """Reads the patch when the object has been found: a missing object is reported before a broken patch."""
+    """Parses the patch after the object has been loaded: a missing object is reported before an invalid patch."""
 
     def __init__(self, body: Body, options: WriteOptions) -> None:
         self._body = body
@@ -77,30 +77,30 @@ class PatchReader:
         self._strategic: Any = None
 
     def require_json(self) -> None:
-        """Raises 400 where the patch is no JSON: 1.37 reads it for the audit log, before it looks for the object."""
+        """Raises 400 if the patch is not JSON: 1.37 parses it for the audit log, before it loads the object."""
         try:
             self._decoded = self._body.read(decode_json)
         except JsonNumberError:
-            pass  # well formed: what it is patched into finds the number
+            pass  # well formed: the patched object reports the number
         except CodecError as error:
             raise bad_request("invalid JSON patch") from error
 
     def apply(self, request: ResourceRequest, old: Object) -> Object:
-        """The new object, decoded by its kind."""
+        """Returns the new object, decoded by its kind."""
         obj = self._decode(request, self.result(request.served.kind.name, old))
         agree_on_namespace(request, obj)
         agree_on_name(request, obj)
         return obj
 
     def result(self, kind: str, old: Object) -> Any:
-        """What the patch makes of a document of a kind, and in `faults` what is wrong with the patch's own form."""
+        """Applies the patch to a document of a kind; sets `faults` to the errors in the form of the patch itself."""
         if self._patcher is None:
             self._patcher = self._read(kind)
         try:
             return self._patcher(old)
         except PatchInapplicable as error:
             raise unprocessable(_REJECTED) from error
-        except PatchUndecodable as error:  # a strategic merge patch that is no object
+        except PatchUndecodable as error:  # a strategic merge patch that is not an object
             raise bad_request(str(error)) from error
         except StrategicPatchError as error:
             raise _strategic_failure(error) from error
@@ -149,7 +149,7 @@ class PatchReader:
             raise bad_result(result, f"Object 'Kind' is missing in '{go_json(result, MAX_TEXT)}'")
         if not result.get("apiVersion"):
             raise internal_error("Object 'apiVersion' is missing in 'object has no apiVersion field'")
-        # Decoding prunes in place, and an error of strict validation shows the whole.
+        # Decoding prunes in place, and an error of strict validation shows the whole object.
         text = deep_copy(result) if options.field_validation == "Strict" else result
         unknown: list[str] = []
         try:
@@ -161,7 +161,7 @@ class PatchReader:
         faults = field_faults(self.faults, unknown)
         if faults and options.field_validation == "Strict":
             why = f"strict decoding error: {', '.join(faults)}"
-            if self._strategic is not None:  # whose result is never a text in the original: the patch is shown
+            if self._strategic is not None:  # upstream, its result is never a text: the patch is shown
                 raise _bad_patch(go_plain(self._strategic), why)
             raise bad_result(text, why)
         if options.field_validation != "Ignore":
@@ -169,8 +169,11 @@ class PatchReader:
         return obj
 
     def _with_type(self, served: Served, result: Object) -> Object:
-        """A patched object of a built-in kind. The decoder supplies a kind that was taken away, and refuses another;
-        what a strategic merge patch makes is not decoded, so that its kind is of no consequence."""
+        """Completes the type of a patched object of a built-in kind.
+
+        The decoder fills in a kind that was removed, and refuses another one. The result of a strategic merge patch is
+        not decoded, so its kind does not matter.
+        """
         kind = served.kind.name
         if self._strategic is not None or not result.get("kind"):
             result = {**result, "kind": kind}
@@ -188,12 +191,12 @@ def _undecodable(error: Exception) -> StatusError:
 
 
 def _in_document_order(path: str) -> tuple[tuple[int, str], ...]:
-    """Where an unknown field (`spec.versions[10].huh`) stands in a text whose keys are sorted."""
+    """Returns the position of an unknown field (`spec.versions[10].huh`) in a text with sorted keys."""
     return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"[.\[\]]+", path))
 
 
 def bad_result(result: Any, why: str) -> StatusError:
-    """A patched object that is none: the error names neither kind nor object, and shows the whole of it."""
+    """Returns the error for an invalid patched object: it names neither kind nor object, and shows all of it."""
     return _bad_patch(go_json(result, MAX_TEXT), why)
 
 

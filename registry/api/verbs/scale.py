@@ -1,9 +1,9 @@
-"""The scale subresource: three fields of an object in the form that autoscalers know.
+"""The scale subresource: three fields of an object in the form for autoscalers.
 
     {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": {...}, "spec": {"replicas": 3},
      "status": {"replicas": 3, "selector": "app=a"}}
 
-A write of the Scale is a write of the object at the paths that the definition names.
+A write of the Scale is a write of the object at the paths in the definition.
 
 Follows apiextensions-apiserver pkg/registry/customresource/etcd.go (ScaleREST).
 """
@@ -59,7 +59,7 @@ def _paths(request: ResourceRequest) -> Scale:
 
 
 def scale_of(obj: Object, paths: Scale) -> dict[str, Any]:
-    """The Scale of an object; 500 where the object has no replicas in its spec."""
+    """Returns the Scale of an object. Raises 500 if the object has no replicas in its spec."""
     replicas = _value(obj, paths.spec_replicas_path)
     if replicas is None:
         raise internal_error(f'the spec replicas field "{paths.spec_replicas_path}" does not exist')
@@ -88,7 +88,7 @@ def _value(obj: Object, path: str) -> Any:
 
 
 async def update_scale(request: ResourceRequest, body: Body) -> DocumentAnswer:
-    """PUT: a resource version is not demanded, replicas that are missing are 0."""
+    """Serves a PUT: a resource version is optional, missing replicas are 0."""
     options = write_options(request.query, "UpdateOptions")
     unknown: list[str] = []
     try:
@@ -134,7 +134,7 @@ async def patch_scale(request: ResourceRequest, body: Body) -> DocumentAnswer:
 
 
 async def _apply(request: ResourceRequest, body: Body, options: WriteOptions, paths: Scale) -> DocumentAnswer:
-    """The manager comes to own the replicas of the object."""
+    """Applies a Scale: the manager becomes the owner of the object's replicas."""
     decoded = decode_configuration(body)
     manager = manager_of(options, request.context.user_agent)
 
@@ -162,7 +162,7 @@ async def _run(
 
 
 class _ScaleView:
-    """What admission sees of a write through the Scale."""
+    """The form in which admission sees a write through the Scale."""
 
     def __init__(self, paths: Scale) -> None:
         self._paths = paths
@@ -171,7 +171,7 @@ class _ScaleView:
         return scale_of({**obj, **_with_replicas(obj, self._paths)}, self._paths)
 
     def merge_back(self, obj: Object, shown: Object) -> Object:
-        """The replicas are all that a mutation can change."""
+        """Merges back the replicas, which are all that a mutation can change."""
         try:
             scale = _decode(shown, [])
         except StructDecodeError as error:
@@ -182,12 +182,12 @@ class _ScaleView:
 
 
 def _with_replicas(old: Object, paths: Scale) -> Object:
-    """The object with replicas 0 where it has none, so that a patch has something to patch."""
+    """Returns replicas 0 for an object without any, so that a patch can change them."""
     return {} if _value(old, paths.spec_replicas_path) is not None else _with(old, paths.spec_replicas_path, 0)
 
 
 def _decode(value: Any, unknown: list[str]) -> dict[str, Any]:
-    """A Scale's parts that count: metadata, and replicas as an integer of 32 bits; kind and version may be missing.
+    """Decodes a Scale: metadata, and replicas as an integer of 32 bits; kind and version may be missing.
 
     Raises StructDecodeError with Go's text.
     """
@@ -239,7 +239,7 @@ def _check(request: ResourceRequest, scale: dict[str, Any]) -> None:
 
 
 def _with(obj: Object, path: str, value: Any) -> Object:
-    """A copy of `obj` with `value` at a simple path, parents made where they are missing."""
+    """Returns a copy of `obj` with `value` at a simple path; creates missing parents."""
     new = dict(obj)
     inner = new
     *parents, last = path.strip(".").split(".")

@@ -25,7 +25,7 @@ def size_of(catalog: TenantCatalog) -> int:
 
 
 def require_get(scope: Scope) -> None:
-    """405 for any other method, HEAD too: that is how kube-apiserver answers where it has a route for GET alone."""
+    """Raises 405 for any other method, even HEAD, as kube-apiserver does for a path with a route for GET alone."""
     if scope["method"] != "GET":
         raise method_not_allowed()
 

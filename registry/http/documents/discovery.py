@@ -1,4 +1,4 @@
-"""Discovery: /api and /apis, and what is below them down to a version, made from the tenant's catalog.
+"""Discovery: /api and /apis, and the paths below them down to a version, made from the tenant's catalog.
 
 Follows apiserver pkg/endpoints/discovery.
 """
@@ -29,7 +29,7 @@ _AGGREGATED: Final = ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
 class _NothingServed(Exception):
-    """There is no such document."""
+    """The document does not exist."""
 
 
 class DiscoveryEndpoint:
@@ -66,8 +66,10 @@ class DiscoveryEndpoint:
 
 
 def _is_route(info: RequestInfo, catalog: TenantCatalog) -> bool:
-    """Whether kube-apiserver has a route for this path. It answers /apis, groups and what is defined by handlers that
-    look at no method."""
+    """Whether kube-apiserver has a route for this path.
+
+    Its handlers of /apis, of groups and of custom resources ignore the method.
+    """
     if info.document_path == "/api":
         return True
     definitions = catalog.definitions() if info.version else ()
@@ -79,7 +81,7 @@ def _representation(state: RequestState) -> Representation:
     try:
         found = negotiate_discovery(state.header(b"accept"), aggregated=aggregated)
     except NotAcceptable as error:
-        # On paths that are fixed in kube-apiserver the error has details, if empty ones.
+        # On fixed paths of kube-apiserver the error has details, although empty ones.
         raise not_acceptable(str(error), with_details=str(error).startswith("406:")) from error
     return prettify(found, state.info.query, state.headers)
 

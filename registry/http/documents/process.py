@@ -33,7 +33,7 @@ async def index(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def version(scope: Scope, receive: Receive, send: Send) -> None:
-    """The build is this Python; the API is that of the emulated version, by which clients decide what they can use."""
+    """Returns the version: the build is this Python's, the API the emulated one, by which clients detect features."""
     require_get(scope)
     version = emulated()
     await send_json(

@@ -30,7 +30,7 @@ HANDSHAKE_SECONDS: Final = 30.0
 # The timeout for a client's part of closing a TLS connection. A client that is gone would otherwise hold the
 # connection, and the end of the process, for half a minute.
 GOODBYE_SECONDS: Final = 1.0
-# Files for other purposes: PostgreSQL, webhooks, files.
+# File descriptors for other purposes: PostgreSQL, webhooks, files.
 OTHER_FILES: Final = 128
 # The first bytes of a request without TLS (tlsRecordHeaderLooksLikeHTTP, and the methods that it does not know).
 _HTTP_STARTS: Final = frozenset({b"GET /", b"HEAD ", b"POST ", b"PUT /", b"OPTIO", b"PATCH", b"DELET"})
