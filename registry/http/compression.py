@@ -1,7 +1,7 @@
 """gzip for long answers, if the client accepts it.
 
-Compression takes some 15 µs per kilobyte, so it runs in a thread, scheduled fairly by tenant; zlib
-releases the interpreter meanwhile. The fastest level, as in kube-apiserver: clients are near, and processors dear.
+Compression takes some 15 µs per kilobyte, so it runs in a thread, scheduled fairly by tenant; zlib releases the
+interpreter meanwhile. The fastest level, as in kube-apiserver: clients are near, and processors dear.
 
 Follows apiserver pkg/endpoints/handlers/responsewriters/writers.go (negotiateContentEncoding, deferredResponseWriter).
 """

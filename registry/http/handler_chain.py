@@ -1,19 +1,19 @@
 """The handlers that a request passes on its way to an endpoint, outermost first:
 
-    request info    parses method, path and query; makes the state of the request
-    tracing         a span, where OTEL_EXPORTER_OTLP_ENDPOINT asks for traces
-    audit           records it, where the settings ask for an audit log
+    request info    parses method, path and query; creates the state of the request
+    tracing         a span, if OTEL_EXPORTER_OTLP_ENDPOINT is set
+    audit           records it, if an audit log is configured
     instrumentation metrics and the access log
     errors          failures become Status documents
-    console         pages for browsers, where the settings serve them
+    console         pages for browsers, if enabled
     deadline        ?timeout= is a duration, within which the request is answered
-    fairness        tenants take turns
-    authentication  who is asking
-    tenancy         which tenant is asked
-    impersonation   as whom it is served
-    authorization   whether they may
+    fairness        fair queuing across tenants
+    authentication  the user
+    tenancy         the tenant
+    impersonation   the user that it is served as
+    authorization   whether the user is allowed to
     tenant limits   rates, evaluation and bytes of the tenant
-    aggregation     what another server serves is passed on to it
+    aggregation     proxies what another server serves
     routes          the endpoints
 
 Follows apiserver pkg/server/config.go (DefaultBuildHandlerChain), except that fairness comes before authentication:

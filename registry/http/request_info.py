@@ -30,7 +30,7 @@ class RequestInfo(NamedTuple):
     names no resource.
 
     `path` is without /clusters/<tenant>; `tenant` is empty for a bare path. `is_api` is true for paths below /api and
-    /apis. `has_namespace` is true for a resource below a namespace, even where the name of the namespace is empty.
+    /apis. `has_namespace` is true for a resource below a namespace, even if the name of the namespace is empty.
     """
 
     verb: str
