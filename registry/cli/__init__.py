@@ -1,1 +1,1 @@
-"""The command `registry`. Each command imports what it needs when it runs: `registry --help` stays quick."""
+"""The command `registry`. Each command imports what it needs when it runs, which keeps `registry --help` fast."""

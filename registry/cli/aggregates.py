@@ -17,7 +17,7 @@ from registry.cli.table import print_table
 
 QUERIES: Final = "/apis/query.registry/v1/queries"
 JOINED: Final = "joined."
-# Those of the flags that make it a Query.
+# The flags that make it a Query.
 FLAGS: Final = ("group_by", "aggregate", "having", "join", "join_owner", "join_filter", "left")
 
 _FUNCTIONS: Final = {
@@ -43,7 +43,7 @@ def is_aggregate(typed: dict[str, Any]) -> bool:
 
 
 def spec_of(typed: dict[str, Any], resource: Resource, namespace: str, client: ApiClient) -> Object:
-    """Of the typed flags; `namespace` "" is all. Raises CommandError."""
+    """Returns the spec for the flags; `namespace` "" means all. Raises CommandError."""
     spec: Object = {
         "group": resource.group,
         "version": resource.version,
@@ -84,7 +84,7 @@ def _key(text: str) -> Object:
     name, field, of_type = match.groups()
     last = _LAST.search(field)
     if name is None and last is not None and last[1]:
-        name = re.sub(r"\W", "_", last[1])  # a key of a map, which may have other characters than a column
+        name = re.sub(r"\W", "_", last[1])  # a key of a map, which may have characters that a column may not
     return _without_none({"name": name, **_field(field, of_type)})
 
 

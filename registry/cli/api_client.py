@@ -1,4 +1,4 @@
-"""Requests of a command to a server: JSON over HTTPS, one at a time."""
+"""A client for a command's requests to a server: JSON over HTTPS, one at a time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PAGE: Final = 500
 
 
 class ApiClient:
-    """A server, or a tenant of one, as one client sees it. `url` is what stands before each path."""
+    """A client of a server, or of one of its tenants. `url` is the prefix of each path."""
 
     def __init__(self, url: str, context: ssl.SSLContext | None, headers: Mapping[str, str]) -> None:
         self.url = url.rstrip("/")
@@ -30,14 +30,14 @@ class ApiClient:
     def request(
         self, method: str, path: str, body: Any = None, *, content_type: str = "application/json", accept: str = ""
     ) -> Object:
-        """The decoded answer. Raises Refused with the server's message."""
+        """Returns the decoded response. Raises Refused with the server's message."""
         request = urllib.request.Request(
             self.url + path,
             method=method,
             data=None if body is None else json.dumps(body).encode(),
             headers={**self._headers, "Content-Type": content_type, **({"Accept": accept} if accept else {})},
         )
-        # Proxies of the environment for HTTPS only: they could read a token that passes them without it.
+        # Proxies from the environment for HTTPS only: without TLS they could read the token.
         proxies = {scheme: url for scheme, url in urllib.request.getproxies().items() if scheme == "https"}
         opener = urllib.request.build_opener(
             urllib.request.ProxyHandler(proxies), urllib.request.HTTPSHandler(context=self._context), _NoRedirects()
@@ -54,12 +54,12 @@ class ApiClient:
             raise Refused(f"{self.url} cannot be reached: {_reason(error)} (is `registry serve` running?)") from error
 
     def items(self, path: str, query: str = "") -> Iterator[Object]:
-        """All items of a list, page by page."""
+        """Yields all items of a list, page by page."""
         for page in self.pages(path, query):
             yield from page["items"]
 
     def pages(self, path: str, query: str = "") -> Iterator[Object]:
-        """A list in pages of 500; `query` ends with '&' if there is any."""
+        """Yields a list in pages of 500; a non-empty `query` must end with '&'."""
         following = ""
         while True:
             page = self.request("GET", f"{path}?{query}limit={_PAGE}&continue={quote(following, safe='')}")
@@ -78,7 +78,7 @@ class ApiClient:
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *_: Any) -> None:
-        """An API server redirects nobody; a token must not follow."""
+        """Refuses redirects: an API server sends none, and the token must not follow one."""
         return None
 
 
@@ -91,6 +91,6 @@ def _message(body: bytes) -> str:
 
 
 def _reason(error: BaseException) -> str:
-    """urllib wraps what has gone wrong below it."""
+    """Returns the underlying error, which urllib wraps."""
     reason = getattr(error, "reason", error)
     return describe(reason) if isinstance(reason, BaseException) else str(reason)

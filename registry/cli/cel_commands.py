@@ -1,4 +1,4 @@
-"""What `registry cel` does: the reports on the rules of a definition."""
+"""The `registry cel` commands: reports on the rules of a definition."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from registry.schema.field import FieldError
 
 Object = dict[str, Any]
 
-# Properties of `self` that are named; the rest is counted.
+# Properties of `self` that are listed; the rest is counted.
 _MAX_PROPERTIES: Final = 8
 
 
@@ -102,7 +102,7 @@ def type_text(declared: Declared) -> str:
 
 
 def _short_type(declared: Declared) -> str:
-    """The type with `object` for every object in it: the names of their types mean something to the checker only."""
+    """Returns the type with `object` for every object type: their names are internal to the checker."""
     if declared.fields is not None:
         return "object"
     if declared.element is None:
@@ -133,7 +133,7 @@ def _version(definition: Definition, obj: Object) -> Version:
 
 
 def _prepare(version: Version, obj: Object) -> None:
-    """Prunes and defaults it as a write does; schema errors come before any rule. Raises CommandError."""
+    """Prunes and defaults an object as a write does; schema errors come before any rule. Raises CommandError."""
     schema = version.schema()
     schema.prune_and_default(obj)
     errors = schema.validate(obj)

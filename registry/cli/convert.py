@@ -1,4 +1,4 @@
-"""`registry convert check FILE`: conversion rules tried on sample objects, without a server."""
+"""`registry convert check FILE`: tries conversion rules on sample objects, without a server."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def check(given: Object, samples: list[Object], *, quiet: bool) -> int:
                 f"# from {source} to {target}: not proven to be undone by the way back, so each object is converted "
                 "back too, which takes longer"
             )
-    verdicts = [_try(crd, plan, sample, quiet=quiet) for sample in samples]  # each is to be printed
+    verdicts = [_try(crd, plan, sample, quiet=quiet) for sample in samples]  # all of them, so that each is printed
     return 0 if all(verdicts) else 1
 
 
@@ -76,7 +76,7 @@ def _plan(crd: Object) -> Plan:
 
 
 def _try(crd: Object, plan: Plan, sample: Object, *, quiet: bool) -> bool:
-    """Whether a sample becomes each version, and itself again."""
+    """Returns whether a sample converts to each version and back."""
     from registry.codec.yaml_encode import encode_yaml
     from registry.conversion.errors import ConversionError
     from registry.definitions.compiled import compile_definition

@@ -1,4 +1,4 @@
-"""`registry deleted KIND`: deleted objects that can be brought back."""
+"""`registry deleted KIND`: lists deleted objects that can be restored."""
 
 from __future__ import annotations
 

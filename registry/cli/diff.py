@@ -53,7 +53,7 @@ def run(typed: dict[str, Any]) -> int:
 
 
 def state(session: Session, resource: Resource, name: str, revision: str | None) -> Object:
-    """The object at a revision of the tenant, None for the present one."""
+    """Returns the object at a revision of the tenant; None means the current one."""
     query = f"?atResourceVersion={revision}" if revision else ""
     return session.client.request("GET", resource.path(session.namespace, name) + query)
 

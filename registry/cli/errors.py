@@ -4,11 +4,11 @@ from __future__ import annotations
 
 
 class CommandError(Exception):
-    """The command cannot do what it was asked for; the text is one line for the user."""
+    """The command cannot do what was requested; the text is one line for the user."""
 
 
 class Refused(CommandError):
-    """What a server answered, or why it was not reached. `code` is the answer's, 0 without one."""
+    """A server's error response, or why it was not reached. `code` is the HTTP status, 0 without a response."""
 
     def __init__(self, message: str, code: int = 0) -> None:
         super().__init__(message)
@@ -16,9 +16,9 @@ class Refused(CommandError):
 
 
 def describe(problem: BaseException, *, of: object = "") -> str:
-    """An error of the system without Python's words: '/a: No such file or directory'. Others are as they say.
+    """Describes an OS error without Python's words: '/a: No such file or directory'. Others are returned as text.
 
-    `of` is the file in question, for errors that name none.
+    `of` is the file in question, for errors without a file name.
     """
     if isinstance(problem, UnicodeDecodeError):
         text = "not a text in UTF-8"
@@ -30,7 +30,7 @@ def describe(problem: BaseException, *, of: object = "") -> str:
 
 
 def is_unmigrated(problem: BaseException | None) -> bool:
-    """Whether a database without our tables, or with those of an older version, is the cause of an error."""
+    """Returns whether the cause of an error is a database without our tables, or with those of an older version."""
     from psycopg import errors
 
     missing = (errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedFunction, errors.UndefinedObject)

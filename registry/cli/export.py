@@ -1,4 +1,4 @@
-"""`registry export KIND...`: objects as manifests that `kubectl apply` creates elsewhere, and the progress."""
+"""`registry export KIND...`: writes manifests that `kubectl apply` can create elsewhere, and shows the progress."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from registry.cli.history import LAST_APPLIED
 from registry.cli.kubeconfig_client import Session, add_client_flags, open_session
 from registry.cli.resource_names import Resource, find_resource
 
-# What a server assigns. References to owners name uids, which other objects have elsewhere: the garbage collector
-# would delete what still has them.
+# Fields that a server assigns. Owner references contain uids, which differ elsewhere: the garbage collector would
+# delete objects that still have them.
 _ASSIGNED: Final = frozenset(
     {"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds",
      "managedFields", "ownerReferences", "selfLink"}
@@ -58,7 +58,7 @@ def _opened(path: Path | None) -> Iterator[TextIO]:
     if path is None:
         yield sys.stdout
         return
-    # Secrets may be among the objects.
+    # The objects may include Secrets.
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
         os.fchmod(file.fileno(), 0o600)
         yield file
@@ -74,7 +74,7 @@ def _export(session: Session, resource: Resource, namespace: str, selector: str,
             for item in page["items"]:
                 out.write("---\n" + encode_yaml(_manifest(item, page)).decode())
             done += len(page["items"])
-            # Without a figure, as with selectors, the last page is known by having no successor.
+            # Without a count, as with selectors, the last page is the one without a next page.
             left = page["metadata"].get("remainingItemCount")
             is_last = not page["metadata"].get("continue")
             progress.show(done, done + (left or 0) if left is not None or is_last else None)

@@ -1,4 +1,4 @@
-"""`registry history KIND NAME`: what happened to an object, newest first."""
+"""`registry history KIND NAME`: shows what happened to an object, newest first."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from registry.cli.resource_names import Resource, find_resource, split_target
 from registry.cli.table import print_table
 
 _PAGE: Final = 50
-# Fields that are named in a row; the rest is counted.
+# Fields that are listed in a row; the rest is counted.
 _MAX_FIELDS: Final = 4
-# What every update changes says nothing of it, nor does kubectl's own copy of the object.
+# Fields that every update changes are uninteresting, and so is kubectl's own copy of the object.
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _SILENT: Final = frozenset({"metadata.generation", f"metadata.annotations.{LAST_APPLIED}"})
 
@@ -64,7 +64,7 @@ def find_target(session: Session, words: list[str]) -> tuple[Resource, str]:
 
 
 def changes(session: Session, resource: Resource, name: str, limit: int) -> Iterator[Object]:
-    """The newest `limit` entries of the history."""
+    """Yields the newest `limit` entries of the history."""
     path, following = resource.path(session.namespace, name, "history"), ""
     while limit > 0:
         page = session.client.request("GET", f"{path}?limit={min(limit, _PAGE)}{following}")
@@ -76,7 +76,7 @@ def changes(session: Session, resource: Resource, name: str, limit: int) -> Iter
 
 
 def changed_fields(entry: Object) -> str:
-    """'spec.image, -spec.suspend, +2 more' of the merge patch of an update; what is removed has a minus."""
+    """Summarizes an update's merge patch as 'spec.image, -spec.suspend, +2 more'; a minus marks removed fields."""
     if entry["operation"] != "Update":
         return str(entry.get("message") or "-")
     fields = [field for field in _fields(entry.get("diff") or {}, "") if field.lstrip("-") not in _SILENT]

@@ -1,4 +1,4 @@
-"""What a client needs to come in: the administrator's token and a kubeconfig."""
+"""What a client needs to connect: the administrator's token and a kubeconfig."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from registry.cli.errors import describe
 from registry.files import write_private
 from registry.settings import WILDCARD_HOSTS, Settings, SettingsError
 
-# 256 bits: nobody guesses it, so a fast hash is enough to compare by.
+# 256 bits cannot be guessed, so a fast hash is enough for comparison.
 TOKEN_BYTES = 32
 
 
 def ensure_admin_token(settings: Settings) -> str:
-    """The administrator's token, made once. A file that the user named must be there and hold something."""
+    """Returns the administrator's token, creating it if missing. A file named by the user must exist and not be
+    empty."""
     path = settings.admin_token_path
     try:
         token = path.read_text().strip()
@@ -38,12 +39,13 @@ def ensure_admin_token(settings: Settings) -> str:
 
 
 def is_token(text: str) -> bool:
-    """Whether it can stand in a header: what cannot must not get into a message about headers either."""
+    """Returns whether a text can be sent in a header; one that cannot must not appear in an error about headers
+    either."""
     return text.isascii() and text.isprintable() and " " not in text and bool(text)
 
 
 def server_url(settings: Settings, port: int | None = None) -> str:
-    """Where clients on this machine reach the server: 'https://127.0.0.1:6443'."""
+    """Returns where clients on this machine reach the server: 'https://127.0.0.1:6443'."""
     host = settings.host
     if host in WILDCARD_HOSTS:
         host = "::1" if host == "::" else "127.0.0.1"
@@ -57,15 +59,15 @@ def with_tenant(server: str, tenant: str | None) -> str:
 
 
 class Reached(NamedTuple):
-    """How clients on this machine reach the server; `authority` None: its CA is one that the machine knows."""
+    """How clients on this machine reach the server; `authority` None: its CA is known to the machine."""
 
     server: str
     authority: Path | None
 
 
 def resolve_server(settings: Settings, server: str | None, *, named: bool) -> Reached:
-    """How the server is reached: at `server`, else as the settings say where they are `named` (typed, or in the
-    environment), else as it was last started in the data folder, whose kubeconfig tells."""
+    """Returns how to reach the server: at `server`, else by the settings if they are `named` (typed, or in the
+    environment), else as it was last started in the data folder, by its kubeconfig."""
     authority: Path | None = settings.data_dir / "ca.crt"
     written = _last_start(settings)
     if settings.tls_cert_file or settings.plain_http or not (settings.data_dir / "ca.crt").exists():
@@ -81,7 +83,8 @@ def resolve_server(settings: Settings, server: str | None, *, named: bool) -> Re
 
 
 def _last_start(settings: Settings) -> dict[str, Any] | None:
-    """{'server': 'https://127.0.0.1:6443', 'certificate-authority-data': '...'}: the cluster of its kubeconfig."""
+    """Returns the cluster of the last start's kubeconfig:
+    {'server': 'https://127.0.0.1:6443', 'certificate-authority-data': '...'}"""
     try:
         found: dict[str, Any] = yaml.safe_load((settings.data_dir / "kubeconfig").read_text())["clusters"][0]["cluster"]
         return found if urlsplit(found["server"]).hostname else None
@@ -90,9 +93,9 @@ def _last_start(settings: Settings) -> dict[str, Any] | None:
 
 
 def kubeconfig(server: str, token: str, authority: Path | None, name: str = "registry") -> str:
-    """The text of a kubeconfig. `authority` None: the certificate is of a CA that the machine knows.
+    """Returns the text of a kubeconfig. `authority` None: the certificate's CA is known to the machine.
 
-    `name` is that of the context: with one for each tenant, several files can be merged.
+    `name` is that of the context: with one per tenant, several files can be merged.
     """
     cluster: dict[str, Any] = {"server": server}
     if authority is not None:

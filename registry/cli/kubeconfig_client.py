@@ -1,6 +1,6 @@
-"""A client as kubectl makes one: from a kubeconfig, its context, and the flags that change them.
+"""A client configured like kubectl: from a kubeconfig, its context, and the flags that override them.
 
-Follows the clientcmd of client-go: --kubeconfig, else KUBECONFIG (the first file that is there), else ~/.kube/config.
+Follows the clientcmd of client-go: --kubeconfig, else KUBECONFIG (the first existing file), else ~/.kube/config.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DEFAULT_TENANT: Final = "default"
 
 
 class Session(NamedTuple):
-    """`client` asks within `tenant`; `namespace` is that of the flags, else of the context."""
+    """`client` sends requests to `tenant`; `namespace` is that of the flags, else of the context."""
 
     client: ApiClient
     platform: ApiClient
@@ -42,7 +42,7 @@ def add_client_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def open_session(typed: dict[str, Any]) -> Session:
-    """Takes the flags from `typed`. Raises CommandError."""
+    """Opens a session for the flags in `typed`. Raises CommandError."""
     wanted, name = typed.pop("kubeconfig", None), typed.pop("context", None)
     tenant, namespace = typed.pop("tenant", None), typed.pop("namespace", None)
     path = _path(wanted)
@@ -106,7 +106,7 @@ def _tls(cluster: dict[str, Any], user: dict[str, Any], folder: Path) -> ssl.SSL
         certificate = _content(user, "client-certificate", folder)
         key = _content(user, "client-key", folder)
         if certificate and key:
-            with tempfile.NamedTemporaryFile() as both:  # 0600; the module reads files only
+            with tempfile.NamedTemporaryFile() as both:  # mode 0600; the ssl module reads only files
                 both.write(certificate + b"\n" + key)
                 both.flush()
                 context.load_cert_chain(both.name)
@@ -116,7 +116,7 @@ def _tls(cluster: dict[str, Any], user: dict[str, Any], folder: Path) -> ssl.SSL
 
 
 def _content(owner: dict[str, Any], name: str, folder: Path) -> bytes:
-    """What `<name>-data` holds, or the file `<name>`; relative paths are relative to the kubeconfig."""
+    """Returns the content of `<name>-data`, or of the file `<name>`, relative to the kubeconfig's folder."""
     if data := owner.get(f"{name}-data"):
         try:
             return base64.b64decode(data)

@@ -1,4 +1,4 @@
-"""`registry kubeconfig`: of a tenant's administrator, or with a flag that says so, of the platform's."""
+"""`registry kubeconfig`: for a tenant's administrator or, with a flag, the platform's."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_credential_flags(parser: argparse.ArgumentParser) -> None:
-    """Whose credentials a kubeconfig holds."""
+    """Adds the flags that select whose credentials a kubeconfig holds."""
     who = parser.add_mutually_exclusive_group()
     who.add_argument(
         "--platform-admin", action="store_true", help="put in the platform administrator's token: it owns every tenant"

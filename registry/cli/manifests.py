@@ -1,4 +1,4 @@
-"""Manifests in files: their documents, and definitions as the server would store them."""
+"""Manifest files: their documents, and definitions as the server would store them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Object = dict[str, Any]
 
 
 def read_definition(given: Object) -> tuple[Object, list[FieldError]]:
-    """The definition as it would be stored, whichever version it is given in, and what is wrong with it."""
+    """Returns the definition as it would be stored, from whichever version, and its errors."""
     from registry.definitions import decode, defaulting, strategy, validation
     from registry.definitions.v1beta1 import conversion
     from registry.definitions.v1beta1 import decode as beta
@@ -57,7 +57,7 @@ def documents_of(path: Path) -> Iterator[Object]:
 
 
 def _items(document: Object, path: Path) -> Iterator[Object]:
-    """Those of a List, as `kubectl get -o yaml` writes one; else the document."""
+    """Returns the items of a List, as `kubectl get -o yaml` writes one; else the document itself."""
     if document.get("kind") != "List":
         yield document
         return

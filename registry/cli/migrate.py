@@ -29,7 +29,7 @@ def run(typed: dict[str, Any]) -> int:
     if direction == "down" and revision is None:
         raise SettingsError("migrate down: name the revision to go down to (`base` removes everything)")
     try:
-        # The embedded server of a running `serve` is used where there is one: its folder admits no second.
+        # Uses the embedded server of a running `serve`, if any: its folder does not allow a second one.
         running = None if settings.database_url else running_url(settings.data_dir / "postgres")
         with nullcontext(running[0]) if running else database(settings) as url, migration_errors():
             if direction == "plan":

@@ -13,7 +13,7 @@ from registry.cli.kubeconfig_client import add_client_flags, open_session
 from registry.cli.resource_names import find_resource
 
 _MIGRATIONS: Final = "/apis/storagemigration.k8s.io/v1beta1/storageversionmigrations"
-# How many of how many objects; the controller of storage migrations writes it.
+# The annotation with done and total objects, written by the storage migration controller.
 _PROGRESS: Final = "storagemigration.registry/progress"
 _POLL_SECONDS: Final = 0.5
 
@@ -51,7 +51,7 @@ def run(typed: dict[str, Any]) -> int:
 
 
 def _wait(client: ApiClient, name: str) -> None:
-    """Returns when the migration has succeeded. Raises CommandError."""
+    """Waits until the migration has succeeded. Raises CommandError."""
     from registry.cli.progress import Progress
 
     with Progress("objects rewritten") as progress:
@@ -70,7 +70,7 @@ def _wait(client: ApiClient, name: str) -> None:
 
 
 def _counts(migration: Object) -> tuple[int, int]:
-    """(1200, 40000); (0, 0) before the first report."""
+    """Returns done and total objects, (1200, 40000); (0, 0) before the first report."""
     text = (migration["metadata"].get("annotations") or {}).get(_PROGRESS) or "0/0"
     done, _, total = str(text).partition("/")
     return (int(done), int(total)) if done.isdecimal() and total.isdecimal() else (0, 0)

@@ -1,4 +1,4 @@
-"""The server of a data folder, asked as the platform's administrator."""
+"""The server of a data folder, accessed as the platform's administrator."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from registry.settings import ADDRESS, CLIENT, Settings, add_flags, any_set, loa
 
 
 class Platform(NamedTuple):
-    """`authority` None: its CA is one that the machine knows."""
+    """`authority` None: its CA is known to the machine."""
 
     settings: Settings
     url: str
     authority: Path | None
 
     def client(self, tenant: str = "", token: str | None = None) -> ApiClient:
-        """Asks a tenant, or the platform, with a token, or as the administrator."""
+        """Returns a client for a tenant, or the platform, with a token, or as the administrator."""
         context = ssl.create_default_context(cafile=str(self.authority) if self.authority else None)
         headers = {"Authorization": f"Bearer {token or self.token()}"}
         return ApiClient(made.with_tenant(self.url, tenant), context, headers)
 
     def token(self) -> str:
-        """The platform administrator's. Raises CommandError where no server has made one yet."""
+        """Returns the platform administrator's token. Raises CommandError if no server has created one yet."""
         path = self.settings.admin_token_path
         if not path.exists():
             raise CommandError(f"{path} does not exist yet: `registry serve` makes it{others(self.settings)}")
@@ -45,7 +45,7 @@ def add_server_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def open_platform(typed: dict[str, Any]) -> Platform:
-    """The server that was typed, or that was last started in the data folder."""
+    """Returns the server given by the flags, or else the one last started in the data folder."""
     server = typed.pop("server", None)
     settings = load(typed, os.environ)
     print_data_dir(settings)

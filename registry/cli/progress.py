@@ -1,4 +1,4 @@
-"""How far long work is: a bar on a terminal, elsewhere a plain line now and then."""
+"""Progress of long work: a bar on a terminal, otherwise a plain line at intervals."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Final, Self, TextIO
 
 _WIDTH: Final = 30
-# Between two lines where there is no terminal.
+# The interval between lines without a terminal.
 _LINE_SECONDS: Final = 5.0
 
 
@@ -36,7 +36,7 @@ class Progress:
             self._stream.write("\n")
 
     def show(self, done: int, total: int | None) -> None:
-        """`total` None: nobody knows."""
+        """Shows the progress. `total` None: unknown."""
         if (done, total or 0) == self._shown:
             return
         figures = f"{done}" if total is None else f"{done} of {total}"

@@ -1,4 +1,4 @@
-"""`registry psql`: the embedded server must be running; its socket is found in the data folder."""
+"""`registry psql`: runs psql on the embedded server, which must be running; finds its socket by the data folder."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ def run(typed: dict[str, Any]) -> int:
         from registry.cli.sql_commands import options_for
 
         os.environ["PGOPTIONS"] = options_for(url, tenant)
-    # With its path: a psql that is not on the PATH finds itself by it.
+    # With its full path, by which a psql that is not on the PATH finds its own files.
     os.execv(program, [program, url, *arguments])

@@ -75,7 +75,7 @@ def run(typed: dict[str, Any]) -> int:
 
 
 def _print_table(table: Object, *, with_namespaces: bool) -> None:
-    """The columns that kubectl shows without -o wide."""
+    """Prints the columns that kubectl shows without -o wide."""
     shown = [i for i, column in enumerate(table["columnDefinitions"]) if not column.get("priority")]
     header = [table["columnDefinitions"][i]["name"].upper() for i in shown]
     rows = [[_cell(row["cells"][i]) for i in shown] for row in table.get("rows") or ()]

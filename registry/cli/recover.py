@@ -1,4 +1,4 @@
-"""`registry recover`: after a restore that the server cannot notice by itself, no revision is given out again."""
+"""`registry recover`: prevents reuse of revisions after a restore that the server cannot detect by itself."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Resources as people name them: bk, backup, backups, backups.demo.example.com, backups.v1.demo.example.com, Backup/a.
+"""Resolves resource names as users type them: bk, backup, backups, backups.demo.example.com,
+backups.v1.demo.example.com, Backup/a.
 
-As kubectl's RESTMapper, from the aggregated discovery of the server.
+Like kubectl's RESTMapper, from the aggregated discovery of the server.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _ACCEPT: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscove
 
 
 class Resource(NamedTuple):
-    """`names` are all that it answers to, in lower case."""
+    """`names` are all names that it can be addressed by, in lower case."""
 
     group: str
     version: str
@@ -26,7 +27,7 @@ class Resource(NamedTuple):
     names: frozenset[str]
 
     def path(self, namespace: str, name: str = "", subresource: str = "") -> str:
-        """`namespace` "" is all namespaces."""
+        """Returns the URL path; `namespace` "" means all namespaces."""
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         parts = [root]
         if self.is_namespaced and namespace:
@@ -37,7 +38,7 @@ class Resource(NamedTuple):
 
 
 def find_resource(client: ApiClient, wanted: str) -> Resource:
-    """The first in the server's order that has this name. Raises CommandError."""
+    """Returns the first resource, in the server's order, with this name. Raises CommandError."""
     word = wanted.lower()
     known = list(resources(client))
     for resource in known:
@@ -49,7 +50,7 @@ def find_resource(client: ApiClient, wanted: str) -> Resource:
 
 
 def split_target(words: list[str]) -> tuple[str, str]:
-    """('crontab', 'backup') of ['crontab', 'backup'] or ['crontab/backup']. Raises CommandError."""
+    """Splits ['crontab', 'backup'] or ['crontab/backup'] into ('crontab', 'backup'). Raises CommandError."""
     if len(words) == 1 and words[0].count("/") == 1:
         kind, name = words[0].split("/")
     elif len(words) == 2 and not any("/" in word for word in words):

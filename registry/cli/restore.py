@@ -1,4 +1,4 @@
-"""`registry restore KIND NAME --to REVISION`: makes an object again what it was."""
+"""`registry restore KIND NAME --to REVISION`: returns an object to an earlier state."""
 
 from __future__ import annotations
 

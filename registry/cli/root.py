@@ -1,7 +1,7 @@
 """The command line: finds the command's module and runs it. Modules of other commands are not imported.
 
 A command's module has `add_arguments(parser)` and `run(typed) -> exit code`, and imports what it needs when it runs.
-Errors that the user can mend are one line on stderr and exit code 1; a wrong command line is exit code 2.
+Errors that the user can fix are one line on stderr and exit code 1; a wrong command line is exit code 2.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 
 class Command(NamedTuple):
-    """`module` is one of this package."""
+    """`module` is a module of this package."""
 
     module: str
     help: str
@@ -49,7 +49,7 @@ COMMANDS: Final = {
     "completion": Command("completion", "print the completion script of a shell"),
     "version": Command("version", "print the version"),
 }
-# Run by `serve --workers` and by the scripts of `completion`, not by people.
+# Run by `serve --workers` and by the scripts of `completion`, not by users.
 _WORKER: Final = "worker"
 _COMPLETE: Final = "__complete"
 
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parser(only: str | None = None) -> argparse.ArgumentParser:
-    """The whole command line, or with `only` the arguments of that command and just the names of the others."""
+    """Returns the whole parser, or with `only` the arguments of that command and just the names of the others."""
     plugin = os.path.basename(sys.argv[0]).startswith("kubectl-")
     top = argparse.ArgumentParser(
         prog="kubectl registry" if plugin else "registry",
@@ -89,14 +89,14 @@ def _module(command: str) -> Any:
 
 
 def _run(command: Callable[[dict[str, Any]], int], typed: dict[str, Any]) -> int:
-    # A SIGTERM before the server is up must still end what was started: unwinding does it.
+    # A SIGTERM before the server is up must still stop what was started, by unwinding.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         return command(typed)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # `registry history ... | head`
-        sys.stdout = None  # so that it is not flushed at the end
+        sys.stdout = None  # so that it is not flushed at exit
         return 141
     except Exception as problem:
         if (message := _message(problem)) is None:
@@ -106,7 +106,7 @@ def _run(command: Callable[[dict[str, Any]], int], typed: dict[str, Any]) -> int
 
 
 def _message(problem: Exception) -> str | None:
-    """The line for the user; None for what is a fault of ours. Only modules that are loaded can have raised."""
+    """Returns the line for the user; None for an internal error. Only modules that are loaded can have raised."""
     from registry.cli.errors import CommandError, is_unmigrated
     from registry.settings import SettingsError
 
@@ -124,7 +124,7 @@ def _complete(typed: dict[str, Any]) -> int:
 
 
 def complete_for_kubectl() -> int:
-    """The command `kubectl_complete-registry`, which kubectl's own completion runs for the plugin."""
+    """Runs `kubectl_complete-registry`, which kubectl's own completion calls for the plugin."""
     _run(_complete, {"words": sys.argv[1:]})
     print(":4")  # cobra's ShellCompDirectiveNoFileComp
     return 0

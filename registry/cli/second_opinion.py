@@ -1,7 +1,7 @@
-"""What cel-python, another implementation of CEL, says of a rule.
+"""The opinion of cel-python, another implementation of CEL, on a rule.
 
-It knows the language and its standard functions, none of Kubernetes' libraries, and no types of a schema; where it
-cannot follow, it says so. A rule on which the two disagree deserves a look, by people.
+It knows the language and its standard functions, but neither Kubernetes' libraries nor types from a schema; if it
+cannot evaluate a rule, it says so. A rule on which the two disagree deserves a human look.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class SecondOpinion:
         self._environment = celpy.Environment()
 
     def of_text(self, rule: str) -> str:
-        """'can be parsed', or why not."""
+        """Returns 'can be parsed', or why not."""
         try:
             self._environment.compile(rule)
         except (CELParseError, LarkError, RecursionError) as error:
@@ -35,7 +35,7 @@ class SecondOpinion:
         return "can be parsed"
 
     def of_evaluation(self, evaluation: Evaluation) -> str:
-        """'agrees', 'disagrees: true', or why it cannot say."""
+        """Returns 'agrees', 'disagrees: true', or why it cannot say."""
         try:
             program = self._environment.program(self._environment.compile(evaluation.rule.source))
             result = program.evaluate(_variables(evaluation))
@@ -56,7 +56,7 @@ def _variables(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def _converted(value: Value) -> Any:
-    """A value of ours as one of cel-python's. Raises ValueError for one that it has none for."""
+    """Converts a value to cel-python's type. Raises ValueError if there is none."""
     match value:
         case None:
             return None
@@ -89,6 +89,6 @@ def _elements(value: list[Value] | ListValue) -> list[Value]:
 
 
 def _line(error: BaseException) -> str:
-    """Its first line, without the names of Python's classes."""
+    """Returns the first line, without the names of Python's classes."""
     text = str(error.args[0] if error.args else error).strip().splitlines() or [""]
     return text[0].partition(" (in activation")[0][:_MAX_TEXT] or "it gives no reason"

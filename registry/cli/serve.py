@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(typed: dict[str, Any]) -> int:
-    # Modules, and what they make, stay: looking for cycles among them takes a tenth of the time of a start.
+    # Modules and their objects are permanent: searching them for cycles takes a tenth of the startup time.
     gc.set_threshold(20_000, 20, 50)
     from registry.cli.server_process import serve
 

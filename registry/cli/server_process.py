@@ -1,4 +1,4 @@
-"""What `registry serve` does, in its order: database, tables, certificates, token, port, processes."""
+"""The steps of `registry serve`, in order: database, tables, certificates, token, port, processes."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ logger = logging.getLogger(__name__)
 
 
 def serve(settings: Settings, *, application: str = APPLICATION) -> int:
-    """Serve until a signal ends it; the exit code."""
+    """Serves until a signal ends it; returns the exit code."""
     logs.configure(settings.log_level, settings.log_format)
     try:
         check_authentication(settings)
         verify(settings)
-        # The port first: to find it taken should not take as long as starting a database.
+        # The port first: detecting that it is taken should not take as long as starting a database.
         listeners = server.bind(settings.host, settings.port, settings.workers)
         with contextlib.ExitStack() as stack:
             for listener in listeners:
@@ -74,10 +74,10 @@ def serve(settings: Settings, *, application: str = APPLICATION) -> int:
 
 
 def _import_early(application: str) -> None:
-    """Imports the application's modules, half of the time of a start, while PostgreSQL starts."""
+    """Imports the application's modules, half of the startup time, while PostgreSQL starts."""
 
     def imports() -> None:
-        # What fails is raised where the application is made.
+        # Failures are raised again where the application is created.
         with contextlib.suppress(Exception):
             importlib.import_module(application.partition(":")[0])
 
@@ -85,7 +85,7 @@ def _import_early(application: str) -> None:
 
 
 def verify(settings: Settings) -> None:
-    """Raises SettingsError for files that are named in the settings and cannot be used."""
+    """Raises SettingsError for files named in the settings that cannot be used."""
     encryption_of(settings, os.environ)
     try:
         tracing.check(os.environ)
@@ -99,7 +99,7 @@ def verify(settings: Settings) -> None:
 
 
 def work(settings: Settings, *, listener: int, link: int, number: int, application: str) -> int:
-    """A worker process of `serve --workers`: serve an inherited socket, tell the parent through `link`."""
+    """Runs a worker process of `serve --workers`: serves an inherited socket, and reports to the parent by `link`."""
     logs.configure(settings.log_level, settings.log_format, worker=number)
     parent = socket.socket(fileno=link)
     parent.setblocking(False)
@@ -120,7 +120,8 @@ def work(settings: Settings, *, listener: int, link: int, number: int, applicati
 
 @contextlib.contextmanager
 def database(settings: Settings) -> Iterator[str]:
-    """The URL of the database named in the settings, or of the embedded one, which runs as long as the block."""
+    """Yields the URL of the database in the settings, or of the embedded one, which runs for the duration of the
+    block."""
     if settings.database_url is not None:
         yield settings.database_url
         return
@@ -138,7 +139,7 @@ def database(settings: Settings) -> Iterator[str]:
 
 
 def _certificate_of_postgres(settings: Settings) -> tuple[Path, Path]:
-    """The certificate of the API's port; with one of our own, also for the name by which PostgreSQL is reached."""
+    """Returns the certificate of the API's port; our own one also covers the name by which PostgreSQL is reached."""
     if settings.tls_cert_file is not None and settings.tls_private_key_file is not None:
         return settings.tls_cert_file, settings.tls_private_key_file
     names = settings.tls_names
@@ -154,13 +155,13 @@ def _certificate_of_postgres(settings: Settings) -> tuple[Path, Path]:
 
 
 class MigrationError(Exception):
-    """The database cannot be reached or its tables cannot be brought up to date."""
+    """The database cannot be reached, or its tables cannot be brought up to date."""
 
 
 def migrate(url: str) -> None:
     from registry.store.revision import is_newest
 
-    # What keeps it from being asked is reported by the migration.
+    # The migration reports why the database cannot be queried.
     with contextlib.suppress(psycopg.Error):
         if is_newest(url):
             return
@@ -172,7 +173,7 @@ def migrate(url: str) -> None:
 
 @contextlib.contextmanager
 def migration_errors() -> Iterator[None]:
-    """Whatever may go wrong with a database, as MigrationError in one line."""
+    """Converts any database error to a MigrationError with a one-line text."""
     import alembic.util
     import sqlalchemy.exc
 
@@ -191,7 +192,7 @@ def _run(settings: Settings, listeners: list[socket.socket], application: str, w
     def stopping() -> None:
         seconds = settings.shutdown_seconds
         print(f"registry: stopping; requests in flight have {seconds} s, unless Ctrl-C comes again", file=sys.stderr)
-        # PostgreSQL, where it is embedded, and what waits for the last requests end beside each other.
+        # The embedded PostgreSQL and the wait for the last requests end concurrently.
         end_by(settings.shutdown_delay_seconds + max(1, seconds))
 
     if len(listeners) == 1:
@@ -202,7 +203,7 @@ def _run(settings: Settings, listeners: list[socket.socket], application: str, w
 
 
 def check_authentication(settings: Settings) -> None:
-    """Raises SettingsError for a file of outside issuers that cannot be used."""
+    """Raises SettingsError for a file of external issuers that cannot be used."""
     if settings.authentication_config is not None:
         from registry.authentication.oidc.configuration import BadConfiguration, load_configuration
 
@@ -218,7 +219,7 @@ def _notify_ready(parent: socket.socket) -> None:
 
 
 def _welcome(settings: Settings, port: int, authority: Path | None) -> None:
-    """The address and what to type next."""
+    """Prints the address and what to type next."""
     url = kubeconfig.server_url(settings, port)
     folder = settings.data_dir
     trust = f"--cacert {authority} " if authority else ""
@@ -226,7 +227,7 @@ def _welcome(settings: Settings, port: int, authority: Path | None) -> None:
     lines = [
         f"registry serves {url}",
         "",
-        # Without it the commands of another terminal would look for a server in the default folder.
+        # Without it, commands in another terminal would look for a server in the default folder.
         *([f"  first     export {DATA_DIR_VARIABLE}={shlex.quote(str(folder))}"] if elsewhere else []),
         f"  kubectl   export KUBECONFIG={shlex.quote(str(folder / 'kubeconfig'))}; kubectl api-resources",
         f'  curl      curl {trust}-H "Authorization: Bearer $(cat {settings.admin_token_path})" {url}/apis',

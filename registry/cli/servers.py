@@ -1,8 +1,8 @@
-"""Which servers run on this machine, and the database of the one that a command is for.
+"""The servers running on this machine, and the database that a command should use.
 
-`serve` announces itself by a file that it keeps locked as long as it runs, in a folder of the account:
-    {"url": "https://127.0.0.1:6443", "dataDir": "/srv/registry"}
-A command that finds nothing in its data folder names the others.
+`serve` announces itself by a file that it keeps locked while it runs, in a folder of the account:
+{"url": "https://127.0.0.1:6443", "dataDir": "/srv/registry"}
+A command that finds nothing in its data folder lists the others.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class RunningServer(NamedTuple):
 
 @contextlib.contextmanager
 def announced(url: str, data_dir: Path) -> Iterator[None]:
-    """Announces a server for as long as the block lasts. To be without that is no reason not to serve."""
+    """Announces a server for the duration of the block. A failure to do so is not a reason not to serve."""
     try:
         folder = _folder()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -55,7 +55,7 @@ def announced(url: str, data_dir: Path) -> Iterator[None]:
 
 
 def running_servers() -> list[RunningServer]:
-    """Those that this account has started, in the order of their folders."""
+    """Returns the servers that this account has started, ordered by folder."""
     folder = _folder()
     found = []
     for path in folder.iterdir() if _is_ours(folder) else ():
@@ -69,7 +69,7 @@ def running_servers() -> list[RunningServer]:
 
 
 def database_url(settings: Settings) -> tuple[str, Path | None]:
-    """The URL of the database that is named, or of the embedded one of a running server, and the folder of the latter's
+    """Returns the URL of the configured database, or of the embedded one of a running server with the folder of its
     programs. Raises CommandError."""
     from registry.postgres.server import running_url
 
@@ -84,7 +84,7 @@ def database_url(settings: Settings) -> tuple[str, Path | None]:
 
 
 def others(settings: Settings) -> str:
-    """The end of a line that says that nothing is in the data folder: which servers run on other ones."""
+    """Returns the end of a message that nothing is in the data folder: the servers that run on other folders."""
     known = [server for server in running_servers() if server.data_dir != settings.data_dir]
     if not known:
         return ""
@@ -93,7 +93,7 @@ def others(settings: Settings) -> str:
 
 
 def print_data_dir(settings: Settings) -> None:
-    """Says on stderr which data folder is used where nobody has named it."""
+    """Prints the data folder to stderr if it is the default one."""
     if settings.data_dir == default_data_dir(os.environ) and not os.environ.get(DATA_DIR_VARIABLE):
         print(f"data folder: {settings.data_dir}", file=sys.stderr)
 
@@ -104,7 +104,7 @@ def _folder() -> Path:
 
 
 def _is_ours(folder: Path) -> bool:
-    """Whether nobody else can have put files there."""
+    """Returns whether only this account can have put files there."""
     try:
         status = folder.lstat()
     except OSError:

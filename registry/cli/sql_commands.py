@@ -1,4 +1,4 @@
-"""What `registry sql` does: logins that read reports, in the database that the settings name."""
+"""The `registry sql` commands: logins that read reports, in the database of the settings."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ async def _grant(url: str, settings: Settings, typed: dict[str, Any]) -> None:
         listening = await _listening(connection) if settings.database_url is None else None
     finally:
         await connection.close()
-    # A password that was brought along is known to those who need it, and this may end in a log.
+    # A password given by the user is not printed: they know it, and the output may end up in a log.
     print(login_url(url, listening, wish.name, None if wish.password else password))
     if settings.database_url is None:
         print(_reach(listening, settings), file=sys.stderr)
@@ -112,7 +112,7 @@ class Listening(NamedTuple):
 
 
 async def _listening(connection: Connection) -> Listening | None:
-    """Asks PostgreSQL itself: its owner may have settings of their own in local.conf. None: its socket only."""
+    """Asks PostgreSQL itself, since its owner may have settings in local.conf. None: only by socket."""
     row = await (
         await connection.execute("SELECT current_setting('listen_addresses'), current_setting('port')::int")
     ).fetchone()
@@ -127,7 +127,7 @@ async def _listening(connection: Connection) -> Listening | None:
 
 
 def _reach(listening: Listening | None, settings: Settings) -> str:
-    """Who can use the URL, and what to do for others."""
+    """Returns who can use the URL, and what to do for others."""
     if listening is None:
         return (
             "This URL works on this machine only, for root and the account that runs PostgreSQL: it leads to a socket. "
@@ -174,10 +174,10 @@ def _wish(typed: dict[str, Any]) -> Wish:
 
 
 def login_url(url: str, listening: Listening | None, name: str, password: str | None) -> str:
-    """The database's URL for a login: by TCP where an embedded server listens there, else by its socket.
+    """Returns the database's URL for a login: by TCP if an embedded server listens there, else by its socket.
 
-    From another machine the connection is encrypted, and bound to the server that knows the password: nobody can stand
-    between the two, and no file of a CA is needed (PostgreSQL's manual, "SCRAM-SHA-256-PLUS").
+    From another machine the connection is encrypted, and bound to the server that knows the password: nobody can
+    intercept it, and no CA file is needed (PostgreSQL's manual, "SCRAM-SHA-256-PLUS").
     """
     parts = urlsplit(url)
     credentials = quote(name) if password is None else f"{quote(name)}:{quote(password, safe='')}"
@@ -192,9 +192,9 @@ def login_url(url: str, listening: Listening | None, name: str, password: str | 
 
 
 def options_for(url: str, tenant: str) -> str:
-    """libpq's options for a session that reads the reports of one tenant. Raises SettingsError.
+    """Returns libpq's options for a session that reads the reports of one tenant. Raises SettingsError.
 
-    It is the administrator's session all the same: who has typed this could have typed anything.
+    It is still the administrator's session: the user could have typed anything.
     """
     try:
         with psycopg.connect(url) as connection:

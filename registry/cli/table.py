@@ -1,4 +1,4 @@
-"""Tables of text, as kubectl prints them."""
+"""Text tables in kubectl's format."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Columns as wide as their widest cell; control characters of cells are replaced."""
+    """Prints columns as wide as their widest cell; control characters of cells are replaced."""
     printed = [tuple(header), *(tuple(printable(cell) for cell in row) for row in rows)]
     widths = [max(len(row[i]) for row in printed) for i in range(len(header))]
     for row in printed:
@@ -14,5 +14,5 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def printable(cell: str) -> str:
-    """What objects hold must not steer the terminal."""
+    """Replaces control characters: the content of objects must not control the terminal."""
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in cell)

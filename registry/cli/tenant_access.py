@@ -1,7 +1,7 @@
-"""The administrator of a tenant, and kubeconfigs.
+"""A tenant's administrator, and kubeconfigs.
 
-The administrator is a service account of the tenant, bound to cluster-admin there. It is nobody outside the tenant, not
-even in tenants below it. Deleting the service account ends all its tokens.
+The administrator is a service account of the tenant, bound to cluster-admin there. It has no rights outside the tenant,
+not even in tenants below it. Deleting the service account invalidates all its tokens.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MAX_SECONDS: Final = 1 << 32
 
 
 def administrator_kubeconfig(platform: Platform, tenant: str, seconds: int) -> tuple[str, str]:
-    """The kubeconfig of the tenant's administrator, who is made where there is none, and when it expires
+    """Returns a kubeconfig of the tenant's administrator, creating the account if missing, and when it expires
     ('2027-02-20T10:00:00Z'). Raises Refused."""
     client = platform.client(tenant)
     _ensure_administrator(client)
@@ -55,8 +55,8 @@ def _ensure_administrator(client: ApiClient) -> None:
 
 
 def check_exists(platform: Platform, tenant: str, token: str | None = None) -> None:
-    """Raises Refused where there is no such tenant, as far as the token, or the administrator where that token is at
-    hand, may know."""
+    """Raises Refused if there is no such tenant, as far as the token may know, or the administrator if their token is
+    at hand."""
     knows = None if platform.settings.admin_token_path.exists() else token
     try:
         platform.client(quote(tenant, safe=""), knows).request("GET", "/version")
@@ -68,7 +68,7 @@ def check_exists(platform: Platform, tenant: str, token: str | None = None) -> N
 
 
 def lifetime_seconds(text: str, flag: str = "--expires") -> int:
-    """'90d' as seconds. Raises CommandError."""
+    """Parses '90d' to seconds. Raises CommandError."""
     form = re.fullmatch(r"([0-9]{1,9})([mhd])", text, re.ASCII)
     seconds = int(form[1]) * _UNITS[form[2]] if form is not None else 0
     if not _MIN_SECONDS <= seconds <= _MAX_SECONDS:
@@ -77,7 +77,7 @@ def lifetime_seconds(text: str, flag: str = "--expires") -> int:
 
 
 def print_credentials(text: str) -> None:
-    """Prints credentials. Where stdout is a file, nobody but its owner may read it any more."""
+    """Prints credentials. If stdout is a file, restricts it to its owner."""
     status = os.fstat(sys.stdout.fileno())
     if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid():
         os.fchmod(sys.stdout.fileno(), 0o600)
@@ -85,7 +85,7 @@ def print_credentials(text: str) -> None:
 
 
 def write_kubeconfig(platform: Platform, tenant: str, text: str, wanted: Path | None) -> Path:
-    """Writes it with mode 0600: where the user wants it, else outside any checkout, in the data folder."""
+    """Writes the kubeconfig with mode 0600: where the user wants it, else outside any checkout, in the data folder."""
     path = wanted or platform.settings.data_dir / "kubeconfigs" / tenant
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What `registry tenant` does: requests to the running server, as the platform's administrator."""
+"""The `registry tenant` commands: requests to the running server, as the platform's administrator."""
 
 from __future__ import annotations
 

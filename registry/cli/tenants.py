@@ -1,4 +1,4 @@
-"""`registry tenants`: the tenants that a kubeconfig may list, with what they use."""
+"""`registry tenants`: lists the tenants that a kubeconfig may list, with their usage."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _row(tenant: Object, usage: dict[str, Object]) -> tuple[str, ...]:
     metadata, status = tenant["metadata"], tenant.get("status") or {}
     used = usage.get(metadata["name"]) or {}
     phase = status.get("phase") or "-"
-    # Of one that is being deleted: until when it can be brought back.
+    # For a tenant being deleted: until when it can be restored.
     kept = metadata.get("deletionGracePeriodSeconds")
     return (
         metadata["name"],

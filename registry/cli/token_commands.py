@@ -1,4 +1,4 @@
-"""What `registry token` does: bearer tokens of tenants, in the database that the settings name."""
+"""The `registry token` commands: bearer tokens of tenants, in the database of the settings."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PAGE: Final = 500
 
 
 def run(typed: dict[str, Any], environ: dict[str, str]) -> int:
-    """The exit code."""
+    """Runs the command and returns the exit code."""
     action = typed.pop("action")
     arguments = argparse.Namespace(
         **{
@@ -105,7 +105,7 @@ async def _revoke(settings: Settings, arguments: argparse.Namespace, seconds: in
 
 async def _rotate(settings: Settings, arguments: argparse.Namespace, seconds: int | None) -> None:
     async with _open_store(settings) as store:
-        # A new key is sealed as the others are, or not made.
+        # A new key must be sealed like the others, or not created.
         await store.require_readable()
         print(f"key {await SigningKeys(store).rotate()} signs from now on")
 
@@ -116,7 +116,7 @@ _ACTIONS: Final[dict[str, _Action]] = {"create": _create, "list": _list, "revoke
 
 @contextlib.asynccontextmanager
 async def _open_store(settings: Settings) -> AsyncIterator[Store]:
-    """The store of a running server, or of the database that is named."""
+    """Opens the store of a running server, or of the configured database."""
     url, _programs = database_url(settings)
     store = await Store.open(url, housekeeping=False, encryption=encryption_of(settings, os.environ))
     try:
@@ -126,7 +126,7 @@ async def _open_store(settings: Settings) -> AsyncIterator[Store]:
 
 
 def _seconds(text: str) -> int | None:
-    """'90d' as seconds, 'never' as None."""
+    """Parses '90d' to seconds, 'never' to None."""
     if text == "never":
         return None
     form = re.fullmatch(r"([0-9]{1,9})([smhd])", text, re.ASCII)

@@ -1,4 +1,4 @@
-"""`registry top`: which tenants are busy, in all processes of the server."""
+"""`registry top`: shows which tenants are busy, across all processes of the server."""
 
 from __future__ import annotations
 

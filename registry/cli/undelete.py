@@ -1,4 +1,4 @@
-"""`registry undelete KIND NAME`: creates a deleted object again as it was."""
+"""`registry undelete KIND NAME`: recreates a deleted object as it was."""
 
 from __future__ import annotations
 

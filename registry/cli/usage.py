@@ -1,4 +1,4 @@
-"""`registry usage [TENANT]`: what a tenant uses of what it may use."""
+"""`registry usage [TENANT]`: shows a tenant's usage and limits."""
 
 from __future__ import annotations
 

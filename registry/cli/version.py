@@ -9,7 +9,7 @@ from registry import __version__
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """It has none."""
+    """The command has no arguments."""
 
 
 def run(_typed: dict[str, Any]) -> int:

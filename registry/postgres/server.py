@@ -110,7 +110,7 @@ class EmbeddedPostgres:
 
     @property
     def url(self) -> str:
-        """The database by its socket: 'postgresql://registry@/registry?host=%2Fvar%2Flib%2Fregistry%2F...'."""
+        """The database's URL by socket: 'postgresql://registry@/registry?host=%2Fvar%2Flib%2Fregistry%2F...'."""
         port = f"&port={self.port}" if self.port is not None else ""  # also part of the socket's name
         return f"postgresql://{ROLE}@/{DATABASE}?host={quote(str(self._socket_folder), safe='')}{port}"
 

@@ -43,7 +43,7 @@ _INFLATED_AT_ONCE: Final = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Seconds for each phase and bytes of a body. The head's time counts from the beginning of the exchange."""
+    """Seconds for each phase and bytes of a body. The head's time counts from the start of the exchange."""
 
     resolve_seconds: float = 5
     connect_seconds: float = 5
