@@ -1,19 +1,19 @@
-"""The one measure of work on behalf of a client: a budget, spent where work can grow faster than the request.
+"""The measure of work on behalf of a client: a budget, spent where work can grow faster than the request.
 
-What is linear in the size of the request is bounded by the size of bodies, and not counted. All else spends units where
-it loops, before it does the work, and ends with BudgetExceeded once they are spent:
+Work linear in the size of the request is bounded by the size of bodies, and not counted. All other work spends units in
+its loops, before it is done, and ends with BudgetExceeded once they are spent:
 
     Budget().begin()               # a request: current in this task and in those that it starts
-    spend(len(branches))           # in a loop, anywhere below; free of charge where no budget is current
+    spend(len(branches))           # in a loop, anywhere below; free if no budget is current
 
     with Budget(units, seconds):   # a part with its own limits: an object of a list, an evaluation of CEL
         spend(len(items))
 
-Where units say little about time, as in CEL, processor time is limited, too: that of a part, and that of all parts of a
-request together. The clock is read only when many units have been spent.
+Where units say little about time, as in CEL, processor time is limited, too: of each part, and of all parts of a
+request together. The clock is read only after many units have been spent.
 
-An exceeded budget stays exceeded, so that code which goes on after an error cannot take the same time again. The costs
-of CEL are counted apart from it, because they are kube-apiserver's answer (docs/decisions/request-budget.md).
+An exceeded budget stays exceeded, so that code that continues after an error cannot take the same time again. CEL costs
+are counted separately, because they follow kube-apiserver (docs/decisions/request-budget.md).
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ from contextvars import ContextVar, Token
 from time import thread_time
 from typing import Final
 
-# A unit is about 0.1 µs of work on a present-day processor: a third of a second in all. 20,000 items, each against five
+# A unit is about 0.1 µs of work on a current processor: a third of a second in total. 20,000 items, each against five
 # branches of a schema, take a sixth of it.
 UNITS: Final = 3_000_000
 NANOSECONDS_PER_UNIT: Final = 100
-# Of these, what matching of patterns may take where it is not known to be cheap: a tenth of a second. It is apart, so
-# that the answer names the field and its pattern.
+# The part of these for pattern matching that is not known to be cheap: a tenth of a second. It is separate, so that the
+# error names the field and its pattern.
 MATCHING_UNITS: Final = 1_000_000
 # Processor time of all parts of a request together.
 SECONDS: Final = 5.0
-# Units of a part between two looks at the clock: 6 ms at most, since a unit of CEL takes up to 3 µs.
+# Units of a part between two readings of the clock: 6 ms at most, since a unit of CEL takes up to 3 µs.
 _STEP: Final = 2_000
 
 
 class BudgetExceeded(Exception):
-    """The work for this request would take longer than it may. Nothing has been changed."""
+    """The work for this request would take longer than allowed. Nothing has been changed."""
 
     def __init__(self) -> None:
         super().__init__("the request takes more work than a request may: send less at once, or simplify the schema")
 
 
 class MatchingExceeded(BudgetExceeded):
-    """Matching texts against patterns has taken its part."""
+    """Matching texts against patterns has used up its part."""
 
 
 class Budget:
-    """`left` units and `seconds` of processor time. Only within `with` is its own time looked at: until then it is that
+    """`left` units and `seconds` of processor time. Its own time is measured only within `with`: otherwise it is that
     of its parts, which may be evaluated in any thread.
 
     `is_measured`: all of its time counts, not only that of parts which spend many units.
@@ -61,7 +61,7 @@ class Budget:
         self._matching = MATCHING_UNITS
         self._is_measured = is_measured
         self._is_part = False
-        self._look = 0  # with fewer units left, the clock is looked at
+        self._look = 0  # with fewer units left, the clock is read
         self._began: float | None = None
         self._outer: Budget | None = None
 
@@ -96,13 +96,13 @@ class Budget:
             outer = outer._outer
 
     def spend(self, units: int) -> None:
-        """Raises BudgetExceeded, now and from then on, where fewer units are left, or no time."""
+        """Raises BudgetExceeded, now and from then on, if fewer units are left, or no time."""
         self.left -= units
         if self.left < self._look:
             self._check()
 
     def spend_on_matching(self, nanoseconds: int) -> None:
-        """Spends what matching has taken. Raises MatchingExceeded, now and from then on, where it takes too long."""
+        """Spends the time that matching took. Raises MatchingExceeded, now and from then on, if it takes too long."""
         self._matching -= nanoseconds // NANOSECONDS_PER_UNIT
         if self._matching < 0:
             raise MatchingExceeded
@@ -114,7 +114,7 @@ class Budget:
         self.check_time()
 
     def check_time(self) -> None:
-        """Raises BudgetExceeded where no time is left."""
+        """Raises BudgetExceeded if no time is left."""
         if not self._is_part:
             used = 0.0
         else:
@@ -132,7 +132,7 @@ class Budget:
 
 
 def spend(units: int) -> None:
-    """Spends units of the current budget, if there is one; 0.1 µs. Raises BudgetExceeded."""
+    """Spends units of the current budget, if any; a unit is 0.1 µs. Raises BudgetExceeded."""
     budget = _current.get()
     if budget is not None:
         budget.left -= units
@@ -141,7 +141,7 @@ def spend(units: int) -> None:
 
 
 def check_time() -> None:
-    """Raises BudgetExceeded where the parts of the current budget have taken all of its time."""
+    """Raises BudgetExceeded if the parts of the current budget have used up its time."""
     budget = _current.get()
     if budget is not None:
         budget.check_time()

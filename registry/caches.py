@@ -1,4 +1,4 @@
-"""The caches of what can be made again: bounded, the least recently used entries go first."""
+"""Bounded caches for reproducible values; the least recently used entries are evicted first."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ V = TypeVar("V")
 
 
 class LruCache(Generic[K, V]):
-    """At most `capacity` in all: entries, or what `weigh` says of each value. Thread-safe.
+    """A cache of `capacity` entries, or of that total weight if `weigh` is given. Thread-safe.
 
-    A value that weighs more than the whole capacity is not kept. `evicted` is called with what had to go for others.
+    A value that weighs more than the whole capacity is not kept. `evicted` is called with entries evicted for others.
     """
 
     __slots__ = ("_entries", "_evicted", "_lock", "_weigh", "capacity", "weight")
@@ -34,11 +34,11 @@ class LruCache(Generic[K, V]):
         return len(self._entries)
 
     def __contains__(self, key: object) -> bool:
-        """Looks without marking the entry as used."""
+        """Checks for a key without marking the entry as used."""
         return key in self._entries
 
     def get(self, key: K) -> V | None:
-        """The value, which counts as used now."""
+        """Returns the value, and marks it as used."""
         value = self._entries.get(key)
         if value is not None:
             try:
@@ -48,11 +48,11 @@ class LruCache(Generic[K, V]):
         return value
 
     def peek(self, key: K) -> V | None:
-        """The value, without marking it as used."""
+        """Returns the value without marking it as used."""
         return self._entries.get(key)
 
     def put(self, key: K, value: V) -> V:
-        """Keeps the value as the one used last, and returns it."""
+        """Stores the value as the most recently used, and returns it."""
         weight = 1 if self._weigh is None else self._weigh(value)
         gone: list[tuple[K, V]] = []
         with self._lock:
@@ -82,7 +82,7 @@ class LruCache(Generic[K, V]):
         return list(self._entries)
 
     def values(self) -> list[V]:
-        """The least recently used first."""
+        """Returns all values, the least recently used first."""
         return list(self._entries.values())
 
     def _remove(self, key: K) -> V | None:
@@ -93,7 +93,7 @@ class LruCache(Generic[K, V]):
 
 
 class ExpiringCache(Generic[K, V]):
-    """At most `capacity` entries, each until its time is over."""
+    """At most `capacity` entries, each until it expires."""
 
     __slots__ = ("_entries",)
 

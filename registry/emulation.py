@@ -1,8 +1,8 @@
-"""The version of Kubernetes that this process behaves as.
+"""The version of Kubernetes that this process emulates.
 
 It is set once, before anything is compiled or served (`--emulate-version`), and is the same for all tenants of a
-process, as kube-apiserver's --emulated-version is. A search for `is_1_37` finds all that this version changes; they are
-listed in docs/emulation.md.
+process, like kube-apiserver's --emulated-version. A search for `is_1_37` finds all that the version changes; the list
+is in docs/emulation.md.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Emulated:
-    """A version by what clients read of it."""
+    """A version, in the forms that clients read."""
 
     minor: int
     git_version: str
@@ -38,6 +38,6 @@ def emulated() -> Emulated:
 
 
 def emulate(name: str) -> None:
-    """Makes this process one of the version `name`. Raises KeyError for a version that is not in NAMES."""
+    """Makes this process emulate the version `name`. Raises KeyError for a version that is not in NAMES."""
     global _emulated
     _emulated = _VERSIONS[name]

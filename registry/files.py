@@ -1,16 +1,16 @@
-"""Files that are read again when they change, and files that only their owner reads."""
+"""Files that are reloaded when they change, and files that only their owner can read."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-# Time of modification in ns, length and inode: (0, 0, 0) where there is no file.
+# Modification time in ns, size and inode: (0, 0, 0) if there is no file.
 Stamp = tuple[int, int, int]
 
 
 def stamp_of(path: Path) -> Stamp:
-    """Differs whenever the file has been replaced or rewritten."""
+    """Returns a stamp that changes whenever the file is replaced or rewritten."""
     try:
         status = path.stat()
     except OSError:
@@ -19,7 +19,7 @@ def stamp_of(path: Path) -> Stamp:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write a file that only the owner can read, whole or not at all."""
+    """Writes a file that only the owner can read, atomically."""
     unfinished = path.with_name(f"{path.name}.{os.getpid()}.new")
     unfinished.unlink(missing_ok=True)
     with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:

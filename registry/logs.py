@@ -1,7 +1,7 @@
-"""Log lines on stderr: text for people, one JSON object a line for machines.
+"""Log lines on stderr: text for people, or one JSON object per line for machines.
 
-Whatever a record carries as `extra={"fields": {...}}` goes out with it, as ` key=value` or as members of the object.
-What is logged while a request is served carries its audit id, as `request`.
+A record's `extra={"fields": {...}}` is included as ` key=value` or as members of the object. Lines logged while a
+request is served carry its audit ID, as `request`.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ import sys
 import time
 from typing import Any, Final
 
-# How often a condition that lasts is logged again.
+# How often a lasting condition is logged again.
 REPEAT_SECONDS: Final = 60.0
-# One that comes back within this time is not worth another line, unless it lasts as long.
+# A condition that recurs within this time is not logged again, unless it lasts as long.
 QUIET_SECONDS: Final = 10.0
 
-# Names of a record's origin that say nothing to an operator.
+# Logger names that say nothing to an operator.
 QUIET_LOGGERS = ("uvicorn", "uvicorn.error", "alembic", "asyncio")
 
 
 class ServedRequest:
-    """The audit id of a request; empty when it is over, for tasks that were begun in it and live on."""
+    """The audit ID of a request; empty when it is over, for tasks that outlive it."""
 
     __slots__ = ("audit_id",)
 
@@ -37,7 +37,7 @@ _served: contextvars.ContextVar[ServedRequest | None] = contextvars.ContextVar("
 
 
 def begin_request(given: str = "") -> ServedRequest:
-    """From here on this task serves a request. A client may name it, in at most 64 letters, digits and the like."""
+    """Marks the current task as serving a request. A client may name it, in at most 64 letters, digits and the like."""
     named = given.isascii() and given.replace("-", "").replace(".", "").replace("_", "").isalnum()
     request = ServedRequest(given[:64] if named else os.urandom(16).hex())
     _served.set(request)
@@ -45,7 +45,7 @@ def begin_request(given: str = "") -> ServedRequest:
 
 
 def audit_id() -> str:
-    """Of the request that this task serves; empty if it serves none."""
+    """Returns the audit ID of the current task's request; empty if there is none."""
     request = _served.get()
     return request.audit_id if request is not None else ""
 
@@ -57,7 +57,7 @@ def _fields(record: logging.LogRecord) -> dict[str, Any]:
 
 
 def configure(level: str, form: str, *, worker: int | None = None) -> None:
-    """Set up the root logger of this process. `worker` is the number among several processes."""
+    """Sets up the root logger of this process. `worker` is its number among several processes."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonFormatter(worker) if form == "json" else TextFormatter(worker))
     root = logging.getLogger()
@@ -68,7 +68,7 @@ def configure(level: str, form: str, *, worker: int | None = None) -> None:
 
 
 class Condition:
-    """A state that lasts: a line when it begins, one a minute while it holds, and one when it is over.
+    """A lasting state: one line when it begins, one a minute while it holds, and one when it is over.
 
     PostgreSQL is away: connection refused
     PostgreSQL is away: connection refused (for 62 s, 248 times)
@@ -78,7 +78,7 @@ class Condition:
     def __init__(
         self, logger: logging.Logger, begins: str, ends: str, *, level: int = logging.ERROR, delay_seconds: float = 0.0
     ) -> None:
-        """`delay_seconds`: what is over by then leaves no line at all."""
+        """`delay_seconds`: a condition that is over by then is not logged at all."""
         self._logger = logger
         self._begins = begins
         self._ends = ends
@@ -90,7 +90,7 @@ class Condition:
         self._times = 0
 
     def since_seconds(self) -> float:
-        """For how long it has held; 0 where it does not."""
+        """Returns for how long it has held; 0 if it does not."""
         return 0.0 if self._since is None else time.monotonic() - self._since
 
     def hold(self, reason: str, *, silent: bool = False) -> None:
@@ -111,7 +111,7 @@ class Condition:
             self._logger.log(self._level, "%s: %s (for %.0f s, %d times)", self._begins, reason, seconds, self._times)
 
     def end(self) -> None:
-        """Costs nothing while the condition does not hold."""
+        """Ends the condition. Costs nothing if it does not hold."""
         if self._since is not None:
             if self._said is not None:
                 self._over = time.monotonic()
@@ -120,16 +120,16 @@ class Condition:
 
 
 class RateLimited:
-    """Warnings that many requests have in common: of each kind one in some seconds, with the number left out."""
+    """Warnings that many requests share: at intervals one of each kind, with the number of omitted ones."""
 
     def __init__(self, logger: logging.Logger, seconds: float = 10.0) -> None:
         self._logger = logger
         self._seconds = seconds
-        # Kind → when the last line was, and how many were left out since.
+        # By kind: the time of the last line, and how many were omitted since.
         self._said: dict[str, tuple[float, int]] = {}
 
     def warn(self, kind: str, text: str, *values: object) -> None:
-        """Kinds are few: names of classes."""
+        """Logs a warning of a kind. Kinds must be few: names of classes."""
         at, skipped = self._said.get(kind, (-self._seconds, 0))
         now = time.monotonic()
         if now - at < self._seconds:
@@ -141,7 +141,7 @@ class RateLimited:
 
 
 class TextFormatter(logging.Formatter):
-    """'2026-01-31T12:00:00.123Z warning registry.store: slow statement name=load_row'"""
+    """Formats '2026-01-31T12:00:00.123Z warning registry.store: slow statement name=load_row'."""
 
     def __init__(self, worker: int | None) -> None:
         super().__init__()
@@ -180,7 +180,7 @@ def _time(record: logging.LogRecord) -> str:
 
 
 def _plain(value: object) -> str:
-    """One word as it is, else as JSON, so that a line can be taken apart and cannot be forged."""
+    """Returns one word as it is, anything else as JSON, so that a line can be parsed and cannot be forged."""
     text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
     simple = text.isprintable() and not any(sign in text for sign in ' "=')
     return text if simple or not isinstance(value, str) else json.dumps(text, ensure_ascii=False)

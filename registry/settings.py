@@ -24,16 +24,16 @@ from registry.webhooks.egress import EgressPolicy
 from registry.webhooks.services import parse_services
 
 ENVIRONMENT_PREFIX = "REGISTRY_"
-# Addresses of `host` that stand for all of the machine's.
+# Values of `host` that mean all addresses of the machine.
 WILDCARD_HOSTS: Final = ("0.0.0.0", "::", "")
 
 
 class SettingsError(Exception):
-    """A setting has no usable value; the text names it and says why."""
+    """A setting has an unusable value; the text names it and says why."""
 
 
 def setting(default: Any, help: str, parse: Callable[[str], Any] = str, *, shown: str | None = None) -> Any:
-    """Declare a setting. `parse` makes the value from text, or a ValueError; `shown` is the default in words."""
+    """Declares a setting. `parse` converts text to the value, or raises ValueError; `shown` is the default in words."""
     return dataclasses.field(default=default, metadata={"help": help, "parse": parse, "shown": shown})
 
 
@@ -56,23 +56,23 @@ def switch(text: str) -> bool:
 def path(text: str) -> Path:
     try:
         return Path(text).expanduser().absolute()
-    except RuntimeError as problem:  # '~somebody' of whom nobody knows a home
+    except RuntimeError as problem:  # '~user' of an unknown user
         raise ValueError(f"{text}: {problem}") from problem
 
 
 def names(text: str) -> tuple[str, ...]:
-    """'a.example, b.example' as ('a.example', 'b.example')."""
+    """Parses 'a.example, b.example' to ('a.example', 'b.example')."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-# Parts of these are looked at in the database itself.
+# Parts of these are read by SQL in the database itself.
 _NEVER_ENCRYPTED = frozenset(
     {"namespaces", "customresourcedefinitions.apiextensions.k8s.io", "tenants.tenancy.registry"}
 )
 
 
 def resources(text: str) -> tuple[str, ...]:
-    """'secrets, widgets.example.com'; 'none' is no resource."""
+    """Parses 'secrets, widgets.example.com'; 'none' means no resource."""
     found = names(text)
     if not found:
         raise ValueError("must name a resource, or be none")
@@ -83,7 +83,7 @@ def resources(text: str) -> tuple[str, ...]:
 
 
 def builtin_indexes(text: str) -> tuple[tuple[str, str], ...]:
-    """'configmaps=metadata.creationTimestamp; leases.coordination.k8s.io=spec.holderIdentity' in pairs."""
+    """Parses 'configmaps=metadata.creationTimestamp; leases.coordination.k8s.io=spec.holderIdentity' to pairs."""
     found = []
     for part in text.split(";"):
         name, equals, fields = (one.strip() for one in part.partition("="))
@@ -94,35 +94,35 @@ def builtin_indexes(text: str) -> tuple[tuple[str, str], ...]:
 
 
 def networks(text: str) -> tuple[str, ...]:
-    """'127.0.0.1/32, fd00::/8', checked."""
+    """Parses '127.0.0.1/32, fd00::/8', and validates it."""
     found = names(text)
     EgressPolicy(found)
     return found
 
 
 def issuer(text: str) -> str:
-    """An https URL without a query."""
+    """Validates an https URL without a query."""
     if not re.fullmatch(r"https://[^\s/?#@]+(/[^\s?#]*)?", text) or not text.isascii():
         raise ValueError("must be an https URL without query and fragment")
     return text.rstrip("/")
 
 
 def services(text: str) -> tuple[str, ...]:
-    """'hook.default=10.0.0.7:8443', checked."""
+    """Parses 'hook.default=10.0.0.7:8443', and validates it."""
     found = names(text)
     parse_services(found)
     return found
 
 
 def host_pattern(text: str) -> str:
-    """'{tenant}.example.com': the tenant stands for the first label."""
+    """Validates '{tenant}.example.com': the tenant is the first label."""
     if text and not re.fullmatch(r"\{tenant\}(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+", text):
         raise ValueError("must be {tenant}. and the rest of a host name in lower case, such as {tenant}.example.com")
     return text
 
 
 def header_text(text: str) -> str:
-    """A line of ASCII."""
+    """Validates a line of ASCII."""
     if not (text.isascii() and text.isprintable()):
         raise ValueError("must be a line of ASCII")
     return text
@@ -357,7 +357,7 @@ class Settings:
         return self.admin_token_file or self.data_dir / "admin-token"
 
     def admin_token_hash(self) -> bytes:
-        """SHA-256 of the administrator's token, to compare in constant time; reads the file."""
+        """Returns the SHA-256 of the administrator's token, to compare in constant time; reads the file."""
         return hashlib.sha256(self.admin_token_path.read_text().strip().encode()).digest()
 
 
@@ -395,26 +395,26 @@ def declarations() -> Iterator[Declaration]:
 
 
 def default_data_dir(environ: Mapping[str, str]) -> Path:
-    """Root's is outside its home, which the account that runs PostgreSQL could not enter."""
+    """Returns the default folder. Root's is outside its home, which PostgreSQL's account could not enter."""
     if os.geteuid() == 0:
         return Path("/var/lib/registry")
     home = environ.get("XDG_DATA_HOME")
     return (Path(home) if home else Path.home() / ".local/share") / "registry"
 
 
-# What the commands beside `serve` look at: the rest of the settings would be flags that change nothing there.
+# The settings of commands other than `serve`; for them the others would be flags without effect.
 DATABASE: Final = ("data_dir", "database_url")
-# They read or write what is encrypted there.
+# For commands that read or write encrypted data.
 ENCRYPTED_DATABASE: Final = (*DATABASE, "encryption_key_file")
-# Where no server runs they start the embedded database for themselves.
+# For commands that start the embedded database themselves if no server runs.
 OWN_DATABASE: Final = (*DATABASE, "pg_bin", "postgres_user")
-# How a running server is reached, and as whom.
+# How to reach a running server, and as which user.
 ADDRESS: Final = ("host", "port", "plain_http")
 CLIENT: Final = ("data_dir", *ADDRESS, "admin_token_file")
 
 
 def add_flags(parser: argparse.ArgumentParser, only: Collection[str] = ()) -> None:
-    """Give a parser a flag for each setting, or for those named. What is not typed leaves no trace in the result."""
+    """Adds a flag for each setting, or for those in `only`. Flags that are not given are absent from the result."""
     for one in declarations():
         if only and one.name not in only:
             continue
@@ -428,12 +428,12 @@ def add_flags(parser: argparse.ArgumentParser, only: Collection[str] = ()) -> No
 
 
 def any_set(typed: Mapping[str, Any], environ: Mapping[str, str], *wanted: str) -> bool:
-    """Whether one of these settings was typed or stands in the environment."""
+    """Returns whether one of these settings was given as a flag or in the environment."""
     return any(one.name in typed or environ.get(one.variable) for one in declarations() if one.name in wanted)
 
 
 def load(typed: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:
-    """Settings from what was typed ({'port': '8443', 'plain_http': True}) and the environment."""
+    """Builds the settings from flags ({'port': '8443', 'plain_http': True}) and the environment."""
     values: dict[str, Any] = {}
     for one in declarations():
         if one.name in typed:
@@ -446,7 +446,7 @@ def load(typed: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:
 
 
 def to_environment(settings: Settings) -> dict[str, str]:
-    """The variables from which `load` makes equal settings: how they reach worker processes."""
+    """Returns the variables from which `load` builds equal settings, for worker processes."""
     out = {}
     for one in declarations():
         value = getattr(settings, one.name)
@@ -458,7 +458,7 @@ def to_environment(settings: Settings) -> dict[str, str]:
 
 
 def markdown() -> str:
-    """The page docs/settings.md."""
+    """Returns the page docs/settings.md."""
     rows = [f"| `{one.flag}` | `{one.variable}` | {one.shown_default} | {one.help} |" for one in declarations()]
     return "\n".join(
         [

@@ -23,21 +23,21 @@ logger = logging.getLogger(__name__)
 
 ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 PROTOCOL: Final = "http/protobuf"
-# At the end of the process, for spans that have not been sent; a collector that hangs keeps nobody longer.
+# The limit at exit for sending the remaining spans, if a collector hangs.
 FLUSH_SECONDS: Final = 3.0
 
 _NAME: Final = re.compile(r"\s*(?:/\* registry:([\w-]+) \*/|(\w+))")
 
-# None while traces are off.
+# None while tracing is off.
 _tracer: Any = None
 
 
 class TracingError(Exception):
-    """The variables ask for what is not there; the text is one line for the user."""
+    """The variables ask for something that is not available; the text is one line for the user."""
 
 
 def wanted(variables: Mapping[str, str]) -> bool:
-    """Whether the variables ask for traces."""
+    """Returns whether the variables ask for traces."""
     return (
         any(variables.get(name) for name in ENDPOINTS)
         and variables.get("OTEL_SDK_DISABLED", "").lower() != "true"
@@ -47,7 +47,7 @@ def wanted(variables: Mapping[str, str]) -> bool:
 
 @contextlib.contextmanager
 def exporting(variables: Mapping[str, str]) -> Iterator[None]:
-    """Traces are on until the block ends, where the variables ask for them. Raises TracingError."""
+    """Enables tracing for the duration of the block, if the variables ask for it. Raises TracingError."""
     global _tracer
     if not wanted(variables):
         yield
@@ -58,14 +58,14 @@ def exporting(variables: Mapping[str, str]) -> Iterator[None]:
         yield
     finally:
         _tracer = None
-        # Without a limit the SDK would wait for its own timeouts of a collector that is away.
+        # Without a limit the SDK would wait for its own timeouts if the collector is down.
         ending = threading.Thread(target=provider.shutdown, name="registry traces", daemon=True)
         ending.start()
         ending.join(FLUSH_SECONDS)
 
 
 def check(variables: Mapping[str, str]) -> None:
-    """Raises TracingError where `exporting` would."""
+    """Raises TracingError if `exporting` would."""
     if wanted(variables):
         _provider(variables).shutdown()
 
@@ -84,7 +84,7 @@ def _provider(variables: Mapping[str, str]) -> Any:
             f"OTEL_EXPORTER_OTLP_ENDPOINT asks for traces, and their libraries are not installed ({error}):"
             " pip install 'registry[tracing]'"
         ) from error
-    # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES come before the name here.
+    # OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES override this name.
     resource = Resource({SERVICE_NAME: "registry"}).merge(Resource.create())
     if not variables.get("OTEL_SERVICE_NAME") and "service.name=" not in variables.get("OTEL_RESOURCE_ATTRIBUTES", ""):
         resource = resource.merge(Resource({SERVICE_NAME: "registry"}))
@@ -98,7 +98,7 @@ def is_on() -> bool:
 
 
 def current() -> Any:
-    """The span that runs here, for `shared`; None while traces are off, and where no span runs."""
+    """Returns the current span, for `shared`; None if tracing is off, or no span is active."""
     if _tracer is None:
         return None
     from opentelemetry import trace
@@ -109,7 +109,7 @@ def current() -> Any:
 
 @contextlib.contextmanager
 def request(method: str, headers: Mapping[bytes, bytes]) -> Iterator[Any]:
-    """The span of a request. Traces are on."""
+    """Starts the span of a request. Tracing must be on."""
     from opentelemetry.trace import SpanKind
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
@@ -125,7 +125,7 @@ _CARRIED: Final = ("traceparent", "tracestate")
 
 
 def shared(name: str, spans: Sequence[Any]) -> contextlib.AbstractContextManager[Any]:
-    """Work that is done for several requests at once, in a task of its own: `spans` are what `current` was in each."""
+    """Starts a span for work shared by several requests, in its own task: `spans` are what `current` was in each."""
     found = [span for span in spans if span is not None]
     if _tracer is None or not found:
         return contextlib.nullcontext()
@@ -140,7 +140,7 @@ def shared(name: str, spans: Sequence[Any]) -> contextlib.AbstractContextManager
 
 
 def statement(text: object) -> contextlib.AbstractContextManager[Any]:
-    """A statement of the store. Where no request has asked for it there is no span: polls and probes are no traces."""
+    """Starts a span for a statement, unless no request is being served: polls and probes are not traced."""
     if current() is None:
         return contextlib.nullcontext()
     from opentelemetry.trace import SpanKind

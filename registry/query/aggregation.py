@@ -1,4 +1,4 @@
-"""Groups of objects, and what is computed of each: count, sum, min, max, avg, percentiles, distinct values.
+"""Grouping and aggregation of objects: count, sum, min, max, avg, percentiles, distinct values.
 
     groups = Groups(keys=[Reading(spec.team)], aggregates=[Aggregate("total", Function.SUM, Reading(spec.size))])
     groups.add(("storage",), (3,))
@@ -21,7 +21,7 @@ from typing import Final, Protocol
 from registry.cel.common.values import INT_MAX, INT_MIN
 from registry.query.values import BinaryQuantity, Reading, Value, ValueType
 
-# Groups of one query, and values that distinct counts and percentiles of all of them hold.
+# Limits of one query: its groups, and the values held by all its distinct counts and percentiles.
 MAX_GROUPS: Final = 10_000
 MAX_HELD: Final = 200_000
 
@@ -44,7 +44,7 @@ class TooManyGroups(AggregateError):
     pass
 
 
-# What has a sum.
+# The types that can be summed.
 SUMMABLE: Final = frozenset({ValueType.INTEGER, ValueType.NUMBER, ValueType.DURATION, ValueType.QUANTITY})
 
 
@@ -79,7 +79,7 @@ class Groups:
             self._groups[()] = self._states()
 
     def add(self, keys: tuple[Value | None, ...], inputs: Sequence[Value | None], weight: int = 1) -> None:
-        """`weight` objects of the same values; an input for each aggregate, whatever it is where none is read.
+        """Adds `weight` objects with the same values; one input per aggregate, ignored if the aggregate reads none.
 
         Raises AggregateError."""
         states = self._groups.get(keys)
@@ -97,7 +97,7 @@ class Groups:
             raise AggregateError(f"percentiles and distinct counts would hold more than {MAX_HELD} values: select less")
 
     def rows(self) -> list[tuple[Value | None, ...]]:
-        """Of each group the keys, then the aggregates. Raises AggregateError."""
+        """Returns one row per group: the keys, then the aggregates. Raises AggregateError."""
         return [
             (*keys, *[self._result(one, state) for one, state in zip(self._aggregates, states, strict=True)])
             for keys, states in self._groups.items()
@@ -121,7 +121,7 @@ class Groups:
 
 class _State(Protocol):
     def add(self, value: Value | None, weight: int) -> int:
-        """Returns how many values more it holds."""
+        """Adds a value; returns how many more values it holds."""
 
     def result(self) -> Value | None: ...
 
@@ -151,12 +151,12 @@ class _CountDistinct:
         return len(self._values)
 
 
-# Every double is a whole number of these.
+# Every double is an integer multiple of 1/this.
 _DOUBLE_UNITS: Final = 1 << 1074
 
 
 class _Sum:
-    """Exact: doubles as whole numbers of the least of them."""
+    """An exact sum: doubles as integers in units of the smallest one."""
 
     def __init__(self, aggregate: Aggregate) -> None:
         assert aggregate.input is not None
@@ -223,7 +223,7 @@ class _Greatest(_Least):
 
 
 class _Percentile:
-    """The first value at which at least that part of the values is reached (percentile_disc of PostgreSQL)."""
+    """The first value at or above that fraction of the values (percentile_disc of PostgreSQL)."""
 
     def __init__(self, aggregate: Aggregate) -> None:
         self._fraction = aggregate.fraction

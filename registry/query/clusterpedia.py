@@ -37,7 +37,7 @@ _DIRECTION: Final = re.compile(r"(.*?)[_ ](desc|asc)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """The selector without clusterpedia's keys, what these demand in CEL, and what they are as parameters."""
+    """The selector without clusterpedia's keys, their conditions in CEL, and their query parameters."""
 
     selector: str
     filter: str = ""
@@ -45,7 +45,7 @@ class Labels:
 
 
 def split(selector: str) -> Labels:
-    """Raises ReservedError."""
+    """Splits a selector. Raises ReservedError."""
     rest: list[str] = []
     filters: list[str] = []
     parameters: dict[str, str] = {}
@@ -95,7 +95,7 @@ def _is_true(values: Sequence[str]) -> bool:
 
 
 def _moment(values: Sequence[str]) -> str:
-    """RFC 3339, a date with or without a time of day, or seconds since 1970."""
+    """Parses RFC 3339, a date with or without a time of day, or seconds since 1970."""
     text = _one(values)
     try:
         if text.isascii() and text.isdigit():
@@ -133,6 +133,6 @@ _PARAMETERS: Final[Mapping[str, tuple[str, Callable[[Sequence[str]], str]]]] = {
     "search.clusterpedia.io/offset": ("offset", _one),
     "search.clusterpedia.io/limit": ("limit", _one),
     "search.clusterpedia.io/with-remaining-count": ("count", lambda values: "exact" if _is_true(values) else ""),
-    # There is a token wherever there is more.
+    # A token is always returned if there is more.
     "search.clusterpedia.io/with-continue": ("", lambda values: ""),
 }

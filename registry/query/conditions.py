@@ -1,6 +1,6 @@
-"""Conditions over several objects: what `having` demands of rows, and a join of pairs. CEL, checked as filters are.
+"""Conditions over several objects: `having` on rows, and joins on pairs. CEL, checked as filters are.
 
-A condition holds where it is true; it does not hold where it is false or cannot be evaluated.
+A condition holds if it is true; it does not hold if it is false or cannot be evaluated.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ JOINED: Final = "joined"
 
 
 class Condition:
-    """A checked condition over the variables of `roots`, and `now`. Raises FilterError where it is wrong."""
+    """A checked condition over the variables of `roots`, and `now`. Raises FilterError for an invalid one."""
 
     def __init__(self, text: str, roots: Mapping[str, Structural]) -> None:
         if len(text) > MAX_LENGTH:
@@ -54,13 +54,13 @@ class Condition:
             raise FilterError("the expression is nested too deeply") from error
 
     def paths(self, variable: str) -> Iterator[Path]:
-        """Each chain of fields that begins at a variable."""
+        """Yields each chain of fields that starts at a variable."""
         for node in ast.walk(self._checked.root):
             if path := path_below(node, variable):
                 yield path
 
     def holds(self, now: datetime.datetime, *objects: Mapping[str, Any]) -> bool:
-        """`objects` in the order of the variables. Raises FilterTooExpensive."""
+        """Evaluates the condition; `objects` in the order of the variables. Raises FilterTooExpensive."""
         moment = timestamp_of(now)
         for exact in (False, True):
             program = self._program.exact() if exact else self._program

@@ -1,9 +1,9 @@
-"""What a filter demands of single fields, read off its checked tree: the part of it that an index can answer.
+"""Extracts from a filter's checked tree the constraints on single fields: the part that an index can answer.
 
 `object.spec.size > 3 && object.spec.color in ["a", "b"] && f(object)` gives a Range of spec.size and a Points of
-spec.color. Every object that matches the filter satisfies all constraints; `exact` says that also the converse holds,
-so that the filter need not be evaluated. Only what is known to mean the same is taken: the rest is evaluated on what
-the constraints leave.
+spec.color. Every object that matches the filter satisfies all constraints; `exact` says that the converse holds as
+well, so that the filter need not be evaluated. Only terms known to be equivalent are used: the others are evaluated on
+the objects that satisfy the constraints.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from registry.query.fields import EACH, Field, FieldPathError, Kind, Path, nodes
 from registry.query.language import NOW, OBJECT, Filter, search_of, timestamp_of
 from registry.query.text import Lookup
 
-# Constants that are looked for at a time: each is a range of the index.
+# The most constants to look up: each is a range of the index.
 MAX_POINTS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """The field has one of these values (components in their order)."""
+    """The field has one of these values (sorted components)."""
 
     field: Field
     components: tuple[bytes, ...]
-    # The constants themselves, where they are strings.
+    # The constants themselves, if they are strings.
     texts: tuple[str, ...] | None = None
 
 
@@ -62,7 +62,7 @@ Constraint = Points | Range
 
 
 class Constraints(NamedTuple):
-    """`text` is of one search, where there is any."""
+    """`text` is that of a search, if there is one."""
 
     found: tuple[Constraint, ...]
     exact: bool
@@ -73,7 +73,7 @@ def constraints_of(wanted: Filter, now: datetime.datetime) -> Constraints:
     return _Reader(wanted, now).conjunction(wanted.checked.root)
 
 
-# What a comparison is when its sides are swapped.
+# The comparison with its sides swapped.
 _FLIPPED: Final[Mapping[str, str]] = {
     ast.EQUALS: ast.EQUALS,
     ast.LESS: ast.GREATER,
@@ -81,7 +81,7 @@ _FLIPPED: Final[Mapping[str, str]] = {
     ast.GREATER: ast.LESS,
     ast.GREATER_EQUALS: ast.LESS_EQUALS,
 }
-# The kinds of fields whose values are compared with constants of just one type.
+# The kinds of fields that are compared with constants of only one type.
 _TYPES: Final = {
     Kind.STRING: TypeKind.STRING,
     Kind.INTEGER: TypeKind.INT,
@@ -102,7 +102,7 @@ class _Reader:
         self._now = timestamp_of(now)
 
     def conjunction(self, node: Expr) -> Constraints:
-        """Of the terms of `&&`: each that can be read."""
+        """Returns the constraints of the terms of `&&` that can be used."""
         terms = list(_terms(node, ast.LOGICAL_AND))
         text = next((one for one in map(self._text, terms) if one is not None), None)
         read = [self._term(term) for term in terms]
@@ -115,7 +115,7 @@ class _Reader:
         return Text(search.lookup) if search is not None else None
 
     def _term(self, node: Expr) -> tuple[Constraint, bool] | None:
-        """A constraint, and whether it is exact."""
+        """Returns a constraint, and whether it is exact."""
         match node:
             case Call(function=ast.LOGICAL_OR):
                 return self._alternatives(list(_terms(node, ast.LOGICAL_OR)))
@@ -134,7 +134,7 @@ class _Reader:
         return None
 
     def _alternatives(self, terms: Sequence[Expr]) -> tuple[Constraint, bool] | None:
-        """`a == 1 || a == 2`, of one field only."""
+        """Handles `a == 1 || a == 2`, of one field only."""
         read = [self._term(term) for term in terms]
         points = [one for one in read if one is not None and isinstance(one[0], Points)]
         if len(points) < len(read) or len({one.field.path for one, _ in points}) > 1:
@@ -182,7 +182,7 @@ class _Reader:
                 return Range(field, found, _LAST), True
 
     def _in(self, left: Expr, right: Expr) -> tuple[Constraint, bool] | None:
-        """`object.a in [constants]`, or `constant in object.list`."""
+        """Handles `object.a in [constants]`, or `constant in object.list`."""
         field = self._field(left)
         if field is not None and isinstance(right, ListExpr) and right.elements and not right.optional_indices:
             values = [self._constant(element, field.kind) for element in right.elements]
@@ -196,7 +196,7 @@ class _Reader:
         return self._element(right, left)
 
     def _exists(self, node: Comprehension) -> tuple[Constraint, bool] | None:
-        """`object.list.exists(x, x == constant)`."""
+        """Handles `object.list.exists(x, x == constant)`."""
         step = node.loop_step
         init = node.accu_init
         if (
@@ -250,7 +250,7 @@ class _Reader:
             return None
 
     def _path(self, node: Expr) -> Path | None:
-        """The path of `object.a.b["c"]`; () of `object` itself, None of anything else."""
+        """Returns the path of `object.a.b["c"]`; () for `object` itself, None for anything else."""
         match node:
             case Ident(name=name):
                 return () if name.lstrip(".") == OBJECT else None
@@ -280,7 +280,7 @@ class _Reader:
         return nodes[-1] if len(nodes) == len(path) + 1 else None
 
     def _constant(self, node: Expr, kind: Kind) -> Any:
-        """The value of an expression in which nothing of the object is, of the type that the field has."""
+        """Returns the value of an expression that does not depend on the object, in the field's type."""
         wanted = _TYPES.get(kind)
         if kind is Kind.NUMBER and isinstance(node, Literal) and node.kind is NodeKind.INT:
             assert isinstance(node.value, int)
@@ -312,7 +312,7 @@ class _Reader:
 
 
 def _intersected(found: Sequence[Constraint]) -> tuple[Constraint, ...]:
-    """One constraint a field. Each element of an array may satisfy another one, so those stay apart."""
+    """Merges constraints per field. For arrays, different elements may satisfy them, so those are not merged."""
     by_path: dict[Path, Constraint] = {}
     others: list[Constraint] = []
     for one in found:
@@ -341,13 +341,13 @@ def _both(left: Constraint, right: Constraint) -> Constraint:
 
 
 _NOTHING: Final = object()
-# Integers that doubles hold exactly.
+# Integers that doubles represent exactly.
 _EXACT: Final = 1 << 53
 assert OVERFLOW > _LAST, "no range of values reaches those that are too long"
 
 
 def _terms(node: Expr, function: str) -> Iterator[Expr]:
-    """The operands of a chain of one operator, in their order."""
+    """Yields the operands of a chain of one operator, in order."""
     stack = [node]
     while stack:
         one = stack.pop()

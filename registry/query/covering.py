@@ -1,7 +1,7 @@
-"""Which index answers an aggregate by its entries alone: one that has every field that the query names.
+"""Chooses an index that answers an aggregate by its entries alone: one with every field that the query names.
 
-Every object has one entry in an index without arrays, so counting and adding up its entries needs no object. What the
-filter demands selects ranges of the index, and what it demands of further fields is tested on each entry.
+Every object has one entry in an index without arrays, so counting and summing entries needs no object. Constraints of
+the filter select ranges of the index; those on further fields are tested on each entry.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Covering:
         return self.index.id + OVERFLOW
 
     def components(self, entry: bytes) -> Mapping[Path, bytes] | None:
-        """The fields of an entry; None where it is not selected."""
+        """Returns the fields of an entry; None if it is not selected."""
         found = split(entry, self.index)
         if not all(_satisfies(found[i], one) for i, one in self.constraints):
             return None
@@ -44,8 +44,8 @@ class Covering:
 def covering(
     indexes: Sequence[Index], constraints: Sequence[Constraint], paths: Sequence[Path], *, exact: bool
 ) -> Covering | None:
-    """The best of those that have all `paths`; that of the namespace is known of each entry. `exact` says whether the
-    constraints are all that selects."""
+    """Returns the best index that has all `paths`; every entry has the namespace. `exact` says that the constraints are
+    the whole selection."""
     if not exact:
         return None
     found = [one for index in indexes if (one := _by(index, constraints, paths)) is not None]
@@ -53,7 +53,7 @@ def covering(
 
 
 def covering_suggestion(constraints: Sequence[Constraint], paths: Sequence[Path]) -> list[Path]:
-    """The fields of the index that would answer."""
+    """Returns the fields of the index that would answer."""
     points = [one.field.path for one in constraints if isinstance(one, Points)]
     ranges = [one.field.path for one in constraints if isinstance(one, Range)]
     return [path for path in dict.fromkeys([*points, *ranges, *paths]) if path != NAMESPACE]

@@ -1,9 +1,9 @@
-"""Values as bytes whose order is the order of the values, so that one sorted table serves every kind of field.
+"""Encodes values as bytes that sort like the values, so that one sorted table serves every kind of field.
 
-    entry = id of the index (8 bytes) + one component a field
+    entry = id of the index (8 bytes) + one component per field
 
-A component is PRESENT and the value, or ABSENT, which stands behind every value; none is the beginning of another.
-Bytes compare as CEL compares: strings by code points (UTF-8 keeps their order), times and durations as moments,
+A component is PRESENT and the value, or ABSENT, which sorts after every value; none is a prefix of another.
+Bytes compare as CEL compares: strings by code points (UTF-8 preserves their order), times and durations as moments,
 numbers as doubles. An entry that would be too long for a B-tree is OVERFLOW: such objects are read and compared one by
 one.
 """
@@ -20,14 +20,14 @@ from registry.query.fields import Field, Kind, Path, elements_at, values_at
 from registry.query.text import indexed_words
 
 PRESENT: Final = b"\x01"
-# A word of a full text, which is no component: the store keeps such entries as the lexemes of a tsvector.
+# A word of a full text, which is not a component: the store keeps such entries as the lexemes of a tsvector.
 WORD: Final = b"\x02"
 ABSENT: Final = b"\xfe"
 OVERFLOW: Final = b"\xff"
 
-# A row of a B-tree has 2,704 bytes at most; the key of an object takes up to 317 of them.
+# A B-tree row has at most 2,704 bytes; the key of an object takes up to 317 of them.
 MAX_ENTRY: Final = 1024
-# Elements of an array that are indexed, at most.
+# The most elements of an array that are indexed.
 MAX_ELEMENTS: Final = 64
 
 _BIAS: Final = 1 << 95
@@ -35,7 +35,7 @@ _INVERTED: Final = bytes(255 - i for i in range(256))
 
 
 def component(field: Field, value: Any) -> bytes:
-    """Of a value as JSON. One that the schema would not allow (of an object of an earlier schema) is absent."""
+    """Encodes a JSON value. One that the schema does not allow (of an object of an earlier schema) is absent."""
     if value is None:
         return ABSENT
     try:
@@ -45,7 +45,7 @@ def component(field: Field, value: Any) -> bytes:
 
 
 def encode(kind: Kind, value: Any) -> bytes:
-    """Of a value as CEL has it, of that kind."""
+    """Encodes a CEL value of that kind."""
     match kind:
         case Kind.STRING:
             return PRESENT + _text(value)
@@ -65,35 +65,35 @@ def encode(kind: Kind, value: Any) -> bytes:
 
 
 def prefix_range(prefix: str) -> tuple[bytes, bytes]:
-    """The range of the components of all strings with a prefix: [first, behind the last)."""
+    """Returns the range of the components of all strings with a prefix: [first, after the last)."""
     start = PRESENT + prefix.encode("utf-8", "surrogatepass").replace(b"\x00", b"\x00\xff")
     return start, successor(start)
 
 
 def successor(start: bytes) -> bytes:
-    """The first bytes behind all that begin with `start`, whose first byte is not 0xff."""
+    """Returns the first bytes after all that begin with `start`, whose first byte is not 0xff."""
     kept = start.rstrip(b"\xff")
     return kept[:-1] + bytes([kept[-1] + 1])
 
 
 def behind(found: bytes) -> bytes:
-    """Behind the component and all entries that go on after it, before every greater component."""
+    """Returns the bytes after the component and all entries that it begins, before every greater component."""
     return found + b"\xff"
 
 
 def inverted(found: bytes) -> bytes:
-    """A component whose order is turned around, but for ABSENT, which stays behind."""
-    # The end keeps a text behind those that begin with it, also where they go on with U+0000.
+    """Returns a component that sorts in reverse, except for ABSENT, which stays last."""
+    # The terminator sorts a text after those that it is a prefix of, even if they continue with U+0000.
     return found if found == ABSENT else PRESENT + found[1:].translate(_INVERTED) + b"\x80"
 
 
 def reverted(found: bytes) -> bytes:
-    """The component that `inverted` has made this of."""
+    """Returns the component that `inverted` was applied to."""
     return found if found == ABSENT else PRESENT + found[1:-1].translate(_INVERTED)
 
 
 def inverted_range(start: bytes, end: bytes) -> tuple[bytes, bytes]:
-    """The range of `inverted(c)` of all components c in [start, end), whose order is turned around."""
+    """Returns the range of `inverted(c)` for all components c in [start, end), which sorts in reverse."""
     first = successor(_inverted_beginning(end)) if end < successor(PRESENT) else PRESENT
     return first, successor(_inverted_beginning(start))
 
@@ -103,13 +103,13 @@ def _inverted_beginning(start: bytes) -> bytes:
 
 
 def component_of(field: Field, obj: Any) -> bytes:
-    """Of the field of an object."""
+    """Encodes the field of an object."""
     values = values_at(obj, field.path)
     return component(field, values[0]) if values else ABSENT
 
 
 def entries_of(index_id: bytes, fields: Sequence[Field], descending: Sequence[bool], obj: Any) -> list[bytes]:
-    """The entries of an object in an index: one, or where a field is an array one an element (none without any)."""
+    """Returns an object's entries in an index: one, or one per element if a field is an array (none if it is empty)."""
     array = next((i for i, field in enumerate(fields) if field.is_array), None)
     parts = [b"" if field.is_array else component_of(field, obj) for field in fields]
     parts = [inverted(part) if turned and part else part for part, turned in zip(parts, descending, strict=True)]
@@ -117,7 +117,7 @@ def entries_of(index_id: bytes, fields: Sequence[Field], descending: Sequence[bo
         found = [index_id + b"".join(parts)]
     else:
         elements = {component(fields[array], value) for value in elements_at(obj, fields[array].path)}
-        # An element of another type than the schema's lets some evaluations fail, so they are left to decide.
+        # An element of a type other than the schema's makes some evaluations fail, so these objects are evaluated.
         if len(elements) > MAX_ELEMENTS or ABSENT in elements:
             return [index_id + OVERFLOW]
         found = [index_id + b"".join([*parts[:array], one, *parts[array + 1 :]]) for one in sorted(elements)]
@@ -125,7 +125,7 @@ def entries_of(index_id: bytes, fields: Sequence[Field], descending: Sequence[bo
 
 
 def text_entries_of(index_id: bytes, fields: Sequence[Path], obj: Any) -> list[bytes]:
-    """The entries of an object in the index of a full text: one a word."""
+    """Returns an object's entries in a full-text index: one per word."""
     words = indexed_words(obj, fields)
     return [index_id + OVERFLOW] if words is None else [index_id + WORD + word.encode() for word in words]
 
@@ -143,7 +143,7 @@ def _integer(value: int) -> bytes:
 
 
 def integer_of(body: bytes) -> int:
-    """The integer, or the nanoseconds, of a component behind its first byte."""
+    """Returns the integer, or the nanoseconds, of a component without its first byte."""
     return int.from_bytes(body, "big") - _BIAS
 
 

@@ -1,4 +1,4 @@
-"""Paths to fields, and what stands there by a schema.
+"""Paths to fields, and the fields that a schema has there.
 
     spec.size        .spec.size        metadata.labels['app.kubernetes.io/name']        spec.tags[*]
 
@@ -61,7 +61,7 @@ class Field:
 
 
 def parse_path(text: str) -> Path:
-    """Raises FieldPathError."""
+    """Parses a path. Raises FieldPathError."""
     if len(text) > MAX_LENGTH:
         raise FieldPathError(f"the path is longer than {MAX_LENGTH} characters")
     steps: list[str] = []
@@ -80,7 +80,7 @@ def parse_path(text: str) -> Path:
 
 
 def path_text(path: Path) -> str:
-    """As a path is written: `metadata.labels['a.b/c']`."""
+    """Formats a path: `metadata.labels['a.b/c']`."""
     found = ""
     for step in path:
         if step == EACH:
@@ -93,7 +93,7 @@ def path_text(path: Path) -> str:
 
 
 def resolve(root: Structural, path: Path) -> Field:
-    """Raises FieldPathError where the schema has no scalar there. `root` is that of `query_schema`."""
+    """Returns the field. Raises FieldPathError if the schema has no scalar there. `root` is that of `query_schema`."""
     nodes = list(nodes_along(root, path))
     node = nodes[-1] if len(nodes) == len(path) else None
     kind = kind_of(node) if node is not None else None
@@ -109,7 +109,7 @@ def resolve(root: Structural, path: Path) -> Field:
 
 
 def nodes_along(root: Structural, path: Path) -> Iterator[Structural]:
-    """The schemas at each step of a path, as far as there are any."""
+    """Yields the schemas at each step of a path, as far as there are any."""
     node: Structural | None = root
     for step in path:
         assert node is not None
@@ -139,7 +139,7 @@ def kind_of(schema: Structural) -> Kind | None:
 
 
 def values_at(obj: Any, path: Path) -> list[Any]:
-    """What stands at a path of an object: no value, one, or those of an array's elements. Null is no value."""
+    """Returns the values at a path of an object: none, one, or those of an array's elements. Null counts as none."""
     value = obj
     for step in path:
         if step == EACH:
@@ -151,13 +151,14 @@ def values_at(obj: Any, path: Path) -> list[Any]:
 
 
 def elements_at(obj: Any, path: Path) -> list[Any]:
-    """What an array at a path with EACH at its end holds, null included."""
+    """Returns the elements of an array at a path that ends with EACH, including null."""
     found = values_at(obj, path[:-1])
     return found[0] if found and isinstance(found[0], list) else []
 
 
 def projection(root: Structural, path: Path) -> list[Any]:
-    """All of a schema that decides what stands at a path, as JSON: equal ones read the same of every stored body."""
+    """Returns, as JSON, what of a schema determines the value at a path: equal ones read the same from stored
+    bodies."""
     return [
         [
             node.type,
@@ -214,6 +215,6 @@ METADATA: Final = Structural(
 
 @lru_cache(maxsize=1024)
 def query_schema(schema: Structural) -> Structural:
-    """The schema of a version with apiVersion, kind and metadata as every object has them; of equal schemas one."""
+    """Returns a version's schema with the apiVersion, kind and metadata of every object; cached for equal schemas."""
     properties = {**schema.properties, "apiVersion": _STRING, "kind": _STRING, "metadata": METADATA}
     return replace(schema, type="object", properties=properties, items=None, additional_properties=None)

@@ -45,19 +45,19 @@ SEARCH: Final = "query.registry/search"
 MAX_INDEXES: Final = 16
 MAX_FIELDS: Final = 4
 MAX_SEARCH_FIELDS: Final = 16
-# Count up when entries are made differently.
+# Increment when entries are computed differently.
 _ALGORITHM: Final = 2
 _COMMA: Final = re.compile(r",(?![^\[]*\])")
 _PART: Final = re.compile(r"(.*?)(?:\s+(asc|desc))?", re.IGNORECASE | re.DOTALL)
 _SEMICOLON: Final = re.compile(r";(?![^\[]*\])")
-# What changes with each write without being written, or is not in a body.
+# Fields that change with each write by themselves, or are not in a body.
 _NEVER: Final = (("metadata", "resourceVersion"), ("metadata", "managedFields"))
 
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """`number` is how the store knows it; `id` what its entries begin with. `versions` are those that it serves. Values
-    of `descending` fields are stored so that their order is turned around, absent ones still last."""
+    """`number` identifies it in the store; its entries begin with `id`. `versions` are those that it serves. Values of
+    `descending` fields are stored so that they sort in reverse, absent ones still last."""
 
     number: int
     fields: tuple[Field, ...]
@@ -76,8 +76,8 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class Indexes:
-    """`text` is that of the full text. `layout` is equal where all indexes are. `errors` say what of the declaration is
-    no index, and why."""
+    """`text` is the full-text index. `layout` is equal if all indexes are. `errors` say which declarations are invalid,
+    and why."""
 
     indexes: tuple[Index, ...]
     layout: int
@@ -97,13 +97,13 @@ class Indexes:
         return () if self.text is None else tuple(field.path for field in self.text.fields)
 
     def entries(self, obj: Mapping[str, Any]) -> list[bytes]:
-        """Of an object at the storage version, as it is read."""
+        """Returns the entries of an object at the storage version, as it is read."""
         found = [e for index in self.indexes for e in entries_of(index.id, index.fields, index.descending, obj)]
         return found if self.text is None else [*found, *text_entries_of(self.text.id, self.search_fields, obj)]
 
     @property
     def overflow(self) -> list[bytes]:
-        """The entries of an object that is left to be looked into."""
+        """Returns the entries of an object that has to be evaluated."""
         return [index.id + OVERFLOW for index in self.all]
 
 
@@ -111,7 +111,7 @@ NO_INDEXES: Final = Indexes((), 0)
 
 
 def indexes_of(definition: Definition, sensitive: Sequence[Path] = ()) -> Indexes:
-    """`sensitive` are the paths that are shown to nobody."""
+    """Returns a definition's indexes; `sensitive` are the paths that nobody may see."""
     declared, errors = _declared(definition.queries.get(INDEX, ""))
     declared += [((path, False),) for path in _selectable(definition) if ((path, False),) not in declared]
     searched, wrong = _declared(definition.queries.get(SEARCH, ""), "searched fields are separated by ;", 1)
@@ -137,7 +137,7 @@ def indexes_of(definition: Definition, sensitive: Sequence[Path] = ()) -> Indexe
 
 
 def converts_contents(definition: Definition) -> bool:
-    """Whether objects become those of another version by a webhook or by rules, not by the name alone."""
+    """Returns whether conversion between versions changes contents, by a webhook or rules, not only the apiVersion."""
     return definition.conversion.get("strategy") == "Webhook" or bool(definition.conversion_rules)
 
 
@@ -203,7 +203,7 @@ def _text_index(
     sensitive: Sequence[Path],
     errors: list[str],
 ) -> Index | None:
-    """Of the fields that can be searched; what is wrong with others is added to `errors`."""
+    """Returns the index of the searchable fields; adds problems of others to `errors`."""
     fields: list[Field] = []
     for path in paths:
         try:
@@ -222,7 +222,7 @@ def _text_index(
 
 
 def _field(root: Structural, path: Path, sensitive: Sequence[Path]) -> Field:
-    """Raises FieldPathError where there is none that can be indexed."""
+    """Returns the field. Raises FieldPathError if there is none that can be indexed."""
     if path in _NEVER:
         raise FieldPathError(f'"{path_text(path)}" cannot be indexed')
     if is_hidden(path, sensitive):
@@ -237,7 +237,7 @@ def _identified(
     descending: tuple[bool, ...],
     *kind: str,
 ) -> Index:
-    """An index of the fields, which no other definition's has the number of unless it has the same entries."""
+    """Returns an index of the fields, whose number no other index has unless its entries are computed equally."""
     paths = [field.path for field in fields]
     meaning = {name: [projection(root, path) for path in paths] for name, root in roots.items()}
     same = frozenset(name for name, one in meaning.items() if one == meaning[definition.storage_version])
@@ -252,7 +252,7 @@ def selects_any_field(definition: Definition) -> bool:
 
 
 def is_hidden(path: Path, sensitive: Sequence[Path]) -> bool:
-    """Whether a path is at or below one of those."""
+    """Returns whether a path is at or below one of those."""
     plain = tuple(step for step in path if step != EACH)
     return any(plain[: len(one)] == one for one in sensitive)
 
