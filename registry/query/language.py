@@ -1,12 +1,12 @@
-"""Filters: CEL over `object`, with `now`, checked against the schema of the version that is asked for.
+"""Filters: CEL over `object`, with `now`, checked against the schema of the requested version.
 
-An object matches when the expression is true of it. It does not match when the expression is false, nor when evaluating
-it fails, as `object.spec.size > 3` does of an object without a size: use has() where that matters.
+An object matches if the expression is true for it. It does not match if the expression is false, nor if the evaluation
+fails, as `object.spec.size > 3` does for an object without a size: use has() where that matters.
 
-`object.search("words")` is true of an object whose declared fields have the words (text.py). Its argument is a
-constant: each search becomes a variable of the program, whose value is found before.
+`object.search("words")` is true for an object whose declared fields have the words (text.py). Its argument is a
+constant: each search becomes a variable of the program, whose value is computed first.
 
-An evaluation may cost what a validation rule may; beyond that the whole query is refused, so that no list is
+An evaluation may cost as much as a validation rule; beyond that the whole query is rejected, so that no list is
 incomplete.
 """
 
@@ -40,22 +40,22 @@ from registry.schema.model import Structural
 
 OBJECT: Final = "object"
 NOW: Final = "now"
-# Characters of a filter. Longer ones than this are not written by people, and checking them takes long.
+# The most characters of a filter. Users do not write longer ones, and checking them takes long.
 MAX_LENGTH: Final = 10_000
 _MAX_CACHED: Final = 2000
 MAX_SEARCHES: Final = 8
 
 
 class FilterError(ValueError):
-    """The filter is wrong; the text says what and where, for the client."""
+    """The filter is invalid; the text says what and where, for the client."""
 
 
 class FilterTooExpensive(Exception):
-    """Evaluating the filter costs more than it may."""
+    """Evaluating the filter exceeds its cost limit."""
 
 
 class Filter:
-    """A checked filter. `root` is the schema that it was checked by."""
+    """A checked filter. `root` is the schema that it was checked against."""
 
     __slots__ = ("_program", "checked", "root", "search_fields", "searches", "text", "uses_now")
 
@@ -73,7 +73,7 @@ class Filter:
         )
 
     def matches(self, obj: Mapping[str, Any], now: datetime.datetime) -> bool:
-        """Raises FilterTooExpensive. `obj` is an object as it is served, at the version of the schema."""
+        """Evaluates the filter on `obj`, as served at the version of the schema. Raises FilterTooExpensive."""
         moment = timestamp_of(now)
         texts = texts_of(obj, self.search_fields) if self.searches else ()
         found = [search.matches(texts) for search in self.searches]
@@ -100,17 +100,17 @@ def timestamp_of(now: datetime.datetime) -> Timestamp:
 
 
 def variable_of(number: int) -> str:
-    """The variable that stands for a search; no identifier of a client has this form."""
+    """Returns the variable that stands for a search; no identifier of a client has this form."""
     return f"@search{number}"
 
 
 def search_of(wanted: Filter, name: str) -> Search | None:
-    """The search that a variable stands for."""
+    """Returns the search that a variable stands for."""
     return next((one for number, one in enumerate(wanted.searches) if name == variable_of(number)), None)
 
 
 def compile_filter(text: str, schema: Structural, search_fields: tuple[Path, ...] = ()) -> Filter:
-    """Of a filter over objects of a version with this schema. Raises FilterError."""
+    """Compiles a filter over objects of a version with this schema. Raises FilterError."""
     if len(text) > MAX_LENGTH:
         raise FilterError(f"the filter is longer than {MAX_LENGTH} characters")
     root = query_schema(schema)
@@ -138,7 +138,7 @@ def _compile(text: str, root: Structural, search_fields: tuple[Path, ...]) -> Fi
 
 
 def _without_searches(parsed: Parsed, fields: Sequence[Path]) -> tuple[Parsed, list[Search]]:
-    """The tree with a variable for each search. Raises FilterError."""
+    """Returns the tree with a variable for each search. Raises FilterError."""
     searches: list[Search] = []
 
     def variable(node: Expr) -> Expr:

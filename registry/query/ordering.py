@@ -15,7 +15,7 @@ from registry.query.fields import Field, FieldPathError, parse_path, path_text, 
 from registry.schema.model import Structural
 
 MAX_TERMS: Final = 8
-# At commas that are not within brackets.
+# Splits at commas outside brackets.
 _COMMA: Final = re.compile(r",(?![^\[]*\])")
 _TERM: Final = re.compile(r"\s*(\S+?)(?:\s+(asc|desc))?\s*", re.IGNORECASE)
 
@@ -34,7 +34,7 @@ Order = tuple[Term, ...]
 
 
 def parse_order(text: str, schema: Structural) -> Order:
-    """Raises OrderError."""
+    """Parses an order. Raises OrderError."""
     terms: list[Term] = []
     for part in _COMMA.split(text):
         match = _TERM.fullmatch(part)
@@ -59,7 +59,7 @@ def order_text(order: Order) -> str:
 
 
 def position(order: Sequence[Term], obj: Any) -> bytes:
-    """Bytes that compare as the objects do by this order."""
+    """Returns bytes that compare as the objects do in this order."""
     return b"".join([place(term, component_of(term.field, obj)) for term in order])
 
 

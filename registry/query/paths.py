@@ -1,4 +1,4 @@
-"""Which paths of an object a filter names, for what may not be named."""
+"""Finds the paths of an object that a filter names, to check them for hidden fields."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from registry.query.language import OBJECT, Filter
 
 
 def paths_of(wanted: Filter) -> Iterator[Path]:
-    """Each chain of fields that begins at the object. What hides behind a variable is not among them: evaluation does
-    not see it either."""
+    """Yields each chain of fields that starts at the object. Hidden fields reached through variables are not included:
+    evaluation does not see them either."""
     for node in ast.walk(wanted.checked.root):
         path = path_below(node, OBJECT)
         if path:
@@ -21,7 +21,7 @@ def paths_of(wanted: Filter) -> Iterator[Path]:
 
 
 def path_below(node: Expr, variable: str) -> Path | None:
-    """The chain of fields of `variable.a.b`; () of the variable, None of anything else."""
+    """Returns the chain of fields of `variable.a.b`; () for the variable, None for anything else."""
     match node:
         case Ident(name=name):
             return () if name.lstrip(".") == variable else None

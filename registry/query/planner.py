@@ -1,11 +1,11 @@
-"""Which index answers a query, and how: the plan that the store carries out.
+"""Chooses the index that answers a query, and how: the plan that the store executes.
 
-    Plan(index, segments, order)   ranges of one index, read in their order: the objects come as the query wants them
+    Plan(index, segments, order)   ranges of one index, read in order: the objects come as the query wants them
     Gathering                      ranges whose objects come in another order: all of them are read, then sorted
-    none                           no index helps: a scan of what there is, if that is little enough
+    none                           no index helps: a full scan, if the number of objects permits
 
-An index helps if its first fields are demanded to have single values, and the next one a range, a prefix, or one of
-several values; what is left of its fields is the order in which objects come.
+An index helps if the query constrains its first fields to single values, and the next one to a range, a prefix, or one
+of several values; its remaining fields are the order in which objects come.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ALL: Final = (PRESENT, behind(ABSENT))
 
 
 class Segment(NamedTuple):
-    """Entries within [start, end), in their order or the other way round."""
+    """Entries within [start, end), in ascending or descending order."""
 
     start: bytes
     end: bytes
@@ -38,10 +38,10 @@ class Segment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`prefix` is what all entries of the segments begin with before the fields of the order.
+    """`prefix` is the common beginning of all entries of the segments, before the fields of the order.
 
-    With `order` None objects come in the order of their keys, from segments of equal entries. `streams` is False where
-    they come in no order that is wanted: they must all be read. `covers` says that nothing is left to be evaluated.
+    With `order` None objects come in the order of their keys, from segments of equal entries. `streams` is False if
+    they do not come in the requested order: they must all be read. `covers` says that nothing is left to evaluate.
     """
 
     index: Index
@@ -57,7 +57,7 @@ class Plan:
 
     @property
     def is_reversed(self) -> bool:
-        """Whether objects come in the order that is opposite to that of the entries, then of one field."""
+        """Whether objects come in the reverse order of the entries, which then have one field."""
         return self.segments[0].descending
 
 
@@ -69,8 +69,8 @@ def plans(
     exact: bool,
     namespace: str = "",
 ) -> list[Plan]:
-    """All plans, the best first. `order` None: any. `namespace` is that of the request, whose objects alone are read
-    in any case."""
+    """Returns all plans, the best first. `order` None: any. `namespace` is that of the request, to which reads are
+    limited in any case."""
     given: list[Constraint] = []
     if namespace:
         field = resolve(_METADATA, NAMESPACE)
@@ -80,20 +80,20 @@ def plans(
 
 
 def suggestion(constraints: Sequence[Constraint], order: Order | None, namespace: str) -> str:
-    """The index that would answer a query, as it is declared; empty where none would."""
+    """Returns the declaration of the index that would answer a query; empty if none would."""
     points = [c.field.path for c in constraints if isinstance(c, Points)]
     behind_them = [t.field.path for t in order or ()] or [c.field.path for c in constraints if isinstance(c, Range)][:1]
     paths = [path for path in dict.fromkeys([*points, *behind_them]) if path not in (NAMESPACE, NAME)]
     if not paths:
         return ""
-    # Of several fields each has its direction; an index of a single one serves both.
+    # With several fields each has its direction; an index of a single one serves both.
     turned = {t.field.path for t in order or () if t.descending} if len(order or ()) > 1 else set()
     wanted = [NAMESPACE, *paths] if namespace and not points else paths
     return ",".join(path_text(path) + (" desc" if path in turned else "") for path in wanted)
 
 
 def without_keys(order: Order, *, namespaced: bool) -> Order:
-    """The order without what its end has of the order of keys, which makes every order total."""
+    """Returns the order without trailing terms implied by the order of keys, which makes every order total."""
     terms = list(order)
     own = [NAMESPACE, NAME] if namespaced else [NAME]
     last = terms[-len(own) :]
@@ -105,7 +105,7 @@ def without_keys(order: Order, *, namespaced: bool) -> Order:
 def _by(
     index: Index, required: Sequence[Constraint], given: Sequence[Constraint], order: Order | None, *, exact: bool
 ) -> tuple[tuple[int, ...], Plan] | None:
-    """A plan by one index, with how good it is."""
+    """Returns a plan for one index, with its rank."""
     constraints = [*required, *given]
     used: set[int] = set()
     prefixes = [index.id]
@@ -121,7 +121,7 @@ def _by(
             bound += 1
             continue
         if field.is_array:
-            return None  # an object has as many entries as elements: only one of them may be asked for
+            return None  # an object has as many entries as elements, so only one of them may be queried
         found = _find(constraints, field, Range, used)
         last = found if isinstance(found, Range) else None
         if last is not None and turned:
@@ -133,7 +133,7 @@ def _by(
     covers = exact and used.issuperset(range(len(required)))
     direct = _streaming(prefixes, rest, last, order)
     if not any(number < len(required) for number in used) and (direct is None or not order):
-        return None  # that of the namespace alone: a scan does not read more
+        return None  # only the namespace is constrained: a scan reads no more
     if direct is not None:
         segments, natural, key_order = direct
         score = (bound + (last is not None), 1, -len(index.fields))
@@ -158,10 +158,10 @@ def _find(constraints: Sequence[Constraint], field: Field, kind: type, used: set
 def _streaming(
     prefixes: Sequence[bytes], rest: Order, last: Range | None, order: Order | None
 ) -> tuple[tuple[Segment, ...], Order | None, bool] | None:
-    """Segments, the order in which their objects come, and whether that is the order of keys; None where it is not the
-    one that is wanted."""
+    """Returns segments, the order in which their objects come, and whether that is the order of keys; None if it is not
+    the requested one."""
     if not rest:
-        # All entries of a prefix are equal: objects come by their keys, if these are merged.
+        # All entries of a prefix are equal: objects come by key, if the prefixes are merged.
         return (tuple(Segment(one, behind(one)) for one in prefixes), None, True) if not order else None
     if len(prefixes) > 1:
         return None

@@ -1,4 +1,4 @@
-"""References between kinds, as a definition declares them: by which a query joins its objects with those of another.
+"""References between kinds, as declared by a definition, by which a query joins objects of different kinds.
 
     query.registry/references: "spec.team -> teams.example.com; spec.db.namespace/spec.db.name -> databases.example.com"
 
@@ -47,7 +47,7 @@ class Reference:
 
 
 class Referent(NamedTuple):
-    """What an object refers to. `uid` empty: whatever has the name."""
+    """The object that a reference names. `uid` empty: any object of that name."""
 
     namespace: str
     name: str
@@ -55,7 +55,7 @@ class Referent(NamedTuple):
 
 
 def references_of(definition: Definition) -> tuple[list[Reference], list[str]]:
-    """Those that are declared, and what is wrong with others."""
+    """Returns the declared references, and the errors of invalid ones."""
     found: list[Reference] = []
     errors: list[str] = []
     for part in _SEMICOLON.split(definition.queries.get(REFERENCES, "")):
@@ -79,7 +79,7 @@ def references_of(definition: Definition) -> tuple[list[Reference], list[str]]:
 
 
 def check_reference(reference: Reference, root: Structural) -> None:
-    """Raises ReferenceFault where the schema does not have its fields as strings. `root` is that of `query_schema`."""
+    """Raises ReferenceFault if its fields are not strings in the schema. `root` is that of `query_schema`."""
     for path in reference.paths:
         try:
             field: Field = resolve(root, path)
@@ -90,7 +90,7 @@ def check_reference(reference: Reference, root: Structural) -> None:
 
 
 def referents(reference: Reference, obj: Mapping[str, Any], *, namespaced: bool) -> list[Referent]:
-    """What an object refers to; each once. `namespaced` is the scope of what is referred to."""
+    """Returns what an object refers to; each once. `namespaced` is the scope of the target."""
     namespace = ""
     if namespaced:
         namespace = obj["metadata"].get("namespace") or ""
@@ -102,7 +102,7 @@ def referents(reference: Reference, obj: Mapping[str, Any], *, namespaced: bool)
 
 
 def owners(obj: Mapping[str, Any], group: str, kind: str, *, namespaced: bool) -> list[Referent]:
-    """The owners of an object that are of a kind, at whatever version; each once."""
+    """Returns the owners of an object that are of a kind, at any version; each once."""
     namespace = (obj["metadata"].get("namespace") or "") if namespaced else ""
     found = [
         Referent(namespace, one.get("name") or "", one.get("uid") or "")

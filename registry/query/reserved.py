@@ -17,7 +17,7 @@ from typing import Final
 PREFIX: Final = "query.registry/"
 KEYS: Final = ("order-by", "offset", "count", "name-contains", "since", "before")
 _MAX_LENGTH: Final = 1000
-# At commas that are not within parentheses.
+# Matches terms between commas outside parentheses.
 _TERMS: Final = re.compile(r"(?:[^,(]|\([^)]*\)?)+")
 _TERM: Final = re.compile(r"\s*query\.registry/([^\s=!(),]+)\s*(?:==?\s*([^(),]*?)|\s+in\s*\(([^)]*)\))\s*", re.DOTALL)
 
@@ -28,7 +28,7 @@ class ReservedError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
-    """The selector without reserved keys, and what these are as parameters; `filter` is in CEL."""
+    """The selector without reserved keys, and their query parameters; `filter` is in CEL."""
 
     selector: str
     order_by: str = ""
@@ -38,7 +38,7 @@ class Reserved:
 
 
 def split_reserved(selector: str) -> Reserved:
-    """Raises ReservedError."""
+    """Splits a selector. Raises ReservedError."""
     rest: list[str] = []
     given: dict[str, list[str]] = {}
     for part in terms_of(selector):
@@ -66,7 +66,7 @@ def split_reserved(selector: str) -> Reserved:
 
 
 def terms_of(selector: str) -> list[str]:
-    """The terms of a label selector, as they are written."""
+    """Returns the terms of a label selector, verbatim."""
     return _TERMS.findall(selector)
 
 

@@ -1,7 +1,7 @@
-"""The rows of an answer: which groups remain, in which order, and which page of them is given.
+"""The rows of an answer: filters groups, sorts them, and returns one page.
 
 An order names columns, `total desc,team`, as that of a list names fields. Absent values come last, whatever the
-direction; rows that are equal by it are in the order of their keys, so that pages are of one order.
+direction; equal rows are ordered by their keys, so that all pages have one order.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class RowPage(NamedTuple):
 
 
 def parse_row_order(text: str, columns: Sequence[Column]) -> tuple[ColumnTerm, ...]:
-    """Raises RowsError."""
+    """Parses an order of rows. Raises RowsError."""
     names = [column.name for column in columns]
     terms: list[ColumnTerm] = []
     for part in text.split(",") if text.strip() else ():
@@ -73,8 +73,8 @@ def page_of(
     limit: int,
     max_seconds: float,
 ) -> RowPage:
-    """The first `key_count` columns are the keys. Raises AggregateError, and FilterTooExpensive beyond `max_seconds` of
-    processor time."""
+    """Returns a page of rows; the first `key_count` columns are the keys. Raises AggregateError, and FilterTooExpensive
+    beyond `max_seconds` of processor time."""
     rows: list[Row] = groups.rows()
     if having is not None:
         began = time.thread_time()

@@ -22,12 +22,12 @@ from typing import Any, Final
 
 from registry.query.fields import Path, values_at
 
-# Characters of a word that count: a lexeme of PostgreSQL has 2,046 bytes at most.
+# Significant characters of a word: a lexeme of PostgreSQL has at most 2,046 bytes.
 MAX_WORD: Final = 64
 MAX_QUERY: Final = 1000
-# Words of a search, those of phrases included.
+# The most words of a search, including those of phrases.
 MAX_WORDS: Final = 32
-# Words of an object that are indexed, and their bytes; objects with more are looked into one by one.
+# The most indexed words of an object, and their bytes; objects with more are evaluated one by one.
 MAX_INDEXED: Final = 4096
 MAX_INDEXED_BYTES: Final = 128 << 10
 
@@ -42,7 +42,7 @@ class SearchError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """Words that follow each other within one value. `prefix`: the last one need only begin so."""
+    """Consecutive words within one value. `prefix`: the last one is the beginning of a word."""
 
     words: tuple[str, ...]
     prefix: bool = False
@@ -51,12 +51,12 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """All terms of one of the alternatives."""
+    """All terms of at least one alternative."""
 
     alternatives: tuple[tuple[Term, ...], ...]
 
     def matches(self, texts: Sequence[str]) -> bool:
-        """`texts` are the values of the declared fields (texts_of)."""
+        """Evaluates the search; `texts` are the values of the declared fields (texts_of)."""
         values = [words_of(text) for text in texts]
         present = {word for value in values for word in value}
         return any(
@@ -65,7 +65,7 @@ class Search:
 
     @property
     def lookup(self) -> Lookup:
-        """What the words of each match satisfy."""
+        """Returns the condition that the words of every match satisfy."""
         return tuple(
             tuple(
                 Word(word, term.prefix and number == len(term.words) - 1)
@@ -79,18 +79,18 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """An object has this word, or one that begins so."""
+    """A word that an object must have; with `prefix`, the beginning of one."""
 
     text: str
     prefix: bool = False
 
 
-# All words of one of the alternatives.
+# All words of at least one of the alternatives.
 Lookup = tuple[tuple[Word, ...], ...]
 
 
 def parse_search(text: str) -> Search:
-    """Raises SearchError."""
+    """Parses a search. Raises SearchError."""
     if len(text) > MAX_QUERY:
         raise SearchError(f"it is longer than {MAX_QUERY} characters")
     alternatives: list[list[Term]] = [[]]
@@ -109,7 +109,7 @@ def parse_search(text: str) -> Search:
 
 
 def words_of(text: str) -> list[str]:
-    """In their order; of "Ünïcode, caf\u0065\u0301 x_1" these are ünïcode, café, x and 1."""
+    """Returns the words of a text in order; for "Ünïcode, caf\u0065\u0301 x_1" ünïcode, café, x and 1."""
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
     spaced = _OTHERS.sub(" ", folded)
     if not spaced.isascii():
@@ -118,17 +118,17 @@ def words_of(text: str) -> list[str]:
 
 
 def _mark_or_space(match: re.Match[str]) -> str:
-    # Marks belong to the letter before them, as the vowels of Devanagari.
+    # Marks belong to the preceding letter, such as the vowels of Devanagari.
     return match[0] if unicodedata.category(match[0])[0] == "M" else " "
 
 
 def texts_of(obj: Mapping[str, Any], fields: Sequence[Path]) -> list[str]:
-    """The values of the declared fields that are texts."""
+    """Returns the string values of the declared fields."""
     return [value for path in fields for value in values_at(obj, path) if isinstance(value, str)]
 
 
 def indexed_words(obj: Mapping[str, Any], fields: Sequence[Path]) -> list[str] | None:
-    """The words by which an object is found, sorted; None where there are too many."""
+    """Returns the words by which an object is indexed, sorted; None if there are too many."""
     found: set[str] = set()
     for text in texts_of(obj, fields):
         found.update(words_of(text))

@@ -1,8 +1,8 @@
-"""Continue tokens of queries: the revision of the list, and the position behind the last object that was given.
+"""Continue tokens of queries: the revision of the list, and the position after the last object returned.
 
-A token belongs to one query: `query` is a digest of all that selects and orders. The position is that of the last
-object in the order (ordering.position) and its key, so the next page does not depend on the plan of the one before. It
-is not signed: what a client makes up only moves its own position.
+A token belongs to one query: `query` is a digest of everything that selects and orders. The position is that of the
+last object in the order (ordering.position) and its key, so the next page does not depend on the previous one's plan.
+It is not signed: a client that forges one only moves its own position.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class TokenError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """`order` is the text of the order, which the server has chosen where the client has not. `total` counts all
-    objects of the list, None where they were not counted; `seen` those up to the position."""
+    """`order` is the text of the order, which the server chooses if the client does not. `total` counts all objects of
+    the list, None if they were not counted; `seen` those up to the position."""
 
     query: str
     revision: int
@@ -46,7 +46,7 @@ class Token:
 
 
 def digest(*parts: object) -> str:
-    """Of what a query is: its filter, order, selectors and namespace."""
+    """Returns a digest of a query: its filter, order, selectors and namespace."""
     return hashlib.blake2b(encode_canonical(list(parts)).encode(), digest_size=8).hexdigest()
 
 
@@ -67,7 +67,7 @@ def encode_token(token: Token) -> str:
 
 
 def decode_token(text: str, query: str) -> Token:
-    """Raises TokenError."""
+    """Decodes a token. Raises TokenError."""
     if len(text) > _MAX_LENGTH or not text.isascii():
         raise TokenError("it is no token of this server")
     try:

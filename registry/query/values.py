@@ -47,7 +47,7 @@ class ReadingError(ValueError):
 
 
 class BinaryQuantity(Fraction):
-    """A quantity that was written with a binary suffix, such as Gi; equal to any other of the same amount."""
+    """A quantity written with a binary suffix, such as Gi; equal to any other of the same amount."""
 
 
 _OF_KIND: Final = {
@@ -60,14 +60,14 @@ _OF_KIND: Final = {
     Kind.BYTES: ValueType.BYTES,
     Kind.INT_OR_STRING: ValueType.INT_OR_STRING,
 }
-# What the type of a column may be named as, and of which fields.
+# The type names that a query may give a column, and for which fields.
 _READ_AS: Final[Mapping[ValueType, tuple[Kind, ...]]] = {
     ValueType.QUANTITY: (Kind.STRING, Kind.INTEGER, Kind.INT_OR_STRING),
     ValueType.DURATION: (Kind.STRING,),
     ValueType.TIMESTAMP: (Kind.STRING,),
     ValueType.NUMBER: (Kind.INTEGER,),
 }
-# What controller-gen writes for resource.Quantity.
+# The pattern that controller-gen writes for resource.Quantity.
 QUANTITY_PATTERN: Final = (
     r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
 )
@@ -91,7 +91,8 @@ class Reading:
 
 
 def reading(field: Field, schema: Structural, wanted: str) -> Reading:
-    """`wanted` is the name of a type, such as `Quantity`, or empty; `schema` that of the field. Raises ReadingError."""
+    """Returns the reading. `wanted` is the name of a type, such as `Quantity`, or empty; `schema` that of the field.
+    Raises ReadingError."""
     if not wanted:
         is_quantity = field.kind is Kind.INT_OR_STRING and schema.pattern == QUANTITY_PATTERN
         return Reading(field, ValueType.QUANTITY if is_quantity else _OF_KIND[field.kind])
@@ -122,7 +123,7 @@ def _read_as(wanted: ValueType, value: Value) -> Value | None:
 
 
 def _amount(text: str) -> Fraction:
-    """Raises EvalError."""
+    """Parses a quantity. Raises EvalError."""
     parsed = parse_quantity(text)
     kind = BinaryQuantity if text.endswith("i") else Fraction
     return kind(parsed.digits * 10 ** max(parsed.scale, 0), 10 ** max(-parsed.scale, 0))
@@ -132,7 +133,7 @@ def _amount(text: str) -> Fraction:
 
 
 def decode(kind: Kind, component: bytes) -> Value:
-    """The value of a component that is there: what `encode` was given."""
+    """Returns the value of a component that is present: what `encode` was given."""
     body = component[1:]
     match kind:
         case Kind.STRING:
@@ -150,7 +151,7 @@ def decode(kind: Kind, component: bytes) -> Value:
 
 
 def split(entry: bytes, index: Index) -> list[bytes]:
-    """The components of an entry of an index without arrays."""
+    """Splits an entry of an index without arrays into components."""
     found: list[bytes] = []
     position = len(index.id)
     for field, turned in zip(index.fields, index.descending, strict=True):
@@ -165,7 +166,7 @@ _LENGTHS: Final = {Kind.INTEGER: 12, Kind.TIME: 12, Kind.DURATION: 12, Kind.NUMB
 
 
 def _end(kind: Kind, entry: bytes, start: int, *, turned: bool) -> int:
-    """Where a component ends. One that is turned around has each byte inverted, and one byte more."""
+    """Returns the end of a component. A reversed one has each byte inverted, and one more byte."""
     if entry[start : start + 1] != PRESENT:
         return start + 1
     zero, escape, integer = (b"\xff", b"\x00", 255 - 5) if turned else (b"\x00", b"\xff", 5)
@@ -175,7 +176,7 @@ def _end(kind: Kind, entry: bytes, start: int, *, turned: bool) -> int:
     if length is not None:
         return start + 1 + length + turned
     position = entry.index(zero, start + 1)
-    while entry[position + 1 : position + 2] == escape:  # a zero character of the text
+    while entry[position + 1 : position + 2] == escape:  # a NUL character of the text
         position = entry.index(zero, position + 2)
     return position + 1 + turned
 
@@ -199,7 +200,7 @@ def _double(body: bytes) -> float:
 
 
 def to_json(of: ValueType, value: Value | None, *, binary: bool = False) -> Any:
-    """As an answer has it. `binary`: quantities are written with binary suffixes where these are exact."""
+    """Returns the JSON value. `binary`: quantities have binary suffixes where these are exact."""
     match of, value:
         case _, None:
             return None
@@ -218,7 +219,7 @@ def to_json(of: ValueType, value: Value | None, *, binary: bool = False) -> Any:
 
 
 def schema_of(of: ValueType) -> Structural:
-    """The schema of what `to_json` gives: by it conditions read an answer."""
+    """Returns the schema of `to_json`'s output, by which conditions read rows."""
     match of:
         case ValueType.INT_OR_STRING:
             return Structural(int_or_string=True)
@@ -232,7 +233,7 @@ _FORMATS: Final = {ValueType.TIMESTAMP: "date-time", ValueType.DURATION: "durati
 
 
 def duration_text(nanoseconds: int) -> str:
-    """As Go writes a duration (time.Duration.String): 1h30m0s, 1.5s, 2ms, 0s."""
+    """Formats a duration as Go does (time.Duration.String): 1h30m0s, 1.5s, 2ms, 0s."""
     sign, left = ("-" if nanoseconds < 0 else ""), abs(nanoseconds)
     if left < SECOND:
         for unit, size in (("ms", 1_000_000), ("µs", 1000), ("ns", 1)):
@@ -257,7 +258,7 @@ _DECIMAL: Final = ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")
 
 
 def quantity_text(amount: Fraction, *, binary: bool) -> str:
-    """In canonical form: 1Gi, 1500m, 3. What is smaller than a nano is rounded up, as apimachinery does."""
+    """Formats a quantity canonically: 1Gi, 1500m, 3. Fractions of a nano are rounded up, as in apimachinery."""
     if binary and amount.denominator == 1 and abs(amount) >= 1024:
         number, step = amount.numerator, 0
         while number % 1024 == 0 and step < len(_BINARY) - 1:
