@@ -6,9 +6,10 @@ the path a second time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable
 
+from starlette.datastructures import URLPath
+from starlette.routing import BaseRoute, Match, NoMatchFound, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from registry.api.request import Backend
@@ -20,7 +21,7 @@ from registry.http.documents.health import health_endpoints
 from registry.http.documents.openapi import OpenAPIEndpoint
 from registry.http.documents.openid import OpenIDEndpoint
 from registry.http.request_info import RequestInfo
-from registry.http.request_state import STATE, RequestState
+from registry.http.request_state import STATE
 from registry.http.resources import ResourceEndpoint
 from registry.http.responses import PageNotFound
 from registry.http.serving.stopping import Stopping
@@ -43,34 +44,33 @@ def router(backend: Backend, monitor: Monitor, stopping: Stopping, jwks_uri: str
         Route(path("/openid/v1/jwks"), openid.key_set),
         Route(path("/"), process.index),
     ]
-    return Router(routes)
+    return Router(routes, redirect_slashes=False, default=_page_not_found)
 
 
 Condition = Callable[[RequestInfo], bool]
 
 
-class Route(NamedTuple):
-    """The endpoint for requests that meet a condition."""
+class Route(BaseRoute):
+    """A route for requests that meet a condition. The endpoint is an ASGI application."""
 
-    condition: Condition
-    endpoint: ASGIApp
+    def __init__(self, condition: Condition, endpoint: ASGIApp) -> None:
+        self._condition = condition
+        self._endpoint = endpoint
 
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        return (Match.FULL if self._condition(scope[STATE].info) else Match.NONE), {}
 
-class Router:
-    """Passes a request to the first route whose condition it meets. Raises PageNotFound if there is none."""
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._endpoint(scope, receive, send)
 
-    def __init__(self, routes: Sequence[Route]) -> None:
-        self._routes = routes
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        state: RequestState = scope[STATE]
-        for condition, endpoint in self._routes:
-            if condition(state.info):
-                await endpoint(scope, receive, send)
-                return
-        raise PageNotFound
+    def url_path_for(self, name: str, /, **path_params: object) -> URLPath:
+        raise NoMatchFound(name, path_params)
 
 
 def path(*paths: str) -> Condition:
     """Returns the condition that the path of a document is one of these."""
     return lambda info: info.document_path in paths
+
+
+async def _page_not_found(scope: Scope, receive: Receive, send: Send) -> None:
+    raise PageNotFound
