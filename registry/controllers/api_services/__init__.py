@@ -1,1 +1,1 @@
-"""Controllers of APIServices: `monitor` checks their servers, `automatic` writes those of what is served here."""
+"""Controllers of APIServices: `monitor` checks their servers, `automatic` writes those of resources served here."""

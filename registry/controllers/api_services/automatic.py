@@ -1,4 +1,4 @@
-"""Keeps the APIServices of what is served here in step with the definitions of a tenant, all of them at once.
+"""Keeps the APIServices of resources served here in step with a tenant's definitions, all of them at once.
 
 Follows kubernetes pkg/controlplane/controller/crdregistration.
 """
@@ -11,9 +11,9 @@ from registry.api.automatic_api_services import follow_definitions
 from registry.controllers.controller_client import ControllerClient
 from registry.store.types import ObjectKey
 
-# The work for all APIServices of a tenant is one piece: whichever of them, or of the definitions, has changed.
+# All APIServices of a tenant are one work item, whichever of them, or of the definitions, has changed.
 ALL: Final = ObjectKey("*")
-# Writes that follow each other soon are followed once.
+# Writes in quick succession are handled once.
 REST_SECONDS: Final = 0.1
 
 

@@ -1,8 +1,8 @@
-"""Checks the servers of APIServices, and writes what it finds into their conditions.
+"""Checks the servers of APIServices, and writes the results into their conditions.
 
-Each process checks the servers of the tenants that it is asked for, as each kube-apiserver does, and passes requests on
-by what it has found itself. A tenant is checked by one task, a few servers at a time, every CHECK_EVERY_SECONDS, sooner
-after a change or a failure, and no longer once nobody asks for the tenant.
+Each process checks the servers of the tenants that it gets requests for, as each kube-apiserver does, and proxies by
+its own results. A tenant is checked by one task, a few servers at a time, every CHECK_EVERY_SECONDS, sooner after a
+change or a failure, and no longer once there are no requests for the tenant.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ from registry.store.types import ObjectKey, ResourceName, Tenant, TenantId
 logger = logging.getLogger(__name__)
 
 CHECK_EVERY_SECONDS: Final = 30.0
-# A server that does not answer is checked after this long, twice as long each time up to the usual.
+# The first retry delay for an unavailable server, which doubles up to the usual interval.
 FIRST_RETRY_SECONDS: Final = 0.5
-# A tenant that nobody asks for is not checked.
+# A tenant without requests for this long is not checked.
 IDLE_SECONDS: Final = 600.0
-# Another process may have changed an APIService: so long may requests follow the old one.
+# Another process may have changed an APIService: requests may follow the old one for this long.
 CURRENT_SECONDS: Final = 1.0
 _REMEMBERED: Final = 10_000
-# Servers of a tenant that are checked at a time, and tenants that are checked.
+# Servers of a tenant that are checked concurrently, and tenants that are checked.
 _AT_A_TIME: Final = 4
 _TENANTS: Final = 2000
 _MANAGER: Final = "kube-apiserver"
-# Checks of a tenant begin no sooner one after the other, whatever happens, and a request waits no longer for the first.
+# The shortest interval between checks of a tenant, and the longest that a request waits for the first one.
 _PAUSE_SECONDS: Final = 0.1
 _FIRST_CHECK_SECONDS: Final = 1.0
-# Discovery waits no longer for other servers.
+# The longest that discovery waits for other servers.
 DISCOVERY_WAIT_SECONDS: Final = 0.1
 
 
 class Monitor:
-    """Between entering and leaving, tenants that are touched are checked."""
+    """Checks the tenants that are touched, between entering and leaving."""
 
     def __init__(self, backend: Backend, backends: Backends, *, every_seconds: float = CHECK_EVERY_SECONDS) -> None:
         self.availability = Availability()
@@ -68,9 +68,9 @@ class Monitor:
         self._tenants: dict[TenantId, _Checked] = {}
         # Until when a catalog counts as current, by tenant.
         self._current: dict[TenantId, float] = {}
-        # Tenants with an APIService that this process has written since it last looked at the catalog.
+        # Tenants with an APIService written by this process since it last read the catalog.
         self._changed: set[TenantId] = set()
-        # What is being written here is no news.
+        # Objects being written here, whose events are ignored.
         self._writing: set[tuple[TenantId, ObjectKey]] = set()
         self._running = contextlib.ExitStack()
 
@@ -92,8 +92,8 @@ class Monitor:
         await self.openapi.aclose()
 
     async def catalog(self, tenant: Tenant) -> TenantCatalog:
-        """The tenant's catalog, to pass requests on by: where it names other servers, it is not older than
-        CURRENT_SECONDS, and they are checked."""
+        """Returns the tenant's catalog for proxying: if it names other servers, it is at most CURRENT_SECONDS old, and
+        they are checked."""
         catalogs = self._backend.catalogs
         changed = tenant.id in self._changed
         self._changed.discard(tenant.id)
@@ -110,7 +110,7 @@ class Monitor:
         return await catalogs.current(tenant)
 
     async def is_available(self, tenant: Tenant, server: APIServer) -> bool:
-        """By what this process has found; before its first check by the stored condition, or by the check itself."""
+        """Returns this process's result; before its first check the stored condition, or the result of that check."""
         known = self.availability.is_available(tenant, server)
         if known is None and not server.available:
             await self.touch(tenant).wait_until_checked(_FIRST_CHECK_SECONDS)
@@ -118,7 +118,7 @@ class Monitor:
         return server.available if known is None else known
 
     async def resources(self, tenant: Tenant, aggregated: Aggregated) -> dict[tuple[str, str], Resources]:
-        """What the servers serve, by group and version. Waits for the first check of the tenant, but not for long."""
+        """Returns what the servers serve, by group and version. Waits briefly for the first check of the tenant."""
         if not self.availability.names_of(tenant):
             await self.touch(tenant).wait_until_checked(DISCOVERY_WAIT_SECONDS)
         return {key: self.availability.resources(tenant, server) for key, server in aggregated.servers.items()}
@@ -129,11 +129,11 @@ class Monitor:
             self.touch(tenant).wake()
 
     def suspect(self, tenant: Tenant) -> None:
-        """A server of the tenant has not answered a request: it is checked before its time, though not at once."""
+        """Schedules an early check after a server of the tenant has not answered a request."""
         self.touch(tenant).hurry()
 
     def touch(self, tenant: Tenant) -> _Checked:
-        """Somebody asks for the tenant."""
+        """Records a request for the tenant."""
         found = self._tenants.get(tenant.id)
         if found is None:
             found = _Checked()
@@ -162,7 +162,7 @@ class Monitor:
                 del self._tenants[tenant.id]
 
     async def _check_all(self, tenant: Tenant) -> bool | None:
-        """Whether all servers answer; None where there are none."""
+        """Returns whether all servers answer; None if there are none."""
         try:
             servers = (await self._backend.catalogs.current(tenant)).aggregated.servers.values()
             if not servers:
@@ -193,7 +193,7 @@ class Monitor:
         return await asyncio.gather(*(check_one(server) for server in servers))
 
     async def _delete_left(self, tenant: Tenant, server: APIServer, names: Sequence[str]) -> None:
-        """Deletes what namespaces have left in a server that was not available when they ended."""
+        """Deletes the content that terminated namespaces have left in a server that was unavailable."""
         done = await self.cleaner.delete_left(tenant, server, names)
 
         def update(old: Object) -> Object:
@@ -205,7 +205,7 @@ class Monitor:
         await client.change(GROUP, PLURAL, ObjectKey(server.name), update, uid=server.uid)
 
     async def _write(self, tenant: Tenant, server: APIServer, verdict: Verdict) -> list[str]:
-        """The namespaces whose content is left in the server."""
+        """Writes the condition; returns the namespaces whose content is left in the server."""
         now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         left: list[str] = []
 
@@ -232,7 +232,7 @@ class Monitor:
 
 
 class _Checked:
-    """A tenant that is checked: when somebody last asked for it, and what cuts the wait for the next check short."""
+    """A checked tenant: the time of its last request, and an event that ends the wait for the next check."""
 
     def __init__(self) -> None:
         self.touched = time.monotonic()
@@ -254,7 +254,7 @@ class _Checked:
             asyncio.get_running_loop().call_later(FIRST_RETRY_SECONDS, self._wanted.set)
 
     async def wait_until_checked(self, seconds: float) -> None:
-        """Returns after the first check, or after so long."""
+        """Returns after the first check, or on timeout."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._first.wait()

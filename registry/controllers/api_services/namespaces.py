@@ -1,10 +1,10 @@
-"""What other servers hold in a namespace that ends: deleted by requests to them, like what is stored here.
+"""Deletes what other servers hold in a terminating namespace, by requests to them.
 
-Nothing waits for a server: what is asked of the servers of one namespace is a task of its own, which the namespace
-controller looks at. A server that is not available holds the namespace up for UNAVAILABLE_SECONDS at the most, and not
-at all if nothing of it can be deleted. Then the namespace goes, its name is noted in an annotation of the APIService,
-and its content there is deleted when the server is back. In kube-apiserver such a server keeps every namespace from
-ending (kubernetes#119662).
+Nothing waits for a server: the requests for one namespace are a separate task, which the namespace controller polls. An
+unavailable server delays the namespace by at most UNAVAILABLE_SECONDS, and not at all if none of its resources can be
+deleted. Then the namespace is removed, its name is recorded in an annotation of the APIService, and its content there
+is deleted when the server is back. In kube-apiserver such a server blocks the termination of every namespace
+(kubernetes#119662).
 
 Follows kubernetes pkg/controller/namespace/deletion/namespaced_resources_deleter.go.
 """
@@ -30,12 +30,12 @@ from registry.webhooks.streaming import TooManyConnections
 logger = logging.getLogger(__name__)
 
 UNAVAILABLE_SECONDS: Final = 30.0
-# Namespaces of an APIService whose content is left to be deleted, with commas between them.
+# An APIService's namespaces whose content is left to be deleted, separated by commas.
 LEFT: Final = "aggregation.registry/left-namespaces"
 _LEFT_NAMES: Final = 200
 _CALL_SECONDS: Final = 5.0
 _ANSWER_BYTES: Final = 4 * 1024 * 1024
-# Namespaces of one tenant, and of all, that are looked at in other servers at a time.
+# Namespaces, per tenant and in total, that are handled in other servers concurrently.
 _OF_TENANT: Final = 4
 _TASKS: Final = 1000
 _CONTROLLER: Final = User(
@@ -65,7 +65,7 @@ class NamespaceCleaner:
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     def look(self, tenant: Tenant, aggregated: Aggregated, namespace: str) -> Elsewhere | None:
-        """What has been done since the last look; None while it is being done."""
+        """Returns the result since the last call; None while the deletion is in progress."""
         key = (tenant.id, namespace)
         task = self._tasks.get(key)
         if task is None:
@@ -101,7 +101,7 @@ class NamespaceCleaner:
         return Elsewhere(unavailable, failures, remaining)
 
     async def delete(self, tenant: Tenant, server: APIServer, namespace: str, resource: str) -> int:
-        """Deletes all objects of a resource in a namespace; how many are left."""
+        """Deletes all objects of a resource in a namespace; returns how many are left."""
         path = target(f"{server.path}/namespaces/{namespace}/{resource}", {}).decode()
         await self._ask(tenant, server, "DELETE", path)
         return _items(await self._ask(tenant, server, "GET", path))
@@ -116,7 +116,7 @@ class NamespaceCleaner:
         return await run_aside(len(body), lambda: decode_bounded_json(body))
 
     async def delete_left(self, tenant: Tenant, server: APIServer, names: Sequence[str]) -> list[str]:
-        """Deletes what was left behind in namespaces that have gone; the names of those that it succeeded for."""
+        """Deletes what was left in terminated namespaces; returns the names of those that succeeded."""
         done = []
         for namespace in names:
             resources = deletable(self._availability.resources(tenant, server).entries)
@@ -135,7 +135,7 @@ class _Failed(Exception):
 
 
 def deletable(entries: Sequence[Mapping[str, Any]]) -> list[str] | None:
-    """The resources in namespaces whose objects can be deleted together; None where nothing is known of a server."""
+    """Returns the namespaced resources that support deletecollection; None if nothing is known of a server."""
     if not entries:
         return None
     return [
@@ -146,7 +146,7 @@ def deletable(entries: Sequence[Mapping[str, Any]]) -> list[str] | None:
 
 
 def with_left(annotations: Mapping[str, str] | None, namespace: str) -> dict[str, str]:
-    """Annotations of an APIService with one more namespace; of too many the first are forgotten."""
+    """Returns annotations of an APIService with one more namespace; beyond the limit the first are dropped."""
     names = [*left_names(annotations), namespace]
     kept = list(dict.fromkeys(names))[-_LEFT_NAMES:]
     return {**(annotations or {}), LEFT: ",".join(kept)}

@@ -1,1 +1,1 @@
-"""Garbage collection of dependents, as kube-controller-manager does it (pkg/controller/garbagecollector)."""
+"""Garbage collection of dependents, as in kube-controller-manager (pkg/controller/garbagecollector)."""

@@ -1,7 +1,7 @@
-"""Objects that have just gone, as their dependents know them: asking for the owner of each of them is not needed then.
+"""Recently deleted objects, as their dependents refer to them, which saves a lookup of the owner for each dependent.
 
-A uid is never given twice, so what is known here stays true. It is also the only way to tell that an owner is gone
-whose definition has gone with it.
+A uid is never reused, so an entry stays true. It is also the only way to know that an owner is gone whose definition is
+gone, too.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from registry.caches import LruCache
 from registry.controllers.garbage.references import group_and_version
 from registry.store.types import Tenant, TenantId
 
-# About 300 bytes each; a dependent that comes later is looked up.
+# About 300 bytes each; the owner of a later dependent is looked up.
 LIMIT: Final = 10_000
 
 
@@ -25,7 +25,7 @@ class AbsentOwnerCache:
         self._gone.put((tenant.id, gone.uid), gone)
 
     def knows(self, tenant: Tenant, namespace: str, reference: Reference) -> bool:
-        """Whether the reference of an object in `namespace` means one of those that are gone, in all that it says."""
+        """Returns whether the reference of an object in `namespace` means a deleted object, in all of its fields."""
         gone = self._gone.get((tenant.id, reference.get("uid") or ""))
         if gone is None or gone.namespace not in ("", namespace) or gone.name != reference.get("name"):
             return False

@@ -1,16 +1,16 @@
-"""Garbage collection: what follows in the background when an object goes, is marked, or names an owner.
+"""Garbage collection: the background work when an object is deleted, marked for deletion, or names an owner.
 
-The process that commits a write goes on with it. Objects that have gone are gathered for a moment and their
-dependents looked up together, by the index of owners: an object that owns nothing costs a share of one query, off the
-path of its request. What a single object's owners and dependents ask for is in references.py and deletion.py.
+The process that commits a write also does this work. Deleted objects are gathered for a moment, and their dependents
+looked up together, by the index of owners: an object that owns nothing costs a fraction of a query, off the request
+path. references.py and deletion.py do what a single object's owners and dependents require.
 
-Nothing is lost when a process dies:
-- An owner that waits for its dependents, or for their orphaning, is `pending` in its row; the leader looks at it.
-- The dependents of an object that is gone, and objects with owners that nobody has looked for yet, are in no row.
-  Each process says every few seconds since when it may owe such a look (store/process_heartbeats.py), and renews that
-  only as far as it has none open that is older. When it dies the leader reads the change log from that time on, and
-  does all of it again: looking twice does no harm. What does not fit into the queues is owed in the same way, by
-  ourselves.
+Nothing is lost in a crash:
+- An owner that waits for its dependents, or for their orphaning, is `pending` in its row; the leader finds it.
+- The dependents of a deleted object, and objects with owners that have not been looked up yet, are in no row. Each
+  process publishes every few seconds since when it may have such work (store/process_heartbeats.py), and advances that
+  time only to its oldest unfinished work. After a crash the leader reads the change log from that time on, and repeats
+  all of it, which does no harm. Work that does not fit into the queues is recovered in the same way, by the process
+  itself.
 """
 
 from __future__ import annotations
@@ -42,26 +42,26 @@ logger = logging.getLogger(__name__)
 
 _WORKERS: Final = 32
 _MAX_RETRY_SECONDS: Final = 30.0
-# Objects that are gone are gathered this long, and so many of them are asked for in one query.
+# How long deleted objects are gathered, and how many are looked up in one query.
 GATHER_SECONDS: Final = 0.005
 GATHER_OBJECTS: Final = 500
-# Those that wait to be asked for; beyond it they are found in the change log.
+# Deleted objects waiting for a lookup; beyond it they are found in the change log.
 GONE_LIMIT: Final = 50_000
 _PAGE_ROWS: Final = 500
 RENEW_SECONDS: Final = 10.0
-# What a client has marked is let go no sooner than this: it sees the object once more as it has been answered, and can
-# choose another policy. In a cluster the collector takes tens of milliseconds to a second to see the mark.
+# The shortest time between a client's mark and the removal: the client sees the object once more as it was returned,
+# and can choose another policy. In a cluster the collector takes tens of milliseconds to a second to see the mark.
 MARK_SECONDS: Final = 0.25
-# An owner that this process has begun with is looked at by the sweep this much later, for what others have missed.
+# How much later the sweep checks an owner that this process has begun with, for what others have missed.
 _SWEEP_AGAIN_SECONDS: Final = 60.0
 _BEGUN_LIMIT: Final = 10_000
 _RETRY_SECONDS: Final = 1.0
-# Of an object that is still there.
+# The uid of an object that still exists.
 _NOBODY: Final = Uid("")
 
 
 class Collector:
-    """The Dependents of a process: works off its notifications between entering and leaving."""
+    """The Dependents of a process: handles its notifications between entering and leaving."""
 
     def __init__(self, backend: Backend, *, renew_seconds: float = RENEW_SECONDS) -> None:
         self._backend = backend
@@ -69,12 +69,12 @@ class Collector:
         self._queue: WorkQueue[Work] = WorkQueue(
             "the garbage collector", self._handle, workers=_WORKERS, max_retry_seconds=_MAX_RETRY_SECONDS
         )
-        # What is gone and not asked for yet. Invariant: `_gone_since` is the time of the oldest in `_gone` or in the
-        # batch that is being worked on, None when there is neither.
+        # Deleted objects not looked up yet. Invariant: `_gone_since` is the time of the oldest in `_gone` or in the
+        # current batch, None if both are empty.
         self._gone: list[tuple[Tenant, DeletedObject]] = []
         self._gone_since: float | None = None
         self._wake = asyncio.Event()
-        # Since when something was dropped for want of room.
+        # Since when work has been dropped for lack of room.
         self._dropped_since: float | None = None
         # When this process last notified the dependents of an owner.
         self._begun: LruCache[Work, float] = LruCache(_BEGUN_LIMIT)
@@ -104,7 +104,7 @@ class Collector:
         await self._leave()
 
     async def _leave(self) -> None:
-        """Removes the heartbeat where no work is left; otherwise the leader finds it expired and takes over."""
+        """Removes the heartbeat if no work is left; otherwise the leader finds it expired and takes over."""
         try:
             async with asyncio.timeout(1):
                 if self.oldest_pending() is None:
@@ -119,7 +119,8 @@ class Collector:
         self._enqueue(Work(tenant, resource, key, Look.NEW_OWNERS))
 
     def notify_marked(self, tenant: Tenant, resource: ResourceName, key: ObjectKey, *, by_server: bool) -> None:
-        """An object waits for the collector. It is `pending`, so it is found again if there is no room."""
+        """Enqueues an object that waits for the collector. It is `pending`, so it is found again if there is no
+        room."""
         work = Work(tenant, resource, key, Look.OBJECT)
         if by_server:
             self._queue.enqueue(work)
@@ -127,7 +128,7 @@ class Collector:
             self._queue.delay(work, MARK_SECONDS)
 
     def swept(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
-        """The leader has found an object that waits for a collector."""
+        """Handles an object, found by the leader, that waits for a collector."""
         work = Work(tenant, resource, key, Look.OBJECT)
         begun = self._begun.peek(work)
         if begun is None or begun + _SWEEP_AGAIN_SECONDS < _now():
@@ -155,7 +156,7 @@ class Collector:
         if self._dropped_since is None:
             self._dropped_since = _now()
 
-    # -- what follows
+    # -- background work
     async def _handle(self, work: Work) -> None:
         controlled = ControllerClient(self._backend, work.tenant, CONTROLLER_MANAGER)
         garbage = Garbage(controlled, self._absent, self._queue.enqueue, self._begin)
@@ -166,7 +167,7 @@ class Collector:
         self._begun.put(work, _now())
 
     async def _ask(self) -> None:
-        """For ever: the dependents of what is gone are put into the queue."""
+        """Enqueues the dependents of deleted objects, forever."""
         while True:
             await self._wake.wait()
             await asyncio.sleep(GATHER_SECONDS)
@@ -184,7 +185,7 @@ class Collector:
             await self._query_with_retries(batch[0][0], [one for _, one in batch])
 
     async def _query_with_retries(self, tenant: Tenant, gone: list[DeletedObject]) -> None:
-        """The database may be away: it is asked until it answers, for nobody else would."""
+        """Retries while the database is away, since no other process would do it."""
         while True:
             try:
                 await self._spread(tenant, gone)
@@ -219,9 +220,9 @@ class Collector:
                 key = served.key(namespace, reference.get("name") or "")
                 await self._queue.put(Work(tenant, served.resource_name, key, Look.WAITING))
 
-    # -- what is owed
+    # -- unfinished work
     def oldest_pending(self) -> float | None:
-        """The time, by the loop's clock, of the oldest thing that has not been seen to; None when all has been."""
+        """Returns the time, by the loop's clock, of the oldest unfinished work; None if there is none."""
         times = [t for t in (self._gone_since, self._queue.oldest(), self._dropped_since) if t is not None]
         return min(times, default=None)
 
@@ -252,7 +253,7 @@ class Collector:
             raise
 
     async def take_over(self) -> None:
-        """As the leader: makes good what processes that have died owed."""
+        """Does, as the leader, the unfinished work of crashed processes."""
         for process, since in await self._heartbeats.dead():
             logger.info("process %s is gone: what it may owe since %s is looked at", process, since)
             await self._make_good(since)

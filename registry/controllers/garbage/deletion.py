@@ -1,8 +1,8 @@
-"""What is done with an object because of its owners or its dependents, as kube-controller-manager does it.
+"""Handles one object because of its owners or its dependents, as kube-controller-manager does.
 
-An object whose owners are all absent is deleted; one that has a live owner loses its references to the others. An
-owner in foreground deletion waits until no dependent blocks it; one that orphans is let go when nobody names it any
-more. Each function looks at what is there now and does what is due, so it can be run again at any time.
+An object whose owners are all absent is deleted; one with a live owner loses its references to the others. An owner in
+foreground deletion waits until no dependent blocks it; one that orphans is released when no object refers to it any
+more. Each function acts on the current state, so it can be repeated at any time.
 
 Follows kubernetes pkg/controller/garbagecollector/garbagecollector.go (attemptToDeleteItem, attemptToOrphanWorker).
 """
@@ -28,16 +28,16 @@ from registry.controllers.queue import Requeue
 from registry.controllers.work import Look, Work
 from registry.store.types import ObjectKey, ResourceName, Row, Uid
 
-# The objects of a definition are not collected until it is this old. kube-controller-manager learns of a new kind
-# within half a minute; until then what was applied together may name its owners in any order.
+# The minimum age of a definition before its objects are collected. kube-controller-manager discovers a new kind within
+# half a minute; until then, objects applied together may name their owners in any order.
 KNOWN_AFTER_SECONDS = 5.0
 
-# Dependents that are changed at a time when an owner orphans them.
+# Concurrent changes of dependents when an owner orphans them.
 _CONCURRENT_CHANGES = 32
 
 
 class Found(NamedTuple):
-    """An object, with the resource and the definitions that it was found by."""
+    """An object, with the resource and the definitions by which it was found."""
 
     catalog: TenantCatalog
     served: Served
@@ -54,7 +54,7 @@ class Found(NamedTuple):
 
 
 def _is_new(found: Found) -> bool:
-    """Whether the object's definition has only just been made. Built-in kinds have always been known."""
+    """Returns whether the object's definition was only just created. Built-in kinds have always been known."""
     entry = found.catalog.entries.get(ObjectKey(found.served.definition.name))
     if entry is None or not entry.created:
         return False
@@ -63,7 +63,7 @@ def _is_new(found: Found) -> bool:
 
 
 class Garbage:
-    """`spread` is called with each dependent that is to be looked at because its owner goes, `begin` with the owner."""
+    """`spread` is called with each dependent to examine because its owner is deleted, `begin` with the owner."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Garbage:
             await self._collect(found, work.look)
 
     async def _find(self, resource: ResourceName, key: ObjectKey) -> Found | None:
-        """The object; None where it is gone or nothing can be due for it."""
+        """Returns the object; None if it is gone or nothing can be due for it."""
         catalog = await self._controlled.cached_catalog()
         row, state = await self._store.load(self._tenant, resource, key)
         if state.guards.definitions != catalog.guards.definitions:
@@ -126,12 +126,12 @@ class Garbage:
         await self._delete(found, policy)
 
     async def _classify(self, found: Found) -> Owners | None:
-        """None where it is unknown: an owner of an unknown kind, or of one that cannot own this object."""
+        """Returns None if unknown: an owner of an unknown kind, or of one that cannot own this object."""
         owners = Owners([], [], [])
         for reference in found.metadata["ownerReferences"]:
             served = served_by_reference(found.catalog, reference)
             if served is None and is_defined(found.catalog, reference):
-                return None  # a version that is not served says nothing about the owner, not even that it is gone
+                return None  # a version that is not served says nothing about the owner, not even its absence
             if self._absent.knows(self._tenant, found.namespace, reference):
                 owners.absent.append(reference)
                 continue
@@ -143,7 +143,7 @@ class Garbage:
             key = served.key(found.namespace, reference.get("name") or "")
             row, state = await self._store.load(self._tenant, served.resource_name, key)
             if state.guards.definitions != found.catalog.guards.definitions:
-                raise Requeue  # the definitions changed: whether the kind exists is looked up again
+                raise Requeue  # the definitions changed: check again whether the kind exists
             if row is None or row.uid != reference.get("uid"):
                 if served.namespaced:
                     await self._report(found, served, reference)
@@ -155,13 +155,13 @@ class Garbage:
         return owners
 
     async def _report(self, found: Found, served: Served, reference: Reference) -> None:
-        """Tells in an event that the owner is there, but in a namespace where it cannot own this object."""
+        """Reports by an event that the owner exists, but in a namespace where it cannot own this object."""
         keys = await self._store.keys_of_uid(self._tenant, served.resource_name, Uid(reference.get("uid") or ""))
         if any(key.rpartition("/")[2] == reference.get("name") for key in keys):
             await report_invalid_namespace(self._controlled, found.served, found.metadata, reference)
 
     async def _delete(self, found: Found, policy: str) -> None:
-        """Only as it was looked at: a change in between may have given it an owner."""
+        """Deletes the object only as it was examined: a change in between may have given it an owner."""
         conditions = Preconditions(found.row.uid, str(found.row.revision))
         try:
             await self._controlled.delete(
@@ -206,7 +206,7 @@ class Garbage:
             after = rows[-1]
 
     async def _delete_dependents(self, found: Found, *, again: bool) -> None:
-        """At first all dependents are looked at; later only those that block. With none of these the owner is free."""
+        """Examines all dependents at first, later only those that block. Without any of these the owner is released."""
         blocked = False
         self._begin(Work(self._tenant, found.served.resource_name, found.row.key, Look.OBJECT))
         async for row, metadata in self._dependents(found.row.uid):
@@ -250,7 +250,7 @@ class Garbage:
         return bool(await self._store.owned_by(self._tenant, [found.row.uid], limit=1))
 
     async def _closes_a_circle(self, found: Found) -> bool:
-        """Whether a dependent waits for this object's owners, through which it would wait for itself."""
+        """Returns whether a dependent waits for this object's owners, and so for itself."""
         if not any(r.get("blockOwnerDeletion") for r in found.metadata["ownerReferences"]):
             return False
         async for _, metadata in self._dependents(found.row.uid):
@@ -271,7 +271,7 @@ class Garbage:
 
 
 class Owners(NamedTuple):
-    """The references of an object by what became of the owners."""
+    """The references of an object, classified by the state of the owners."""
 
     live: list[Reference]
     absent: list[Reference]

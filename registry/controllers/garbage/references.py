@@ -1,4 +1,4 @@
-"""What an owner reference points to: the resource of its kind, and the key of its object."""
+"""Resolves an owner reference: the resource of its kind, and the key of its object."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _kinds: WeakKeyDictionary[TenantCatalog, dict[tuple[str, str], Definition]] = We
 
 
 def group_and_version(api_version: str) -> tuple[str, str]:
-    """`apps/v1` gives ("apps", "v1"), `v1` gives ("", "v1")."""
+    """Splits `apps/v1` into ("apps", "v1"), and `v1` into ("", "v1")."""
     group, _, version = api_version.rpartition("/")
     return group, version
 
 
 def served_by_reference(catalog: TenantCatalog, reference: Reference) -> Served | None:
-    """The resource whose kind the reference names, at the version that it names; None unless that is served."""
+    """Returns the resource of the reference's kind, at the reference's version; None unless that is served."""
     group, version_name = group_and_version(reference.get("apiVersion") or "")
     definition = kinds_of(catalog).get((group, reference.get("kind") or ""))
     version = definition.versions.get(version_name) if definition is not None else None
@@ -30,13 +30,13 @@ def served_by_reference(catalog: TenantCatalog, reference: Reference) -> Served 
 
 
 def is_defined(catalog: TenantCatalog, reference: Reference) -> bool:
-    """Whether there is a definition of the kind that the reference names, at whatever version."""
+    """Returns whether the kind of the reference is defined, at any version."""
     group, _ = group_and_version(reference.get("apiVersion") or "")
     return (group, reference.get("kind") or "") in kinds_of(catalog)
 
 
 def kinds_of(catalog: TenantCatalog) -> dict[tuple[str, str], Definition]:
-    """Definitions by group and kind; a catalog never changes, so this is made once for each."""
+    """Returns definitions by group and kind; a catalog never changes, so this is computed once for each."""
     kinds = _kinds.get(catalog)
     if kinds is None:
         kinds = _kinds[catalog] = {(d.group, d.names.kind): d for d in catalog.definitions()}
@@ -44,7 +44,7 @@ def kinds_of(catalog: TenantCatalog) -> dict[tuple[str, str], Definition]:
 
 
 def served_by_name(catalog: TenantCatalog, resource: ResourceName) -> Served | None:
-    """A resource by the name that the store knows it by, at its storage version."""
+    """Returns the resource with this name in the store, at its storage version."""
     plural, _, group = resource.partition(".")
     definition = catalog.definition(group, plural)
     return (

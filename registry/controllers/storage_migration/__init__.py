@@ -1,1 +1,1 @@
-"""StorageVersionMigrations: rows rewritten at the storage version, with a queue of their own."""
+"""StorageVersionMigrations: rewrites rows at the storage version, with a separate queue."""

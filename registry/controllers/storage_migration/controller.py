@@ -1,12 +1,12 @@
-"""Storage migration: what is stored at former storage versions is written again, and status.storedVersions says so.
+"""Storage migration: rewrites what is stored at former storage versions, and updates status.storedVersions.
 
-It is asked for by a StorageVersionMigration, or begins by itself when a definition has had several stored versions for
-a while. Either way the old versions leave status.storedVersions in one write with the proof: the definition is changed
-at the very revision by which no row was found at another version. From that revision on nobody writes at another one,
-for every commit is checked against the definitions of its tenant.
+It is requested by a StorageVersionMigration, or starts automatically when a definition has had several stored versions
+for a while. Either way the old versions are removed from status.storedVersions atomically: the definition is updated at
+the very revision by which no row was found at another version. From that revision on no write uses another one, since
+every commit is checked against the definitions of its tenant.
 
-A migration resumes where it was after a crash: the object is pending until it has come to its end, and its rows are
-the cursor (rewriting.py). One process at a time works on a resource, by a lease; two would do no harm.
+A migration resumes after a crash: the object is pending until the migration is complete, and its rows are the cursor
+(rewriting.py). One process at a time works on a resource, by a lease; two would do no harm.
 
 Follows kubernetes pkg/controller/storageversionmigrator/{migrationrunner,customresource,resourceversion}.go.
 """
@@ -46,36 +46,36 @@ logger = logging.getLogger(__name__)
 MIGRATIONS: Final = ResourceName("storageversionmigrations.storagemigration.k8s.io")
 _GROUP, _PLURAL = "storagemigration.k8s.io", "storageversionmigrations"
 _DEFINITIONS = ("apiextensions.k8s.io", "customresourcedefinitions")
-# A resource may be defined a moment after its migration is asked for, as when both are in one file.
+# A resource may be defined shortly after its migration is requested, as when both are in one file.
 UNKNOWN_SECONDS: Final = 5.0
-# A holder that died is waited for this long. A batch takes a small part of it.
+# How long a crashed holder is waited for. A batch takes a small part of it.
 LEASE_SECONDS: Final = 6.0
-# After this long others have their turn, and the migration goes on after them.
+# After this long the migration yields to others, and continues after them.
 SLICE_SECONDS: Final = 20.0
-# The annotation of a StorageVersionMigration that says how far it is: "1200/40000" objects.
+# The annotation of a StorageVersionMigration with its progress: "1200/40000" objects.
 PROGRESS: Final = "storagemigration.registry/progress"
-# Each report is a write of the StorageVersionMigration; one that ends sooner makes none.
+# Each report is a write of the StorageVersionMigration; one that finishes sooner makes none.
 PROGRESS_SECONDS: Final = 2.0
 
 
 @dataclass(slots=True)
 class Migrations:
-    """What the migrations of a process share."""
+    """The state shared by the migrations of a process."""
 
     backend: Backend
     pace: Pace
-    # The leases that this process has.
+    # The leases that this process holds.
     held: set[str] = field(default_factory=set)
 
     async def reconcile(self, work: Work) -> None:
-        """Goes on with one migration: that of a StorageVersionMigration, or of a definition. Raises Requeue."""
+        """Continues one migration: that of a StorageVersionMigration, or of a definition. Raises Requeue."""
         controlled = ControllerClient(self.backend, work.tenant, MANAGER)
         if work.resource == MIGRATIONS:
             await self._start_requested(controlled, work.key)
         elif work.resource == DEFINITIONS:
             await self._automatic(controlled, work.key)
 
-    # -- by a StorageVersionMigration
+    # -- requested by a StorageVersionMigration
     async def _start_requested(self, controlled: ControllerClient, key: ObjectKey) -> None:
         migration = await _load(controlled, key)
         if migration is None or is_finished(migration) or migration["metadata"].get("deletionTimestamp"):
@@ -129,7 +129,7 @@ class Migrations:
 
         await _change_status(controlled, key, set_running)
 
-    # -- of itself
+    # -- automatic
     async def _automatic(self, controlled: ControllerClient, key: ObjectKey) -> None:
         plural, _, group = str(key).partition(".")
         catalog = await controlled.catalog()
@@ -148,14 +148,14 @@ class Migrations:
                     _outcome_message(outcome),
                     outcome.failure.message,
                 )
-                return  # it is looked at again in a while
+                return  # it will be checked again
             await _finish_definition(controlled, group, plural, outcome)
 
     # -- the rows
     async def _rewrite(
         self, controlled: ControllerClient, group: str, plural: str, lease: _Lease, progress: _Progress | None = None
     ) -> RewriteOutcome | None:
-        """The outcome, None where the resource is gone. Raises Requeue when its lease is over.
+        """Returns the outcome, or None if the resource is gone. Raises Requeue when its lease is over.
 
         With `progress`, the migration was requested: rows that an earlier schema has processed are rewritten as well.
         """
@@ -185,7 +185,7 @@ class Migrations:
 
 
 class _Progress:
-    """How far a requested migration is, in an annotation of its StorageVersionMigration.
+    """The progress of a requested migration, in an annotation of its StorageVersionMigration.
 
     The total is that of its first slice. A crash loses the count of the rows since the last report, never the rows.
     """
@@ -204,7 +204,7 @@ class _Progress:
         self._total = self._total or await rewriting.remaining()
 
     async def advance(self, rows: int) -> None:
-        """Counts `rows`, and reports now and then."""
+        """Counts `rows`, and reports at intervals."""
         # Rows that need no change are read again in each slice, and new ones may have been written.
         self._done = min(self._done + rows, self._total)
         if time.monotonic() < self._next:
@@ -222,7 +222,7 @@ class _Progress:
 
 
 class _Lease:
-    """One migration at a time works on a resource, in all processes; in a while others have their turn."""
+    """Lets one migration at a time work on a resource, across all processes, and yield to others at intervals."""
 
     def __init__(self, migrations: Migrations, controlled: ControllerClient, group: str, plural: str) -> None:
         self._name = f"storage migration of {plural}.{group} of tenant {controlled.tenant.id}"
@@ -231,7 +231,7 @@ class _Lease:
         self._ends = self._renewed = 0.0
 
     async def __aenter__(self) -> _Lease:
-        """Raises Requeue while another holds it."""
+        """Raises Requeue while another migration holds it."""
         if self._name in self._held:
             raise Requeue
         self._held.add(self._name)
@@ -304,16 +304,16 @@ async def _set_definition_condition(
 
 
 async def _finish_definition(controlled: ControllerClient, group: str, plural: str, outcome: RewriteOutcome) -> None:
-    """Takes the former versions out of status.storedVersions, if the definition is still that of the outcome.
+    """Removes the former versions from status.storedVersions, if the definition is still that of the outcome.
 
-    Raises Requeue where it is not: then the rows are read again.
+    Raises Requeue if it is not: then the rows are read again.
     """
     definition = outcome.definition
     key = ObjectKey(f"{plural}.{group}")
 
     def finished(old: Object) -> Object:
         if old["metadata"].get("uid") != definition.uid:
-            return copy_of(old)  # another one of the same name; nothing has been migrated of it
+            return copy_of(old)  # another definition of the same name; nothing of it has been migrated
         if old["metadata"].get("resourceVersion") != str(definition.revision):
             raise Requeue
         assert storage_version(old) == definition.storage_version, "the catalog is of this revision"
@@ -325,7 +325,7 @@ async def _finish_definition(controlled: ControllerClient, group: str, plural: s
 
 
 def _with_migrating(crd: Object, status: str, reason: str, message: str) -> dict[str, Any]:
-    """The status with the condition StorageMigrating, which says what generation it is of."""
+    """Returns the status with the condition StorageMigrating, which includes its generation."""
     found = with_condition(crd.get("status") or {}, "StorageMigrating", status, reason, message, _now())
     generation = crd["metadata"].get("generation")
     conditions = [

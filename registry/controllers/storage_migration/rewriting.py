@@ -1,10 +1,10 @@
-"""Writing the rows of a resource again at its storage version, without changing what they say.
+"""Rewrites the rows of a resource at its storage version, without changing their content.
 
-The rows themselves are the cursor: one that has been written again is of the storage version and is not found any
-more. So a process that resumes after a crash, or runs beside another by mistake, only does what is left.
+The rows themselves are the cursor: a rewritten one is at the storage version and is not found any more. So a process
+that resumes after a crash, or runs concurrently by mistake, does only what is left.
 
-No write is lost: each is made at the revision that was read, and one that another was faster with has put the object
-at the storage version itself, for every commit is made under the definitions that are the tenant's (catalog.py).
+No write is lost: each is made at the revision that was read, and a faster concurrent write has put the object at the
+storage version itself, since every commit is made under the tenant's current definitions (catalog.py).
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from registry.store.errors import GuardsChanged, NotFound, RevisionConflict
 from registry.store.types import ObjectKey, Row
 
 MANAGER: Final = "storage-version-migrator-controller"
-# As many as go into one transaction.
+# As many as fit into one transaction.
 BATCH: Final = 64
-# Rows that are read at a time.
+# Rows read at a time.
 _READ: Final = 512
-# So many rows that cannot be converted say that none can: the webhook is not there.
+# This many rows that cannot be converted mean that none can: the webhook is down.
 _MOST_FAILURES: Final = 100
 
 
 class Pace:
-    """At most so many rows a second, counted over each batch: what a migration leaves to everybody else."""
+    """Limits the rate to so many rows a second, measured over each batch, to leave capacity to others."""
 
     def __init__(self, rows_per_second: int) -> None:
         self._rows_per_second = rows_per_second
         self._next = 0.0
 
     async def wait(self, rows: int) -> None:
-        """Returns when the next batch of `rows` may begin."""
+        """Waits until the next batch of `rows` may begin."""
         loop = asyncio.get_running_loop()
         now = loop.time()
         self._next = max(self._next, now)
@@ -53,16 +53,16 @@ class Pace:
 
 
 class ResourceGone(Exception):
-    """There is no such resource (any more)."""
+    """The resource does not exist (any more)."""
 
 
 class StillOutdated(Exception):
-    """The storage version has been changed meanwhile: there is more to write again."""
+    """The storage version has changed meanwhile: there is more to rewrite."""
 
 
 @dataclass(slots=True)
 class RewriteOutcome:
-    """`definition` is the one by which all rows have been found to be of its storage version."""
+    """`definition` is the one at whose storage version all rows have been found."""
 
     definition: Definition
     rewritten: int = 0
@@ -105,7 +105,7 @@ class Rewriting:
                     return
 
     async def outcome(self) -> RewriteOutcome:
-        """What is so after `run`, by the definition of now. Raises StillOutdated, ResourceGone."""
+        """Returns the outcome after `run`, by the current definition. Raises StillOutdated, ResourceGone."""
         catalog = await self.controlled.catalog()
         served = self._served(catalog)
         left = await self.controlled.backend.store.rewrites.outdated_rows(
@@ -123,7 +123,7 @@ class Rewriting:
         return found
 
     async def remaining(self) -> int:
-        """How many rows are to be examined. Raises ResourceGone."""
+        """Returns how many rows are to be examined. Raises ResourceGone."""
         served = self._served(await self.controlled.catalog())
         return await self.controlled.backend.store.rewrites.count_outdated(
             self.controlled.tenant,
@@ -159,7 +159,7 @@ class Rewriting:
         return sum(1 for written in done if written is True)
 
     async def _objects(self, catalog: TenantCatalog, served: Served, rows: Sequence[Row]) -> list[tuple[Row, Object]]:
-        """The rows' objects at the storage version; those that cannot be converted are noted and left out."""
+        """Returns the rows' objects at the storage version; records and omits those that cannot be converted."""
         for row in rows:
             self._failures.pop(row.key, None)
         served = self.controlled.request(catalog, served, rows[0].key).served
@@ -200,7 +200,7 @@ class Rewriting:
 
 
 def _with_defaults(served: Served, row: Row, obj: Object) -> Object:
-    """With the defaults of the storage version, which a read of the row as it will be stored would fill in."""
+    """Applies the storage version's defaults, which a read of the rewritten row would fill in."""
     if row.version != served.version.name:
         served.version.schema().prune_and_default(obj)
     return obj

@@ -1,4 +1,4 @@
-"""Runs storage migrations beside the other controllers, with a queue of their own: they may take hours."""
+"""Runs storage migrations beside the other controllers, with a separate queue, since they may take hours."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from registry.store.types import ObjectKey, ResourceName, Tenant
 
 logger = logging.getLogger(__name__)
 
-# Migrations that a process carries out at the same time; they share its pace.
+# Concurrent migrations of a process; they share its pace.
 _WORKERS: Final = 2
 _MAX_RETRY_SECONDS: Final = 5.0
-# How often one process of all looks for definitions with several stored versions, and how many it takes at a time.
+# How often one of all processes looks for definitions with several stored versions, and how many it takes at a time.
 LOOK_SECONDS: Final = 60.0
 _LOOK_LIMIT: Final = 1000
-# Definitions with more than one stored version. Their canonical text has these in one place; a schema that has the same
-# text in it makes somebody look in vain, no more.
+# Matches definitions with more than one stored version. Their canonical text has these in one place; a schema that
+# contains the same text only causes a useless check.
 _SEVERAL_STORED: Final = r'"storedVersions":\["[^]]*,'
 
 
 @dataclass(frozen=True, slots=True)
 class MigrationSettings:
-    """`automatic`: definitions that were left alone for `after_seconds` are migrated by themselves."""
+    """`automatic`: definitions unchanged for `after_seconds` are migrated automatically."""
 
     automatic: bool = False
     after_seconds: float = 600.0
@@ -73,14 +73,14 @@ class Migrator:
         return len(self._queue)
 
     def enqueue(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
-        """Something is due for this object, if it is a migration."""
+        """Enqueues whatever may be due for this object, if it is a migration."""
         if resource == MIGRATIONS:
             self._queue.enqueue(Work(tenant, resource, key, Look.OBJECT))
 
     async def _look(self) -> None:
-        """What was under way when a process died goes on at once, else when the leader sweeps.
+        """Enqueues, as the leader, the automatic migrations of every tenant.
 
-        As the leader: enqueues the automatic migrations of every tenant.
+        Migrations that were in progress in a crashed process continue at once, or when the leader sweeps.
         """
         try:
             for tenant, key in await self._backend.store.rewrites.pending(MIGRATIONS, limit=_LOOK_LIMIT):
@@ -97,7 +97,7 @@ class Migrator:
                 await self._enqueue_mixed(leader)
                 await asyncio.sleep(self._settings.look_seconds)
         finally:
-            # Another need not wait until our time is over.
+            # Lets another process take over before the lease expires.
             with contextlib.suppress(StoreError, TimeoutError):
                 async with asyncio.timeout(1):
                     await leader.release()

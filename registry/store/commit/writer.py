@@ -1,20 +1,20 @@
-"""Writes, coalesced: what waits together is committed together, each with a precondition and a result of its own.
+"""Batched writes: those that wait together are committed together, each with its own precondition and result.
 
-A transaction holds its domain's counter through the flush to disk, so a domain has one commit a flush, and queueing for
-the counter inside PostgreSQL makes it worse with each that queues (docs: facts on PostgreSQL). So a process queues its
-own writes: it has a few writer connections, and a domain always uses the same one. A connection sends what waits, up to
+A transaction holds its domain's counter until the flush to disk, so a domain has one commit per flush, and each writer
+that queues for the counter inside PostgreSQL makes it worse (docs: facts on PostgreSQL). So a process queues its own
+writes: it has a few writer connections, and a domain always uses the same one. A connection sends what waits, up to
 64 writes, and what arrives during the call waits for the next one. An idle connection sends at once.
 
-When something fails, by what is known then:
+On failure, depending on what is known:
 
-    what failed                        was it written?        then
-    one write's precondition           no, but the others     that write's error, the others' results
+    what failed                        was it written?        action
+    one write's precondition           no, but the others     that write gets its error, the others their results
     the call (a value, a constraint)   no, none               the writes one by one, so that only the bad one fails
     the call (read-only, full disk)    no, none               Unavailable for all
-    a deadlock                         no, none               once more
-    the connection                     not known              see recovery.py: found out from the log, else Uncertain
+    a deadlock                         no, none               one retry
+    the connection                     not known              see recovery.py: read from the log, else Uncertain
 
-Tenants near a limit: their writes that grow are not written at first, and sent again to be counted one by one.
+Writes that grow a tenant near a limit are not written at first, but sent again to be counted one by one.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ from registry.store.types import Committed, DomainId, Guards, Row, Tenant, Uid, 
 
 logger = logging.getLogger(__name__)
 
-# What may wait for one connection. At 5,000 writes a second this is two seconds' worth; more would only time out.
+# The queue of one connection. At 5,000 writes a second this is two seconds' worth; more would only time out.
 MAX_WAITING: Final = 10_000
 MAX_WAITING_BYTES: Final = 128 << 20
 
@@ -69,12 +69,12 @@ OnCommit = Callable[[dict[DomainId, int]], None]
 MakePartitions = Callable[[], Awaitable[object]]
 
 
-# How long a refusal counts as the state of things where nobody writes.
+# How long a rejection is reported as the current state if nobody writes.
 REFUSAL_SECONDS: Final = 10.0
 
 
 class Refusal(NamedTuple):
-    """Why PostgreSQL did not take a write; `at` by time.monotonic."""
+    """Why PostgreSQL rejected a write; `at` by time.monotonic."""
 
     at: float
     is_full: bool
@@ -94,14 +94,14 @@ class Writer:
         ]
 
     async def commit(self, tenant: Tenant, write: Write) -> Committed:
-        """Commits one write, or raises why not (registry.store.errors).
+        """Commits one write, or raises the reason (registry.store.errors).
 
-        Cancelled before the write was sent, nothing is written; cancelled later, it is written all the same.
+        Cancelled before the write was sent, nothing is written; cancelled later, it is written nevertheless.
         """
         return await self._connections[tenant.domain % len(self._connections)].submit(tenant, write)
 
     def problem(self, *, full: bool) -> str | None:
-        """Why PostgreSQL has lately refused writes, and taken none since: for want of room, or for another reason."""
+        """Returns why PostgreSQL has rejected all recent writes: for lack of space (`full`), or for another reason."""
         now = time.monotonic()
         for connection in self._connections:
             refusal = connection.refusal
@@ -110,7 +110,7 @@ class Writer:
         return None
 
     async def close(self) -> None:
-        """Takes no more writes and ends when those accepted are committed."""
+        """Accepts no more writes and returns when those accepted are committed."""
         await asyncio.gather(*(connection.close() for connection in self._connections))
 
 
@@ -130,8 +130,8 @@ class WriterConnection:
         self._wake = asyncio.Event()
         self._closing = False
         self._link: recovery.Link | None = None
-        # Connections that were given up in the middle of a call: their backends may wait for standbys for as long as
-        # these are away, and are ended on the next connection.
+        # Connections abandoned in the middle of a call: their backends may wait for standbys as long as these are away,
+        # and are terminated on the next connection.
         self._given_up: list[recovery.Link] = []
         self.refusal: Refusal | None = None
         self._refused, self._lost = refused, lost
@@ -146,7 +146,7 @@ class WriterConnection:
             raise Unavailable("too many writes wait")
         loop = asyncio.get_running_loop()
         if self._task is None:
-            # In a context of its own: it is no part of the request that happens to begin it.
+            # In its own context: the task does not belong to the request that happens to start it.
             self._task = loop.create_task(self._run(), name="registry writer", context=contextvars.Context())
         pending = Pending(tenant, write, batches.size_of(write), loop.create_future(), tracing.current())
         self._waiting.append(pending)
@@ -175,18 +175,18 @@ class WriterConnection:
                 with tracing.shared("commit", [pending.span for pending in batch]):
                     await self._commit(batch)
             except Exception as error:
-                # Whatever it is, no caller may wait forever, and later batches are committed.
+                # Whatever it is, no caller may wait forever, and later batches must be committed.
                 logger.exception("a batch of writes failed in an unforeseen way")
                 await self._disconnect()
                 _fail(batch, Uncertain(f"unforeseen: {error}"))
 
     async def _commit(self, batch: list[Pending], *, again: bool = True, exact: bool = False) -> None:
-        """Resolves every write of the batch; `exact` counts each by itself in its tenant's limits."""
+        """Resolves every write of the batch; `exact` counts each one individually against its tenant's limits."""
         batch_id = random.getrandbits(62)
         try:
             link = await self._connect()
         except Unavailable as error:
-            # The writes that queue behind fail too: each batch would only wait for the same timeout again.
+            # The queued writes fail too: each batch would only wait for the same timeout again.
             _fail(batch, error)
             while self._waiting:
                 _fail(self._waiting.take(), error)
@@ -203,7 +203,7 @@ class WriterConnection:
         except (psycopg.Error, OSError) as error:
             await self._fail(batch, batch_id, error, again=again)
         except (ValueError, OverflowError, struct.error) as error:
-            # A text that is not Unicode, an integer beyond 64 bits: found before anything was sent.
+            # A text that is not Unicode, an integer beyond 64 bits: detected before anything was sent.
             await self._one_by_one(batch, ValueRefused(f"not a value for PostgreSQL: {error}"))
         else:
             if link.connection.is_unreplicated and not await self._confirm(batch, link.connection):
@@ -216,7 +216,7 @@ class WriterConnection:
                 await self._commit(near, exact=True)
 
     async def _confirm(self, batch: list[Pending], connection: Connection) -> bool:
-        """Whether what this connection has committed is replicated after all; else the batch has failed."""
+        """Returns whether the commits of this connection are replicated after all; else fails the batch."""
         try:
             await recovery.replicated(connection)
         except (Uncertain, psycopg.Error, OSError) as error:
@@ -250,13 +250,13 @@ class WriterConnection:
             await self._commit(batch, again=False)
 
     def _refuse(self, batch: list[Pending], reason: str, *, is_full: bool = False) -> None:
-        """PostgreSQL takes no writes for now, whatever they are: nothing of the batch was written."""
+        """Fails the batch because PostgreSQL rejects all writes for now; nothing of it was written."""
         self._refused.hold(reason)
         self.refusal = Refusal(time.monotonic(), is_full, reason)
         _fail(batch, Unavailable(reason))
 
     async def _one_by_one(self, batch: list[Pending], error: StoreError) -> None:
-        """Finds the write that the transaction failed for; it alone gets the error."""
+        """Commits the writes one by one after their transaction failed; only the bad one gets the error."""
         if len(batch) > 1:
             for pending in batch:
                 await self._commit([pending])
@@ -271,7 +271,7 @@ class WriterConnection:
             _fail(batch, error)
 
     async def _recover(self, batch: list[Pending], batch_id: int, error: Exception) -> None:
-        """The connection broke during the call. Asks PostgreSQL what became of it, and repeats what was not written."""
+        """Handles a connection that broke during the call: finds the outcome, and repeats what was not written."""
         self._lost.hold(first_line(error))
         lost, self._link = self._link, None
         if lost is not None:
@@ -290,11 +290,11 @@ class WriterConnection:
             elif not pending.done.done():
                 pending.done.set_result(committed)
         self._deliver((p.tenant.domain, c.revision) for p, c in zip(batch, found, strict=True) if c is not None)
-        # They may repeat any number of times, as each time PostgreSQL was there again and had not written them.
+        # No limit on repetitions: each time PostgreSQL was up again and had not written them.
         self._waiting.put_back(repeat)
 
     def _resolve(self, batch: list[Pending], rows: list[tuple[Any, ...]]) -> list[Pending]:
-        """Gives each its outcome; those that are near a limit of their tenant have none yet."""
+        """Gives each write its outcome; returns those near a limit of their tenant, which have none yet."""
         given, near = [], []
         for pending, row in zip(batch, rows, strict=True):
             if row[1] == "near":
@@ -321,13 +321,14 @@ class WriterConnection:
             self._on_commit(newest)
 
     async def _connect(self) -> recovery.Link:
-        """The connection, a new one if it is gone. Raises Unavailable after the connect timeout."""
+        """Returns the connection, a new one if it is gone. Raises Unavailable after the connect timeout."""
         if self._link is not None and not self._link.connection.closed:
             return self._link
         return await self._with_new_connection(_itself)
 
     async def _with_new_connection(self, ask: Callable[[recovery.Link], Awaitable[T]]) -> T:
-        """Calls `ask`, which may be repeated, on a new connection; again if that breaks, until the connect timeout."""
+        """Calls `ask`, which must be repeatable, on a new connection; retries if that breaks, until the connect
+        timeout."""
         deadline = asyncio.get_running_loop().time() + self._database.connect_timeout_seconds
         while True:
             connection = await self._database.connect_with_retry("writer")
@@ -385,5 +386,5 @@ def _outcome(write: Write, row: tuple[Any, ...]) -> Committed | StoreError:
 def _fail(batch: list[Pending], error: StoreError) -> None:
     for pending in batch:
         if not pending.done.done():
-            # To each an exception of its own: raising one adds to its traceback.
+            # Each gets its own exception: raising one adds to its traceback.
             pending.done.set_exception(type(error)(str(error)))
