@@ -1,4 +1,4 @@
-"""How a controller writes: through the same verbs as everybody, as the server itself."""
+"""The client of the controllers: uses the same verbs as API requests, as the server itself."""
 
 from __future__ import annotations
 
@@ -31,15 +31,14 @@ T = TypeVar("T")
 SERVER: Final = User(SERVER_NAME, (ADMINISTRATORS, AUTHENTICATED))
 # The names that managedFields show for what controllers write, as in a cluster.
 CONTROLLER_MANAGER: Final = "kube-controller-manager"
-# Deletions that are under way at a time: a transaction takes this many. Each holds its object, so they are bounded by
-# bytes, too.
+# Concurrent deletions: as many as fit into a transaction. Each holds its object, so they are bounded by bytes, too.
 _CONCURRENT_DELETES = 64
 _CONCURRENT_BYTES = READ_BYTES
 
 
 class ControllerClient:
-    """One tenant as a controller sees it, which writes under the name `manager`. What this task evaluates from here on
-    it evaluates for the tenant."""
+    """A client for one tenant, with the field manager `manager`. Attributes the current task's evaluations to the
+    tenant."""
 
     def __init__(self, backend: Backend, tenant: Tenant, manager: str = SERVER_MANAGER) -> None:
         self.backend = backend
@@ -57,7 +56,7 @@ class ControllerClient:
         return await self.backend.catalogs.current(self.tenant)
 
     async def cached_catalog(self) -> TenantCatalog:
-        """What this process knows, perhaps old: for what a commit checks, or who looks again before he says no."""
+        """Returns the cached, perhaps outdated catalog: for writes that the commit checks, or callers that re-check."""
         return await self.backend.catalogs.get(self.tenant)
 
     def request(
@@ -85,9 +84,9 @@ class ControllerClient:
         verb: str = "update",
         uid: str = "",
     ) -> Object | None:
-        """Changes one object, and gives what it is then; None where it, or its resource, is gone.
+        """Changes one object, and returns the result; None if it, or its resource, is gone.
 
-        `uid` is the one that it must have; another raises a StatusError 409.
+        `uid`, if given, is a precondition; another uid raises a StatusError 409.
         """
 
         def address(catalog: TenantCatalog, context: Context) -> ResourceRequest | None:
@@ -116,7 +115,7 @@ class ControllerClient:
         await self._run(address, create)
 
     async def delete(self, served: Served, key: ObjectKey, options: DeleteOptions) -> None:
-        """Deletes one object if it is there."""
+        """Deletes one object if it exists."""
         known = await self.cached_catalog()
 
         def address(catalog: TenantCatalog, context: Context) -> ResourceRequest:
@@ -127,7 +126,7 @@ class ControllerClient:
             try:
                 await run(request, DeleteOperation(options))
             except VersionGone:
-                # An object that can no longer be read can be deleted all the same.
+                # An object that can no longer be read can still be deleted.
                 await run(request._replace(served=request.served.leniently()), DeleteOperation(options))
 
         await self._run(address, delete, known)
@@ -138,7 +137,7 @@ class ControllerClient:
         write: Callable[[ResourceRequest], Awaitable[T]],
         catalog: TenantCatalog | None = None,
     ) -> T | None:
-        """None where the object, or its resource, is gone. Raises Requeue where definitions keep changing."""
+        """Returns None if the object, or its resource, is gone. Raises Requeue if definitions keep changing."""
         try:
             known = catalog or await self.cached_catalog()
             return await run_current(self.backend, known, self.context(), address, write)
@@ -152,9 +151,9 @@ class ControllerClient:
             raise
 
     async def delete_all(self, served: Served, options: DeleteOptions, namespace: str | None = None) -> int:
-        """Deletes the objects of a resource, many at a time; how many there were. All are tried before it raises.
+        """Deletes the objects of a resource concurrently; returns their number. Tries all of them before it raises.
 
-        By their keys, so that it holds no more objects than are being deleted, however large all together are.
+        Works by keys, so that it holds only the objects being deleted, however large all of them are together.
         """
         pending: dict[asyncio.Task[None], int] = {}
         failure: BaseException | None = None
@@ -184,20 +183,20 @@ class ControllerClient:
         await self.delete(served, place.key, options)
 
     async def rows(self, served: Served, namespace: str | None = None) -> AsyncIterator[Row]:
-        """The objects of a resource, all at one revision."""
+        """Yields the objects of a resource, all at one revision."""
         async for page in self.backend.store.scan(self.tenant, served.resource_name, namespace=namespace):
             for row in page.rows:
                 yield row
 
 
 def metadata_of(row: Row) -> Object:
-    """The metadata of a stored object, which is the same at every version."""
+    """Returns the metadata of a stored object, which is the same at every version."""
     metadata: Object = decode_stored('{"metadata":{' + row.body)["metadata"]
     return metadata
 
 
 def _waits(row: Row) -> bool:
-    """Whether the object has been marked and only waits for the finalizers of others. The text is looked at first."""
+    """Returns whether a deleted object only waits for the finalizers of others. Checks the text before decoding."""
     if '"deletionTimestamp"' not in row.body:
         return False
     metadata = metadata_of(row)
@@ -206,7 +205,7 @@ def _waits(row: Row) -> bool:
 
 
 def _refreshed(catalog: TenantCatalog, served: Served) -> Served:
-    """The same resource by newer definitions; as it was where they do not have it any more."""
+    """Returns the same resource by newer definitions; unchanged if they no longer have it."""
     definition = catalog.definition(served.definition.group, served.definition.names.plural)
     version = definition.versions.get(served.version.name) if definition is not None else None
     return served if definition is None or version is None else catalog.at_version(definition, version)

@@ -47,10 +47,10 @@ def _facet_index(name: str, *others: str) -> Index:
     return Index(f"objects_{column}_idx", "tenant_id", "resource", column, *others, postgresql_where=text("facet_any"))
 
 
-# One row a revision domain: the counter that every write of the domain locks first. Mostly empty pages (fillfactor)
+# One row per revision domain: the counter that every write of the domain locks first. Mostly empty pages (fillfactor)
 # keep its updates HOT while a long report holds back clean-up.
-# `compact_revision` is the lowest revision from which the change log is whole. `lost` holds pairs of revisions, NULL
-# for none: those between the two were given out by a server that lost them (store/timelines.py).
+# `compact_revision` is the lowest revision from which the change log is complete. `lost` holds pairs of revisions,
+# NULL for none: those in between were assigned by a server that lost them (store/timelines.py).
 domains = Table(
     "domains",
     metadata,
@@ -69,8 +69,8 @@ domains = Table(
     postgresql_with={"fillfactor": "10"},
 )
 
-# One row a server that has been written to, in their order (store/timelines.py): after a failover or a restore there is
-# another. `token` tells rows apart that two servers made under the same number.
+# One row per server that has been written to, in order (store/timelines.py): after a failover or a restore there is
+# another. `token` distinguishes rows that two servers created under the same number.
 timelines = Table(
     "timelines",
     metadata,
@@ -84,10 +84,10 @@ timelines = Table(
 )
 
 # `definitions_revision` and `namespaces_revision` guard the writes of a tenant. They change only under the
-# lock of the domain's row, as does all that a commit asks: whether the tenant is suspended, what it uses (objects, the
+# lock of the domain's row, as does all that a commit checks: whether the tenant is suspended, its usage (objects, the
 # bytes of their bodies, definitions, namespaces), and the limits of that, NULL for none. `parent` is a tenant's name,
 # `sql_schema` the name of its PostgreSQL schema for reports.
-# A row with `deleted_at` is a tenant that has been deleted: it is found no more. Its objects are removed from then on.
+# A row with `deleted_at` is a deleted tenant: it can no longer be found, and its objects are being removed.
 tenants = Table(
     "tenants",
     metadata,
@@ -158,7 +158,7 @@ objects = Table(
     _facet("time1", DateTime(timezone=True), "to_timestamp(({0})::double precision)"),
     _facet("ready", Boolean(), "({0})::boolean"),
     _facet("ready_since", DateTime(timezone=True), "to_timestamp(({0})::double precision)"),
-    # Whether the object only waits for its end. NULL: its row is older than the column.
+    # Whether the object is being deleted. NULL: its row is older than the column.
     Column("terminating", Boolean),
     # Its entries in declared indexes, and the number of the layout that they were made by; NULL where there are none.
     Column("index_layout", BigInteger),
@@ -173,7 +173,7 @@ objects = Table(
         postgresql_where=text("labels IS NOT NULL"),
         postgresql_with={"gin_pending_list_limit": "512"},
     ),
-    # What controllers have not finished with, in all tenants.
+    # Objects that controllers still have to reconcile, in all tenants.
     Index("objects_pending_idx", "tenant_id", "resource", "key", postgresql_where=text("pending")),
     # Garbage collection: the objects that an owner has.
     Index("objects_owners_idx", "owners", postgresql_using="gin", postgresql_where=text("owners IS NOT NULL")),
@@ -244,15 +244,15 @@ changes = Table(
     Column("actor_manager", Text, nullable=False),
     Column("actor_verb", Text, nullable=False),
     Column("at", DateTime(timezone=True), nullable=False),
-    # Whether other objects may have to change after it. NULL: its row is older than the column.
+    # Whether other objects may have to change afterwards. NULL: its row is older than the column.
     Column("follow_up", Boolean),
-    # The entries in declared indexes that the previous state had: for lists at a revision.
+    # The previous state's entries in declared indexes: for lists at a revision.
     Column("previous_index_entries", ARRAY(LargeBinary)),
     # What watches read: the changes of a domain after a revision.
     Index("changes_domain_id_revision_idx", "domain_id", "revision"),
-    # The history of an object or a range of keys; pages at a revision that is long past.
+    # The history of an object or a range of keys; pages at a much older revision.
     Index("changes_tenant_id_resource_key_revision_idx", "tenant_id", "resource", "key", "revision"),
-    # What is gone, in the order of its keys.
+    # Deleted objects, ordered by key.
     Index(
         "changes_deleted_idx",
         "tenant_id",
@@ -272,7 +272,7 @@ index_entries = Table(
     Column("tenant_id", BigInteger, nullable=False),
     Column("entry", LargeBinary, nullable=False),
     Column("key", _bytewise(), nullable=False),
-    # A range of an index, in its order or the other way round; objects of equal entries in the order of their keys.
+    # A range of an index, in either direction; objects with equal entries ordered by key.
     PrimaryKeyConstraint("tenant_id", "entry", "key", name="index_entries_pkey"),
 )
 
@@ -290,7 +290,7 @@ search_words = Table(
     Index("search_words_words_idx", "words", postgresql_using="gin", postgresql_with={"gin_pending_list_limit": "512"}),
 )
 
-# From which revision on each index of a resource is complete; NULL while it is built, by the build that is named.
+# The revision from which each index of a resource is complete; NULL while `build` is building it.
 ready_indexes = Table(
     "ready_indexes",
     metadata,
@@ -302,7 +302,7 @@ ready_indexes = Table(
     PrimaryKeyConstraint("tenant_id", "resource", "index_id", name="ready_indexes_pkey"),
 )
 
-# The data keys of tenants, each wrapped by the master key that is named; the newest seals (sealing.py).
+# The data keys of tenants, each wrapped by the named master key; the newest seals (sealing.py).
 tenant_keys = Table(
     "tenant_keys",
     metadata,
@@ -314,7 +314,7 @@ tenant_keys = Table(
     PrimaryKeyConstraint("tenant_id", "number", name="tenant_keys_pkey"),
 )
 
-# Audit events, where they are written to the database; kept for a time that a setting says.
+# Audit events, if they are written to the database; a setting defines their retention.
 audit_events = Table(
     "audit_events",
     metadata,
@@ -327,13 +327,13 @@ audit_events = Table(
     Column("name", Text),
     Column("code", Integer),
     Column("event", JSONB, nullable=False),
-    # What happened in a time; what is too old.
+    # Events in a time range; expired events.
     Index("audit_events_at_idx", "at"),
-    # What was done to an object, and in a tenant.
+    # Events of an object, and of a tenant.
     Index("audit_events_tenant_resource_idx", "tenant", "resource", "namespace", "name", "at"),
 )
 
-# What all processes share: keys of signatures, the mark of this installation ...
+# Values shared by all processes: signing keys, the ID of this installation ...
 settings = Table(
     "settings",
     metadata,
@@ -342,7 +342,7 @@ settings = Table(
     PrimaryKeyConstraint("name", name="settings_pkey"),
 )
 
-# Who does a background job now, and until when unless renewed; by the clock of PostgreSQL.
+# The current leader of each background job, and when it expires unless renewed; by PostgreSQL's clock.
 leaders = Table(
     "leaders",
     metadata,
@@ -382,7 +382,7 @@ signing_keys = Table(
     PrimaryKeyConstraint("id", name="signing_keys_pkey"),
 )
 
-# One row a set of reporting views: all tenants with the same definition share it. `shape` holds its columns in their
+# One row per set of reporting views: all tenants with the same definition share it. `shape` holds its columns in their
 # order, which is kept for good; `digests` the definitions that it has served. `relations` counts its views.
 report_views = Table(
     "report_views",
@@ -422,7 +422,7 @@ report_definitions = Table(
     Index("report_definitions_view_id_idx", "view_id", "tenant_id"),
 )
 
-# Up to which revision of its definitions a tenant's views have been made.
+# The revision of its definitions up to which a tenant's views have been created.
 report_tenants = Table(
     "report_tenants",
     metadata,
@@ -431,7 +431,7 @@ report_tenants = Table(
     PrimaryKeyConstraint("tenant_id", name="report_tenants_pkey"),
 )
 
-# The PostgreSQL schemas that reporting has made; `tenant_id` where one is a tenant's own.
+# The PostgreSQL schemas created by reporting; `tenant_id` if one is a tenant's own.
 report_schemas = Table(
     "report_schemas",
     metadata,
@@ -451,7 +451,7 @@ report_logins = Table(
     Column("tenant_ids", ARRAY(BigInteger)),
     Column("timeout_seconds", BigInteger, nullable=False),
     Column("created_at", DateTime(timezone=True), nullable=False, server_default=text("now()")),
-    # The tenant whose exports it sees, where others have bound them.
+    # The tenant whose exports it sees, in the tenants that have bound them.
     Column("provider_id", BigInteger),
     PrimaryKeyConstraint("name", name="report_logins_pkey"),
 )

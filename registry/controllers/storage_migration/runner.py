@@ -78,9 +78,9 @@ class Migrator:
             self._queue.enqueue(Work(tenant, resource, key, Look.OBJECT))
 
     async def _look(self) -> None:
-        """Enqueues, as the leader, the automatic migrations of every tenant.
+        """Enqueues unfinished migrations of crashed processes at once, rather than at the leader's next sweep.
 
-        Migrations that were in progress in a crashed process continue at once, or when the leader sweeps.
+        Then, as the leader, enqueues the automatic migrations of every tenant.
         """
         try:
             for tenant, key in await self._backend.store.rewrites.pending(MIGRATIONS, limit=_LOOK_LIMIT):

@@ -64,7 +64,7 @@ COUNT_ROWS: Final = statement(
     """,
 )
 
-# What is to be sealed and is not by the newest key, and what is sealed though it need not be any more.
+# What must be sealed but is not by the newest key, and what is sealed but need not be any more.
 _STALE_BODY: Final = """
     CASE WHEN resource = ANY (%(resources)s) THEN NOT starts_with({0}, %(prefix)s::text)
         ELSE starts_with({0}, %(mark)s::text) END
@@ -202,7 +202,7 @@ class Progress:
 async def rotate(
     pool: Pool, sealing: Sealing, *, rate: int = DEFAULT_RATE, tell: Callable[[Progress], None] = lambda _: None
 ) -> Progress:
-    """Re-encrypts everything, or resumes it. Raises Unreadable for what an unlisted key has sealed."""
+    """Re-encrypts everything, or resumes doing so. Raises Unreadable for data sealed by an unlisted key."""
     assert sealing.masters is not None, "there is nothing to seal with"
     settings, progress = Settings(pool), Progress()
     began = await settings.get(SETTING)
@@ -215,7 +215,7 @@ async def rotate(
     await _rewrap(pool, sealing, progress)
     [[progress.total]] = await pool.fetch(COUNT_ROWS, {"resources": TextArray(sorted(sealing.resources))})
     done = await _pass(pool, sealing, datetime.datetime.fromisoformat(began["began"]), rate, progress, tell)
-    # Processes that still sealed with an older key have stopped by now.
+    # By now no process seals with an older key.
     await asyncio.sleep(CURRENT_SECONDS + 1)
     for tenant, domain, number in done:
         await _reseal(pool, sealing, tenant, domain, number, rate, progress, tell)
@@ -225,7 +225,7 @@ async def rotate(
 
 
 async def _rewrap(pool: Pool, sealing: Sealing, progress: Progress) -> None:
-    """Everything that master keys seal, by the first of them: then the others can be taken off the list."""
+    """Re-wraps everything that master keys seal with the first one, so that the others can be removed."""
     masters = sealing.masters
     assert masters is not None
     while rows := await pool.fetch(WRAPPED_BY_OTHERS, {"master": masters.first}):
@@ -309,7 +309,7 @@ async def _reseal(
             if put is REPLACE_OBJECTS:
                 async with pool.connection() as connection, connection.transaction():
                     await connection.execute(LOCK_DOMAIN.sql, {"domain": domain})
-                    # A statement of its own, so that it sees what the holders of the lock have written.
+                    # A separate statement, so that it sees what the lock's previous holders have written.
                     await connection.execute(put.sql, values)
                 progress.objects += len(rows)
             else:
@@ -344,7 +344,7 @@ async def _stale(
 
 
 async def require_masters(pool: Pool, masters: MasterKeys | None) -> None:
-    """Raises Unreadable where a master key seals anything and is not listed, or another is listed by its name."""
+    """Raises Unreadable if a master key in use is not listed, or a different key is listed by its name."""
     for tenant, number, name, wrapped in await pool.fetch(ONE_WRAPPED_BY_EACH, {}):
         if masters is None or name not in masters.names:
             raise _missing(name)
@@ -371,7 +371,7 @@ def _another(name: str) -> Unreadable:
 
 
 async def seal_signing_keys(pool: Pool, masters: MasterKeys) -> None:
-    """Seals those that are stored plain."""
+    """Seals signing keys that are stored in the clear."""
     for key, secret in await pool.fetch(SIGNING_KEYS, {}):
         if not key_name(bytes(secret)):
             sealed = seal(masters, unseal(masters, bytes(secret), SIGNING), SIGNING)
@@ -379,12 +379,12 @@ async def seal_signing_keys(pool: Pool, masters: MasterKeys) -> None:
 
 
 async def is_unused(pool: Pool) -> bool:
-    """Whether the database was never served: serving begins with objects of the server's own."""
+    """Returns whether the database was never served: a server first stores objects of its own."""
     return not await pool.fetch(ANY_OBJECT, {})
 
 
 async def masters_in_use(pool: Pool) -> dict[str, int]:
-    """How much each master key has sealed, by its name; "" for signing keys that none has."""
+    """Returns how much each master key has sealed, by name; "" counts signing keys that are not sealed."""
     found = {row[0]: row[1] for row in await pool.fetch(MASTERS_IN_USE, {})}
     for _, secret in await pool.fetch(SIGNING_KEYS, {}):
         name = key_name(bytes(secret))
