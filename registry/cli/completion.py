@@ -34,7 +34,7 @@ bash: echo 'source <(registry completion bash)' >> ~/.bashrc
 zsh:  echo 'source <(registry completion zsh)' >> ~/.zshrc
 fish: registry completion fish > ~/.config/fish/completions/registry.fish
 kubectl completes `kubectl registry` by itself, where kubectl_complete-registry is on the PATH."""
-# Of objects so many names are offered.
+# The most object names to offer.
 _MAX_NAMES: Final = 200
 
 
@@ -53,7 +53,8 @@ def run(typed: dict[str, Any]) -> int:
 def candidates(
     words: Sequence[str], commands: Collection[str], parser_of: Callable[[str], argparse.ArgumentParser]
 ) -> list[str]:
-    """What the last of `words`, which may be empty, can become. `parser_of` a command knows its flags; of "", none."""
+    """Returns completions of the last of `words`, which may be empty. `parser_of` returns a command's parser; of "",
+    one without flags."""
     *before, last = words or [""]
     current = parser_of(before[0] if before and before[0] in commands else "")
     positionals: list[str] = []
@@ -98,7 +99,7 @@ def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentPar
 
 
 def _objects(positionals: list[str], *, names: bool) -> Iterable[str]:
-    """Kinds that the server of the kubeconfig serves, or names of objects of one; nothing where it cannot be asked."""
+    """Returns kinds that the kubeconfig's server serves, or names of objects of one; nothing if it is unreachable."""
     from registry.cli.kubeconfig_client import open_session
     from registry.cli.resource_names import find_resource, resources
 

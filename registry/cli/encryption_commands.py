@@ -1,4 +1,4 @@
-"""What `registry encryption` does: what is sealed, and sealing with new keys."""
+"""The `registry encryption` commands: the state of encryption, and key rotation."""
 
 from __future__ import annotations
 

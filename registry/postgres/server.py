@@ -401,12 +401,12 @@ class EmbeddedPostgres:
                 if self._stopping.is_set():
                     return
                 logger.critical("%s", problem)
-                # A full disk may have been the reason, and may be over later; the answers are 503 until then.
+                # The reason may be a full disk, and temporary; requests get 503 until then.
                 if self._stopping.wait(5):
                     return
 
     def _wait_for_end(self) -> bool:
-        """Until the server has ended; whether by us, to run on programs that have been replaced."""
+        """Waits until the server has ended. Returns whether we ended it, to restart it on replaced programs."""
         assert self._process is not None
         seen = self._program
         while True:
@@ -423,17 +423,18 @@ class EmbeddedPostgres:
                 return True
 
     def _renew_certificate(self, process: subprocess.Popen[bytes]) -> None:
-        """On SIGHUP PostgreSQL reads its certificate again, for new connections; a bad one leaves the old in use."""
+        """Makes PostgreSQL reload a changed certificate for new connections, by SIGHUP; a bad one leaves the old in
+        use."""
         if self._certificate is None:
             return
         try:
             if self._certificate.update():
                 process.send_signal(signal.SIGHUP)
-        except Exception as problem:  # of the source: whatever the certificates of the server may raise
+        except Exception as problem:  # from the source, which may raise anything
             logger.error("the certificate of PostgreSQL's port is not renewed: %s", problem)
 
     def _usable_version(self) -> str | None:
-        """That of the programs that are there now; None where they cannot open our data."""
+        """Returns the version of the installed programs; None if they cannot open our data."""
         with contextlib.suppress(OSError):
             version = version_of(self._binaries.folder, self._account)
             if version is not None and Binaries(self._binaries.folder, version).major == self._major_of_data():
@@ -444,7 +445,7 @@ class EmbeddedPostgres:
         return stamp_of(Path(self._binaries.program("postgres")))
 
     def _end_process(self, process: subprocess.Popen[bytes]) -> None:
-        """SIGINT is PostgreSQL's fast shutdown: transactions in flight are rolled back, what is committed is kept."""
+        """Stops the server, first by SIGINT, a fast shutdown: rolls back open transactions, keeps committed ones."""
         for number, patience in ((signal.SIGINT, STOP_SECONDS), (signal.SIGQUIT, 5.0), (signal.SIGKILL, 5.0)):
             if process.poll() is not None:
                 return
@@ -484,7 +485,7 @@ def _private(path: str, flags: int) -> int:
 
 
 def running_url(folder: Path) -> tuple[str, Path] | None:
-    """The URL (by socket) and the programs' folder of the server that runs in `folder`; None when none does."""
+    """Returns the URL (by socket) and the programs' folder of the server running in `folder`; None if there is none."""
     try:
         with open(folder / "lock") as lock:
             try:

@@ -13,7 +13,7 @@ SCHEME = '"k8s.io/apiserver/pkg/util/webhook/client.go:71"'
 
 
 def decoded_review(data: bytes) -> dict[str, Any]:
-    """An answer as an object, whatever its kind. Raises CallFailed."""
+    """Decodes an answer as an object, whatever its kind. Raises CallFailed."""
     value = decode_answer(data)
     if not isinstance(value, dict):
         raise CallFailed(type_meta_error(value) or "Object 'Kind' is missing in 'null'")
@@ -21,5 +21,5 @@ def decoded_review(data: bytes) -> dict[str, Any]:
 
 
 def go_json_type(value: Any) -> str:
-    """As Go's errors name a JSON value: `array`."""
+    """Returns the name of a JSON value's type in Go's errors: `array`."""
     return {list: "array", str: "string", bool: "bool"}.get(type(value), "number")

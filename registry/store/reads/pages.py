@@ -54,10 +54,10 @@ MAX_COUNTED: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What one list asks for. `key` asks for one object; `words` for those that a search looks at; `at` None for the
-    rows of now.
+    """The parameters of a list. `key` selects one object, `words` the candidates of a search; `at` None means the
+    current rows.
 
-    `left` is how many rows there were after `after` at the revision `at`, where that is known.
+    `left` is how many rows there were after `after` at the revision `at`, if known.
     """
 
     resource: ResourceName
@@ -79,8 +79,8 @@ class Place(NamedTuple):
 
 
 class _Fetched(NamedTuple):
-    """`objects` are all of the resource and namespace, None for a list of the past; `found` those of the range, up to
-    one more than the limit. The columns are of those that fit."""
+    """`objects` counts all of the resource and namespace, None for a past revision; `found` counts those in the range,
+    up to one more than the limit. The columns hold those that fit."""
 
     state: State
     objects: int | None
