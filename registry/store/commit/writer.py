@@ -1,8 +1,8 @@
 """Batched writes: those that wait together are committed together, each with its own precondition and result.
 
-A transaction holds its domain's counter until the flush to disk, so a domain has one commit per flush, and each writer
-that queues for the counter inside PostgreSQL makes it worse (docs: facts on PostgreSQL). So a process queues its own
-writes: it has a few writer connections, and a domain always uses the same one. A connection sends what waits, up to
+A transaction holds its domain's counter until it is flushed to disk, so a domain has one commit per flush, and each
+writer that queues for the counter inside PostgreSQL makes it worse (docs: facts on PostgreSQL). So a process queues its
+own writes: it has a few writer connections, and a domain always uses the same one. A connection sends what waits, up to
 64 writes, and what arrives during the call waits for the next one. An idle connection sends at once.
 
 On failure, depending on what is known:
