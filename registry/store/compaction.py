@@ -2,7 +2,8 @@
 
 Dropping a partition costs 1/190 of deleting its rows. First each domain's compact revision is raised to its newest
 revision in that partition, and committed: later reads get RevisionExpired instead of a log with a hole, and earlier
-ones hold a lock on the partition, so that the drop waits for them.
+ones hold a lock on the partition, so that the drop waits for them. A commit that reaches the partition in between, by a
+clock that was put back, postpones the drop.
 
 At most twelve partitions, since every read of the log looks into each.
 """
@@ -50,6 +51,15 @@ NEWEST: Final = statement(
     "newest-of-partition",
     "Each domain's newest revision in one partition; by the partition's index of revisions.",
     "SELECT domain_id, max(revision) FROM {partition} GROUP BY domain_id ORDER BY domain_id",
+)
+
+IS_COVERED: Final = statement(
+    "partition-is-covered",
+    "Whether the compact revisions cover all of one partition; by the partition's index of revisions.",
+    """
+    SELECT NOT EXISTS (SELECT FROM domains d WHERE EXISTS (
+        SELECT FROM {partition} p WHERE p.domain_id = d.id AND p.revision > d.compact_revision))
+    """,
 )
 
 RAISE_COMPACT_REVISIONS: Final = statement(
@@ -116,8 +126,10 @@ async def compact(pool: Pool, retention: datetime.timedelta = DEFAULT_RETENTION)
         for name in old:
             await _raise_compact_revisions(connection, name)
             try:
-                await _drop(connection, name)
+                is_dropped = await _drop(connection, name)
             except psycopg.errors.LockNotAvailable:
+                is_dropped = False
+            if not is_dropped:
                 logger.info("partition %s is in use and will be dropped later", name)
                 break
             dropped.append(name)
@@ -168,7 +180,15 @@ async def _raise_compact_revisions(connection: Connection, name: str) -> None:
         await connection.execute(RAISE_COMPACT_REVISIONS.sql, parameters)
 
 
-async def _drop(connection: Connection, name: str) -> None:
+async def _drop(connection: Connection, name: str) -> bool:
+    """Returns whether the partition could be dropped. Raises LockNotAvailable."""
+    partition = sql.Identifier(name)
     async with connection.transaction():
         await connection.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(LOCK_TIMEOUT))
-        await connection.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(name)))
+        # Admits readers, and no commit from here on.
+        await connection.execute(sql.SQL("LOCK TABLE {} IN SHARE MODE").format(partition))
+        cursor = await connection.execute(sql.SQL(IS_COVERED.sql).format(partition=partition))
+        [is_covered] = await cursor.fetchone() or [False]
+        if is_covered:
+            await connection.execute(sql.SQL("DROP TABLE {}").format(partition))
+        return bool(is_covered)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 
 import psycopg
@@ -13,6 +14,7 @@ from registry.store.errors import RevisionExpired, Unavailable
 from registry.store.session import Connection
 from registry.store.store import Store
 from registry.store.types import Tenant
+from tests.api.client import eventually
 from tests.store.writes import WIDGETS, changes_up_to, commit_all, create, keys, update
 
 HOUR = datetime.timedelta(hours=1)
@@ -98,6 +100,37 @@ async def test_a_partition_in_use_is_dropped_later(
     # The reader has hung up, and its backend may still be about to notice.
     monkeypatch.setattr(compaction, "LOCK_TIMEOUT", "60s")
     assert len(await Store.compact(short)) == 1
+
+
+async def test_a_commit_that_comes_late_is_not_dropped_unseen(
+    store: Store, tenant: Tenant, database_url: str, patient: None
+) -> None:
+    """A watch from below it would miss it without a word: its revision is above the compact revision."""
+    await store.commit(tenant, create("ns/a"))
+    await _age(store, database_url)
+    short = _with_retention(store, HOUR)
+    async with await psycopg.AsyncConnection.connect(database_url) as late:
+        await late.execute("UPDATE domains SET revision = 2 WHERE id = %s", [tenant.domain])
+        columns = sql.SQL(", ").join(sql.Identifier(c.name) for c in tables.changes.columns if c.name != "revision")
+        await late.execute(
+            sql.SQL("INSERT INTO changes (revision, {0}) SELECT 2, {0} FROM changes WHERE revision = 1").format(columns)
+        )
+        compacting = asyncio.create_task(Store.compact(short))
+        async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as observer:
+
+            async def waits() -> bool:
+                cursor = await observer.execute(
+                    "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+                )
+                return await cursor.fetchone() is not None
+
+            await eventually(waits)
+        await late.commit()
+    assert await compacting == []
+    assert len(await Store.compact(short)) == 1
+    with pytest.raises(RevisionExpired) as caught:
+        await store.subscribe(tenant, WIDGETS, 1)
+    assert caught.value.compact_revision == 2
 
 
 async def test_a_log_without_a_partition_for_now_gets_one_when_it_is_written(
