@@ -6,7 +6,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 # Arguments of `registry serve`: make serve ARGS="--port 8443"
 ARGS ?=
-TEST_PROCESSES ?= 2
+# Tests wait for servers and timers: with two on two cores a third of the processor time was left over.
+TEST_PROCESSES ?= 3
 TOOLS := $(VENV)/tools
 BUILD ?= build
 # The pure packages: their tests need no database and no process.

@@ -125,9 +125,6 @@ tenants = Table(
 
 # The current rows. `key` is "<namespace>/<name>" or "<name>". `labels` holds '<tenant_id>/<resource>/<key>=<value>',
 # `owners` '<tenant_id>/<uid>', both NULL where there is none. The revision has no index: it would end HOT updates.
-#
-# All columns of variable length, here and in `changes`, have the storage MAIN: compressed bodies stay in their rows as
-# far as a page has room for them, and lists read them without a look-up each.
 objects = Table(
     "objects",
     metadata,

@@ -255,7 +255,10 @@ def read_views(url: str, tenant: str) -> Views | None:
             for name, revision, kind, size in connection.execute(_HISTORY)
         ]
         compacted = connection.execute(
-            "SELECT d.compact_revision FROM tenants t JOIN domains d ON d.id = t.domain_id WHERE t.name = %s", [tenant]
+            # The first release calls it floor.
+            "SELECT coalesce(to_jsonb(d) -> 'compact_revision', to_jsonb(d) -> 'floor')::bigint"
+            " FROM tenants t JOIN domains d ON d.id = t.domain_id WHERE t.name = %s",
+            [tenant],
         ).fetchone()
         assert compacted is not None
         return Views(objects, history, compacted[0])

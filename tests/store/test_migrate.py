@@ -51,16 +51,6 @@ def test_a_difference_would_be_found(database_url: str) -> None:
 
 
 @pytest.mark.slow
-def test_bodies_stay_in_their_rows_and_no_other_column_goes_in_their_place(database_url: str) -> None:
-    moved_out = """
-        SELECT attrelid::regclass::text, attname FROM pg_attribute
-        WHERE attrelid = ANY (ARRAY['objects', 'changes']::regclass[]) OR attrelid IN (SELECT inhrelid FROM pg_inherits)
-        GROUP BY attrelid, attname HAVING bool_or(attnum > 0 AND NOT attisdropped AND attstorage IN ('x', 'e'))
-    """
-    with psycopg.connect(database_url) as connection:
-        assert connection.execute(moved_out).fetchall() == []
-
-
 def test_down_and_up_again(empty_database_url: str) -> None:
     assert migrate.current(empty_database_url) is None
     before = _everything(empty_database_url)
