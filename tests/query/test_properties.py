@@ -1,4 +1,5 @@
-"""Generated filters and orders over generated objects: what the indexes give is what evaluating each object gives.
+"""Generated filters and orders over generated schemas and objects: what the indexes give is what evaluating each object
+gives.
 
 The index is a sorted list of the entries, read as the store reads it; the reference evaluates the filter on every object
 by the CEL engine, and sorts by values rather than by their encodings.
@@ -16,10 +17,12 @@ from registry.cel.common.values import EvalError
 from registry.query.constraints import constraints_of
 from registry.query.encoding import OVERFLOW
 from registry.query.fields import values_at
+from registry.query.indexes import Indexes
 from registry.query.language import compile_filter
 from registry.query.ordering import Term, parse_order, position
 from registry.query.planner import Plan, plans
-from tests.query.generated import INDEXES, NOW, STRUCTURAL, objects, term
+from tests.query.generated import INDEXES, NOW, objects, term
+from tests.query.shapes import shape_of
 
 
 def test_all_declared_indexes_are_there() -> None:
@@ -67,14 +70,16 @@ def reference_order(order: tuple[Term, ...], found: list[dict[str, Any]]) -> lis
     return [obj["metadata"]["name"] for obj in sorted(found, key=functools.cmp_to_key(compare))]
 
 
-def read(plan: Plan, found: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def read(
+    indexes: Indexes, plan: Plan, found: list[dict[str, Any]]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """As the store reads a plan: its segments one after the other, or merged by their keys; and what the index cannot
     hold."""
     by_name = {obj["metadata"]["name"]: obj for obj in found}
     entries = [
         (entry, name)
         for name, obj in by_name.items()
-        for entry in INDEXES.entries(obj)
+        for entry in indexes.entries(obj)
         if entry.startswith(plan.index.id)
     ]
     rows: list[str] = []
@@ -92,13 +97,15 @@ def read(plan: Plan, found: list[dict[str, Any]]) -> tuple[list[dict[str, Any]],
 @pytest.mark.parametrize("seed", range(20))
 def test_indexes_give_what_evaluation_gives(seed: int) -> None:
     chance = random.Random(seed)
+    shape = shape_of(chance)
+    assert shape.indexes.errors == ()
     used = 0
     for _ in range(100):
-        found = objects(chance)
-        text = " && ".join(term(chance) for _ in range(chance.randrange(0, 4)))
-        wanted = compile_filter(text or "true", STRUCTURAL)
-        ordering = order_of(chance) if chance.random() < 0.7 else ""
-        order = parse_order(ordering, STRUCTURAL) if ordering else None
+        found = [shape.object(obj) for obj in objects(chance)]
+        text = shape.text(" && ".join(term(chance) for _ in range(chance.randrange(0, 4))))
+        wanted = compile_filter(text or "true", shape.structural)
+        ordering = shape.text(order_of(chance)) if chance.random() < 0.7 else ""
+        order = parse_order(ordering, shape.structural) if ordering else None
         matching = [obj for obj in found if wanted.matches(obj, NOW)]
         expected = reference_order(order or (), matching)
         assert [
@@ -106,9 +113,9 @@ def test_indexes_give_what_evaluation_gives(seed: int) -> None:
             for o in sorted(matching, key=lambda o: (position(order or (), o), o["metadata"]["name"]))
         ] == expected, (text, ordering)
         read_off = constraints_of(wanted, NOW)
-        for plan in plans(INDEXES.indexes, read_off.found, order, exact=read_off.exact):
+        for plan in plans(shape.indexes.indexes, read_off.found, order, exact=read_off.exact):
             used += 1
-            rows, over = read(plan, found)
+            rows, over = read(shape.indexes, plan, found)
             names = [obj["metadata"]["name"] for obj in rows]
             assert len(set(names)) == len(names), (text, plan)
             if not plan.covers:
@@ -116,7 +123,7 @@ def test_indexes_give_what_evaluation_gives(seed: int) -> None:
             over = [obj for obj in over if wanted.matches(obj, NOW)]
             names = [obj["metadata"]["name"] for obj in rows]
             by = plan.order or ()
-            case = (text, ordering, plan.index.text, [obj.get("spec") for obj in found])
+            case = (text, ordering, plan.index.text, found)
             if plan.streams and order is not None:
                 assert names == reference_order(order, rows), case
             elif plan.streams:
