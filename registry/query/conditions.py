@@ -9,13 +9,9 @@ import datetime
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from registry.budget import BudgetExceeded
 from registry.cel.checker.checker import check
 from registry.cel.checker.schema_types import declare
 from registry.cel.common import types
-from registry.cel.common.values import CostExceeded, EvalError, evaluation_budget
-from registry.cel.ext.table import PER_CALL_LIMIT
-from registry.cel.interpreter.code import COST
 from registry.cel.interpreter.compile import compile_program
 from registry.cel.interpreter.constants import program_error
 from registry.cel.interpreter.views import view_of
@@ -24,7 +20,7 @@ from registry.cel.syntax import ast
 from registry.cel.syntax.errors import display
 from registry.cel.syntax.parser import parse
 from registry.query.fields import Path
-from registry.query.language import MAX_LENGTH, NOW, FilterError, FilterTooExpensive, timestamp_of
+from registry.query.language import MAX_LENGTH, NOW, FilterError, is_true, timestamp_of
 from registry.query.paths import path_below
 from registry.schema.model import Structural
 
@@ -61,19 +57,4 @@ class Condition:
 
     def holds(self, now: datetime.datetime, *objects: Mapping[str, Any]) -> bool:
         """Evaluates the condition; `objects` in the order of the variables. Raises FilterTooExpensive."""
-        moment = timestamp_of(now)
-        for exact in (False, True):
-            program = self._program.exact() if exact else self._program
-            frame = program.frame(*objects, moment)
-            try:
-                with evaluation_budget():
-                    holds = program.run(frame) is True
-            except (EvalError, RecursionError):
-                holds = False
-            except CostExceeded:
-                continue
-            except BudgetExceeded as error:
-                raise FilterTooExpensive from error
-            if frame[COST] <= PER_CALL_LIMIT:
-                return holds
-        raise FilterTooExpensive
+        return is_true(self._program, *objects, timestamp_of(now))

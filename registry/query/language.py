@@ -77,21 +77,26 @@ class Filter:
         moment = timestamp_of(now)
         texts = texts_of(obj, self.search_fields) if self.searches else ()
         found = [search.matches(texts) for search in self.searches]
-        for exact in (False, True):
-            program = self._program.exact() if exact else self._program
-            frame = program.frame(obj, moment, *found)
-            try:
-                with evaluation_budget():
-                    holds = program.run(frame) is True
-            except (EvalError, RecursionError):
-                holds = False
-            except CostExceeded:
-                continue
-            except BudgetExceeded as error:
-                raise FilterTooExpensive from error
-            if frame[COST] <= PER_CALL_LIMIT:
-                return holds
-        raise FilterTooExpensive
+        return is_true(self._program, obj, moment, *found)
+
+
+def is_true(program: Program, *values: Any) -> bool:
+    """Runs a condition within its cost limits; an error counts as false. Raises FilterTooExpensive."""
+    for exact in (False, True):
+        chosen = program.exact() if exact else program
+        frame = chosen.frame(*values)
+        try:
+            with evaluation_budget():
+                holds = chosen.run(frame) is True
+        except (EvalError, RecursionError):
+            holds = False
+        except CostExceeded:
+            continue
+        except BudgetExceeded as error:
+            raise FilterTooExpensive from error
+        if frame[COST] <= PER_CALL_LIMIT:
+            return holds
+    raise FilterTooExpensive
 
 
 def timestamp_of(now: datetime.datetime) -> Timestamp:
