@@ -33,7 +33,7 @@ def page(browser: Browser) -> Iterator[Page]:
     """A tab in which nobody is signed in. Whatever it logs as an error fails the test."""
     with browser.page() as page:
         yield page
-        page.evaluate("1")  # takes in what has been logged until now
+        page.wait("true")  # takes in what has been logged until now
         assert page.problems == []
 
 

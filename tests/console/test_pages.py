@@ -125,6 +125,7 @@ def test_a_new_object(page: Page, server: RunningServer, tokens: dict[str, str],
     page.click("Create")
     page.wait_text("Created.")
     page.wait("location.hash.endsWith('/prod/fresh')")
+    page.wait_text("No changes")  # the object has been loaded
     ok(http.delete(f"{SHOP}{API}/namespaces/prod/backups/fresh"))
     page.wait_text("This object has been deleted.")
 

@@ -1,5 +1,11 @@
 // The kinds that a tenant serves, from aggregated discovery.
 
+// The kind of definitions, which pages refer to before discovery has been read.
+export const DEFINITIONS = {
+  group: "apiextensions.k8s.io", version: "v1", plural: "customresourcedefinitions", namespaced: false, kind: "CustomResourceDefinition",
+  verbs: ["list", "watch"],
+};
+
 /**
  * Returns `{group, version, plural, kind, singular, namespaced, verbs, shortNames, categories, preferred}` for
  * each resource and version; `preferred` marks the version that its group lists first.

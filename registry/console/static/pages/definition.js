@@ -1,12 +1,11 @@
 // A definition: names and conditions, the schema as a tree, figures over time, SQL views.
-import { qualifiedName } from "../logic/kinds.js";
+import { DEFINITIONS, qualifiedName } from "../logic/kinds.js";
 import { resourcePath } from "../logic/paths.js";
 import { HOME, kindArgs, objectRoute } from "../logic/routes.js";
 import { constraintsOf, fieldsOf, isDeprecated, rulesOf, typeText } from "../logic/schema.js";
 import { columnsOf, exampleQueries, viewName } from "../logic/sql.js";
 import { Age, Copyable, Empty, ErrorNotice, Heading, html, Loading, Notice, SmallTable, Status, Tabs, useConsole, useLoaded, useTitle } from "../ui.js";
 import { useState } from "../vendor/preact.js";
-import { DEFINITIONS } from "./definitions.js";
 import { Figures } from "./figures.js";
 
 const TABS = [["about", "About"], ["schema", "Schema"], ["figures", "Over time"], ["sql", "SQL"]];

@@ -1,11 +1,8 @@
 // The definitions of a tenant: versions, scope, conditions.
+import { DEFINITIONS } from "../logic/kinds.js";
 import { Age, html, Status, useConsole, useRights, useTitle } from "../ui.js";
 import { Listing } from "./objects.js";
 
-export const DEFINITIONS = {
-  group: "apiextensions.k8s.io", version: "v1", plural: "customresourcedefinitions", namespaced: false, kind: "CustomResourceDefinition",
-  verbs: ["list", "watch"],
-};
 // Definitions are large, so only these fields are requested.
 const KEPT = ["metadata.creationTimestamp", "metadata.deletionTimestamp", "spec.names.kind", "spec.scope", "status.conditions",
   ...["name", "served", "storage", "deprecated"].map((field) => `spec.versions.${field}`)];

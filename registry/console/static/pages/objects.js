@@ -1,7 +1,7 @@
 // The objects of a kind: printer columns, live, filtered and sorted by the server, page by page.
 import { METADATA_LIST, TABLE } from "../api.js";
 import { PAGE, useList } from "../list.js";
-import { findKind, isBuiltin, qualifiedName } from "../logic/kinds.js";
+import { DEFINITIONS, findKind, isBuiltin, qualifiedName } from "../logic/kinds.js";
 import { resourcePath } from "../logic/paths.js";
 import { CORE, formatRoute, kindArgs, objectRoute } from "../logic/routes.js";
 import { filterOf, orderBy, orderOf, rowsOf } from "../logic/tables.js";
@@ -10,7 +10,6 @@ import {
   Age, Empty, ErrorNotice, Heading, html, Loading, Notice, Status, Table, useConsole, useLoaded, useRights, useTitle,
 } from "../ui.js";
 import { useState } from "../vendor/preact.js";
-import { DEFINITIONS } from "./definitions.js";
 
 const STATUS_COLUMN = /^(status|phase|ready|state|type|established|available|healthy)$/i;
 

@@ -1,5 +1,5 @@
 // An overview of a tenant: usage, objects of each kind, quotas.
-import { isBuiltin, qualifiedName } from "../logic/kinds.js";
+import { DEFINITIONS, isBuiltin, qualifiedName } from "../logic/kinds.js";
 import { resourcePath } from "../logic/paths.js";
 import { HOME, kindArgs } from "../logic/routes.js";
 import { countText } from "../logic/text.js";
@@ -7,7 +7,6 @@ import { Bars } from "../plots.js";
 import { countObjects, forEachAtOnce } from "../relations.js";
 import { ErrorNotice, Heading, html, Meter, Status, useConsole, useLoaded, useRights, useTitle } from "../ui.js";
 import { useEffect, useState } from "../vendor/preact.js";
-import { DEFINITIONS } from "./definitions.js";
 import { FIGURES, healthOf, SYSTEM, TENANTS, Usage, usageOf } from "./tenants.js";
 
 // Kinds that are counted before the user asks for more.
