@@ -26,6 +26,7 @@ _DECLARED, _OTHERS = 11, 5
 class Shape:
     """`places`: where each field of generated.py is, as a path from the object."""
 
+    definition: dict[str, Any]
     places: Mapping[str, tuple[str, ...]]
     indexes: Indexes
     structural: Structural
@@ -66,7 +67,7 @@ def shape_of(chance: random.Random) -> Shape:
         "resourceVersion": "1",
     }
     compiled = compile_definition(made)
-    return Shape(places, indexes_of(compiled), compiled.versions["v1"].schema().structural)
+    return Shape(made, places, indexes_of(compiled), compiled.versions["v1"].schema().structural)
 
 
 def _index(chance: random.Random) -> str:
