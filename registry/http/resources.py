@@ -39,6 +39,8 @@ from registry.definitions.discovery import verbs_of
 from registry.flowcontrol.evaluation import large_request, note_size
 from registry.http.bodies import aside_if_long, body_of, read_body
 from registry.http.delete_options import decode_delete_options
+from registry.http.forms import form_of, list_form_of, prettify
+from registry.http.list_stream import respond_list
 from registry.http.negotiation import (
     NotAcceptable,
     Representation,
@@ -51,15 +53,7 @@ from registry.http.negotiation import (
 )
 from registry.http.request_info import RequestInfo
 from registry.http.request_state import STATE, RequestState
-from registry.http.responses import (
-    PageNotFound,
-    form_of,
-    list_form_of,
-    prettify,
-    respond_document,
-    respond_list,
-    respond_object,
-)
+from registry.http.responses import PageNotFound, respond_document, respond_object
 from registry.http.watch_stream import respond_watch
 
 

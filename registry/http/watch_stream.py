@@ -29,8 +29,9 @@ from registry.flowcontrol.evaluation import LARGE_BYTES, evaluate
 from registry.flowcontrol.fair_queue import TooManyRequests
 from registry.flowcontrol.time_slice import TimeSlice
 from registry.http import metrics
+from registry.http.forms import Form
 from registry.http.negotiation import CBOR, CBOR_SEQUENCE, PROTOBUF, TABLE
-from registry.http.responses import HELD_TIMES, PART_BYTES, Form, headers_for, hold, send_part
+from registry.http.responses import HELD_TIMES, PART_BYTES, headers_for, hold, send_part
 
 
 async def respond_watch(

@@ -9,8 +9,8 @@ from registry.api.errors import expired
 from registry.api.tables.builtin import builtin_table
 from registry.codec.json_encode import encode_json, encode_json_text
 from registry.codec.protobuf.envelope import encode_watch_event
+from registry.http.forms import form_of
 from registry.http.negotiation import negotiate_watch
-from registry.http.responses import form_of
 from registry.http.watch_stream import _EventWriter
 from tests.api.client import JSON, PARTIAL, TABLE
 

@@ -19,11 +19,11 @@ from registry.controllers.api_services.monitor import Monitor
 from registry.definitions import discovery
 from registry.http.documents.answers import send_with_etag, size_of
 from registry.http.documents.cache import Document, DocumentCache, document
+from registry.http.forms import encode_document, prettify
 from registry.http.negotiation import NotAcceptable, Representation, negotiate_discovery
 from registry.http.request_info import RequestInfo
 from registry.http.request_state import STATE, RequestState
-from registry.http.responses import PageNotFound, prettify
-from registry.http.responses import document as encoded
+from registry.http.responses import PageNotFound
 
 _AGGREGATED: Final = ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
@@ -51,7 +51,7 @@ class DiscoveryEndpoint:
             value = _document(catalog, info, representation, resources)
             if value is None:
                 raise _NothingServed
-            return document(encoded(value, representation))
+            return document(encode_document(value, representation))
 
         known = tuple((found.serial, found.is_current) for found in resources.values())
         key = ("discovery", catalog.serial, info.document_path, representation, known)

@@ -1,0 +1,88 @@
+"""Sends lists in pieces; list_encoding.py makes them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
+from sys import getsizeof
+
+from starlette.types import Scope, Send
+
+from registry.api.answers import ListAnswer
+from registry.api.strategies.base import Context
+from registry.flowcontrol.time_slice import TimeSlice
+from registry.http.compression import GZIP_HEADERS, GZIP_THRESHOLD_BYTES, Gzip, accepts_gzip
+from registry.http.forms import Form
+from registry.http.list_encoding import PIECE_BYTES, encoded_list
+from registry.http.responses import HELD_TIMES, PART_BYTES, Headers, headers_for, hold, send_body, send_part
+
+# The number of objects on all pages of a list together, if requested.
+TOTAL_COUNT = b"x-total-count"
+
+
+async def respond_list(
+    send: Send, scope: Scope, answer: ListAnswer, form: Form, context: Context, accept_encoding: bytes
+) -> None:
+    """Sends a list in pieces; a short one in one piece with its length."""
+    headers = headers_for(form.representation.media_type, context.warnings)
+    if answer.total is not None:
+        headers.append((TOTAL_COUNT, str(answer.total).encode()))
+    answer.chunks = _held(answer.chunks)
+    async with aclosing(_joined(encoded_list(answer, form))) as joined:
+        await _stream(send, scope, headers, joined, accept_encoding)
+
+
+async def _held(chunks: AsyncIterator[Sequence[str]]) -> AsyncIterator[Sequence[str]]:
+    """Yields the same chunks, accounted for while they are held. Raises TooManyRequests if there is no room for one."""
+    async for texts in chunks:
+        hold(HELD_TIMES * sum(map(getsizeof, texts)))
+        yield texts
+
+
+async def _stream(
+    send: Send, scope: Scope, headers: Headers, pieces: AsyncIterator[bytes], accept_encoding: bytes
+) -> None:
+    """Sends pieces; compressed if the client accepts gzip and there is more than one, which means that it is long."""
+    piece: bytes | None = await anext(pieces)
+    assert piece is not None
+    if len(piece) < GZIP_THRESHOLD_BYTES:
+        await send_body(send, scope, 200, headers, piece)
+        return
+    packer = Gzip() if accepts_gzip(accept_encoding) else None
+    slices = TimeSlice.current()
+    if packer is not None:
+        headers += GZIP_HEADERS
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    if scope["method"] == "HEAD":
+        await send({"type": "http.response.body", "body": b""})
+        return
+    while piece is not None:
+        await _send_piece(send, piece if packer is None else await packer.compress(piece), slices)
+        piece = None  # not held while the next one is made
+        piece = await anext(pieces, None)
+    await send({"type": "http.response.body", "body": packer.finish() if packer else b""})
+
+
+async def _send_piece(send: Send, piece: bytes, slices: TimeSlice) -> None:
+    for start in range(0, len(piece), PART_BYTES):
+        await send_part(send, piece if len(piece) <= PART_BYTES else piece[start : start + PART_BYTES])
+        if slices.expired():
+            await slices.yield_now()
+
+
+async def _joined(pieces: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    """Joins pieces to at least PIECE_BYTES, except for the last; yields at least one."""
+    parts: list[bytes] = []
+    size = 0
+    async with aclosing(pieces):
+        async for piece in pieces:
+            parts.append(piece)
+            size += len(piece)
+            if size >= PIECE_BYTES:
+                whole = piece if len(parts) == 1 else b"".join(parts)
+                parts, size = [], 0
+                del piece
+                yield whole
+                del whole
+    if parts:
+        yield b"".join(parts)
