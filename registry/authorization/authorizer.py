@@ -139,7 +139,7 @@ class Authorizer:
 
     async def _check(self, tenant: Tenant, known: _Known | None) -> _Known:
         now, writes = self._clock(), self._written.get(tenant.id, 0)
-        count, newest = await self._store.newest_of(tenant, RESOURCES)
+        count, newest = await self._store.lookups.newest_of(tenant, RESOURCES)
         if known is not None and (known.count, known.newest) == (count, newest):
             known.checked, known.writes = now, writes
             return self._known.put(tenant.id, known)
@@ -156,7 +156,9 @@ class Authorizer:
     async def _read(self, tenant: Tenant, known: _Known | None, now: float, writes: int) -> _Known:
         before: Entries = known.entries if known is not None else {}
         entries: dict[Which, Entry] = {}
-        async for rows in self._store.rows_of(tenant, RESOURCES, newer=known.newest if known is not None else 0):
+        async for rows in self._store.lookups.rows_of(
+            tenant, RESOURCES, newer=known.newest if known is not None else 0
+        ):
             size = sum(len(body) for *_, body in rows if body is not None)
             entries |= await _beside_loop(size, refresh, before, rows)
         newest = max((entry.revision for entry in entries.values()), default=0)

@@ -124,4 +124,4 @@ async def _delete_objects(controlled: ControllerClient, crd: Object) -> int:
     catalog = await controlled.catalog()
     served = catalog.at_version(definition, definition.versions[definition.storage_version])
     await controlled.delete_all(served, DeleteOptions())
-    return await controlled.backend.store.count(controlled.tenant, served.resource_name)
+    return await controlled.backend.store.lookups.count(controlled.tenant, served.resource_name)

@@ -189,7 +189,7 @@ class ControllerManager:
             while True:
                 try:
                     if await leader.acquire():
-                        for tenant, resource, key in await self._backend.store.pending(LIMIT // 10):
+                        for tenant, resource, key in await self._backend.store.lookups.pending(LIMIT // 10):
                             self.enqueue(tenant, resource, key)
                             self._collector.swept(tenant, resource, key)
                         await self._collector.take_over()

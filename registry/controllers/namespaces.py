@@ -122,7 +122,7 @@ async def _delete_content(controlled: ControllerClient, namespace: str) -> tuple
 
 async def _content(controlled: ControllerClient, catalog: TenantCatalog, namespace: str) -> list[tuple[Served, int]]:
     found = []
-    for resource, count in await controlled.backend.store.resources_in_namespace(controlled.tenant, namespace):
+    for resource, count in await controlled.backend.store.lookups.resources_in_namespace(controlled.tenant, namespace):
         served = served_by_name(catalog, resource)
         if served is not None and served.namespaced:
             found.append((served, count))

@@ -90,7 +90,7 @@ class Recount:
             if now < self._due:
                 return
             self._next, self._due = BEGINNING, now + self._seconds
-        part = await self._store.everywhere(QUOTAS, self._next, ROUND)
+        part = await self._store.lookups.everywhere(QUOTAS, self._next, ROUND)
         for tenant, key in part.found:
             self._count(tenant, key)
         self._next = part.next
@@ -124,7 +124,9 @@ async def _count(controlled: ControllerClient, namespace: str, seen: _Lower) -> 
     if not page.rows:
         return False, {}
     catalog = await controlled.catalog()
-    counts = {str(name): count for name, count in await store.resources_in_namespace(controlled.tenant, namespace)}
+    counts = {
+        str(name): count for name, count in await store.lookups.resources_in_namespace(controlled.tenant, namespace)
+    }
     services = await _services(controlled, namespace) if counts.get("services") else {}
     changed, lower = False, _Lower()
     for row in page.rows:

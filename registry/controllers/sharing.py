@@ -206,7 +206,7 @@ async def _unbind(controlled: ControllerClient, catalog: TenantCatalog, key: Obj
         definition = shared.definition
         served = catalog.at_version(definition, definition.versions[definition.storage_version])
         await controlled.delete_all(served, DeleteOptions())
-        left += await controlled.backend.store.count(controlled.tenant, served.resource_name)
+        left += await controlled.backend.store.lookups.count(controlled.tenant, served.resource_name)
     if left:
         raise Requeue
     await _write(controlled, await controlled.catalog(), key, _release, None)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-import logging
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, Self
 
 from registry.store import change_log, compaction
@@ -22,9 +22,10 @@ from registry.store.connection import CONNECT_TIMEOUT_SECONDS, Pool
 from registry.store.database import Database
 from registry.store.encryption import resealing
 from registry.store.encryption.sealing import Encryption, Sealing
-from registry.store.errors import AlreadyExists, RevisionConflict, StoreError, TenantNotFound
+from registry.store.errors import AlreadyExists, RevisionConflict, TenantNotFound
 from registry.store.feed.feed import Feed
 from registry.store.feed.subscription import Subscription
+from registry.store.housekeeping import INTERVAL_SECONDS, LEASE_SECONDS, run_housekeeping
 from registry.store.indexes import Indexing
 from registry.store.leader import Leader
 from registry.store.process_activity import ProcessActivity
@@ -32,10 +33,10 @@ from registry.store.process_heartbeats import ProcessHeartbeats
 from registry.store.reads import history, indexed
 from registry.store.reads import statistics as reads_of_statistics
 from registry.store.reads import wildcard as across
-from registry.store.reads.grouped import EntryCounts, GroupRead, GroupReads
+from registry.store.reads.grouped import GroupReads
 from registry.store.reads.history import HistoryPage
-from registry.store.reads.indexed import IndexPage, IndexRead, IndexReads
-from registry.store.reads.lookups import Lookups, RowOf, TenantsPage
+from registry.store.reads.indexed import IndexReads
+from registry.store.reads.lookups import Lookups
 from registry.store.reads.pages import CHUNK_ROWS, PLACES, Pages, Places, Query
 from registry.store.reads.points import Reader
 from registry.store.reads.statistics import Statistics
@@ -43,7 +44,6 @@ from registry.store.reads.wildcard import WildcardPage
 from registry.store.reads.words import Words
 from registry.store.rewrites import Rewrites
 from registry.store.session_check import SessionCheck
-from registry.store.settings import Settings
 from registry.store.sharing import Sharing
 from registry.store.signing_keys import SigningKeys
 from registry.store.tenants import Tenants, TerminatingTenant, Usage
@@ -52,7 +52,6 @@ from registry.store.tokens import Tokens
 from registry.store.types import (
     Change,
     Committed,
-    Contents,
     DomainId,
     Guards,
     ObjectKey,
@@ -64,14 +63,9 @@ from registry.store.types import (
     Tenant,
     TenantId,
     TenantName,
-    Uid,
     Write,
 )
 
-logger = logging.getLogger(__name__)
-
-# How often housekeeping runs, in one of all processes.
-HOUSEKEEPING_SECONDS: Final = 60.0
 # Queries over declared indexes that run at the same time.
 QUERY_CONNECTIONS: Final = 2
 
@@ -116,13 +110,12 @@ class Store:
         self._session_check = SessionCheck(self.database)
         # A separate pool, so that expensive queries do not delay other lists.
         self._query_pool = Pool(self.database, "query", QUERY_CONNECTIONS, settings=indexed.SESSION)
-        self._index_reads = IndexReads(self._query_pool, self._pool)
-        self._group_reads = GroupReads(self._query_pool)
+        self.index_reads = IndexReads(self._query_pool, self._pool)
+        self.group_reads = GroupReads(self._query_pool)
         self.indexing = Indexing(self._pool, self._sealing)
         self._pages = Pages(self._pool)
         self._tenants = Tenants(self._pool)
-        self._settings = Settings(self._pool)
-        self._lookups = Lookups(self._pool)
+        self.lookups = Lookups(self._pool, self._sealing)
         self.rewrites = Rewrites(self._pool, self._sealing)
         self.tokens = Tokens(self._pool)
         self.sharing = Sharing(self._pool)
@@ -142,7 +135,7 @@ class Store:
             await store.close()
             raise
         if housekeeping:
-            store._housekeeping = asyncio.create_task(store._housekeep(), name="registry store housekeeping")
+            store._housekeeping = asyncio.create_task(store._run_housekeeping(), name="registry store housekeeping")
         return store
 
     async def close(self) -> None:
@@ -277,39 +270,6 @@ class Store:
                 return
             at, after = part.revision, part.places[-1].key
 
-    async def index_page(self, tenant: Tenant, read: IndexRead, limit: int) -> IndexPage:
-        """Returns at most `limit` objects of a declared index, exact at one revision.
-
-        Raises IndexNotReady, QueryTooLarge, RevisionExpired, RevisionInFuture.
-        """
-        return await self._index_reads.page(tenant, read, limit)
-
-    async def index_count(self, tenant: Tenant, read: IndexRead, limit: int) -> int:
-        """Counts the objects at the revision of a read; inexact from `limit` on. Raises as `index_page`."""
-        return await self._index_reads.count(tenant, read, limit)
-
-    async def entry_counts(self, tenant: Tenant, read: GroupRead) -> EntryCounts:
-        """Counts the objects of each entry of an index, as of now. Raises IndexNotReady, QueryTooLarge."""
-        return await self._group_reads.counts(tenant, read)
-
-    async def count_up_to(
-        self,
-        tenant: Tenant,
-        resource: ResourceName,
-        *,
-        namespace: str | None,
-        requirements: Sequence[Requirement],
-        limit: int,
-    ) -> int:
-        """Returns how many objects a scan would read, counted up to `limit`."""
-        return await self._index_reads.count_up_to(tenant, resource, namespace, requirements, limit)
-
-    async def count_words(
-        self, tenant: Tenant, resource: ResourceName, *, namespace: str | None, words: Words, limit: int
-    ) -> int:
-        """Returns how many objects a search would look at now, counted up to `limit`."""
-        return await self._index_reads.count_words(tenant, resource, namespace, words, limit)
-
     async def _open_page(self, tenant: Tenant, page: Page) -> Page:
         rows = await self._sealing.rows(tenant.id, page.rows)
         return page if rows is page.rows else replace(page, rows=rows)
@@ -418,53 +378,6 @@ class Store:
         await self._sealing.changes(tenant.id, found)
         return found
 
-    async def in_use(self, tenant: Tenant, contents: Contents) -> bool:
-        """Checks now what `Write.unless_used` checks at commit."""
-        return await self._lookups.in_use(tenant, contents)
-
-    async def count(self, tenant: Tenant, resource: ResourceName) -> int:
-        return await self._lookups.count(tenant, resource)
-
-    async def resources(self, tenant: Tenant) -> list[tuple[ResourceName, int]]:
-        """Returns each resource that the tenant has objects of, with their number."""
-        return await self._lookups.resources(tenant)
-
-    async def owned_by(
-        self, tenant: Tenant, uids: Sequence[Uid], *, after: Row | None = None, limit: int = 500
-    ) -> list[Row]:
-        """Returns objects that list one of `uids` as an owner, by resource and key, after the last row of the page
-        before."""
-        rows = await self._lookups.owned_by(tenant, uids, after=after, limit=limit)
-        return list(await self._sealing.rows(tenant.id, rows))
-
-    async def keys_of_uid(self, tenant: Tenant, resource: ResourceName, uid: Uid) -> list[ObjectKey]:
-        """Returns the keys of the objects of a resource with a uid: at most one, unless a client wrote the uid."""
-        return await self._lookups.keys_of_uid(tenant, resource, uid)
-
-    async def pending(self, limit: int) -> list[tuple[Tenant, ResourceName, ObjectKey]]:
-        """Returns at most `limit` objects, of all tenants, that writes have left pending for controllers."""
-        return await self._lookups.pending(limit)
-
-    async def everywhere(self, resource: ResourceName, after: tuple[TenantId, ObjectKey], limit: int) -> TenantsPage:
-        """Returns at most `limit` objects of a resource in all tenants, ordered by tenant and key; perhaps none
-        although more follow. Start with BEGINNING."""
-        return await self._lookups.everywhere(resource, after, limit)
-
-    async def resources_in_namespace(self, tenant: Tenant, namespace: str) -> list[tuple[ResourceName, int]]:
-        return await self._lookups.resources_in_namespace(tenant, namespace)
-
-    async def newest_of(self, tenant: Tenant, resources: Sequence[ResourceName]) -> tuple[int, int]:
-        """Returns how many objects some resources have together, and their newest revision (0 without any).
-
-        If both are the same as before, nothing has changed meanwhile.
-        """
-        return await self._lookups.newest_of(tenant, resources)
-
-    def rows_of(self, tenant: Tenant, resources: Sequence[ResourceName], *, newer: int) -> AsyncIterator[list[RowOf]]:
-        """Yields resource, key and revision of all objects of some resources, in that order, and the body of those
-        above the revision `newer`; in parts bounded by bytes, all from one snapshot."""
-        return self._lookups.rows_of(tenant, resources, newer=newer)
-
     async def create_tenant(
         self, name: TenantName, domain: DomainId | None = None, attributes: dict[str, Any] | None = None
     ) -> Tenant:
@@ -510,13 +423,6 @@ class Store:
         self._tenants.forget_name(name)
         return await self._tenants.find(name)
 
-    async def setting(self, name: str) -> Any | None:
-        return await self._settings.get(name)
-
-    async def put_setting(self, name: str, value: Any, *, expected: Any | None = None) -> bool:
-        """Compare and set; `expected` None requires that there is none yet."""
-        return await self._settings.put(name, value, expected=expected)
-
     def leader(self, name: str, *, seconds: float = 15.0) -> Leader:
         """Returns a candidate, for this process, for the leadership of a background job."""
         return Leader(self._pool, name, self.process, seconds=seconds)
@@ -560,25 +466,8 @@ class Store:
         """Raises Unavailable unless PostgreSQL has lately opened a new session that can run our functions."""
         await self._session_check.require()
 
-    async def _housekeep(self) -> None:
-        leader = self.leader("store housekeeping", seconds=HOUSEKEEPING_SECONDS * 1.5)
-        try:
-            while True:
-                try:
-                    if await leader.acquire():
-                        await self.make_partitions()
-                        await self.compact()
-                        await self._tenants.finish_deletions(seconds=10 * HOUSEKEEPING_SECONDS)
-                        await self.tokens.clean()
-                        await self.keys.clean()
-                        await self.sharing.clean()
-                except StoreError as error:
-                    logger.warning("housekeeping did not get through: %s", error)
-                await asyncio.sleep(HOUSEKEEPING_SECONDS)
-        finally:
-            # Lets another process take over before our lease expires.
-            try:
-                async with asyncio.timeout(1):
-                    await leader.release()
-            except (StoreError, TimeoutError):
-                pass
+    async def _run_housekeeping(self) -> None:
+        leader = self.leader("store housekeeping", seconds=LEASE_SECONDS)
+        finish_deletions = partial(self._tenants.finish_deletions, seconds=10 * INTERVAL_SECONDS)
+        clean = [self.tokens.clean, self.keys.clean, self.sharing.clean]
+        await run_housekeeping(leader, [self.make_partitions, self.compact, finish_deletions, *clean])

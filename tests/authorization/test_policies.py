@@ -74,7 +74,7 @@ async def test_a_tenant_without_roles_is_judged_by_the_defaults(store: Store, te
     assert not (await policies.decide(tenant, JANE, PODS)).allowed
     assert not await policies.entries_of(tenant)
     # Nothing has been written by looking.
-    assert await store.newest_of(tenant, (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS)) == (0, 0)
+    assert await store.lookups.newest_of(tenant, (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS)) == (0, 0)
 
 
 async def test_roles_alone_leave_the_defaults_bindings_replace_them(store: Store, tenant: Tenant) -> None:

@@ -69,12 +69,12 @@ async def test_default_roles_are_made_when_they_are_asked_for(api: Client, app: 
     ann = As(api, "ann")
     assert (await ann("GET", "/apis")).code == 200
     assert (await ann("GET", WIDGETS)).code == 403
-    assert await store.newest_of(tenant, RESOURCES) == (0, 0), "a tenant whose roles nobody asks for is a row"
+    assert await store.lookups.newest_of(tenant, RESOURCES) == (0, 0), "a tenant whose roles nobody asks for is a row"
     roles = (await api.get(CLUSTER)).ok()["items"]
     assert [r["metadata"]["name"] for r in roles] == sorted(
         key for resource, key in default_objects() if resource == CLUSTER_ROLES
     )
-    assert (await store.newest_of(tenant, RESOURCES))[0] == len(default_objects())
+    assert (await store.lookups.newest_of(tenant, RESOURCES))[0] == len(default_objects())
     view = next(r for r in roles if r["metadata"]["name"] == "view")
     assert {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "watch"]} in view["rules"]
 

@@ -115,7 +115,7 @@ async def _deleted(store: Store, tenant: Tenant) -> AsyncIterator[Part]:
 
 async def _owned(store: Store, tenant: Tenant) -> AsyncIterator[Part]:
     after = None
-    while rows := await store.owned_by(tenant, [Uid("owner")], after=after):
+    while rows := await store.lookups.owned_by(tenant, [Uid("owner")], after=after):
         yield [row.key for row in rows], sum(len(row.body) for row in rows)
         after = rows[-1]
 
@@ -139,7 +139,7 @@ async def _owed(store: Store, tenant: Tenant) -> AsyncIterator[Part]:
 
 async def _rows_of(store: Store, tenant: Tenant) -> AsyncIterator[Part]:
     await commit_all(store, tenant, [create("ns/x", resource=GADGETS)])
-    async for part in store.rows_of(tenant, [WIDGETS, GADGETS], newer=0):
+    async for part in store.lookups.rows_of(tenant, [WIDGETS, GADGETS], newer=0):
         yield [key for resource, key, *_ in part if resource == WIDGETS], sum(len(row[3] or "") for row in part)
 
 

@@ -229,7 +229,7 @@ async def test_tenants_of_one_domain_share_its_revisions_but_not_their_objects(s
         (await store.commit(t, create(f"ns/{i}"))).revision for i, t in enumerate([tenant, sibling, tenant, sibling])
     ]
     assert revisions == [1, 2, 3, 4]
-    assert await store.count(tenant, create("x").resource) == 2
+    assert await store.lookups.count(tenant, create("x").resource) == 2
 
 
 async def test_a_cancelled_caller_disturbs_nobody(store: Store, tenant: Tenant) -> None:

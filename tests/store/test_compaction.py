@@ -158,7 +158,7 @@ async def test_a_clock_before_the_log_refuses_writes(store: Store, tenant: Tenan
     with pytest.raises(Unavailable, match="the change log lacks a partition: "):
         await store.commit(tenant, create("ns/a"))
     assert "lacks a partition" in str(store.problems()["writes"]())
-    assert await store.count(tenant, WIDGETS) == 0
+    assert await store.lookups.count(tenant, WIDGETS) == 0
 
 
 async def test_partitions_have_the_indexes_of_the_log(store: Store) -> None:

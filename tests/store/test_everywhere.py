@@ -35,7 +35,7 @@ async def test_each_is_returned_once(store: Store, monkeypatch: pytest.MonkeyPat
             expected.append((name, key))
     found, at, parts = [], BEGINNING, 0
     while True:
-        part = await store.everywhere(THINGS, at, limit)
+        part = await store.lookups.everywhere(THINGS, at, limit)
         parts += 1
         assert len(part.found) <= limit
         found += [(tenant.name, key) for tenant, key in part.found]

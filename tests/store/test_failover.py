@@ -226,7 +226,7 @@ async def test_the_tenants_of_a_lost_server_share_no_number_with_new_ones(asynch
         primary.kill()
         standby.promote()
         await create_soon(store, home, "ns/a")
-        assert await store.count(home, WIDGETS) == 1
+        assert await store.lookups.count(home, WIDGETS) == 1
         assert (await store.create_tenant(TenantName("new"))).id > lost.id
 
 

@@ -38,7 +38,7 @@ async def test_a_write_is_refused_while_there_are_such_objects(
     held = "definitions.example.com"
     await commit_all(store, tenant, [create(key, resource=resource) for resource, key in keys])  # type: ignore[arg-type]
     await store.commit(tenant, create("it", resource=held))  # type: ignore[arg-type]
-    assert await store.in_use(tenant, contents) is used
+    assert await store.lookups.in_use(tenant, contents) is used
     for write in (update("it", resource=held), delete("it", resource=held)):  # type: ignore[arg-type]
         write = replace(write, unless_used=contents)
         if used:

@@ -98,7 +98,7 @@ async def test_every_way_out_opens(store: Store, tenant: Tenant) -> None:
     assert [r.key for r in (await store.page(tenant, SECRETS)).rows if "hidden" in r.body] == ["ns/a", "ns/b"]
     scanned = [r async for page in store.scan(tenant, SECRETS, rows=1) for r in page.rows]
     assert all("hidden" in r.body for r in scanned)
-    assert all("hidden" in r.body for r in await store.owned_by(tenant, [Uid("owner")]))
+    assert all("hidden" in r.body for r in await store.lookups.owned_by(tenant, [Uid("owner")]))
     changes = [
         c async for part in store.changes(tenant, SECRETS, after=state.revision - 5, upto=state.revision) for c in part
     ]

@@ -6,19 +6,21 @@ import asyncio
 
 import psycopg
 
+from registry.store.settings import Settings
 from registry.store.store import Store
 from tests.store.writes import eventually
 
 
-async def test_a_setting_is_set_by_whoever_is_first(store: Store, other_store: Store) -> None:
-    assert await store.setting("key") is None
-    won = await asyncio.gather(*(s.put_setting("key", n) for n, s in enumerate([store, other_store] * 3)))
+async def test_a_setting_is_compared_and_set(store: Store, other_store: Store) -> None:
+    settings, others = Settings(store.reporting_pool), Settings(other_store.reporting_pool)
+    assert await settings.get("key") is None
+    won = await asyncio.gather(*(s.put("key", n) for n, s in enumerate([settings, others] * 3)))
     assert won.count(True) == 1
     value = won.index(True)
-    assert await store.setting("key") == await other_store.setting("key") == value
-    assert not await store.put_setting("key", "new", expected="other")
-    assert await store.put_setting("key", {"a": [1]}, expected=value)
-    assert await other_store.setting("key") == {"a": [1]}
+    assert await settings.get("key") == await others.get("key") == value
+    assert not await settings.put("key", "new", expected="other")
+    assert await settings.put("key", {"a": [1]}, expected=value)
+    assert await others.get("key") == {"a": [1]}
 
 
 async def test_one_leads_until_it_gives_up(store: Store, other_store: Store) -> None:

@@ -79,8 +79,8 @@ async def test_a_deleted_tenant_is_gone_with_all_it_had(
     ):
         with pytest.raises(TenantNotFound):
             await attempt
-    assert await store.count(tenant, WIDGETS) == 0
-    assert await store.count(neighbour, WIDGETS) == 10
+    assert await store.lookups.count(tenant, WIDGETS) == 0
+    assert await store.lookups.count(neighbour, WIDGETS) == 10
     assert (await store.commit(neighbour, create("ns/more"))).revision == 21
 
 
@@ -99,7 +99,7 @@ async def test_a_deletion_that_was_interrupted_is_finished(store: Store, tenant:
     with pytest.raises(TenantExists):
         await store.create_tenant(tenant.name)
     await store._tenants.finish_deletions()
-    assert await store.count(tenant, WIDGETS) == 0
+    assert await store.lookups.count(tenant, WIDGETS) == 0
     await store.create_tenant(tenant.name)
 
 
@@ -109,16 +109,16 @@ async def test_what_controllers_ask(store: Store, tenant: Tenant) -> None:
     writes += [create("ns-b/a", owners=["u2"]), create("cluster", resource=GADGETS), create("ns/z", resource=GADGETS)]
     await commit_all(store, tenant, writes)
     await store.commit(neighbour, create("ns/a", owners=["u1"]))
-    owned = await store.owned_by(tenant, [Uid("u1")])
+    owned = await store.lookups.owned_by(tenant, [Uid("u1")])
     assert [row.key for row in owned] == ["ns/1", "ns/3"]
-    assert [row.key for row in await store.owned_by(tenant, [Uid("u1")], after=owned[0])] == ["ns/3"]
-    owned = await store.owned_by(tenant, [Uid("u2"), Uid('o"d\\d')])
+    assert [row.key for row in await store.lookups.owned_by(tenant, [Uid("u1")], after=owned[0])] == ["ns/3"]
+    owned = await store.lookups.owned_by(tenant, [Uid("u2"), Uid('o"d\\d')])
     assert [row.key for row in owned] == ["ns-b/a", "ns/1", "ns/3"]
-    assert await store.owned_by(tenant, [Uid("none")]) == []
-    assert await store.resources_in_namespace(tenant, "ns") == [(GADGETS, 1), (WIDGETS, 4)]
-    assert await store.resources_in_namespace(tenant, "n") == []
-    assert await store.resources(tenant) == [(GADGETS, 2), (WIDGETS, 5)]
-    assert await store.count(tenant, WIDGETS) == 5
+    assert await store.lookups.owned_by(tenant, [Uid("none")]) == []
+    assert await store.lookups.resources_in_namespace(tenant, "ns") == [(GADGETS, 1), (WIDGETS, 4)]
+    assert await store.lookups.resources_in_namespace(tenant, "n") == []
+    assert await store.lookups.resources(tenant) == [(GADGETS, 2), (WIDGETS, 5)]
+    assert await store.lookups.count(tenant, WIDGETS) == 5
 
 
 async def test_what_is_left_to_controllers_is_found_until_a_write_says_otherwise(store: Store, tenant: Tenant) -> None:
@@ -126,11 +126,11 @@ async def test_what_is_left_to_controllers_is_found_until_a_write_says_otherwise
     await store.commit(tenant, replace(create("ns/a"), flags=WriteFlag.PENDING))
     await store.commit(neighbour, create("ns/b"))
     await store.commit(neighbour, replace(update("ns/b"), flags=WriteFlag.PENDING))
-    found = [(t.name, resource, key) for t, resource, key in await store.pending(10)]
+    found = [(t.name, resource, key) for t, resource, key in await store.lookups.pending(10)]
     assert found == [("acme", WIDGETS, "ns/a"), ("neighbour", WIDGETS, "ns/b")]
     await store.commit(tenant, update("ns/a"))
     await store.commit(neighbour, delete("ns/b"))
-    assert await store.pending(10) == []
+    assert await store.lookups.pending(10) == []
 
 
 async def test_the_changes_since_a_revision(store: Store, tenant: Tenant) -> None:

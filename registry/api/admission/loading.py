@@ -41,7 +41,7 @@ async def load_admission(store: Store, tenant: Tenant, known: Configured) -> Con
     newest = max((revision for revision, _ in known.objects.values()), default=-1)
     objects: dict[tuple[ResourceName, ObjectKey], tuple[int, Compiled]] = {}
     changed = False
-    async for rows in store.rows_of(tenant, _NAMES, newer=newest):
+    async for rows in store.lookups.rows_of(tenant, _NAMES, newer=newest):
         new: list[_Stored] = []
         for resource, key, revision, body in rows:
             before = known.objects.get((resource, key))

@@ -37,7 +37,7 @@ async def require_unprotected(request: ResourceRequest, obj: Object, *, dry_run:
             return None
         case "WhileUsed":
             contents = _contents(request)
-            if dry_run and await request.backend.store.in_use(request.tenant, contents):
+            if dry_run and await request.backend.store.lookups.in_use(request.tenant, contents):
                 raise await in_use(request)
             return contents
         case _:
@@ -71,10 +71,10 @@ async def in_use(request: ResourceRequest) -> StatusError:
     """Returns the refusal of a deletion that would take other objects with it."""
     store, tenant, name = request.backend.store, request.tenant, request.name
     if request.served.resource_name == DEFINITIONS:
-        count = sum(n for resource, n in await store.resources(tenant) if resource == name)
+        count = sum(n for resource, n in await store.lookups.resources(tenant) if resource == name)
         held = "it has"
     else:
-        count = sum(n for _, n in await store.resources_in_namespace(tenant, name))
+        count = sum(n for _, n in await store.lookups.resources_in_namespace(tenant, name))
         held = "it holds"
     objects = "1 object" if count == 1 else f"{count} objects"
     return _refusal(request, f"it is protected from deletion while {held} objects, and {held} {objects}")

@@ -165,11 +165,11 @@ class Scan:
 
     async def _candidates(self, namespace: str | None, requirements: Sequence[Requirement]) -> int:
         """Counts the objects to examine, up to one more than the limit."""
-        store, tenant, resource = self._request.backend.store, self._request.tenant, self._request.served.resource_name
-        limit = MAX_EXAMINED + 1
+        reads, tenant = self._request.backend.store.index_reads, self._request.tenant
+        resource, limit = self._request.served.resource_name, MAX_EXAMINED + 1
         if self._words is not None:
-            return await store.count_words(tenant, resource, namespace=namespace, words=self._words, limit=limit)
-        return await store.count_up_to(tenant, resource, namespace=namespace, requirements=requirements, limit=limit)
+            return await reads.count_words(tenant, resource, namespace, self._words, limit)
+        return await reads.count_up_to(tenant, resource, namespace, requirements, limit)
 
     async def _complete_since(self) -> int | None:
         """Returns the revision from which on the index of words is complete; None if none is needed.
@@ -230,7 +230,7 @@ class ByIndex:
         if self.total is not None or not self._is_plain or self._has_overflow:
             return self.total
         read = replace(self._read(self._plan.segments, None), at=self.revision)
-        return await self._request.backend.store.index_count(self._request.tenant, read, limit)
+        return await self._request.backend.store.index_reads.count(self._request.tenant, read, limit)
 
     async def batches(self) -> AsyncGenerator[Sequence[Hit], None]:
         examiner = Examiner(self._query, self.order, self._query.selection.requirements)
@@ -246,7 +246,7 @@ class ByIndex:
                 counted = True
                 read = replace(self._read(self._plan.segments, None), at=self.revision)
                 store = self._request.backend.store
-                if await store.index_count(self._request.tenant, read, MAX_EXAMINED + 1) > MAX_EXAMINED:
+                if await store.index_reads.count(self._request.tenant, read, MAX_EXAMINED + 1) > MAX_EXAMINED:
                     raise QueryTooLarge("too many objects")
             found += await examiner.hits([one.row for one in page.rows])
         found += await self._overflowing(examiner)
@@ -324,7 +324,7 @@ class ByIndex:
         """Yields pages of the index, all at one revision."""
         request = self._request
         while True:
-            page = await request.backend.store.index_page(request.tenant, self._read(segments, after), size)
+            page = await request.backend.store.index_reads.page(request.tenant, self._read(segments, after), size)
             if not self.revision:
                 request.check_fresh(page.state)
                 self.revision = page.revision

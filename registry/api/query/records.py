@@ -82,7 +82,7 @@ class ByEntries:
             return None
         read, plan = planned
         try:
-            counts = await request.backend.store.entry_counts(request.tenant, read)
+            counts = await request.backend.store.group_reads.counts(request.tenant, read)
         except IndexNotReady:
             request_build(query)
             return None

@@ -45,7 +45,7 @@ async def serve(request: ResourceRequest) -> DocumentAnswer:
     allowed = _Allowed(request)
     examined, more = 0, True
     while more and len(found) < limit and examined < MAX_EXAMINED:
-        rows = await request.backend.store.owned_by(request.tenant, [owner.uid], after=after, limit=MAX_LIMIT)
+        rows = await request.backend.store.lookups.owned_by(request.tenant, [owner.uid], after=after, limit=MAX_LIMIT)
         more = bool(rows)
         for row in rows:
             examined, after = examined + 1, row

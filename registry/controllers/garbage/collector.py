@@ -204,7 +204,7 @@ class Collector:
         uids = [g.uid for g in gone if g.uid]
         after: Row | None = None
         while uids:
-            rows = await self._backend.store.owned_by(tenant, uids, after=after, limit=_PAGE_ROWS)
+            rows = await self._backend.store.lookups.owned_by(tenant, uids, after=after, limit=_PAGE_ROWS)
             for row in rows:
                 await self._queue.put(Work(tenant, row.resource, row.key, Look.OBJECT))
             if not rows:

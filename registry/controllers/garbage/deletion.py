@@ -156,7 +156,9 @@ class Garbage:
 
     async def _report(self, found: Found, served: Served, reference: Reference) -> None:
         """Reports by an event that the owner exists, but in a namespace where it cannot own this object."""
-        keys = await self._store.keys_of_uid(self._tenant, served.resource_name, Uid(reference.get("uid") or ""))
+        keys = await self._store.lookups.keys_of_uid(
+            self._tenant, served.resource_name, Uid(reference.get("uid") or "")
+        )
         if any(key.rpartition("/")[2] == reference.get("name") for key in keys):
             await report_invalid_namespace(self._controlled, found.served, found.metadata, reference)
 
@@ -198,7 +200,7 @@ class Garbage:
     async def _dependents(self, uid: str) -> AsyncIterator[tuple[Row, Object]]:
         after: Row | None = None
         while True:
-            rows = await self._store.owned_by(self._tenant, [Uid(uid)], after=after)
+            rows = await self._store.lookups.owned_by(self._tenant, [Uid(uid)], after=after)
             if not rows:
                 return
             for row in rows:
@@ -247,7 +249,7 @@ class Garbage:
         await self._change(found.served, found.row.key, found.row.uid, without)
 
     async def _has_dependents(self, found: Found) -> bool:
-        return bool(await self._store.owned_by(self._tenant, [found.row.uid], limit=1))
+        return bool(await self._store.lookups.owned_by(self._tenant, [found.row.uid], limit=1))
 
     async def _closes_a_circle(self, found: Found) -> bool:
         """Returns whether a dependent waits for this object's owners, and so for itself."""

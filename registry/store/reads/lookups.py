@@ -9,6 +9,7 @@ from registry.store.arrays import TextArray
 from registry.store.bounds import READ_BYTES, within_bytes
 from registry.store.connection import Pool
 from registry.store.encoding import contents_json, owner_element, storable
+from registry.store.encryption.sealing import Sealing
 from registry.store.rows import tenant_of
 from registry.store.statements import statement
 from registry.store.types import Contents, ObjectKey, ResourceName, Row, Tenant, TenantId, Uid
@@ -153,8 +154,9 @@ BEGINNING: Final = (TenantId(0), ObjectKey(""))
 
 
 class Lookups:
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, sealing: Sealing) -> None:
         self._pool = pool
+        self._sealing = sealing
 
     async def count(self, tenant: Tenant, resource: ResourceName) -> int:
         rows = await self._pool.fetch(COUNT, {"tenant": tenant.id, "resource": resource})
@@ -162,16 +164,20 @@ class Lookups:
         return count
 
     async def in_use(self, tenant: Tenant, contents: Contents) -> bool:
+        """Checks now what `Write.unless_used` checks at commit."""
         rows = await self._pool.fetch(IN_USE, {"tenant": tenant.id, "contents": contents_json(contents)})
         return bool(rows[0][0])
 
     async def resources(self, tenant: Tenant) -> list[tuple[ResourceName, int]]:
+        """Returns each resource that the tenant has objects of, with their number."""
         rows = await self._pool.fetch(RESOURCES, {"tenant": tenant.id})
         return [(ResourceName(row[0]), row[1]) for row in rows]
 
     async def owned_by(
         self, tenant: Tenant, uids: Sequence[Uid], *, after: Row | None = None, limit: int = 500
     ) -> list[Row]:
+        """Returns objects that list one of `uids` as an owner, by resource and key, after the last row of the page
+        before."""
         rows = await self._pool.fetch(
             OWNED_BY,
             {
@@ -183,17 +189,22 @@ class Lookups:
                 "bytes": READ_BYTES,
             },
         )
-        return [Row(ResourceName(row[0]), ObjectKey(row[1]), Uid(row[2]), *row[3:7]) for row in rows]
+        found = [Row(ResourceName(row[0]), ObjectKey(row[1]), Uid(row[2]), *row[3:7]) for row in rows]
+        return list(await self._sealing.rows(tenant.id, found))
 
     async def keys_of_uid(self, tenant: Tenant, resource: ResourceName, uid: Uid) -> list[ObjectKey]:
+        """Returns the keys of the objects of a resource with a uid: at most one, unless a client wrote the uid."""
         values = {"tenant": tenant.id, "resource": resource, "uid": storable(uid)}
         return [ObjectKey(row[0]) for row in await self._pool.fetch(KEYS_OF_UID, values)]
 
     async def pending(self, limit: int) -> list[tuple[Tenant, ResourceName, ObjectKey]]:
+        """Returns at most `limit` objects, of all tenants, that writes have left pending for controllers."""
         rows = await self._pool.fetch(PENDING, {"limit": limit})
         return [(tenant_of(row), ResourceName(row[6]), ObjectKey(row[7])) for row in rows]
 
     async def everywhere(self, resource: ResourceName, after: tuple[TenantId, ObjectKey], limit: int) -> TenantsPage:
+        """Returns at most `limit` objects of a resource in all tenants, ordered by tenant and key; perhaps none
+        although more follow. Start with BEGINNING."""
         rows = await self._pool.fetch(
             EVERYWHERE, {"resource": resource, "tenant": after[0], "key": after[1], "tenants": _TENANTS, "limit": limit}
         )
@@ -209,12 +220,18 @@ class Lookups:
         return [(ResourceName(row[0]), row[1]) for row in rows]
 
     async def newest_of(self, tenant: Tenant, resources: Sequence[ResourceName]) -> tuple[int, int]:
+        """Returns how many objects some resources have together, and their newest revision (0 without any).
+
+        If both are the same as before, nothing has changed meanwhile.
+        """
         rows = await self._pool.fetch(NEWEST_OF, {"tenant": tenant.id, "resources": TextArray(resources)})
         return rows[0][0], rows[0][1]
 
     async def rows_of(
         self, tenant: Tenant, resources: Sequence[ResourceName], *, newer: int
     ) -> AsyncIterator[list[RowOf]]:
+        """Yields resource, key and revision of all objects of some resources, in that order, and the body of those
+        above the revision `newer`; in parts bounded by bytes, all from one snapshot."""
         parameters = {
             "tenant": tenant.id,
             "resources": TextArray(resources),
