@@ -1,9 +1,9 @@
--- One write of a batch (registry/store/types.py, Write). `labels`, `owners`, `doc` and `unless_used` are the text of what
--- they are stored or read as, NULL where there is none; so are `index_numbers`, the indexes that the write maintains, and
--- `index_entries`, of the layout `index_layout` (indexes.sql). `flags` are those of WriteFlag:
+-- One write of a batch (registry/store/types.py, Write). `labels`, `owners`, `doc` and `unless_used` are texts of the
+-- types that they are stored or read as, NULL if there are none. So are `index_numbers`, the indexes that the write
+-- maintains, and `index_entries`, in the layout `index_layout` (indexes.sql). `flags` are those of WriteFlag:
 --     1 changes definitions   2 changes namespaces   4 pending        8 counts as a definition   16 as a namespace
 --     32 unlimited            128 by the server      256 follow up    512 terminating
---     1024 by the previous release, which says neither of the last two: both are NULL in the row (former.sql)
+--     1024 by the previous release, which sets neither of the last two: both are NULL in the row (former.sql)
 CREATE TYPE registry_write AS (
     tenant_id bigint,
     domain_id bigint,
@@ -30,14 +30,14 @@ CREATE TYPE registry_write AS (
     index_entries text
 );
 
--- What declared indexes take of the space of a tenant for one object: its entries, and for each of them what a row has.
+-- The bytes of a tenant's limit that the index entries of one object use: the entries, and an overhead for each.
 CREATE OR REPLACE FUNCTION registry_index_bytes(entries bytea[]) RETURNS bigint LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 AS $function$
     SELECT coalesce(sum(octet_length(e) + 64), 0)::bigint FROM unnest(entries) AS e
 $function$;
 
--- The words among the entries of an object (registry/query/encoding.py, WORD) as a tsvector, NULL without any. Tenant and
--- index stand before each word, so that one GIN index serves all: a search reads the words of no other.
+-- The words among the entries of an object (registry/query/encoding.py, WORD) as a tsvector, NULL if there are none.
+-- Each word is prefixed with tenant and index, so that one GIN index serves all, and a search reads only its own words.
 CREATE OR REPLACE FUNCTION registry_words(tenant bigint, entries bytea[]) RETURNS tsvector LANGUAGE sql IMMUTABLE STRICT
 PARALLEL SAFE AS $function$
     SELECT array_to_tsvector(array_agg(
@@ -45,9 +45,9 @@ PARALLEL SAFE AS $function$
     )) FROM unnest(entries) AS e WHERE get_byte(e, 8) = 2
 $function$;
 
--- For each write of a batch, in its order, the limit of its tenant that it would go beyond, or NULL: as
--- 'objects <asked for> <used> <limit>'. Called under the lock of the domains' counters; writes that fail for another
--- reason do not count.
+-- For each write of a batch, in order: the limit of its tenant that it would exceed, as 'objects <requested> <used>
+-- <limit>', or NULL. Called while the counters of the domains are locked. Writes that fail for another reason do not
+-- count.
 CREATE OR REPLACE FUNCTION registry_refusals(writes registry_write[]) RETURNS text[] LANGUAGE plpgsql AS $function$
 DECLARE
     refusals text[] := array_fill(NULL::text, ARRAY[cardinality(writes)]);
@@ -108,23 +108,25 @@ BEGIN
 END
 $function$;
 
--- Commits a batch of writes: the one way in which objects, revisions, guards and the change log ever change.
+-- Commits a batch of writes. Objects, revisions, guards and the change log change in no other way.
 --
--- `writes` are in the order in which they shall count. No two writes of a batch are of the same object, and none follows
--- one of its tenant that changes a guard: the caller sees to both. The result has one row a write: outcome 'ok', 'exists',
--- 'missing', 'conflict', 'used', 'guards', 'suspended', 'near', 'quota' or 'tenant'; the revision given to it; the guards
--- after it; the object that it found; and with 'quota' which limit it met, as 'objects <asked for> <used> <limit>'.
+-- `writes` are in the order in which they take effect. The caller ensures that no two writes of a batch are of the same
+-- object, and that none follows a write of its tenant that changes a guard. The result has one row per write: the
+-- outcome ('ok', 'exists', 'missing', 'conflict', 'used', 'guards', 'suspended', 'near', 'quota' or 'tenant'), the
+-- revision assigned to it, the guards after it, the object that it found, and with 'quota' the limit that it would
+-- exceed, as 'objects <requested> <used> <limit>'.
 --
--- Tenants' limits: `room` is not less than the bytes of all bodies and entries, so a tenant that has room for the whole batch needs
--- no more than a comparison. Where it has not, its writes that grow are answered 'near', and the caller sends them again
--- with `exact`: then they are counted one after the other. An unlimited write is counted, but never refused. What the server
--- itself writes goes on in a suspended tenant.
+-- Limits of tenants: `room` is at least the bytes of all bodies and entries, so for a tenant with room for the whole
+-- batch one comparison suffices. Otherwise its writes that grow get the outcome 'near', and the caller sends them again
+-- with `exact`, which counts them one by one. An unlimited write is counted, but never refused. Writes of the server
+-- itself continue in a suspended tenant.
 --
--- Two statements, because each has a snapshot of its own (READ COMMITTED): the first waits for the counters, the second
--- sees all that those whom it waited for have committed. In one statement the snapshot would be from before the wait.
+-- There are two statements, because each has its own snapshot (READ COMMITTED): the first waits for the counters, the
+-- second sees everything that the transactions waited for have committed. A single statement would have a snapshot from
+-- before the wait.
 --
--- The planner's settings make the plan one of index look-ups from the first call on, whatever the statistics (or their
--- absence) say: it is cached for the life of the connection, and the table may have been empty when it was made.
+-- The planner settings force index lookups from the first call on, whatever the statistics say, or if there are none:
+-- the plan is cached for the life of the connection, and the table may have been empty when it was made.
 CREATE OR REPLACE FUNCTION registry_commit(
     batch_id bigint,
     writes registry_write[],
@@ -254,7 +256,7 @@ BEGIN
         WHERE added.entry <> ALL (coalesce(a.o_index_entries, '{}')) AND get_byte(added.entry, 8) <> 2
         ON CONFLICT DO NOTHING
     ), spoiled AS (
-        -- An index that the write does not maintain is complete no more.
+        -- An index that the write does not maintain is no longer complete.
         DELETE FROM ready_indexes r USING accepted a
         WHERE a.operation <> 'delete' AND r.tenant_id = a.tenant_id AND r.resource = a.resource
             AND r.index_id <> ALL (coalesce(a.index_numbers::bigint[], '{}'))

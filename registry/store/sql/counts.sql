@@ -1,8 +1,9 @@
--- Triggers on `objects` that keep `object_counts`: how many objects of a resource a tenant has, in all under the namespace
--- '', and in each namespace that has some. Triggers and not a part of registry_commit: whatever adds or removes objects is
--- counted, including calls of an older registry_commit that were waiting for a lock while the triggers were made.
+-- Triggers on `objects` that maintain `object_counts`: how many objects of a resource a tenant has in each namespace,
+-- and in total, under the namespace ''. Triggers rather than a part of registry_commit, so that everything that adds or
+-- removes objects is counted, including calls of an older registry_commit that waited for a lock while the triggers
+-- were created.
 --
--- Commits of a tenant are serialized by its domain's counter, so that nobody waits for these rows.
+-- Commits of a tenant are serialized by the counter of its domain, so there is no contention for these rows.
 CREATE OR REPLACE FUNCTION count_added_objects() RETURNS trigger LANGUAGE plpgsql AS $function$
 BEGIN
     INSERT INTO object_counts AS c (tenant_id, resource, namespace, objects)

@@ -1,5 +1,5 @@
--- What servers of the previous release (migration 0013) call: they serve beside ours while they are replaced. Each function
--- has their arguments, and passes the write on to ours. The next release has a file of its own here, and none of these.
+-- Functions that servers of the previous release (migration 0013) call while they are replaced by ours. Each has the
+-- arguments of that release and calls the present function. The next release replaces this file.
 
 CREATE OR REPLACE FUNCTION registry_former_writes(
     tenant_ids bigint[], domain_ids bigint[], operations text[], resources text[], keys text[], uids text[],
@@ -7,8 +7,8 @@ CREATE OR REPLACE FUNCTION registry_former_writes(
     expected_revisions bigint[], expected_definitions bigint[], expected_namespaces bigint[], guard_flags bigint[],
     actor_users text[], actor_managers text[], actor_verbs text[]
 ) RETURNS registry_write[] LANGUAGE sql IMMUTABLE AS $function$
-    -- Their flag 64 asks whether a definition or a namespace is in use; 1024 says what they do not say (commit.sql). They
-    -- maintain no declared index, so the indexes of what they write are built again.
+    -- Flag 64 of the previous release asks whether a definition or a namespace is in use; 1024 marks what it leaves unset
+    -- (commit.sql). It maintains no declared indexes, so the indexes of what it writes are built again.
     SELECT array_agg((
         w.tenant_id, w.domain_id, w.schema_id, w.flags & ~64::bigint | 1024, w.expected_revision,
         w.expected_definition, w.expected_namespace, NULL, w.operation, w.resource, w.key, w.uid, w.version, w.body,
@@ -65,7 +65,7 @@ CREATE OR REPLACE FUNCTION registry_commit_tenant(
     ), room, exact, wanted)
 $function$;
 
--- Their wish names the definitions of a binding with their revisions, and no resources:
+-- `wanted` of the previous release has the definitions of a binding with their revisions, and no resources:
 --     {"kind": "binding", "provider": "acme", "export": "e", "revision": 12, "definitions": {"widgets.example.com": 17}}
 CREATE OR REPLACE FUNCTION registry_former_sharing(wanted jsonb) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $function$
     SELECT CASE

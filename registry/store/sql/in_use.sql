@@ -1,6 +1,6 @@
--- Whether a tenant has one of some objects; NULL where none are named. `contents` is one of
+-- Whether a tenant has any of the objects that `contents` describes; NULL if it describes none. `contents` is one of
 --     {"resource": "widgets.example.com"}                                          all objects of a resource
---     {"prefix": "ns/", "except": {"events": null, "configmaps": ["ns/root-ca"]}}  all whose keys begin so, but for
+--     {"prefix": "ns/", "except": {"events": null, "configmaps": ["ns/root-ca"]}}  all with this prefix, except
 --                                                                                  some resources, or keys of them
 CREATE OR REPLACE FUNCTION registry_in_use(tenant bigint, contents jsonb) RETURNS boolean
 LANGUAGE plpgsql STABLE STRICT
@@ -9,14 +9,14 @@ AS $function$
 DECLARE
     next_resource text COLLATE "C" := '';
     prefix text := contents ->> 'prefix';
-    -- Behind every key that begins with the prefix: its last character, "/", is followed by "0".
+    -- The upper bound of the keys with the prefix: "0" follows "/", its last character.
     behind text := left(prefix, -1) || '0';
     excepted jsonb := coalesce(contents -> 'except', '{}'::jsonb);
 BEGIN
     IF prefix IS NULL THEN
         RETURN EXISTS (SELECT 1 FROM objects o WHERE o.tenant_id = tenant AND o.resource = contents ->> 'resource');
     END IF;
-    -- The resources of a tenant are few, its objects many: from one resource to the next.
+    -- A tenant has few resources and many objects: a loose index scan, from one resource to the next.
     LOOP
         SELECT min(o.resource) INTO next_resource FROM objects o
         WHERE o.tenant_id = tenant AND o.resource > next_resource;

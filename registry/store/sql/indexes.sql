@@ -1,11 +1,13 @@
--- Declared indexes (docs/query.md). `index_entries` holds the entries of the current objects, sorted; each object keeps
--- its own in `index_entries`, the words of a full text among them, which `search_words` holds as a tsvector, and a number of the layout that they were made by. What is not of the layout is made again in
--- the background, a page at a time. `ready_indexes` says from which revision on an index is complete; a write that did
--- not maintain an index takes its row away (commit.sql), so that an incomplete index is never read.
+-- Declared indexes (docs/query.md). The table `index_entries` holds the entries of the current objects, sorted. Each
+-- object also has its own entries in its column `index_entries`, with the number of the layout that they were made for;
+-- words of full text are in `search_words` as well, as a tsvector. Entries of another layout are rebuilt in the
+-- background, a page at a time. `ready_indexes` holds the revision from which an index is complete; a write that does
+-- not maintain an index deletes its row (commit.sql), so that an incomplete index is never read.
 --
--- Each locks the counter of the domain first, as commits do, so that none of them works by a state before the other.
+-- Each function locks the counter of the domain first, as commits do, so that none works on a state older than the
+-- other's.
 
--- Begins to build: `build` marks the rows of indexes that are not complete. Returns how many these are.
+-- Begins a build: `build` marks the rows of indexes that are not complete. Returns the number of these indexes.
 CREATE OR REPLACE FUNCTION registry_index_begin(
     tenant bigint, domain bigint, of_resource text, numbers bigint[], build_id bigint
 ) RETURNS bigint LANGUAGE plpgsql AS $function$
@@ -24,9 +26,9 @@ BEGIN
 END
 $function$;
 
--- Gives objects, unless they have changed since `revisions`, entries of a layout: `entries` are texts of bytea[]. Does
--- nothing where another build has begun since, for it may be by a newer definition ('other'), nor where the tenant has no
--- room for them ('full <bytes asked for> <used> <limit>'); else 'ok'.
+-- Sets the index entries of objects that have not changed since `revisions`; `entries` are texts of bytea[]. Returns
+-- 'ok'; 'other', with nothing changed, if another build has begun, which may be of a newer definition; or 'full <bytes
+-- requested> <used> <limit>', with nothing changed, if the tenant has no room.
 CREATE OR REPLACE FUNCTION registry_index_put(
     tenant bigint, domain bigint, of_resource text, build_id bigint, layout bigint,
     keys text[], revisions bigint[], entries text[]
@@ -80,8 +82,8 @@ BEGIN
 END
 $function$;
 
--- The objects have been gone through since registry_index_begin: the indexes that nothing has spoiled meanwhile are
--- complete from now on. Returns whether these are all.
+-- Ends a build that has processed all objects since registry_index_begin: the indexes that no write has invalidated in
+-- the meantime are complete from now on. Returns whether these are all.
 CREATE OR REPLACE FUNCTION registry_index_ready(
     tenant bigint, domain bigint, of_resource text, numbers bigint[], build_id bigint
 ) RETURNS boolean LANGUAGE plpgsql AS $function$

@@ -1,13 +1,13 @@
--- Why a write that shares definitions, or changes what is shared, is refused; NULL where it is not. `wanted` is one of
+-- Why a write that shares definitions, or changes what is shared, is refused; NULL if it is not. `wanted` is one of
 --     {"kind": "binding", "binding": "b", "provider": "acme", "export": "e", "definitions": ["widgets.example.com"],
 --      "seen": [["<resource of definitions>", "widgets.example.com", 17], ["<resource of exports>", "e", 12]]}
---                                what a binding binds, as of these revisions of the provider's objects
+--                                a binding, as of these revisions of the provider's objects
 --     {"kind": "binding", "binding": "b", "ends": true}
 --     {"kind": "definition", "name": "widgets.example.com", "ending": false, "removed": ["v1alpha1"],
---      "bindings": "<resource of bindings>", "actor": "<user>", "manager": "<manager>"}     who touches the bindings
+--      "bindings": "<resource of bindings>", "actor": "<user>", "manager": "<manager>"}     who updates the bindings
 --     {"kind": "export", "export": "e", "definitions": ["widgets.example.com"], "ending": false}
--- The answer is 'moved', 'taken <resource>', 'bound <number of tenants>' or 'stored <version>'. Called under the lock of
--- the domains of all tenants that it is about.
+-- The result is 'moved', 'taken <resource>', 'bound <number of tenants>' or 'stored <version>'. Called while the
+-- domains of all tenants involved are locked.
 CREATE OR REPLACE FUNCTION registry_sharing_refusal(me bigint, wanted jsonb) RETURNS text LANGUAGE plpgsql STABLE AS $function$
 DECLARE
     provider bigint;
@@ -51,9 +51,9 @@ BEGIN
 END
 $function$;
 
--- What a write that was committed at `revision` does to the tenants that share. A definition that changes is a change of
--- each binding that binds it: the binding gets a new revision, and with it the guard of the tenant's definitions moves,
--- so that no write judged by the old definition is accepted after this commit.
+-- Applies the effects of a write, committed at `revision`, to the tenants that share. A change of a definition is a
+-- change of each binding to it: the binding gets a new revision, which advances the definitions guard of its tenant, so
+-- that no write validated under the old definition is accepted after this commit.
 CREATE OR REPLACE FUNCTION registry_share(me bigint, batch_id bigint, given_revision bigint, wanted jsonb) RETURNS void LANGUAGE plpgsql
 AS $function$
 DECLARE
@@ -106,11 +106,11 @@ BEGIN
 END
 $function$;
 
--- Commits the write of a definition, an export or a binding, with what it does to the tenants that share. One write; its
--- arguments and result are those of registry_commit, and one outcome more: 'sharing', with the reason as refusal.
+-- Commits one write of a definition, an export or a binding, with its effects on the tenants that share. Arguments and
+-- result are those of registry_commit, with one more outcome: 'sharing', with the reason as refusal.
 --
--- The domains of all tenants that it is about are locked first, in their order. A tenant that binds locks its provider's
--- domain too: who has come in between the look and the lock is seen by the second look, and the call is made again.
+-- The domains of all tenants involved are locked first, in order. A tenant that binds locks its provider's domain, too.
+-- If a tenant has been added between the read and the lock, the second read finds it, and the call is repeated.
 CREATE OR REPLACE FUNCTION registry_commit_shared(
     batch_id bigint,
     writes registry_write[],
@@ -157,7 +157,7 @@ BEGIN
         RETURN;
     END IF;
     RETURN QUERY SELECT c.* FROM registry_commit(batch_id, writes, room, exact) c;
-    -- The object was given a revision by this very transaction, or it was refused.
+    -- This transaction assigned a revision to the object, or the write was refused.
     SELECT c.revision INTO at_revision FROM changes c
     WHERE c.tenant_id = writes[1].tenant_id AND c.resource = writes[1].resource AND c.key = writes[1].key
         AND c.batch = batch_id;

@@ -1,6 +1,6 @@
--- Why a tenant may not become what `wanted` says, or NULL: 'parent', 'cycle', 'depth', 'schema <tenant>', 'ending',
--- 'removing', 'children <one of them>'. Called under the lock of the domain in which tenants are objects, so that no two changes of
--- the tree are judged side by side.
+-- Why a tenant may not become what `wanted` describes, or NULL: 'parent', 'cycle', 'depth', 'schema <tenant>',
+-- 'ending', 'removing', 'children <one of them>'. Called while the domain in which tenants are objects is locked, so
+-- that no two changes of the tree are validated concurrently.
 CREATE OR REPLACE FUNCTION registry_tree_refusal(wanted jsonb, made boolean) RETURNS text LANGUAGE plpgsql STABLE AS $function$
 DECLARE
     other text;
@@ -18,7 +18,7 @@ BEGIN
     IF made AND EXISTS (SELECT 1 FROM tenants WHERE name = wanted ->> 'name' AND deleted_at IS NOT NULL) THEN
         RETURN 'ending';
     END IF;
-    -- A minute before its time is over: its removal must not begin while this transaction ends.
+    -- A minute early, so that its removal cannot begin before this transaction ends.
     IF returns AND NOT EXISTS (
         SELECT 1 FROM tenants WHERE name = wanted ->> 'name' AND deleted_at > clock_timestamp() + interval '1 minute'
     ) THEN
@@ -48,7 +48,7 @@ BEGIN
 END
 $function$;
 
--- A tenant whose definitions others have bound does not go.
+-- A tenant whose definitions others have bound cannot be deleted.
 CREATE OR REPLACE FUNCTION registry_provides(tenant_name text) RETURNS text LANGUAGE sql STABLE AS $function$
     SELECT c.name FROM tenants p JOIN api_bindings b ON b.provider_id = p.id AND b.until IS NULL
     JOIN tenants c ON c.id = b.tenant_id AND c.deleted_at IS NULL
@@ -62,11 +62,12 @@ CREATE OR REPLACE FUNCTION registry_tenancy_refusal(wanted jsonb, made boolean) 
     )
 $function$;
 
--- Makes the row of a tenant what `wanted` says:
+-- Creates, updates or deletes the row of a tenant, as `wanted` describes it:
 --     {"name": "acme", "life": "living", "parent": null, "domain": null, "suspended": false, "sqlSchema": null,
 --      "limits": {"objects": 1000}, "attributes": {..}}
--- `life` is 'living', 'ending' (hidden at once, its objects are to be removed after `keptSeconds`) or 'gone'. With
--- `undelete` an ending tenant lives again. `domain` counts for a new tenant only. What the server itself keeps in the attributes, under "server", stays.
+-- `life` is 'living', 'ending' (hidden at once, its objects are removed after `keptSeconds`) or 'gone'. `undelete`
+-- restores an ending tenant. `domain` applies to a new tenant only. State of the server in the attributes, under
+-- "server", stays.
 CREATE OR REPLACE FUNCTION registry_follow(wanted jsonb) RETURNS void LANGUAGE plpgsql AS $function$
 DECLARE
     domain bigint;
@@ -76,7 +77,7 @@ BEGIN
         RETURN;
     END IF;
     IF wanted ->> 'life' = 'ending' THEN
-        -- `deleted_at` is when the removal begins: a second deletion may bring that forward.
+        -- `deleted_at` is when the removal begins; a second deletion may bring it forward.
         UPDATE tenants SET deleted_at = least(
             deleted_at, now() + coalesce((wanted ->> 'keptSeconds')::bigint, 0) * interval '1 second'
         ) WHERE name = wanted ->> 'name';
@@ -112,10 +113,11 @@ BEGIN
 END
 $function$;
 
--- Commits the write of an object that is a tenant, and changes the tenant's row with it. One write; its arguments and
--- result are those of registry_commit, and one outcome more: 'tenancy', with the reason as refusal.
+-- Commits one write of an object that is a tenant, and changes the row of the tenant with it. Arguments and result are
+-- those of registry_commit, with one more outcome: 'tenancy', with the reason as refusal.
 --
--- The domain of that tenant is locked too: a write of its own is from before the change, or is judged by it.
+-- The domain of that tenant is locked, too, so that its own writes commit before the change or are validated against
+-- it.
 CREATE OR REPLACE FUNCTION registry_commit_tenant(
     batch_id bigint,
     writes registry_write[],
@@ -149,7 +151,7 @@ BEGIN
         RETURN;
     END IF;
     RETURN QUERY SELECT c.* FROM registry_commit(batch_id, writes, room, exact) c;
-    -- The object was given a revision by this very transaction, or it was refused.
+    -- This transaction assigned a revision to the object, or the write was refused.
     IF EXISTS (SELECT 1 FROM changes c WHERE c.tenant_id = writes[1].tenant_id AND c.resource = writes[1].resource
             AND c.key = writes[1].key AND c.batch = batch_id) THEN
         PERFORM registry_follow(wanted);

@@ -1,20 +1,20 @@
--- The timeline of this server's log: the first part of the name of the file that it writes. (The control file names that
--- of the last checkpoint, which a promotion need not wait for.)
+-- The timeline of this server's WAL: the first part of the name of the segment that it writes. (The control file has
+-- that of the last checkpoint, which a promotion need not wait for.)
 CREATE OR REPLACE FUNCTION registry_timeline() RETURNS bigint LANGUAGE sql AS $function$
     SELECT ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint
 $function$;
 
--- Notes that this server is written to from now on, and raises every domain's counter beyond all that clients can have
--- seen of another server (registry/store/timelines.py). The revisions in between are lost: `domains.lost` holds pairs of
--- the last revision that counts and the first that does again. Guards are raised too, so that nobody goes on with
--- definitions that are lost.
+-- Records that this server accepts writes from now on, and raises the counter of every domain beyond any revision that
+-- clients can have seen from another server (registry/store/timelines.py). The revisions in between are lost:
+-- `domains.lost` holds pairs of the last valid revision before the gap and the first one after it. Guards are raised,
+-- too, so that no process continues with definitions that are lost.
 --
--- Does nothing where a row after the number `after_number` is there: another process has done it. The first row of a
--- database raises nothing, unless it is asked for by hand. Returns the number of the newest row.
+-- Does nothing if there is a row after the number `after_number`: another process has done it. The first row of a
+-- database raises nothing, unless that is requested by hand. Returns the number of the newest row.
 CREATE OR REPLACE FUNCTION registry_begin_timeline(after_number bigint, reason text) RETURNS bigint
 LANGUAGE plpgsql AS $function$
 DECLARE
-    -- More than can be written by one domain within two days at full speed.
+    -- More than one domain can write within two days at full speed.
     step CONSTANT bigint := 1000000000;
     newest bigint;
 BEGIN
@@ -32,7 +32,7 @@ BEGIN
         UPDATE domains SET lost = coalesce(lost, '{}') || ARRAY[revision, revision + step], revision = revision + step;
         UPDATE tenants t SET definitions_revision = d.revision, namespaces_revision = d.revision
         FROM domains d WHERE d.id = t.domain_id;
-        -- A tenant that was lost must not share its number with a new one, which processes would confuse with it.
+        -- A new tenant must not get the number of one that was lost: processes would confuse the two.
         PERFORM setval(concat_ws('.', quote_ident(q.schemaname), quote_ident(q.sequencename))::regclass,
             coalesce(q.last_value, 0) + 1000000)
         FROM pg_sequences q WHERE q.schemaname = current_schema() AND q.data_type = 'bigint'::regtype;
