@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeVar
 
+from registry.codec.served import serves_cbor, set_cbor
 from registry.http.projection import parse_keep
 from registry.query.fields import Path
 
@@ -46,20 +47,17 @@ PARTIAL_LIST: Final = "PartialObjectMetadataList"
 # Whether an encoding is served when transformed to a target (None: untransformed).
 _Allows = Callable[[str, "_Target | None"], bool]
 
-_serves_cbor = False
-
 
 def serve_cbor(served: bool) -> None:
     """Sets whether this process serves CBOR. Called once, before anything is served (`--cbor`)."""
-    global _serves_cbor
-    _serves_cbor = served
+    set_cbor(served)
     for forget in _FORGET:
         forget()
 
 
 def _types() -> Mapping[str, str]:
     """Returns the served media types by their encodings."""
-    return MEDIA_TYPES if _serves_cbor else {e: t for e, t in MEDIA_TYPES.items() if e != CBOR}
+    return MEDIA_TYPES if serves_cbor() else {e: t for e, t in MEDIA_TYPES.items() if e != CBOR}
 
 
 def _all_types() -> str:
@@ -67,7 +65,10 @@ def _all_types() -> str:
 
 
 def _stream_types() -> str:
-    return ", ".join(f"{media_type};stream=watch" for encoding, media_type in _types().items() if encoding != YAML)
+    streams = {e: f"{t};stream=watch" for e, t in _types().items() if e != YAML}
+    if CBOR in streams:
+        streams[CBOR] = CBOR_SEQUENCE
+    return ", ".join(streams.values())
 
 
 class NotAcceptable(ValueError):
@@ -102,27 +103,28 @@ class Representation:
 # --- answers
 
 
-def negotiate(accept: str, *, builtin: bool = False, protobuf: bool = False) -> Representation:
+def negotiate(
+    accept: str, *, builtin: bool = False, protobuf: bool = False, collection: bool = False
+) -> Representation:
     """Returns the representation of an object or a list. An empty header means JSON.
 
-    `protobuf` is for kinds that have a message. Raises NotAcceptable, worded for built-in kinds if `builtin`.
+    `protobuf` is for kinds that have a message. Raises NotAcceptable, worded for built-in kinds if `builtin`, and for
+    the route of their lists and watches if `collection`.
     """
     found = _message(accept) if protobuf else _resource(accept)
     if found is None:
-        raise _not_acceptable(accept, _all_types(), builtin)
+        raise _not_acceptable(accept, builtin, collection=collection)
     return found
 
 
 def negotiate_watch(accept: str, *, builtin: bool = False, protobuf: bool = False) -> Representation:
-    """Returns the representation of the objects in a watch: YAML cannot be streamed, and an event has no list.
+    """Returns the representation of the objects in a watch: that of a list, unless it cannot be streamed (YAML).
 
-    kube-apiserver accepts a watch as PartialObjectMetadataList and ends it at its first event.
+    As in kube-apiserver, PartialObjectMetadataList is accepted, although no event has this form (watch_stream.py).
     """
-    found = _message(accept) if protobuf else _resource(accept)
-    if found is None or found.encoding == YAML:
-        raise _not_acceptable(accept, _stream_types(), builtin)
-    if found.transform == PARTIAL_LIST:
-        raise NotAcceptable(f"you requested {PARTIAL_LIST}, but the events of a watch are not lists")
+    found = negotiate(accept, builtin=builtin, protobuf=protobuf, collection=True)
+    if found.encoding == YAML:
+        raise NotAcceptable(f"only the following media types are accepted: {_stream_types()}")
     return found
 
 
@@ -138,7 +140,7 @@ def negotiate_discovery(accept: str, *, aggregated: bool) -> Representation:
     """Returns the representation of a discovery document; if it can be `aggregated` (/api and /apis), of version v2."""
     found = _aggregated_discovery(accept) if aggregated else _fixed(accept)
     if found is None:
-        raise _not_acceptable(accept, _all_types(), builtin=aggregated)
+        raise _not_acceptable(accept, builtin=aggregated)
     return found
 
 
@@ -155,12 +157,16 @@ def negotiate_types(accept: str, media_types: Sequence[str]) -> str | None:
     return None
 
 
-def _not_acceptable(accept: str, types: str, builtin: bool) -> NotAcceptable:
-    """Fixed paths in kube-apiserver check the plain media types first, with another message."""
+def _not_acceptable(accept: str, builtin: bool, *, collection: bool = False) -> NotAcceptable:
+    """Fixed paths in kube-apiserver check the plain media types first, with another message.
+
+    The routes of lists, which serve watches too, name the types of streams (apiserver pkg/endpoints/installer.go).
+    """
     plain = (*_types().values(), "*/*")
     if builtin and not any(f"{clause.type}/{clause.subtype}" in plain for clause in _clauses(accept)):
-        return NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {_all_types()}")
-    return NotAcceptable(f"only the following media types are accepted: {types}")
+        types = f"{_all_types()}, {_stream_types()}" if collection else _all_types()
+        return NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {types}")
+    return NotAcceptable(f"only the following media types are accepted: {_all_types()}")
 
 
 def error_encoding(accept: str) -> str:
@@ -366,11 +372,11 @@ def patch_type(content_type: str, *, builtin: bool = False) -> str:
     media_type = content_type.partition(";")[0]
     if media_type in (JSON_PATCH, MERGE_PATCH, APPLY_PATCH) or (builtin and media_type == STRATEGIC_MERGE_PATCH):
         return media_type
-    if _serves_cbor and media_type == APPLY_PATCH_CBOR:
+    if serves_cbor() and media_type == APPLY_PATCH_CBOR:
         return media_type
     if builtin:
         raise UnsupportedMediaType("415: Unsupported Media Type")
-    types = [JSON_PATCH, MERGE_PATCH, APPLY_PATCH, *([APPLY_PATCH_CBOR] if _serves_cbor else [])]
+    types = [JSON_PATCH, MERGE_PATCH, APPLY_PATCH, *([APPLY_PATCH_CBOR] if serves_cbor() else [])]
     raise UnsupportedMediaType(_unknown_format(", ".join(types)))
 
 

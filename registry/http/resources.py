@@ -1,8 +1,7 @@
 """A request on a resource over HTTP: resolves the URL to a verb, and encodes the answer.
 
-Order of the checks (facts: rest.md): the resource in the path, the Accept header (406), the Content-Type (415), then
-the verb's own. If the catalog of an attempt proves outdated, the request is served again by a newer one
-(registry/api/verbs/driver.py).
+Order of the checks: the resource in the path, the Accept header (406) and the Content-Type (415), then the verb's own.
+If the catalog of an attempt proves outdated, the request is served again by a newer one (registry/api/verbs/driver.py).
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from registry.api.errors import (
     resource_not_found,
     unsupported_media_type,
 )
-from registry.api.options import Query, with_clusterpedia_labels
+from registry.api.options import Query, with_clusterpedia_labels, write_options
 from registry.api.request import Backend, ResourceRequest
 from registry.api.served import Served
 from registry.api.strategies.base import Context
@@ -72,7 +71,8 @@ def resolve(catalog: TenantCatalog, info: RequestInfo) -> Served | None:
 
 # Verbs on one object, whose work is bounded as a whole; for lists and watches it is bounded for each object.
 _OF_ONE = frozenset({"get", "create", "update", "patch", "delete"})
-_WITH_BODY = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+_DELETIONS = frozenset({"delete", "deletecollection"})
+_WITH_BODY = _DELETIONS | {"create", "update", "patch"}
 
 
 class ResourceEndpoint:
@@ -97,12 +97,7 @@ class ResourceEndpoint:
         if served.deprecation:
             context.warnings.append(served.deprecation)
         _check_method(served, info, verb, scope["method"])
-        representation = _representation(served, info, verb, query, headers)
-        data, media_type = b"", ""
-        if verb in _WITH_BODY:
-            media_type = _media_type(served, info.subresource, verb, headers)
-            data = await read_body(scope, receive)
-            note_size(len(data))
+        representation, data, media_type = await _negotiate(scope, receive, served, info, headers)
 
         asked = with_clusterpedia_labels(query) if self._backend.clusterpedia_labels else query
 
@@ -211,6 +206,30 @@ def _check_builtin(served: Served, info: RequestInfo, verb: str) -> None:
         raise method_not_allowed()
 
 
+async def _negotiate(
+    scope: Scope, receive: Receive, served: Served, info: RequestInfo, headers: Mapping[bytes, bytes]
+) -> tuple[Representation, bytes, str]:
+    """Returns the form of the answer, the body and its media type. Raises 406, 415 and 422 in upstream's order.
+
+    A patch is refused for its Content-Type first, an update for its options before that, a deletion only if it has a
+    body.
+    """
+    verb, media_type, data = info.verb, "", b""
+    if verb == "patch":
+        media_type = _media_type(served, info.subresource, verb, headers)
+    representation = _representation(served, info, verb, info.query, headers)
+    if verb == "update":
+        write_options(info.query, "UpdateOptions")
+    if verb in ("create", "update"):
+        media_type = _media_type(served, info.subresource, verb, headers)
+    if verb in _WITH_BODY:
+        data = await read_body(scope, receive)
+        note_size(len(data))
+    if data and verb in _DELETIONS:
+        media_type = _media_type(served, info.subresource, verb, headers)
+    return representation, data, media_type
+
+
 def _representation(
     served: Served, info: RequestInfo, verb: str, query: Query, headers: Mapping[bytes, bytes]
 ) -> Representation:
@@ -222,7 +241,8 @@ def _representation(
         elif verb == "watch":
             found = negotiate_watch(accept, builtin=builtin, protobuf=_has_message(served, info.subresource))
         else:
-            found = negotiate(accept, builtin=builtin, protobuf=_has_message(served, info.subresource))
+            protobuf = _has_message(served, info.subresource)
+            found = negotiate(accept, builtin=builtin, protobuf=protobuf, collection=verb == "list")
     except NotAcceptable as error:
         raise not_acceptable(str(error), with_details=served.definition.builtin) from error
     return prettify(found, query, headers)
@@ -255,7 +275,7 @@ def _media_type(served: Served, subresource: str, verb: str, headers: Mapping[by
 
 
 async def _answer(request: ResourceRequest, verb: str, data: bytes, media_type: str) -> Answer:
-    if verb in ("delete", "deletecollection"):
+    if verb in _DELETIONS:
         options: dict[str, Any] | None = None
         if data:
             options = await aside_if_long(data, media_type, lambda: decode_delete_options(data, media_type))

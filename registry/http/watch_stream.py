@@ -30,7 +30,7 @@ from registry.flowcontrol.fair_queue import TooManyRequests
 from registry.flowcontrol.time_slice import TimeSlice
 from registry.http import metrics
 from registry.http.forms import Form
-from registry.http.negotiation import CBOR, CBOR_SEQUENCE, PROTOBUF, TABLE
+from registry.http.negotiation import CBOR, CBOR_SEQUENCE, PARTIAL_LIST, PROTOBUF, TABLE
 from registry.http.responses import HELD_TIMES, PART_BYTES, headers_for, hold, send_part
 
 
@@ -92,6 +92,8 @@ async def _send_events(send: Send, answer: WatchAnswer, form: Form) -> None:
     counter = metrics.watch_events(resource.group, resource.name)
     async with aclosing(answer.events) as events:
         while (batch := await anext(events, None)) is not None:
+            if form.representation.transform == PARTIAL_LIST and batch[0].type != "ERROR":
+                return  # no event is a list: kube-apiserver ends the watch here
             try:
                 hold(HELD_TIMES * sum([getsizeof(event.text) for event in batch]))
             except TooManyRequests:

@@ -130,6 +130,27 @@ async def test_without_the_setting_it_is_unknown(api: Client) -> None:
     failure(await api.patch(f"{WIDGETS}/a", encode_cbor({}), APPLY), 415, "UnsupportedMediaType")
 
 
+async def test_documents_name_it(cbor: Client) -> None:
+    """As kube-apiserver's, for built-in kinds only; there is no such media type without the setting."""
+    for version in ("v3/api/v1", "v2"):
+        document = (await cbor.get(f"/openapi/{version}")).ok()
+        listing = document["paths"]["/api/v1/namespaces/{namespace}/configmaps"]["get"]
+        named = document["paths"]["/api/v1/namespaces/{namespace}/configmaps/{name}"]
+        if version == "v2":
+            produced, patched = listing["produces"], named["patch"]["consumes"]
+        else:
+            produced = [*listing["responses"]["200"]["content"]]
+            patched = [*named["patch"]["requestBody"]["content"]]
+        assert {CBOR, "application/cbor-seq"} < set(produced), version
+        assert APPLY in patched, version
+    group = WIDGETS.split("/namespaces/")[0].removeprefix("/")
+    assert CBOR not in (await cbor.get(f"/openapi/v3/{group}")).text
+
+
+async def test_documents_do_not_name_it_without_the_setting(api: Client) -> None:
+    assert "cbor" not in (await api.get("/openapi/v3/api/v1")).text
+
+
 async def test_messages_name_it(cbor: Client) -> None:
     status = failure(await cbor.get(WIDGETS, accept="text/csv"), 406, "NotAcceptable")
     assert status["message"].endswith(

@@ -37,6 +37,26 @@ async def test_the_answer_is_a_success_with_the_uid(api: Client) -> None:
     failure(await api.delete(A), 404, "NotFound")
 
 
+@pytest.mark.parametrize(
+    "query, finalizers, code",
+    [
+        pytest.param("?orphanDependents=false", ["a.example.com/b"], 202, id="held"),
+        pytest.param("?orphanDependents=false&dryRun=All", ["a.example.com/b"], 202, id="held in a dry run"),
+        pytest.param("?orphanDependents=false", [], 200, id="gone"),
+        pytest.param("?orphanDependents=true", ["a.example.com/b"], 200, id="orphaned"),
+        pytest.param("?propagationPolicy=Background", ["a.example.com/b"], 200, id="held by the newer option"),
+    ],
+)
+async def test_only_the_older_option_tells_by_its_code_that_the_object_is_held(
+    api: Client, query: str, finalizers: list[str], code: int
+) -> None:
+    made = widget("a")
+    made["metadata"]["finalizers"] = finalizers
+    (await api.post(WIDGETS, made)).ok(201)
+    assert (await api.delete(A + query)).code == code
+    (await api.patch(A, {"metadata": {"finalizers": None}}))
+
+
 async def test_a_name_can_be_used_again_for_another_object(api: Client) -> None:
     [first] = await make(api, "a")
     (await api.delete(A)).ok()

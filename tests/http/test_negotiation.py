@@ -120,10 +120,35 @@ def test_watches() -> None:
     assert negotiate_watch("") == Representation()
     assert negotiate_watch(f"{J}{AS_TABLE}") == TABLE
     assert negotiate_watch(f"{P}{AS_META}").encoding == PROTOBUF
-    for accept in (Y, "text/plain", P):
-        with pytest.raises(NotAcceptable) as raised:
-            negotiate_watch(accept)
-        assert str(raised.value) == f"only the following media types are accepted: {J};stream=watch, {P};stream=watch"
+    assert negotiate_watch(f"{J}{AS_META.replace('Metadata', 'MetadataList')}").transform == "PartialObjectMetadataList"
+
+
+STREAMS = f"{J};stream=watch, {P};stream=watch"
+
+
+@pytest.mark.parametrize("builtin", [False, True])
+@pytest.mark.parametrize(
+    "accept, message",
+    [
+        pytest.param(Y, f"only the following media types are accepted: {STREAMS}", id="yaml"),
+        pytest.param(f"{Y}{AS_TABLE}", f"only the following media types are accepted: {STREAMS}", id="yaml table"),
+        pytest.param(P, ALL, id="protobuf of what has no message"),
+        pytest.param(f"{J};as=Chair;v=v1;g=meta.k8s.io", ALL, id="unknown kind"),
+    ],
+)
+def test_watches_that_are_refused(accept: str, message: str, builtin: bool) -> None:
+    with pytest.raises(NotAcceptable) as raised:
+        negotiate_watch(accept, builtin=builtin)
+    assert str(raised.value) == message
+
+
+def test_routes_of_collections_name_streams() -> None:
+    with pytest.raises(NotAcceptable) as raised:
+        negotiate_watch("text/plain", builtin=True)
+    assert str(raised.value) == f"406: Not Acceptable\n\nAvailable representations: {J}, {Y}, {P}, {STREAMS}"
+    with pytest.raises(NotAcceptable) as of_list:
+        negotiate("text/plain", builtin=True, collection=True)
+    assert str(of_list.value) == str(raised.value)
 
 
 def test_discovery() -> None:

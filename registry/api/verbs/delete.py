@@ -110,7 +110,10 @@ class DeleteOperation(Operation[Answer]):
         if outcome.row is not None and outcome.guards is None:
             revision = 0 if self.dry_run or not emulated().is_1_37 else outcome.row.revision
             return deleted_status(request.served, request.name, outcome.row.uid, revision)
-        return await render(request, outcome)
+        answer = await render(request, outcome)
+        if self.options.orphan_dependents is False and is_terminating(answer.object):
+            answer.code = 202  # only for this older option: other clients do not expect it (handlers/delete.go)
+        return answer
 
 
 def _check_preconditions(request: ResourceRequest, row: Row, options: DeleteOptions) -> None:

@@ -15,12 +15,13 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from registry.codec.served import serves_cbor
 from registry.definitions.compiled import schema_digest, schema_json
 from registry.definitions.discovery import Subresources, standard_subresources, verbs_of
 from registry.definitions.model import Definition, Version
 from registry.definitions.openapi.components import with_named_types
 from registry.definitions.openapi.pages import pages
-from registry.definitions.openapi.paths import BUILTIN, CUSTOM, Resource, paths_v3
+from registry.definitions.openapi.paths import CUSTOM, Resource, builtin_form, paths_v3
 from registry.definitions.openapi.types import GroupVersion, custom_groups, shared_types, type_name
 from registry.emulation import emulated
 from registry.schema.openapi import V3_PREFIX, metadata_v3, published_v3, type_meta
@@ -71,8 +72,9 @@ def openapi_v3_hashes(
             schema_digest(version),
         ]
         parts.setdefault(document_path(definition.group, version.name), []).append(json.dumps(facts))
+    of_process = [str(FORMAT), emulated().name, *(["cbor"] if serves_cbor() else [])]
     return {
-        path: hashlib.sha512("\n".join([str(FORMAT), emulated().name, *sorted(facts)]).encode()).hexdigest().upper()
+        path: hashlib.sha512("\n".join([*of_process, *sorted(facts)]).encode()).hexdigest().upper()
         for path, facts in sorted(parts.items())
     }
 
@@ -175,7 +177,7 @@ def resource_of(definition: Definition, version: Version, subresources: Subresou
         kind=names.kind,
         namespaced=definition.namespaced,
         verbs=frozenset(verbs_of(definition)),
-        form=BUILTIN if definition.builtin else CUSTOM,
+        form=builtin_form() if definition.builtin else CUSTOM,
         kind_name=model_name(group, version.name, names.kind),
         list_name=model_name(group, version.name, names.list_kind),
         deleted_name=model_name(group, version.name, names.kind)

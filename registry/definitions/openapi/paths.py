@@ -11,9 +11,10 @@ pkg/endpoints/{installer.go,openapi/openapi.go}.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from registry.codec.served import serves_cbor
 from registry.definitions.discovery import Subresource
 from registry.definitions.openapi import parameters
 from registry.definitions.openapi.parameters import NAMESPACE, PRETTY, hoist, name_of
@@ -74,6 +75,19 @@ BUILTIN = Form(
     watch_paths=True,
     names_subresource=True,
 )
+
+
+_BUILTIN_WITH_CBOR = replace(
+    BUILTIN,
+    produces=(*BUILTIN.produces, "application/cbor"),
+    streams=(*BUILTIN.streams, "application/cbor-seq"),
+    patches=(*BUILTIN.patches, "application/apply-patch+cbor"),
+)
+
+
+def builtin_form() -> Form:
+    """The form of built-in kinds; those of definitions do not name CBOR, as upstream."""
+    return _BUILTIN_WITH_CBOR if serves_cbor() else BUILTIN
 
 
 @dataclass(frozen=True, slots=True)
