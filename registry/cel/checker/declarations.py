@@ -581,8 +581,10 @@ _SINCE_1_37 = """
 includes
     list_includes_dyn_dyn: dyn.(dyn) -> bool
 """
+# An overload that cel-go 0.29 no longer has: it failed whenever it was evaluated.
+_UNTIL_1_36 = "    int64_to_duration: (int) -> duration\n"
 FUNCTIONS: Final = _read(*_TABLES)
-_FUNCTIONS_1_37: Final = _read(*_TABLES, _SINCE_1_37)
+_FUNCTIONS_1_37: Final = _read(*(table.replace(_UNTIL_1_36, "") for table in _TABLES), _SINCE_1_37)
 
 
 def declared_functions() -> Mapping[str, Function]:

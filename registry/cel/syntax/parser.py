@@ -41,6 +41,7 @@ from registry.cel.syntax.errors import NO_OFFSET, Issue
 from registry.cel.syntax.lexer import Tokens, tokenize
 from registry.cel.syntax.literals import LiteralError, parse_double, parse_int, parse_uint, unquote, unquote_bytes
 from registry.cel.syntax.macros import MACROS, Expander, MacroError, TooManyCopiesError
+from registry.emulation import emulated
 
 MAX_CODE_POINTS = 100_000  # cel-go's expressionSizeCodePointLimit
 MAX_HEIGHT = 300  # so that recursion over a tree stays within Python's limit
@@ -251,7 +252,9 @@ class _Parser:
     def member_name(self, offset: int) -> str:
         kind, text = self.kinds[self.position], self.texts[self.position]
         if kind == "ESC":
-            self.issues.append(Issue(offset, "unsupported syntax: '`'"))
+            if not emulated().is_1_37:  # cel-go 0.29 reads the escaped names of cel-spec
+                self.issues.append(Issue(offset, "unsupported syntax: '`'"))
+            text = text[1:-1]
         elif kind != "ID":
             raise _SyntaxFault
         self.position += 1
