@@ -94,9 +94,110 @@ async def test_refused(shared_api: Client, spec: dict[str, Any], field: str, mes
 )
 async def test_taken(shared_api: Client, spec: dict[str, Any]) -> None:
     (await shared_api.post(SERVICES, service("taken", **spec))).ok(201)
-    broken = {"type": "ClusterIP", "clusterIP": None, "ports": None, "externalName": None}
-    failure(await shared_api.patch(f"{SERVICES}/taken", {"spec": broken}), 422, "Invalid")
+    failure(await shared_api.patch(f"{SERVICES}/taken", {"spec": {"ports": [{"port": 0}]}}), 422, "Invalid")
     (await shared_api.delete(f"{SERVICES}/taken")).ok()
+
+
+V4, V6 = (
+    {"ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack"},
+    {"ipFamilies": ["IPv6"], "ipFamilyPolicy": "SingleStack"},
+)
+BOTH = {"ipFamilies": ["IPv4", "IPv6"], "ipFamilyPolicy": "RequireDualStack"}
+INTERNAL = {"internalTrafficPolicy": "Cluster"}
+
+
+@shares_application
+@pytest.mark.parametrize(
+    "spec, completed",
+    [
+        pytest.param({"ports": [HTTP]}, {"type": "ClusterIP", "sessionAffinity": "None", **V4, **INTERNAL}, id="none"),
+        pytest.param({"clusterIP": "None", "selector": {"a": "b"}}, {"clusterIPs": ["None"], **V4, **INTERNAL}, id="headless"),
+        pytest.param({"clusterIP": "None"}, {"clusterIPs": ["None"], **BOTH, **INTERNAL}, id="headless without selector"),
+        pytest.param({"clusterIP": "None", "ipFamilyPolicy": "SingleStack"}, {"clusterIPs": ["None"], **V4}, id="headless, one family"),
+        pytest.param({"ports": [HTTP], "clusterIP": "fd00::1"}, {"clusterIPs": ["fd00::1"], **V6}, id="an address"),
+        pytest.param({"ports": [HTTP], "ipFamilyPolicy": "RequireDualStack"}, BOTH, id="both families"),
+        pytest.param({"ports": [HTTP], "ipFamilyPolicy": "PreferDualStack"}, {"ipFamilies": ["IPv4"]}, id="both if possible"),
+        pytest.param({"type": "NodePort", "ports": [HTTP]}, {"externalTrafficPolicy": "Cluster", **INTERNAL}, id="node port"),
+        pytest.param(
+            {"type": "LoadBalancer", "ports": [HTTP]},
+            {"externalTrafficPolicy": "Cluster", "allocateLoadBalancerNodePorts": True, **V4},
+            id="load balancer",
+        ),
+        pytest.param(
+            {"ports": [HTTP], "sessionAffinity": "ClientIP"},
+            {"sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 10800}}},
+            id="affinity",
+        ),
+        pytest.param(
+            {"type": "ExternalName", "externalName": "a.example.com"},
+            {"clusterIPs": None, "ipFamilies": None, "ipFamilyPolicy": None, "internalTrafficPolicy": None},
+            id="external name",
+        ),
+    ],
+)  # fmt: skip
+async def test_what_is_completed(shared_api: Client, spec: dict[str, Any], completed: dict[str, Any]) -> None:
+    made = (await shared_api.post(SERVICES, service("completed", **spec))).ok(201)["spec"]
+    (await shared_api.delete(f"{SERVICES}/completed")).ok()
+    assert {name: made.get(name) for name in completed} == completed
+    assert {name: made.get(name) for name in spec if name != "ports"} == {k: v for k, v in spec.items() if k != "ports"}
+
+
+ONCE = "may not change once set"
+
+
+@shares_application
+@pytest.mark.parametrize(
+    "spec, patch, field, message",
+    [
+        pytest.param({"clusterIP": "10.0.0.1"}, {"clusterIP": "10.0.0.2"}, "spec.clusterIPs[0]", f'Invalid value: ["10.0.0.2"]: {ONCE}', id="another address"),
+        pytest.param({"clusterIP": "10.0.0.1"}, {"clusterIP": "None"}, "spec.clusterIPs[0]", f'Invalid value: ["None"]: {ONCE}', id="headless afterwards"),
+        pytest.param({"clusterIP": "10.0.0.1"}, {"clusterIPs": ["10.0.0.2"]}, "spec.clusterIPs[0]", f'Invalid value: ["10.0.0.2"]: {ONCE}', id="another list"),
+        pytest.param({}, {"ipFamilies": ["IPv6"]}, "spec.ipFamilies[0]", f'Invalid value: ["IPv6"]: {ONCE}', id="another family"),
+        pytest.param({}, {"clusterIP": "a"}, "spec.clusterIPs[0]", 'Invalid value: "a": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)', id="no address"),
+        pytest.param({}, {"externalTrafficPolicy": "Local"}, "spec.externalTrafficPolicy", 'Invalid value: "Local": may only be set for externally-accessible services', id="traffic"),
+        pytest.param({}, {"ipFamilyPolicy": "X"}, "spec.ipFamilyPolicy", 'Unsupported value: "X": supported values: "PreferDualStack", "RequireDualStack", "SingleStack"', id="policy"),
+    ],
+)  # fmt: skip
+async def test_changes_that_are_refused(
+    shared_api: Client, spec: dict[str, Any], patch: dict[str, Any], field: str, message: str
+) -> None:
+    (await shared_api.post(SERVICES, service("changed", ports=[HTTP], **spec))).ok(201)
+    status = failure(await shared_api.patch(f"{SERVICES}/changed", {"spec": patch}), 422, "Invalid")
+    (await shared_api.delete(f"{SERVICES}/changed")).ok()
+    assert (field, message) in [(cause["field"], cause["message"]) for cause in status["details"]["causes"]]
+
+
+async def test_a_change_of_the_type_drops_what_is_of_no_use(api: Client) -> None:
+    made = (await api.post(SERVICES, service(type="LoadBalancer", ports=[HTTP], clusterIP="10.0.0.1"))).ok(201)
+    del made["spec"]["clusterIPs"]
+    again = (await api.put(f"{SERVICES}/s", made)).ok()
+    assert again["spec"]["clusterIPs"] == ["10.0.0.1"], "restored for a client that knows only clusterIP"
+    assert again["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
+    moved = (await api.patch(f"{SERVICES}/s", {"spec": {"type": "ClusterIP"}})).ok()["spec"]
+    assert moved.keys() & {"externalTrafficPolicy", "allocateLoadBalancerNodePorts"} == set()
+    named = {"spec": {"type": "ExternalName", "externalName": "a.example.com"}}
+    moved = (await api.patch(f"{SERVICES}/s", named)).ok()["spec"]
+    assert moved.keys() & {"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"} == set()
+
+
+async def test_fields_of_selectors(api: Client) -> None:
+    (await api.post(SERVICES, service("a", ports=[HTTP]))).ok(201)
+    (await api.post(SERVICES, service("b", clusterIP="None"))).ok(201)
+    (await api.post(SERVICES, service("c", type="ExternalName", externalName="a.example.com"))).ok(201)
+    for selector, names in (
+        ("spec.type=ClusterIP", ["a", "b"]),
+        ("spec.type!=ClusterIP", ["c"]),
+        ("spec.clusterIP=None,spec.type=ClusterIP", ["b"]),
+        ("spec.type=ClusterIP,metadata.name=a", ["a"]),
+    ):
+        found = (await api.get(f"{SERVICES}?fieldSelector={selector}")).ok()["items"]
+        assert [item["metadata"]["name"] for item in found] == names, selector
+    async with api.watch(f"{SERVICES}?watch=true&fieldSelector=spec.type=ExternalName") as watch:
+        assert (await watch.event())["object"]["metadata"]["name"] == "c"
+        (await api.patch(f"{SERVICES}/c", {"spec": {"type": "ClusterIP", "ports": [HTTP]}})).ok()
+        assert (await watch.event())["type"] == "DELETED"
+    status = failure(await api.get(f"{SERVICES}?fieldSelector=spec.ports=80"), 400, "BadRequest")
+    assert status["message"] == "field label not supported: spec.ports"
 
 
 async def test_the_status_belongs_to_who_writes_it_through_status(api: Client) -> None:

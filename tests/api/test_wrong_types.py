@@ -168,4 +168,7 @@ async def test_a_whole_service(api: Client) -> None:
             {"name": "tls", "port": 443, "protocol": "TCP", "targetPort": 443},
         ],
         "type": "ClusterIP",
+        "clusterIPs": ["None"],
+        "ipFamilyPolicy": "SingleStack",
+        "internalTrafficPolicy": "Cluster",
     }

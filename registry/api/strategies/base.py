@@ -155,6 +155,8 @@ class Strategy(Protocol):
     subresources: Sequence[str]
     # Nothing is stored: a create asks a question, and returns the object with a status (reviews).
     virtual: bool
+    # Fields for selectors that are read from the objects, since their values are not stored with the labels of rows.
+    scanned_fields: Sequence[str]
 
     @property
     def translation(self) -> Translation | None: ...

@@ -46,6 +46,7 @@ class CustomStrategy:
     policy_without_orphans = "Background"
     virtual = False
     subresources: Sequence[str] = ()
+    scanned_fields: Sequence[str] = ()
     convert_for_owners: Callable[[Object, str], Object] | None = None
 
     def __init__(self, definition: Definition, version: Version) -> None:

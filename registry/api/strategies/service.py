@@ -1,4 +1,7 @@
-"""Services as plain data: nothing here routes to them, but clients list and describe them."""
+"""Services as plain data: nothing here routes to them, but clients list and describe them.
+
+Follows pkg/apis/core/v1/defaults.go (SetDefaults_Service) and pkg/registry/core/service/strategy.go of kube-apiserver.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ from collections.abc import Sequence
 
 from registry.api.strategies.base import Context, Object, ObjectDecodeError
 from registry.api.strategies.builtin import BuiltinStrategy
-from registry.api.strategies.service_rules import spec_errors
+from registry.api.strategies.service_addresses import address_change_errors, complete_addresses
+from registry.api.strategies.service_rules import is_externally_accessible, spec_errors
 from registry.builtin.service_structs import Service
 from registry.definitions.structs import structs
 from registry.definitions.structs.base import StructDecodeError
@@ -21,9 +25,8 @@ class ServiceStrategy(BuiltinStrategy):
     def part(self, subresource: str) -> BuiltinStrategy:
         return ServiceStatusStrategy(self.definition, self.version) if subresource == "status" else self
 
-    @property
-    def only_name_and_namespace(self) -> bool:
-        return True
+    # Not stored with the labels of rows: services of older releases lack them there.
+    scanned_fields = ("spec.clusterIP", "spec.type")
 
     def name_function(self) -> NameFunction:
         return name_is_dns1035_label
@@ -41,7 +44,9 @@ class ServiceStrategy(BuiltinStrategy):
             if "ports" in spec:
                 spec["ports"] = [_without_empty(port) for port in spec["ports"]]
             service["spec"] = spec
-        return super().decode(service, unknown)
+        obj = super().decode(service, unknown)
+        _default(obj)
+        return obj
 
     def complete(self, obj: Object) -> Object:
         return self.decode(obj, [])
@@ -49,12 +54,15 @@ class ServiceStrategy(BuiltinStrategy):
     def prepare_for_create(self, obj: Object, context: Context) -> None:
         super().prepare_for_create(obj, context)
         obj["status"] = {"loadBalancer": {}}
-        _default_ports(obj)
+        complete_addresses(obj["spec"], None)
 
     def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
         super().prepare_for_update(new, old, context)
         new["status"] = old.get("status") or {"loadBalancer": {}}
-        _default_ports(new)
+        complete_addresses(new["spec"], old.get("spec") or {})
+        _drop_unused(new["spec"], old.get("spec") or {})
+        if new["spec"].get("type") != "LoadBalancer":
+            new["status"] = {**new["status"], "loadBalancer": {}}
 
     def validate(self, obj: Object) -> Sequence[FieldError]:
         return [*super().validate(obj), *spec_errors(obj.get("spec") or {})]
@@ -62,7 +70,8 @@ class ServiceStrategy(BuiltinStrategy):
     def validate_update(self, new: Object, old: Object, warnings: list[str]) -> Sequence[FieldError]:
         """Validates the spec only if it changes: it was valid under the rules of its time."""
         errors = super().validate_update(new, old, warnings)
-        return errors if new.get("spec") == old.get("spec") else [*errors, *spec_errors(new.get("spec") or {})]
+        spec, before = new.get("spec") or {}, old.get("spec") or {}
+        return errors if spec == before else [*errors, *address_change_errors(spec, before), *spec_errors(spec)]
 
 
 class ServiceStatusStrategy(ServiceStrategy):
@@ -77,9 +86,44 @@ def _without_empty(members: Object) -> Object:
     return {name: value for name, value in members.items() if value not in ("", 0, False)}
 
 
-def _default_ports(obj: Object) -> None:
-    """Defaults targetPort to the port."""
-    spec = dict(obj.get("spec") or {})
+def _default(obj: Object) -> None:
+    """Applies the defaults that depend on other fields (SetDefaults_Service); the schema has the others."""
+    spec = obj["spec"] = dict(obj.get("spec") or {})
+    spec.setdefault("type", "ClusterIP")
+    if spec.get("sessionAffinity") == "None":
+        spec.pop("sessionAffinityConfig", None)
+    elif spec.get("sessionAffinity") == "ClientIP":
+        config = (spec.get("sessionAffinityConfig") or {}).get("clientIP") or {}
+        if config.get("timeoutSeconds") is None:
+            spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": _AFFINITY_SECONDS}}
     if spec.get("ports"):
         spec["ports"] = [{**port, "targetPort": port.get("targetPort") or port.get("port")} for port in spec["ports"]]
-    obj["spec"] = spec
+    if is_externally_accessible(spec):
+        spec.setdefault("externalTrafficPolicy", "Cluster")
+    if spec["type"] in ("ClusterIP", "LoadBalancer", "NodePort"):
+        spec.setdefault("internalTrafficPolicy", "Cluster")
+    if spec["type"] == "LoadBalancer":
+        if spec.get("allocateLoadBalancerNodePorts") is None:
+            spec["allocateLoadBalancerNodePorts"] = True
+        for ingress in ((obj.get("status") or {}).get("loadBalancer") or {}).get("ingress") or ():
+            if ingress.get("ip"):
+                ingress.setdefault("ipMode", "VIP")
+
+
+def _drop_unused(spec: Object, old: Object) -> None:
+    """Drops fields that a change of the type leaves without use, unless they change too (dropTypeDependentFields)."""
+    balanced = old.get("type") == "LoadBalancer" and spec.get("type") != "LoadBalancer"
+    for name in ("allocateLoadBalancerNodePorts", "loadBalancerClass") if balanced else ():
+        if spec.get(name) == old.get(name):
+            spec.pop(name, None)
+    policy = "externalTrafficPolicy"
+    if is_externally_accessible(old) and not is_externally_accessible(spec) and spec.get(policy) == old.get(policy):
+        spec.pop(policy, None)
+    if spec.get("type") not in _WITH_NODE_PORTS and old.get("type") in _WITH_NODE_PORTS:
+        had = {port.get("nodePort") for port in old.get("ports") or ()}
+        if all(port.get("nodePort") in had for port in spec.get("ports") or () if port.get("nodePort")):
+            spec["ports"] = [{k: v for k, v in port.items() if k != "nodePort"} for port in spec.get("ports") or ()]
+
+
+_AFFINITY_SECONDS = 10800  # DefaultClientIPServiceAffinitySeconds
+_WITH_NODE_PORTS = ("LoadBalancer", "NodePort")

@@ -1,4 +1,4 @@
-"""Validation of Services, as far as it needs no network: ports, types, names.
+"""Validation of Services, as far as it needs no network: ports, types, names, addresses.
 
 Follows pkg/apis/core/validation/validation.go (validateService) of kube-apiserver.
 """
@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from registry.api.strategies.service_addresses import address_errors, is_headless, is_ip, not_an_ip
 from registry.schema.field import FieldError, duplicate, forbidden, index, invalid, not_supported, required
 from registry.schema.names import dns1123_label, dns1123_subdomain, label_key
 from registry.schema.objectmeta.rules import label_errors
@@ -19,6 +20,8 @@ _EXTERNAL_NAME: Final = "ExternalName"
 _TYPES: Final = ["ClusterIP", _EXTERNAL_NAME, "LoadBalancer", "NodePort"]
 _PROTOCOLS: Final = ["SCTP", "TCP", "UDP"]
 _AFFINITIES: Final = ["ClientIP", "None"]
+_TRAFFIC: Final = ["Cluster", "Local"]
+_DISTRIBUTIONS: Final = ["PreferClose", "PreferSameZone", "PreferSameNode"]
 _OF_LOAD_BALANCERS: Final = "may only be used when `type` is 'LoadBalancer'"
 _NOT_OF_EXTERNAL_NAMES: Final = "may not be set for ExternalName services"
 _PORT_RANGE: Final = "must be between 1 and 65535, inclusive"
@@ -33,7 +36,7 @@ def spec_errors(spec: _Object) -> list[FieldError]:
 def _errors(spec: _Object) -> Iterator[FieldError]:
     ports: Sequence[_Object] = spec.get("ports") or ()
     type_ = spec.get("type", "")
-    headless = spec.get("clusterIP") == "None"
+    headless = is_headless(spec)
     if not ports and not headless and type_ != _EXTERNAL_NAME:
         yield required("spec.ports")
     if headless and type_ in ("LoadBalancer", "NodePort"):
@@ -45,6 +48,10 @@ def _errors(spec: _Object) -> Iterator[FieldError]:
         yield from _port_errors(port, index("spec.ports", place), names, has_name=len(ports) > 1)
     yield from label_errors(spec.get("selector") or {}, "spec.selector")
     yield from _affinity_errors(spec)
+    yield from address_errors(spec)
+    for place, address in enumerate(spec.get("externalIPs") or ()):
+        if not is_ip(address):
+            yield not_an_ip(index("spec.externalIPs", place), address)
     if type_ not in _TYPES:
         yield not_supported("spec.type", type_, _TYPES) if type_ else required("spec.type")
     if type_ == "ClusterIP":
@@ -57,6 +64,34 @@ def _errors(spec: _Object) -> Iterator[FieldError]:
             yield forbidden("spec.LoadBalancerSourceRanges", _OF_LOAD_BALANCERS)
         if spec.get("allocateLoadBalancerNodePorts") is not None:
             yield forbidden("spec.allocateLoadBalancerNodePorts", _OF_LOAD_BALANCERS)
+        if spec.get("loadBalancerClass") is not None:
+            yield forbidden("spec.loadBalancerClass", _OF_LOAD_BALANCERS)
+    yield from _traffic_errors(spec)
+
+
+def is_externally_accessible(spec: _Object) -> bool:
+    """Follows pkg/api/v1/service/util.go (ExternallyAccessible)."""
+    type_ = spec.get("type")
+    return type_ in ("LoadBalancer", "NodePort") or (type_ == "ClusterIP" and bool(spec.get("externalIPs")))
+
+
+def _traffic_errors(spec: _Object) -> Iterator[FieldError]:
+    external, internal = spec.get("externalTrafficPolicy") or "", spec.get("internalTrafficPolicy")
+    if not is_externally_accessible(spec):
+        if external:
+            detail = "may only be set for externally-accessible services"
+            yield invalid("spec.externalTrafficPolicy", external, detail)
+    elif external not in _TRAFFIC:
+        yield not_supported("spec.externalTrafficPolicy", external, _TRAFFIC)
+    needs_check = spec.get("type") == "LoadBalancer" and external == "Local"
+    if spec.get("healthCheckNodePort") and not needs_check:
+        detail = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
+        yield invalid("spec.healthCheckNodePort", spec["healthCheckNodePort"], detail)
+    if internal is not None and internal not in _TRAFFIC:
+        yield not_supported("spec.internalTrafficPolicy", internal, _TRAFFIC)
+    distribution = spec.get("trafficDistribution")
+    if distribution is not None and distribution not in _DISTRIBUTIONS:
+        yield not_supported("spec.trafficDistribution", distribution, _DISTRIBUTIONS)
 
 
 def _external_name_errors(spec: _Object) -> Iterator[FieldError]:

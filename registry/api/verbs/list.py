@@ -266,11 +266,12 @@ def _terms(request: ResourceRequest, text: str, *, by_identity: bool) -> Sequenc
         return by_name
     served = request.served
     strategy = served.strategy
+    selectable = (*strategy.field_labels(), *strategy.scanned_fields, *_any_fields(request, text))
     # Built-in cluster-scoped objects can be selected by namespace, which is always empty.
     terms = parse_field_selector(
         text,
         namespaced=served.namespaced or served.definition.builtin,
-        selectable=() if by_identity else (*strategy.field_labels(), *_any_fields(request, text)),
+        selectable=() if by_identity else selectable,
         only_name_and_namespace=strategy.only_name_and_namespace,
     )
     if request.name and terms and required_name(terms) != request.name:
