@@ -91,9 +91,8 @@ class Page:
         while True:
             try:
                 found = self.evaluate(expression)
-            except AssertionError as error:  # between two documents
-                found = error if "Cannot find" not in str(error) else None
-                if found is not None and time.monotonic() > deadline:
+            except AssertionError:  # between two documents
+                if time.monotonic() > deadline:
                     raise
                 found = None
             if found:
@@ -114,20 +113,29 @@ class Page:
         self.wait(f"!({_TEXT}).includes({json.dumps(text)})")
 
     def click(self, text: str, role: str = "a, button, [role=tab], summary, option") -> None:
-        """Clicks the first visible link or button with this text or label."""
+        """Clicks the first visible link or button with this text or label, once there is one.
+
+        It is found and clicked in one step, because a live page may replace it in between.
+        """
         found = (
             f"[...document.querySelectorAll({json.dumps(role)})].filter(e => e.checkVisibility() && !e.disabled && "
             f"(!document.querySelector('dialog:modal') || e.closest('dialog:modal')))"
             f".find(e => e.innerText.trim() === {json.dumps(text)} || e.getAttribute('aria-label') === {json.dumps(text)})"
         )
-        self.wait(f"!!({found})")
-        self.evaluate(f"({found}).click()")
+        self.wait(f"(e => e && (e.click(), true))({found})")
 
     def fill(self, selector: str, value: str) -> None:
-        """Types into an input, as a whole."""
-        self.wait(f"!!document.querySelector({json.dumps(selector)})")
-        self.evaluate(f"(e => {{ e.focus(); e.select?.(); }})(document.querySelector({json.dumps(selector)}))")
+        """Replaces what an input holds by typing."""
+        field = f"document.querySelector({json.dumps(selector)})"
+        self.wait(f"(e => e && (e.focus(), e.select?.(), document.activeElement === e))({field})")
         self.type(value)
+        self.wait(f"{field}?.value === {json.dumps(value)}", seconds=10)
+
+    def reload(self) -> None:
+        """Reloads the page; on return the former document is gone."""
+        self.evaluate("window.isFormer = true")
+        self.call("Page.reload")
+        self.wait("!window.isFormer && document.readyState === 'complete'")
 
     def type(self, text: str) -> None:
         self.call("Input.insertText", text=text)

@@ -33,16 +33,30 @@ PAGES: Final = {
 }
 
 
+# Whether the list on the page is watched.
+LIVE: Final = "document.querySelector('.live')?.innerText === 'live'"
+
+
 def sign_in(page: Page, server: RunningServer, token: str) -> None:
     page.open(f"{server.url}/console/")
     page.fill("input[name=token]", token)
     page.click("Sign in")
     page.wait_text("Sign out")
+    page.wait("!!document.querySelector('main h1, main .notice')")  # its keys and routes are at work
+
+
+# Changes the route, and resolves when the page has drawn it: what is read then is not of the page before.
+_ROUTE = """(route => new Promise(done => {
+    const before = location.href;
+    addEventListener('hashchange', () => done(), {once: true});
+    location.hash = route;
+    if (location.href === before) done();
+}))"""
 
 
 def go(page: Page, route: str, text: str) -> None:
     """Opens a page, and waits until a text is on it."""
-    page.evaluate(f"void (location.hash = {route!r})")
+    page.evaluate(f"{_ROUTE}({route!r})")
     page.wait_text(text)
     page.wait("document.fonts.status === 'loaded' && !document.querySelector('.loading')")
 

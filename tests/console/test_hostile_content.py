@@ -129,8 +129,11 @@ def test_an_inline_script_is_refused_by_the_policy(page: Page, server: RunningSe
 
 def test_the_page_is_not_framed(page: Page, server: RunningServer) -> Any:
     page.open(f"{server.url}/console/vendor/LICENSES.txt")
-    page.evaluate("void document.body.append(Object.assign(document.createElement('iframe'), {src: '/console/'}))")
-    page.wait(
-        "document.querySelector('iframe').contentDocument === null || !document.querySelector('iframe').contentDocument.querySelector('#app')"
+    page.evaluate(
+        """new Promise(done => {
+            const frame = Object.assign(document.createElement('iframe'), {src: '/console/', onload: () => done()});
+            document.body.append(frame);
+        })"""
     )
+    assert page.evaluate("document.querySelector('iframe').contentDocument") is None
     page.problems.clear()

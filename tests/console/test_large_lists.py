@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from tests.console.browser import Browser, Page
-from tests.console.pictures import go, search, sign_in
+from tests.console.pictures import LIVE, go, search, sign_in
 from tests.console.seed import API, GROUP, MERGE, client, define, definition, manifest, ok
 from tests.databases import temporary_database
 from tests.running import RunningServer, data_folder, running_server
@@ -140,7 +140,7 @@ def test_any_page_can_be_reached_and_is_live(admin: Page, api: Any) -> None:
     admin.wait_text("part-00199")
     admin.click("First")
     admin.wait_text("part-00000")
-    admin.wait("document.querySelector('.live')?.innerText === 'live'")
+    admin.wait(LIVE)
     path = f"{BIG}{API}/namespaces/default/parts"
     ok(api.post(path, json=manifest("Part", "aaa-first", {"size": -1})))
     admin.wait_text("aaa-first")

@@ -9,7 +9,7 @@ import pytest
 
 from tests.console.browser import Page, origin_of
 from tests.console.editing import edit
-from tests.console.pictures import PAGES, go, search, sign_in
+from tests.console.pictures import LIVE, PAGES, go, search, sign_in
 from tests.console.seed import API, GROUP, MERGE, SHOP, manifest, ok
 from tests.running import RunningServer
 
@@ -17,6 +17,10 @@ pytestmark = pytest.mark.slow
 
 BACKUPS = f"/objects/{GROUP}/v1/backups"
 NIGHTLY = f"/object/{GROUP}/v1/backups/prod/nightly"
+_LATE_USER = """(() => { const real = window.fetch; window.fetch = async (url, options) => {
+    if (String(url).includes('selfsubjectreviews')) await new Promise(done => setTimeout(done, 1500));
+    return real(url, options);
+}; })()"""
 
 
 def test_signing_in_with_a_token_leaves_no_trace_of_it(
@@ -30,7 +34,7 @@ def test_signing_in_with_a_token_leaves_no_trace_of_it(
     assert page.evaluate("localStorage.length") == 0
     assert page.evaluate("document.cookie") == ""
     assert token not in server.log
-    page.evaluate("location.reload()")
+    page.reload()
     page.wait_text("billing-1")  # a reload does not end the session
     page.click("Sign out")
     page.wait("!!document.querySelector('input[name=token]')")
@@ -72,8 +76,9 @@ def test_objects_are_live_filtered_and_sorted(
 ) -> None:
     sign_in(page, server, tokens["editor"])
     go(page, "#/~" + BACKUPS, "39 objects")
-    page.wait_text("live")
+    page.wait(LIVE)
     path = f"{SHOP}{API}/namespaces/default/backups"
+    http.delete(f"{path}/aaa-live")  # of an attempt before
     ok(http.post(path, json=manifest("Backup", "aaa-live", {"schedule": "9 9 * * *"})))
     page.wait_text("aaa-live")
     ok(http.patch(f"{path}/aaa-live/status", json={"status": {"phase": "Pondering"}}, headers=MERGE))
@@ -97,11 +102,28 @@ def test_objects_are_live_filtered_and_sorted(
     page.wait_text("39 objects")
 
 
+def test_what_is_typed_into_a_filter_outlives_changes_of_the_list(
+    page: Page, server: RunningServer, tokens: dict[str, str], http: Any
+) -> None:
+    sign_in(page, server, tokens["editor"])
+    go(page, "#/~" + BACKUPS, "billing-1")
+    page.wait(LIVE)
+    page.fill("input[name=filter]", "object.spec.ke")
+    path = f"{SHOP}{API}/namespaces/default/backups/aaa-typing"
+    http.delete(path)  # of an attempt before
+    ok(http.post(path.rpartition("/")[0], json=manifest("Backup", "aaa-typing", {"schedule": "9 9 * * *"})))
+    page.wait_text("aaa-typing")
+    assert page.evaluate("document.querySelector('input[name=filter]').value") == "object.spec.ke"
+    ok(http.delete(path))
+    page.wait_no_text("aaa-typing")
+
+
 def test_an_object_is_checked_while_somebody_types_and_saved(
     page: Page, server: RunningServer, tokens: dict[str, str], http: Any
 ) -> None:
     sign_in(page, server, tokens["editor"])
     path = f"{SHOP}{API}/namespaces/default/backups/storage-4"
+    ok(http.patch(path, json={"spec": {"keep": 7, "paused": False}}, headers=MERGE))  # also after an attempt before
     go(page, f"#/~/object/{GROUP}/v1/backups/default/storage-4", "No changes")
     edit(page, "keep: 7", "keep: 0")
     page.wait_text("must be at least 1")  # the schema, at once
@@ -118,6 +140,7 @@ def test_an_object_is_checked_while_somebody_types_and_saved(
 
 def test_a_new_object(page: Page, server: RunningServer, tokens: dict[str, str], http: Any) -> None:
     sign_in(page, server, tokens["editor"])
+    http.delete(f"{SHOP}{API}/namespaces/prod/backups/fresh")  # of an attempt before
     go(page, f"#/~/new/{GROUP}/v1/backups?ns=prod", "a name is required")
     edit(page, 'name: ""', "name: fresh")
     edit(page, 'schedule: ""', 'schedule: "1 2 3 4 5"')
@@ -135,11 +158,16 @@ def test_a_conflict_is_shown_as_a_difference_and_nothing_typed_is_lost(
 ) -> None:
     sign_in(page, server, tokens["editor"])
     path = f"{SHOP}{API}/namespaces/default/backups/mail-7"
+    ok(http.patch(path, json={"spec": {"keep": 10, "target": "disk"}}, headers=MERGE))  # also after an attempt before
+    # The name of the user, under which drafts are kept, comes after everything else.
+    page.call("Page.addScriptToEvaluateOnNewDocument", source=_LATE_USER)
+    page.reload()
+    page.wait("!!document.querySelector('main h1')")
     go(page, f"#/~/object/{GROUP}/v1/backups/default/mail-7", "No changes")
     edit(page, "keep: 10", "keep: 44")
     ok(http.patch(f"{path}?fieldManager=someone", json={"spec": {"target": "cloud"}}, headers=MERGE))
     page.wait_text("The object was changed meanwhile by someone")
-    page.evaluate("location.reload()")
+    page.reload()
     page.wait_text("ago is restored")
     page.wait_text("keep: 44")
     page.click("Save")
@@ -224,7 +252,7 @@ def test_the_token_expires(page: Page, server: RunningServer, tokens: dict[str, 
     page.evaluate(
         "sessionStorage.setItem('registry.session', JSON.stringify({token: 'registry.shop.x.y', tenant: '~'}))"
     )
-    page.evaluate("location.reload()")
+    page.reload()
     page.wait_text("Your session has expired.")
     page.fill("dialog input[name=token]", tokens["editor"])
     page.click("Sign in")

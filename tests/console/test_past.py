@@ -17,6 +17,7 @@ PROD = f"{SHOP}{API}/namespaces/prod/backups"
 
 
 def test_restoring_an_earlier_state(page: Page, server: RunningServer, tokens: dict[str, str], http: Any) -> None:
+    http.delete(f"{PROD}/changing")  # of an attempt before
     ok(http.post(PROD, json=manifest("Backup", "changing", {"schedule": "5 5 * * *", "keep": 5})))
     ok(http.patch(f"{PROD}/changing?fieldManager=later", json={"spec": {"keep": 6}}, headers=MERGE))
     sign_in(page, server, tokens["editor"])
@@ -35,6 +36,8 @@ def test_restoring_an_earlier_state(page: Page, server: RunningServer, tokens: d
 def test_a_deletion_shows_what_depends_on_the_object_and_can_be_taken_back(
     page: Page, server: RunningServer, tokens: dict[str, str], http: Any
 ) -> None:
+    for path in (f"{PROD}/owner", f"{PROD.replace('backups', 'runs')}/owned"):
+        http.delete(path)  # of an attempt before
     made = ok(http.post(PROD, json=manifest("Backup", "owner", {"schedule": "6 6 * * *"})))
     owner = {"apiVersion": f"{GROUP}/v1", "kind": "Backup", "name": "owner", "uid": made["metadata"]["uid"]}
     ok(http.post(PROD.replace("backups", "runs"), json=manifest("Run", "owned", {}, ownerReferences=[owner])))
@@ -70,6 +73,14 @@ def test_a_namespace_is_deleted_by_its_name_only(page: Page, server: RunningServ
     page.wait(f"{last} === false")
     page.press("Escape")
     page.wait("!document.querySelector('dialog')")
+
+
+def test_the_use_of_a_quota_over_time(page: Page, server: RunningServer, tokens: dict[str, str]) -> None:
+    sign_in(page, server, tokens["editor"])
+    go(page, "#/~/object/core/v1/resourcequotas/default/limits?tab=history", "Create by")
+    page.wait(
+        "document.querySelector('.plot[aria-label^=\"Used: \"]')?.getAttribute('aria-label').includes('configmaps 1')"
+    )
 
 
 def test_the_past_of_a_deleted_object_is_still_there(page: Page, server: RunningServer, tokens: dict[str, str]) -> None:

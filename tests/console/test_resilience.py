@@ -9,14 +9,14 @@ import pytest
 
 from tests.console.browser import Browser, Page
 from tests.console.editing import edit
-from tests.console.pictures import go, sign_in
+from tests.console.pictures import LIVE, go, sign_in
 from tests.console.seed import API, BACKUP, COLUMNS, GROUP, SHOP, backup, client, define, definition, manifest, ok
 from tests.running import RunningServer, data_folder, running_server, start_server
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def restarted(browser: Browser) -> Iterator[RunningServer]:
     """A server of its own, which the test stops and starts again at the same port."""
     with data_folder() as folder, running_server(folder / "data") as running:
@@ -34,7 +34,8 @@ def test_a_restart(browser: Browser, restarted: RunningServer) -> None:
     with browser.page() as looking, browser.page() as editing:
         for page in (looking, editing):
             sign_in(page, restarted, restarted.token)
-        go(looking, f"#/shop/objects/{GROUP}/v1/backups", "live")
+        go(looking, f"#/shop/objects/{GROUP}/v1/backups", "billing-1")
+        looking.wait(LIVE)
         go(editing, f"#/shop/object/{GROUP}/v1/backups/default/billing-1", "No changes")
         edit(editing, "keep: 4", "keep: 40")
         editing.wait_text("The server would accept this")
@@ -50,7 +51,7 @@ def test_a_restart(browser: Browser, restarted: RunningServer) -> None:
                 made = manifest("Backup", "aaa-after", {"schedule": "1 1 * * *"})
                 ok(http.post(f"{SHOP}{API}/namespaces/default/backups", json=made))
                 looking.wait_text("aaa-after")
-                looking.wait_text("live")
+                looking.wait(LIVE)
                 looking.wait_no_text("trying again")
                 assert "keep: 40" in editing.text
                 editing.click("Save")
@@ -77,4 +78,4 @@ def test_a_revision_that_is_gone_is_loaded_again(page: Page, server: RunningServ
     )
     go(page, f"#/shop/objects/{GROUP}/v1/backups", "the list was loaded again")
     page.wait_text("billing-1")
-    page.wait("document.querySelector('.live')?.innerText === 'live'")
+    page.wait(LIVE)

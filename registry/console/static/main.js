@@ -5,7 +5,7 @@ import { tenantPrefix } from "./logic/paths.js";
 import { CORE, formatRoute, HOME, kindArgs, parseRoute } from "./logic/routes.js";
 import { SignIn } from "./pages/signin.js";
 import { clearSession, finishSignIn, loadSession, renewSession, saveSession } from "./session.js";
-import { Console, Dialog, ErrorNotice, html, Loading, Notice, useLoaded } from "./ui.js";
+import { Console, Dialog, ErrorNotice, Field, html, Loading, Notice, useLoaded } from "./ui.js";
 import { Component, render, useEffect, useMemo, useState } from "./vendor/preact.js";
 
 const PAGES = {
@@ -67,6 +67,7 @@ function Frame({ api, session, route, signOut, problem }) {
   const who = useLoaded(() => whoAmI(api, tenant), [tenant, session]);
   const loaded = useLoaded(async () => ({ of: tenant, found: await loadKinds(api, tenant) }), [tenant, session]);
   const kinds = loaded.value?.of === tenant ? loaded.value.found : null; // not those of the tenant before
+  const isReady = kinds && (who.value || (who.error && !who.loading)); // drafts are kept by user
   const tenants = useLoaded(() => mayListTenants(api), [session]);
   const find = () => {
     location.hash = formatRoute({ tenant, page: "kinds" });
@@ -104,7 +105,8 @@ function Frame({ api, session, route, signOut, problem }) {
         <button type="button" class="menu" aria-expanded=${menu} aria-label="Menu" onClick=${() => setMenu(!menu)}>☰</button>
         <a class="brand" href=${formatRoute({ tenant })} aria-label="registry: overview"><img src="icon.svg"
             alt="" /><span>registry</span></a>
-        <${TenantChoice} tenant=${tenant} />
+        <${Field} name="tenant" label="Tenant (empty: your own); Enter opens it" placeholder="Your tenant"
+            value=${tenant === HOME ? "" : tenant} onEnter=${(to) => (location.hash = formatRoute({ tenant: to || HOME }))} />
         <span class="grow"></span>
         <button type="button" class="search" onClick=${find}>Find a kind <kbd>/</kbd></button>
         <span class="who quiet">${who.value ?? ""}</span>
@@ -114,7 +116,7 @@ function Frame({ api, session, route, signOut, problem }) {
       <main id="main" tabindex="-1">
         ${notices.map((one) => html`<${Notice} key=${one.id} kind=${one.kind}>${one.text}</>`)}
         ${!kinds && loaded.error && loaded.error.code !== 401 ? html`<${NoKinds} error=${loaded.error} again=${loaded.again} />`
-          : kinds ? html`<${Page} key=${tenant} route=${route} />` : html`<${Loading} />`}
+          : isReady ? html`<${Page} key=${tenant} route=${route} />` : html`<${Loading} />`}
       </main>
     </div>
   </>`;
@@ -165,16 +167,6 @@ async function loadKinds(api, tenant) {
 /** Tenants are objects of the tenant `system`, to which most users have no access. */
 function mayListTenants(api) {
   return new Rights(api, tenantPrefix("system")).may({ verb: "list", group: "tenancy.registry", resource: "tenants" });
-}
-
-/** An input with the name of the tenant; another name opens that tenant. */
-function TenantChoice({ tenant }) {
-  const submit = (event) => {
-    event.preventDefault();
-    location.hash = formatRoute({ tenant: new FormData(event.target).get("tenant").trim() || HOME });
-  };
-  return html`<form class="tenant" onSubmit=${submit}><input name="tenant" aria-label="Tenant (empty: your own); Enter opens it"
-      placeholder="Your tenant" value=${tenant === HOME ? "" : tenant} autocomplete="off" spellcheck=${false} /></form>`;
 }
 
 function Side({ route, kinds, open, showTenants }) {

@@ -140,6 +140,14 @@ export function Dialog({ title, onClose, wide = false, children }) {
   </dialog>`;
 }
 
+/** An input whose text is reported on Enter; what is being typed outlives the updates of a live page. */
+export function Field({ value, onEnter, label, children, ...more }) {
+  const [text, setText] = useState(value);
+  useEffect(() => setText(value), [value]);
+  return html`<form onSubmit=${(event) => (event.preventDefault(), onEnter(text.trim()))}><input type="search" aria-label=${label}
+      value=${text} onInput=${(event) => setText(event.target.value)} spellcheck=${false} autocomplete="off" ...${more} />${children}</form>`;
+}
+
 /** A text with a button that copies it. */
 export function Copyable({ text, label }) {
   const [done, setDone] = useState(false);

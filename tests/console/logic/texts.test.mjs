@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { changesOf, conditionsOf, conditionSpans } from "../../../registry/console/static/logic/changes.js";
+import { changesOf, conditionsOf, conditionSpans, quotaLines } from "../../../registry/console/static/logic/changes.js";
 import { layout } from "../../../registry/console/static/logic/graph.js";
 import { contextsOf, tenantOfServer } from "../../../registry/console/static/logic/kubeconfig.js";
 import { kindOfReference, kindsOf, searchKinds } from "../../../registry/console/static/logic/kinds.js";
@@ -95,6 +95,12 @@ test("time in the states of a condition, over an absence", () => {
   assert.deepEqual(spans[0].spans.map((one) => [one.status, one.from / 1000, one.to / 1000]), [["False", 0, 10], ["True", 10, 30], ["True", 40, 50]]);
   for (const conditions of [null, "x", [null, "text", 5, { type: 1, status: "True" }, { type: "A" }]]) assert.deepEqual(conditionsOf({ status: { conditions } }), []);
   assert.deepEqual(conditionSpans([{ time: times[0], object: { status: { conditions: "none" } } }], 1), []);
+});
+
+test("the use of a quota over time", () => {
+  const at = (second, used) => ({ time: `1970-01-01T00:00:0${second}Z`, object: used && { status: { used } } });
+  const lines = quotaLines([at(0, undefined), at(1, { pods: "1" }), at(2, { pods: "3", secrets: "2", memory: "1Gi" }), at(3, null)]);
+  assert.deepEqual(lines, [{ name: "pods", points: [[1000, 1], [2000, 3]] }, { name: "secrets", points: [[2000, 2]] }]);
 });
 
 test("a graph has owners to the left of what they own", () => {

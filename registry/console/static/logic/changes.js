@@ -30,6 +30,14 @@ export function conditionsOf(object) {
     .map((one) => ({ type: one.type, status: one.status, reason: isText(one.reason) ? one.reason : "", lastTransitionTime: one.lastTransitionTime }));
 }
 
+/** Returns how much of a ResourceQuota was used over time, a series for each limit: `[{name, points: [[ms, number]]}]`. */
+export function quotaLines(states) {
+  const used = states.flatMap(({ time, object }) => Object.entries(object?.status?.used ?? {}).map(([name, value]) => [name, Date.parse(time), Number(value)]));
+  const names = new Set(used.map(([name]) => name));
+  return [...names].map((name) => ({ name, points: used.filter(([one, , value]) => one === name && value >= 0).map(([, ...point]) => point) }))
+    .filter(({ points }) => points.length > 0);
+}
+
 /**
  * Returns how long each condition had which status: `[{type, spans: [{status, reason, from, to}]}]`, times in ms. `states` are
  * those of an object, oldest first: `[{time, object}]`, with null for a deletion. The last spans end at `now`.

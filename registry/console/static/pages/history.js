@@ -1,10 +1,10 @@
 // The history of an object: who changed what, differences between revisions, restore.
 import { Difference } from "../editor.js";
-import { changesOf, conditionSpans } from "../logic/changes.js";
+import { changesOf, conditionSpans, quotaLines } from "../logic/changes.js";
 import { resourcePath } from "../logic/paths.js";
 import { timeText } from "../logic/text.js";
 import { withoutManagedFields } from "../logic/yamldoc.js";
-import { Spans } from "../plots.js";
+import { Spans, TimePlot } from "../plots.js";
 import { Age, Dialog, Empty, ErrorNotice, html, Loading, useConsole, useLoaded } from "../ui.js";
 import { useState } from "../vendor/preact.js";
 
@@ -28,9 +28,12 @@ export default function History({ kind, namespace, name, object, gone, may }) {
   const next = pages.at(-1).metadata.continue;
   const choose = (entry) => setChosen((old) => (old.includes(entry) ? old.filter((one) => one !== entry) : [...old.slice(-1), entry]));
   const [older, newer] = [...chosen].sort((a, b) => Number(a.resourceVersion) - Number(b.resourceVersion));
-  const states = first.value.items.map((one) => ({ time: one.time, object: one.operation === "Delete" ? null : one.object }));
-  const spans = conditionSpans(states.reverse(), Date.now());
+  const states = first.value.items.map((one) => ({ time: one.time, object: one.operation === "Delete" ? null : one.object })).reverse();
+  const spans = conditionSpans(states, Date.now());
+  const use = kind.plural === "resourcequotas" && !kind.group ? quotaLines(states) : [];
   return html`
+    ${use.length > 0 && html`<section class="card"><h2>Used</h2><${TimePlot} title="Used" series=${use}
+        from=${Math.min(...use.map(({ points }) => points[0][0]))} to=${Date.now()} /></section>`}
     ${spans.length > 0 && html`<section class="card"><h2>Time in state</h2><${Spans} rows=${spans} /></section>`}
     <div class="bar-row">
       <button type="button" disabled=${chosen.length !== 2} onClick=${() => setShown([older, newer])}>Compare selected</button>
@@ -41,7 +44,7 @@ export default function History({ kind, namespace, name, object, gone, may }) {
       ${items.map((entry, index) => html`<${Entry} key=${entry.resourceVersion} entry=${entry}
           chosen=${chosen.includes(entry)} choose=${() => choose(entry)}
           show=${() => setShown([before(items, index, entry), entry])}
-        restore=${may.restore && !gone && entry.operation !== "Delete" && entry.resourceVersion !== version && (() => setRestoring(entry))} />`)}
+        restore=${may.restore && object && !gone && entry.operation !== "Delete" && entry.resourceVersion !== version && (() => setRestoring(entry))} />`)}
     </ol>`}
     ${next && html`<p><button type="button"
         onClick=${async () => setMore([...more, await load({ limit: DRAWN, continue: next })])}>Older</button></p>`}

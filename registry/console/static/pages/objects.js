@@ -7,7 +7,7 @@ import { CORE, formatRoute, kindArgs, objectRoute } from "../logic/routes.js";
 import { filterOf, orderBy, orderOf, rowsOf } from "../logic/tables.js";
 import { countText, plural } from "../logic/text.js";
 import {
-  Age, Empty, ErrorNotice, Heading, html, Loading, Notice, Status, Table, useConsole, useLoaded, useRights, useTitle,
+  Age, Empty, ErrorNotice, Field, Heading, html, Loading, Notice, Status, Table, useConsole, useLoaded, useRights, useTitle,
 } from "../ui.js";
 import { useState } from "../vendor/preact.js";
 
@@ -69,14 +69,14 @@ export function Listing({ kind, tenant, namespace = "", query, title, about, col
   const found = useList(kind, { tenant, namespace, query: selection, page: Number(page) || 1, accept });
   const { hash } = location;
   const change = (fields) => go(`${hash.split("?")[0]}${formatRoute({ query: { ...query, page: "", ...fields } }).replace(/^[^?]*/, "")}`);
-  const field = (name, value, text, label) => html`<form onSubmit=${(event) => (event.preventDefault(), change({ [name]: new FormData(event.target).get(name).trim() }))}>
-    <input type="search" name=${name} aria-label=${label} placeholder=${text} value=${value} spellcheck=${false} /></form>`;
   const rows = found.error ? [] : rowsOf(found.list);
   const first = (Number(page) - 1) * PAGE;
   const turn = (to, text, is) => html`<button type="button" disabled=${!is} onClick=${() => change({ page: to })}>${text}</button>`;
   return html`<${Heading} parts=${[[title]]} about=${about}><${Live} state=${found.state} />${actions}</>
-    <div class="bar-row">${field("filter", filter, "Name, or object.spec.size > 3", "Filter: parts of names, or an expression in CEL")}
-      ${field("labels", labels, "Labels: team=storage", "Label selector")}${bar?.(found.list, change)}
+    <div class="bar-row"><${Field} name="filter" value=${filter} onEnter=${(text) => change({ filter: text })}
+        label="Filter: parts of names, or an expression in CEL" placeholder="Name, or object.spec.size > 3" />
+      <${Field} name="labels" value=${labels} onEnter=${(text) => change({ labels: text })} label="Label selector"
+        placeholder="Labels: team=storage" />${bar?.(found.list, change)}
       <span class="quiet" role="status">${found.total >= 0 && !found.error ? plural(found.total, "object") : ""}</span></div>
     ${found.error && html`<${ListError} found=${found} kind=${kind} namespace=${namespace}
         undo=${filter || sort ? () => change({ filter: "", sort: "" }) : null} />`}
@@ -109,9 +109,9 @@ export function NamespaceChoice({ value, onChange }) {
   const { api, tenant } = useConsole();
   const path = resourcePath(tenant, { group: "", version: "v1", plural: "namespaces" }, { query: { limit: 500 } });
   const found = useLoaded((signal) => api.get(path, { accept: METADATA_LIST, signal }).catch(() => ({ items: [] })), [path]);
-  return html`<input type="search" aria-label="Namespace; empty for all" placeholder="All namespaces" list="namespaces"
-      value=${value} onChange=${(event) => onChange(event.target.value.trim())} spellcheck=${false} autocomplete="off" />
-    <datalist id="namespaces">${rowsOf(found.value).map(({ name }) => html`<option key=${name} value=${name} />`)}</datalist>`;
+  return html`<${Field} label="Namespace; empty for all" placeholder="All namespaces" list="namespaces" value=${value} onEnter=${onChange}
+      onChange=${(event) => onChange(event.target.value.trim())}>
+    <datalist id="namespaces">${rowsOf(found.value).map(({ name }) => html`<option key=${name} value=${name} />`)}</datalist></>`;
 }
 
 /** The columns of kubectl: namespace and name, then the printer columns. */
