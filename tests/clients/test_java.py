@@ -1,4 +1,7 @@
-"""fabric8's client for Java. REGISTRY_TEST_CLIENT_JAVA names its class path: kubernetes-client 6 or 7 with what it needs."""
+"""Clients in Java: the HTTP client of the JDK, and fabric8's.
+
+REGISTRY_TEST_CLIENT_JAVA names the class path of fabric8's: kubernetes-client 6 or 7 with what it needs.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,37 @@ import pytest
 from tests.clients.kinds import PATIENCE_SECONDS, Kind
 from tests.running import RunningServer
 
-PROGRAM = Path(__file__).with_name("java") / "Objects.java"
+FOLDER = Path(__file__).with_name("java")
+PROGRAM = FOLDER / "Objects.java"
+
+
+def test_the_client_of_the_jdk(server: RunningServer, kind: Kind, tmp_path: Path) -> None:
+    java, javac = shutil.which("java"), shutil.which("javac")
+    if java is None or javac is None:
+        pytest.skip("no JDK is installed (java, javac)")
+    compiled = subprocess.run(
+        [javac, "-Xlint:all", "-Werror", "-d", str(tmp_path), str(FOLDER / "JdkClient.java")],
+        capture_output=True, text=True, timeout=2 * PATIENCE_SECONDS, check=False,
+    )  # fmt: skip
+    assert compiled.returncode == 0, compiled.stderr
+    arguments = [server.url, str(server.authority), str(server.data_dir / "admin-token")]
+    done = subprocess.run(
+        [java, "-cp", str(tmp_path), "JdkClient", *arguments, kind.group, kind.version, kind.namespace, kind.plural],
+        capture_output=True, text=True, timeout=4 * PATIENCE_SECONDS, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines() == [
+        "discovered true",
+        "created 201 1",
+        "listed 1",
+        "patched 200 2",
+        "watched MODIFIED a",
+        "refused 409 Conflict",
+        "refused 409",
+        "refused 404 NotFound",
+        "deleted 200",
+        "watched DELETED a",
+    ]
 
 
 def test_objects_are_written_watched_and_read(server: RunningServer, kind: Kind) -> None:
