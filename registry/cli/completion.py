@@ -20,13 +20,21 @@ complete -o default -F _registry registry
 #compdef registry
 _registry() {
     local -a found
-    found=("${(@f)$(registry __complete "${(@)words[2,$CURRENT]}" 2>/dev/null)}")
-    compadd -a found
+    found=(${(f)"$(registry __complete "${(@)words[2,$CURRENT]}" 2>/dev/null)"})
+    if (( $#found )); then compadd -a found; else _files; fi
 }
 compdef _registry registry
 """,
     "fish": """\
-complete -c registry -f -a '(registry __complete (commandline -opc)[2..-1] (commandline -ct) 2>/dev/null)'
+function __registry_complete
+    set -l found (registry __complete (commandline -opc)[2..-1] (commandline -ct) 2>/dev/null)
+    if set -q found[1]
+        printf '%s\\n' $found
+    else
+        __fish_complete_path (commandline -ct)
+    end
+end
+complete -c registry -f -a '(__registry_complete)'
 """,
 }
 _HOW: Final = """\

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 from typing import Any
+from urllib.parse import quote
 
 import yaml
 
@@ -54,7 +55,7 @@ def run(typed: dict[str, Any]) -> int:
 
 def state(session: Session, resource: Resource, name: str, revision: str | None) -> Object:
     """Returns the object at a revision of the tenant; None means the current one."""
-    query = f"?atResourceVersion={revision}" if revision else ""
+    query = f"?atResourceVersion={quote(revision, safe='')}" if revision else ""
     return session.client.request("GET", resource.path(session.namespace, name) + query)
 
 

@@ -1,6 +1,6 @@
 """A client configured like kubectl: from a kubeconfig, its context, and the flags that override them.
 
-Follows the clientcmd of client-go: --kubeconfig, else KUBECONFIG (the first existing file), else ~/.kube/config.
+Follows the clientcmd of client-go: --kubeconfig, else the files of KUBECONFIG merged, else ~/.kube/config.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import re
 import ssl
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -45,21 +46,21 @@ def open_session(typed: dict[str, Any]) -> Session:
     """Opens a session for the flags in `typed`. Raises CommandError."""
     wanted, name = typed.pop("kubeconfig", None), typed.pop("context", None)
     tenant, namespace = typed.pop("tenant", None), typed.pop("namespace", None)
-    path = _path(wanted)
+    paths = _paths(wanted)
+    files = [_read(path) for path in paths]
     try:
-        config = yaml.safe_load(path.read_text())
-        context = _named(config, "contexts", name or config.get("current-context") or "")["context"]
-        cluster = _named(config, "clusters", context["cluster"])["cluster"]
-        user = _named(config, "users", context.get("user", ""))["user"] if context.get("user") else {}
+        context = _named(files, "contexts", name or _current_context(files)).value["context"]
+        in_cluster = _named(files, "clusters", context["cluster"])
+        of_user = _named(files, "users", context["user"]) if context.get("user") else _Entry({"user": {}}, Path())
+        cluster, user = in_cluster.value["cluster"], of_user.value["user"] or {}
         server = str(cluster["server"]).rstrip("/")
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as problem:
-        raise CommandError(describe(problem, of=path).partition("\n")[0]) from problem
     except (KeyError, TypeError, AttributeError) as problem:
-        raise CommandError(f"{path}: not a kubeconfig with a context that can be used") from problem
+        named = os.pathsep.join(map(str, paths))
+        raise CommandError(f"{named}: not a kubeconfig with a context that can be used") from problem
     except LookupError as problem:
-        raise CommandError(f"{path}: not a kubeconfig with a context that can be used: {problem}") from problem
-    tls = _tls(cluster, user, path.parent)
-    headers = _headers(user, path.parent)
+        raise CommandError(f"{os.pathsep.join(map(str, paths))}: {problem}") from problem
+    tls = _tls(cluster, in_cluster.folder, user, of_user.folder)
+    headers = _headers(user, of_user.folder)
     in_url = _TENANT_IN_URL.search(server)
     bare = server[: in_url.start()] if in_url else server
     url = f"{bare}/clusters/{tenant}" if tenant else server
@@ -71,40 +72,69 @@ def open_session(typed: dict[str, Any]) -> Session:
     )
 
 
-def _path(wanted: Path | None) -> Path:
+class _File(NamedTuple):
+    content: dict[str, Any]
+    folder: Path
+
+
+class _Entry(NamedTuple):
+    """An item of `clusters`, `contexts` or `users`. Paths in it are relative to `folder`, which is that of its file."""
+
+    value: dict[str, Any]
+    folder: Path
+
+
+def _paths(wanted: Path | None) -> list[Path]:
     if wanted is not None:
-        return wanted
+        return [wanted]
     named = [Path(part) for part in os.environ.get("KUBECONFIG", "").split(os.pathsep) if part]
-    found = next((path for path in named if path.exists()), None)
-    if found is not None:
+    if found := [path for path in named if path.exists()]:
         return found
     if named:
         raise CommandError(f"{named[0]} does not exist (KUBECONFIG)")
     path = Path.home() / ".kube" / "config"
     if not path.exists():
         raise CommandError("there is no kubeconfig: registry kubeconfig > FILE writes one, KUBECONFIG names it")
-    return path
+    return [path]
 
 
-def _named(config: dict[str, Any], kind: str, name: str) -> dict[str, Any]:
-    for one in config.get(kind) or ():
-        if one.get("name") == name:
-            found: dict[str, Any] = one
-            return found
-    raise LookupError(f"{kind} has no {name!r}")
+def _read(path: Path) -> _File:
+    try:
+        return _File(yaml.safe_load(path.read_text()) or {}, path.parent)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as problem:
+        raise CommandError(describe(problem, of=path).partition("\n")[0]) from problem
 
 
-def _tls(cluster: dict[str, Any], user: dict[str, Any], folder: Path) -> ssl.SSLContext | None:
+def _current_context(files: Sequence[_File]) -> str:
+    found = next((file.content["current-context"] for file in files if file.content.get("current-context")), "")
+    if not found:
+        raise LookupError("it has no current context: choose one with --context")
+    return str(found)
+
+
+def _named(files: Sequence[_File], kind: str, name: str) -> _Entry:
+    """Returns the first entry with this name, as client-go merges files. Raises LookupError."""
+    known = [_Entry(one, file.folder) for file in files for one in file.content.get(kind) or ()]
+    for entry in known:
+        if entry.value.get("name") == name:
+            return entry
+    names = ", ".join(sorted({str(entry.value.get("name")) for entry in known})) or "none"
+    raise LookupError(f"it has no {kind.removesuffix('s')} {name!r}; it has: {names}")
+
+
+def _tls(
+    cluster: dict[str, Any], cluster_folder: Path, user: dict[str, Any], user_folder: Path
+) -> ssl.SSLContext | None:
     if not str(cluster["server"]).startswith("https://"):
         return None
     try:
         context = ssl.create_default_context()
         if cluster.get("insecure-skip-tls-verify"):
             context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        elif authority := _content(cluster, "certificate-authority", folder):
+        elif authority := _content(cluster, "certificate-authority", cluster_folder):
             context = ssl.create_default_context(cadata=authority.decode("ascii"))
-        certificate = _content(user, "client-certificate", folder)
-        key = _content(user, "client-key", folder)
+        certificate = _content(user, "client-certificate", user_folder)
+        key = _content(user, "client-key", user_folder)
         if certificate and key:
             with tempfile.NamedTemporaryFile() as both:  # mode 0600; the ssl module reads only files
                 both.write(certificate + b"\n" + key)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from typing import Any, Final
+from urllib.parse import quote
 
 from registry.cli.errors import CommandError
 from registry.cli.history import add_target
@@ -34,7 +35,7 @@ def run(typed: dict[str, Any]) -> int:
     policy = typed["policy"]
     if kind.lower() in _TENANT:
         body: dict[str, Any] = {"spec": {"protected": policy != "Off"}}
-        path = f"/clusters/system/apis/tenancy.registry/v1/tenants/{name}"
+        path = f"/clusters/system/apis/tenancy.registry/v1/tenants/{quote(name, safe='')}"
         session.platform.request("PATCH", path, body, content_type=_MERGE)
         print(f"tenants {name}: deletion protection {'Off' if policy == 'Off' else 'Always'}")
         return 0

@@ -233,8 +233,29 @@ def test_the_flags_choose_the_tenant_and_the_context(shop: Registry, tmp_path: P
     (tmp_path / "config").write_text(yaml.safe_dump(config))
     file = ["--kubeconfig", str(tmp_path / "config")]
     assert shop.run("deleted", "orders", *file, "--context", "registry").returncode == 0
-    assert "clusters has no 'absent'" in refusal(shop.run("deleted", "orders", *file, "--context", "bad"))
+    assert "it has no cluster 'absent'; it has: registry" in refusal(
+        shop.run("deleted", "orders", *file, "--context", "bad")
+    )
+    assert "it has no context 'none'; it has: bad, registry" in refusal(
+        shop.run("deleted", "orders", *file, "--context", "none")
+    )
     assert "does not exist" in refusal(registry("deleted", "orders", KUBECONFIG=str(tmp_path / "none")))
+
+
+def test_the_files_of_kubeconfig_are_merged(shop: Registry, tmp_path: Path) -> None:
+    """Of two entries with one name the first counts; paths are relative to the file that has them."""
+    config = yaml.safe_load(shop.server.kubeconfig.read_text())
+    (entry,), (user,) = config["clusters"], config["users"]
+    user["user"] = {"tokenFile": "token"}
+    (tmp_path / "users").mkdir()
+    (tmp_path / "users" / "token").write_text(shop.server.token)
+    (tmp_path / "users" / "config").write_text(yaml.safe_dump({"users": [user]}))
+    other = {"name": "registry", "cluster": {"server": "https://127.0.0.1:1"}}
+    rest = {"contexts": config["contexts"], "clusters": [entry, other], "current-context": "registry"}
+    (tmp_path / "rest").write_text(yaml.safe_dump(rest))
+    files = [tmp_path / "absent", tmp_path / "users" / "config", tmp_path / "rest"]
+    assert registry("deleted", "orders", KUBECONFIG=os.pathsep.join(map(str, files))).returncode == 0
+    assert "no current context" in refusal(registry("deleted", "orders", KUBECONFIG=str(files[1])))
 
 
 def test_what_objects_hold_does_not_steer_the_terminal(shop: Registry) -> None:
