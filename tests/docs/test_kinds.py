@@ -33,7 +33,7 @@ def test_what_is_said_to_be_absent_is_absent() -> None:
     kinds = set(
         re.findall(
             r"\b(?:[A-Z][a-z]+)+(?:[A-Z]+[a-z]*)*\b",
-            PAGE.split("\n## What there is not\n")[1].split("\n\nA program")[0],
+            PAGE.split("\n## What there is not\n")[1].split("\n\nIf a program")[0],
         )
     )
     assert {"Pod", "Deployment", "HorizontalPodAutoscaler", "PodDisruptionBudget"} <= kinds
