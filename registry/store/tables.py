@@ -245,6 +245,8 @@ changes = Table(
     Column("follow_up", Boolean),
     # The previous state's entries in declared indexes: for lists at a revision.
     Column("previous_index_entries", ARRAY(LargeBinary)),
+    # The previous state's document (`objects.doc`): what history views read columns from. It is copied as it is stored.
+    Column("previous_doc", JSONB),
     # What watches read: the changes of a domain after a revision.
     Index("changes_domain_id_revision_idx", "domain_id", "revision"),
     # The history of an object or a range of keys; pages at a much older revision.

@@ -65,9 +65,17 @@ def stored_texts(url: str, resource: str = SECRETS) -> list[str]:
         return [row[0] for row in rows if row[0] is not None]
 
 
+def stored_documents(url: str) -> list[Any]:
+    """What reports read columns from, of now and of the log."""
+    with psycopg.connect(url) as connection:
+        rows = connection.execute("SELECT doc FROM objects UNION ALL SELECT previous_doc FROM changes")
+        return [row[0] for row in rows if row[0] is not None]
+
+
 async def fill(store: Store, tenant: Tenant) -> None:
-    await store.commit(tenant, write(Operation.CREATE, text="hidden one"))
-    await store.commit(tenant, write(Operation.UPDATE, text="hidden two"))
+    doc = '{"data":{"x":"hidden"}}'
+    await store.commit(tenant, write(Operation.CREATE, text="hidden one", doc=doc))
+    await store.commit(tenant, write(Operation.UPDATE, text="hidden two", doc=doc))
     await store.commit(tenant, write(Operation.CREATE, "ns/b", owners=["owner"]))
     await store.commit(tenant, write(Operation.CREATE, "ns/c"))
     await store.commit(tenant, write(Operation.DELETE, "ns/c"))
@@ -192,6 +200,7 @@ async def test_rotation_seals_everything_anew(
     finally:
         await pool.close()
     number = 1 if before is None else 2
+    assert stored_documents(database_url) == []
     assert all(text.startswith(sealing.prefix_of(tenant.id, number)) for text in stored_texts(database_url))
     stored, counted = used_bytes(database_url)
     assert stored == counted

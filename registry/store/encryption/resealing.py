@@ -110,8 +110,8 @@ LOCK_DOMAIN: Final = statement(
 
 REPLACE_OBJECTS: Final = statement(
     "reseal-objects",
-    "Objects with their bodies re-encrypted, unless they have been written meanwhile, and the tenant's count of bytes;"
-    " after the domain's counter has been locked; by the primary keys.",
+    "Objects with their bodies re-encrypted and without documents, unless they have been written meanwhile, and the"
+    " tenant's count of bytes; after the domain's counter has been locked; by the primary keys.",
     """
     WITH resealed AS MATERIALIZED (
         SELECT w.*, octet_length(w.body) - octet_length(o.body) AS growth
@@ -123,16 +123,16 @@ REPLACE_OBJECTS: Final = statement(
         UPDATE tenants t SET bytes = t.bytes + (SELECT sum(growth) FROM resealed)
         WHERE t.id = %(tenant)s::bigint AND EXISTS (SELECT 1 FROM resealed)
     )
-    UPDATE objects o SET body = a.body FROM resealed a
+    UPDATE objects o SET body = a.body, doc = NULL FROM resealed a
     WHERE o.tenant_id = %(tenant)s::bigint AND o.resource = a.resource AND o.key = a.key
     """,
 )
 
 REPLACE_CHANGES: Final = statement(
     "reseal-changes",
-    "Changes with their bodies re-encrypted; by the log's index of keys.",
+    "Changes with their bodies re-encrypted, without documents; by the log's index of keys.",
     """
-    UPDATE changes c SET body = w.body, previous_body = w.previous
+    UPDATE changes c SET body = w.body, previous_body = w.previous, previous_doc = NULL
     FROM unnest(%(resources)s::text[], %(keys)s::text[], %(revisions)s::bigint[], %(bodies)s::text[],
         %(previous)s::text[]) AS w (resource, key, revision, body, previous)
     WHERE c.tenant_id = %(tenant)s::bigint AND c.resource = w.resource AND c.key = w.key AND c.revision = w.revision

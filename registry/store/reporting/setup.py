@@ -59,6 +59,7 @@ _CHANGES: Final = (
     "body",
     "previous_revision",
     "previous_body",
+    "previous_doc",
     "actor_user",
     "actor_manager",
     "actor_verb",

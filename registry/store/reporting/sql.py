@@ -16,7 +16,7 @@ from typing import Final
 from registry.store.reporting.model import LAST_APPLIED, Child, Column, Kind, Path, Shape
 
 # Increment when views are generated differently: all are recreated then.
-SQL_VERSION: Final = 9
+SQL_VERSION: Final = 10
 
 _DESCRIPTIONS: Final[Mapping[str, str]] = {
     "tenant": "Tenant that the object belongs to",
@@ -239,36 +239,63 @@ def _states(place: Place) -> str:
     """Returns the states of objects: those in the log, those before their first change in it, and those it never
     mentions.
 
-    `compact_revision` is the revision up to which the log has been dropped.
+    `compact_revision` is the revision up to which the log has been dropped. The document of a state is that of the
+    object while it is current, later that which the change that replaced it has logged. Where there is none (kinds
+    without documents, rows of an earlier release) it is made from the body.
     """
     tables, resource = place.tables, literal(place.resource)
-    states = f"""
+
+    def document(stored: str, body: str) -> str:
+        return f"coalesce({stored}, {tables}.report_document({body}))"
+
+    logged = f"""
         SELECT c.tenant_id, c.key, c.uid, c.revision, c.at AS valid_from,
             CASE c.type WHEN 'ADDED' THEN 'create' WHEN 'MODIFIED' THEN 'update' ELSE 'delete' END AS operation,
             {_unseen("c.actor_user")} AS actor_user, {_unseen("c.actor_manager")} AS actor_manager, c.actor_verb,
-            {tables}.report_document(coalesce(c.body, c.previous_body)) AS doc
-        FROM {tables}.changes c WHERE c.resource = {resource} AND {_mine(place, "c")}
-        UNION ALL
-        SELECT c.tenant_id, c.key, c.uid, c.previous_revision, NULL, 'earlier', NULL, NULL, NULL,
-            {tables}.report_document(c.previous_body)
+            CASE c.type WHEN 'DELETED' THEN c.at ELSE n.at END AS valid_to,
+            CASE c.type WHEN 'DELETED' THEN c.revision ELSE n.revision END AS next_revision,
+            {
+        document(
+            "CASE c.type WHEN 'DELETED' THEN c.previous_doc ELSE coalesce(n.previous_doc, o.doc) END",
+            "coalesce(c.body, c.previous_body)",
+        )
+    } AS doc
+        FROM {tables}.changes c
+            LEFT JOIN {tables}.objects o ON o.tenant_id = c.tenant_id AND o.resource = {resource} AND o.key = c.key
+                AND o.revision = c.revision
+            LEFT JOIN LATERAL ({_replacement(tables, resource)}) n ON true
+        WHERE c.resource = {resource} AND {_mine(place, "c")}"""
+    replaced = f"""
+        SELECT c.tenant_id, c.key, c.uid, c.previous_revision, NULL, 'earlier', NULL, NULL, NULL, c.at, c.revision,
+            {document("c.previous_doc", "c.previous_body")}
         FROM {tables}.changes c JOIN {tables}.domains d ON d.id = c.domain_id
-        WHERE c.resource = {resource} AND c.previous_revision <= d.compact_revision AND {_mine(place, "c")}
-        UNION ALL
-        SELECT o.tenant_id, o.key, o.uid, o.revision, o.updated_at, 'earlier', NULL, NULL, NULL,
+        WHERE c.resource = {resource} AND c.previous_revision <= d.compact_revision AND {_mine(place, "c")}"""
+    unmentioned = f"""
+        SELECT o.tenant_id, o.key, o.uid, o.revision, o.updated_at, 'earlier', NULL, NULL, NULL, NULL, NULL,
             {_built_in_document(place) if place.built_in else "o.doc"}
         FROM {tables}.objects o JOIN {tables}.tenants ot ON ot.id = o.tenant_id
             JOIN {tables}.domains d ON d.id = ot.domain_id
-        WHERE o.resource = {resource} AND o.revision <= d.compact_revision AND {_mine(place, "o")}
-    """
-    following = f"""
-        SELECT n.at, n.revision FROM {tables}.changes n
-        WHERE n.tenant_id = h.tenant_id AND n.resource = {resource} AND n.key = h.key AND n.revision > h.revision
-        ORDER BY n.revision LIMIT 1
-    """
+        WHERE o.resource = {resource} AND o.revision <= d.compact_revision AND {_mine(place, "o")}"""
     return (
-        f"FROM ({states}) h LEFT JOIN {tables}.tenants t ON t.id = h.tenant_id"
-        f" LEFT JOIN LATERAL ({following}) n ON h.operation <> 'delete'"
+        f"FROM ({logged} UNION ALL {replaced} UNION ALL {unmentioned}) h"
+        f" LEFT JOIN {tables}.tenants t ON t.id = h.tenant_id"
     )
+
+
+def _replacement(tables: str, resource: str) -> str:
+    """Returns the query for the change that replaced the state of a change `c`; it has one row, of NULLs if there is
+    none: `c` is a deletion, or the object `o` is still in this state.
+
+    The aggregates tell PostgreSQL that it is one row, so that it does not look where nothing of it is selected.
+    """
+    return f"""
+        SELECT min(n.at) AS at, min(n.revision) AS revision, (array_agg(n.previous_doc))[1] AS previous_doc
+        FROM (
+            SELECT n.at, n.revision, n.previous_doc FROM {tables}.changes n
+            WHERE n.tenant_id = c.tenant_id AND n.resource = {resource} AND n.key = c.key AND n.revision > c.revision
+            ORDER BY n.revision LIMIT 1
+        ) n
+        WHERE o.revision IS NULL AND c.type <> 'DELETED'"""
 
 
 def _state(place: Place, shape: Shape) -> list[tuple[str, str]]:
@@ -278,8 +305,8 @@ def _state(place: Place, shape: Shape) -> list[tuple[str, str]]:
         ("h.revision", "revision"),
         ("h.operation", "operation"),
         ("h.valid_from", "valid_from"),
-        ("CASE h.operation WHEN 'delete' THEN h.valid_from ELSE n.at END", "valid_to"),
-        ("CASE h.operation WHEN 'delete' THEN h.revision ELSE n.revision END", "next_revision"),
+        ("h.valid_to", "valid_to"),
+        ("h.next_revision", "next_revision"),
         ("h.actor_user", "user_name"),
         ("h.actor_manager", "field_manager"),
         ("h.actor_verb", "verb"),

@@ -170,7 +170,7 @@ BEGIN
             t.definitions_revision,
             t.namespaces_revision,
             o.uid AS o_uid, o.revision AS o_revision, o.version AS o_version, o.schema_id AS o_schema_id,
-            o.body AS o_body, o.labels AS o_labels, o.index_entries AS o_index_entries,
+            o.body AS o_body, o.labels AS o_labels, o.index_entries AS o_index_entries, o.doc AS o_doc,
             CASE
                 WHEN t.id IS NULL OR d.id IS NULL THEN 'tenant'
                 WHEN t.suspended AND w.flags & 128 = 0 THEN 'suspended'
@@ -293,7 +293,7 @@ BEGIN
         INSERT INTO changes (
             domain_id, revision, batch, tenant_id, resource, key, uid, type, version, schema_id, body, labels,
             previous_revision, previous_version, previous_schema_id, previous_body, previous_labels,
-            actor_user, actor_manager, actor_verb, at, follow_up, previous_index_entries
+            actor_user, actor_manager, actor_verb, at, follow_up, previous_index_entries, previous_doc
         )
         SELECT
             a.domain_id, a.new_revision, batch_id, a.tenant_id, a.resource, a.key,
@@ -305,7 +305,7 @@ BEGIN
             CASE a.operation WHEN 'delete' THEN a.o_labels ELSE a.new_labels END,
             a.o_revision, a.o_version, a.o_schema_id, a.o_body, a.o_labels,
             a.actor_user, a.actor_manager, a.actor_verb, committed_at,
-            CASE WHEN a.flags & 1024 = 0 THEN a.flags & 256 <> 0 END, a.o_index_entries
+            CASE WHEN a.flags & 1024 = 0 THEN a.flags & 256 <> 0 END, a.o_index_entries, a.o_doc
         FROM accepted a
     )
     SELECT
