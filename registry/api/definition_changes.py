@@ -28,8 +28,8 @@ logger = logging.getLogger(__name__)
 
 DEFINITIONS: Final = ResourceName("customresourcedefinitions.apiextensions.k8s.io")
 _RETRY_SECONDS: Final = 1.0
-# Longer than a restart of PostgreSQL takes.
-_SILENT_SECONDS: Final = 5.0
+# Longer than a restart of PostgreSQL takes. From then on it is logged, and the process is not ready.
+STILL_SECONDS: Final = 5.0
 
 
 class Following:
@@ -75,12 +75,14 @@ class DefinitionChanges:
         self._store = store
         self._fresh = fresh
         self._domains: dict[DomainId, _Domain] = {}
+        # Why the changes of a domain cannot be read now.
+        self._failing: dict[DomainId, str] = {}
         self._unread = Condition(
             logger,
             "changes of definitions cannot be read",
             "changes of definitions are read again",
             level=logging.WARNING,
-            delay_seconds=_SILENT_SECONDS,
+            delay_seconds=STILL_SECONDS,
         )
 
     async def follow(
@@ -104,6 +106,12 @@ class DefinitionChanges:
             raise
         return following
 
+    def problem(self) -> str | None:
+        """Returns why changes of definitions have not been read for a while; None if they are."""
+        if self._unread.since_seconds() < STILL_SECONDS:
+            return None
+        return next(iter(self._failing.values()), None)
+
     def _forget(self, following: Following) -> None:
         domain = self._domains.get(following.tenant.domain)
         if domain is None:
@@ -112,13 +120,16 @@ class DefinitionChanges:
         if not domain.followings:
             del self._domains[following.tenant.domain]
             domain.task.cancel()
+            self._note_read(following.tenant.domain)
 
     async def _read(self, domain: DomainId) -> None:
         while True:
             try:
                 await self._read_on(domain)
             except StoreError as error:
-                self._unread.hold(str(error))
+                self._failing[domain] = str(error)
+                # An outage of PostgreSQL is logged elsewhere.
+                self._unread.hold(str(error), silent=self._store.database.away is not None)
             except Exception:
                 logger.exception("reading changes of definitions failed in an unforeseen way")
             await asyncio.sleep(_RETRY_SECONDS)
@@ -131,12 +142,17 @@ class DefinitionChanges:
         try:
             # Changes may have been missed after a failure.
             await self._check_all(followings)
-            self._unread.end()
+            self._note_read(domain)
             async for batch in subscription:
                 for change in batch.changes:
                     await self._check_all(self._concerned(domain, change), change.revision)
         finally:
             subscription.close()
+
+    def _note_read(self, domain: DomainId) -> None:
+        self._failing.pop(domain, None)
+        if not self._failing:
+            self._unread.end()
 
     def _concerned(self, domain: DomainId, change: Change) -> list[Following]:
         followings = self._domains[domain].followings

@@ -97,7 +97,7 @@ async def serving(settings: Settings, stopping: Stopping) -> AsyncIterator[Servi
             await stack.enter_async_context(ReportingController(backend))
         await bootstrap(backend, tenants)
         audit = await stack.enter_async_context(audit_log(settings))
-        stack.enter_context(health.exposed(store))
+        stack.enter_context(health.exposed(backend))
         handler = handler_chain(settings, backend, tenants, audit, aggregation, queue, stopping)
         stack.enter_context(_watched(settings))
         _spare_the_collector()

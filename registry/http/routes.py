@@ -37,7 +37,7 @@ def router(backend: Backend, monitor: Monitor, stopping: Stopping, jwks_uri: str
         Route(lambda info: info.document_path.startswith("/openapi/v3/"), openapi.v3),
         Route(path("/openapi/v3"), openapi.v3_index),
         Route(path("/openapi/v2"), openapi.v2),
-        *(Route(path(*endpoint.paths), endpoint) for endpoint in health_endpoints(backend.store, stopping)),
+        *(Route(path(*endpoint.paths), endpoint) for endpoint in health_endpoints(backend, stopping)),
         Route(path("/version"), process.version),
         Route(lambda info: info.document_path == "/metrics" and not info.tenant, process.exposition),
         Route(path("/.well-known/openid-configuration"), openid.configuration),

@@ -12,7 +12,7 @@ import psycopg
 
 from registry.store.database import CONNECT_TIMEOUT_SECONDS as CONNECT_TIMEOUT_SECONDS
 from registry.store.database import Database
-from registry.store.errors import Unavailable, Uncertain
+from registry.store.errors import Closed, Unavailable, Uncertain
 from registry.store.session import CALL_LIMIT_SECONDS
 from registry.store.session import Connection as Connection
 from registry.store.session import connect as connect
@@ -45,7 +45,7 @@ class Pool:
     async def connection(self) -> AsyncIterator[Connection]:
         """Lends one connection for the duration of the block. Translates driver errors raised inside it."""
         if self._closed:
-            raise Unavailable("the store is closed")
+            raise Closed("the store is closed")
         self._database.require()
         if self._waiting >= MAX_WAITING:
             raise Unavailable("too many reads wait")

@@ -21,6 +21,7 @@ StoreError
 ├── Unstorable           PostgreSQL rejects the statement: it will fail again
 │   └── ValueRefused     because of a value: U+0000, a number that is too large, a key that is too long
 └── Unavailable          PostgreSQL is away, read-only, full or too slow; nothing was written
+    ├── Closed           this process is ending
     └── Uncertain        the connection broke during a commit: it may or may not have been written
 """
 
@@ -154,6 +155,10 @@ class Unavailable(StoreError):
     """Retrying later can help. `retry_after_seconds` is a hint for the client."""
 
     retry_after_seconds = 1
+
+
+class Closed(Unavailable):
+    pass
 
 
 class Uncertain(Unavailable):

@@ -32,7 +32,7 @@ class SessionCheck:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._until = 0.0
-        self._problem: str | None = None
+        self.problem: str | None = None
         self._trying: asyncio.Task[None] | None = None
         # The newest migration seen so far.
         self._migration = ""
@@ -47,8 +47,8 @@ class SessionCheck:
             )
         if self._trying is not None:
             await asyncio.wait([self._trying], timeout=ANSWER_SECONDS)
-        if self._problem is not None:
-            raise Unavailable(self._problem)
+        if self.problem is not None:
+            raise Unavailable(self.problem)
 
     async def close(self) -> None:
         if self._trying is not None:
@@ -63,11 +63,11 @@ class SessionCheck:
                 await self._look_at_migration(connection)
             finally:
                 await connection.close()
-            self._problem = None
+            self.problem = None
         except (psycopg.Error, OSError) as error:
-            self._problem = f"PostgreSQL opens no session that works: {first_line(error)}"
+            self.problem = f"PostgreSQL opens no session that works: {first_line(error)}"
         finally:
-            good = self._problem is None
+            good = self.problem is None
             self._until = asyncio.get_running_loop().time() + (_GOOD_SECONDS if good else _BAD_SECONDS)
             self._trying = None
 

@@ -455,6 +455,7 @@ class Store:
         """Returns further health checks by name: each returns what is wrong now, or None."""
         return {
             "database": self.database.problem,
+            "new-session": lambda: self._session_check.problem,
             "migrations": lambda: self._session_check.migration_problem,
             "feed": self._feed.problem,
             "disk": lambda: self._writer.problem(full=True),

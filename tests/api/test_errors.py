@@ -35,6 +35,7 @@ MAPPED: dict[type[StoreError], tuple[StoreError, tuple[int, str, int | None]]] =
     errors.QuotaExceeded: (errors.QuotaExceeded("objects", 1, 5, 5), (403, "Forbidden", None)),
     errors.Unreadable: (errors.Unreadable("a secret key"), (500, "InternalError", None)),
     errors.Unavailable: (errors.Unavailable("secret detail of the database"), (503, "ServiceUnavailable", 1)),
+    errors.Closed: (errors.Closed("the store is closed"), (503, "ServiceUnavailable", 1)),
     errors.Uncertain: (errors.Uncertain("secret detail of the database"), (500, "InternalError", 1)),
 }
 

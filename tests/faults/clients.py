@@ -73,9 +73,9 @@ class ServerClient:
         return int((await self.get(WIDGETS))["metadata"]["resourceVersion"])
 
     @contextlib.asynccontextmanager
-    async def watch(self, after: int) -> AsyncIterator[AsyncIterator[Any]]:
+    async def watch(self, after: int, *, bookmarks: bool = False) -> AsyncIterator[AsyncIterator[Any]]:
         """The events of the widgets after a revision; they end where the server ends the watch."""
-        path = f"{WIDGETS}?watch=1&resourceVersion={after}"
+        path = f"{WIDGETS}?watch=1&resourceVersion={after}&allowWatchBookmarks={str(bookmarks).lower()}"
         async with self._http.stream("GET", path) as answer:
             assert answer.status_code == 200
             yield (json.loads(line) async for line in answer.aiter_lines())

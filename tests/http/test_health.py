@@ -10,7 +10,7 @@ from registry.store.errors import Unavailable
 from tests.api.client import Client, eventually
 
 # What the server looks at in addition.
-OTHERS = "".join(f"[+]{name} ok\n" for name in ("migrations", "feed", "disk", "writes", "clock"))
+OTHERS = "".join(f"[+]{name} ok\n" for name in ("migrations", "feed", "disk", "writes", "clock", "definitions"))
 
 
 @pytest.mark.parametrize(

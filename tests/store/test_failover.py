@@ -82,7 +82,9 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_what_no_synchronous_standby_has_is_not_acknowledged(synchronous: Nodes) -> None:
+async def test_what_no_synchronous_standby_has_is_not_acknowledged(
+    synchronous: Nodes, caplog: pytest.LogCaptureFixture
+) -> None:
     """The commit is in the log of the primary, its connection is ended, and a look at the log finds it."""
     primary, standby = synchronous
     async with opened(url_of(primary, standby)) as store:
@@ -93,6 +95,8 @@ async def test_what_no_synchronous_standby_has_is_not_acknowledged(synchronous: 
             *(store.commit(tenant, create(f"ns/{n}")) for n in range(3)), return_exceptions=True
         )
         assert [type(outcome) for outcome in outcomes] == [Uncertain] * 3
+        assert "standby" in str(store.problems()["writes"]())
+        assert "commits are not confirmed: " in caplog.text
         standby.freeze(frozen=False)
         primary.kill()
         standby.promote()

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
@@ -33,7 +33,7 @@ from registry.codec.json_encode import encode_json_text
 from registry.flowcontrol.evaluation import evaluate
 from registry.flowcontrol.fair_queue import TooManyRequests
 from registry.flowcontrol.watchdog import EvaluationStopped
-from registry.store.errors import RevisionExpired, StoreError
+from registry.store.errors import Closed, RevisionExpired, StoreError, Unavailable
 from registry.store.feed.subscription import Subscription
 from registry.store.types import Change, ResourceName, Row
 
@@ -42,9 +42,12 @@ BOOKMARK_SECONDS = 50.0
 # A watch without timeoutSeconds lasts between this and twice this, so that not all clients return at once
 # (handlers/get.go, minRequestTimeout).
 MIN_WATCH_SECONDS = 1800
+# The interval at which a watch tries to read while PostgreSQL is away.
+RETRY_SECONDS = 0.5
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 R = TypeVar("R")
+T = TypeVar("T")
 R_co = TypeVar("R_co", covariant=True)
 
 
@@ -208,37 +211,38 @@ async def _live(
     request = source.request
     now = asyncio.get_running_loop().time
     quiet_since = now()
-    await source.look()
+    read = partial(_read, deadline)
+    await read(source.look)
     # The schemas of the changes so far; none of them is newer than this watch's.
     schemas = {request.served.identity}
-    subscription = await source.subscribe(revision)
+    subscription = await read(partial(source.subscribe, revision))
     following: Following | None = None
     # At least one batch: a client of short watches progresses even if starting one has taken all its time.
     begun = False
     try:
         if source.follows_definition and not request.served.definition.builtin:
-            following = await follow(request, subscription.wake)
+            following = await read(partial(follow, request, subscription.wake))
         while (left := deadline - now()) > 0 or not begun:
             begun = True
             silence = quiet_since + BOOKMARK_SECONDS - now()
             ended_at = following.ended_at if following is not None else None
             wait = max(0.0, min(left, silence, source.look_seconds)) if ended_at is None else 0.0
-            batch = await subscription.next_batch(wait)
+            batch = await read(partial(subscription.next_batch, wait))
             # After the read, so at least as new as the batch: changes go to those who may see their revision.
-            await source.look()
+            await read(source.look)
             changes = batch.changes
             if ended_at is not None:
                 changes = tuple([change for change in changes if change.revision < ended_at])
             if not schemas.issuperset([change.schema for change in changes]):
                 schemas.update([change.schema for change in changes])
-                if source.follows_definition and await is_superseded(request):
+                if source.follows_definition and await read(partial(is_superseded, request)):
                     return  # the client resumes, and sees these changes under the new definition
-            events = await source.events(changes)
+            events = await read(partial(source.events, changes))
             if events:
                 yield events
                 quiet_since = now()
             elif now() >= quiet_since + BOOKMARK_SECONDS:
-                if await is_superseded(request):
+                if await _is_known_superseded(request):
                     return  # this definition may have no more events
                 if options.allow_watch_bookmarks:
                     yield [bookmark(request, batch.revision)]
@@ -250,6 +254,22 @@ async def _live(
         if following is not None:
             following.close()
         subscription.close()
+
+
+async def _read(deadline: float, call: Callable[[], Awaitable[T]]) -> T:
+    """Repeats a read that fails because PostgreSQL is away, up to the end of the watch.
+
+    The watch stands still and then goes on. If it ended, its client would get 503 for the next one: kubectl exits.
+    """
+    while True:
+        try:
+            return await call()
+        except Closed:
+            raise
+        except Unavailable:
+            if asyncio.get_running_loop().time() >= deadline:
+                raise
+        await asyncio.sleep(RETRY_SECONDS)
 
 
 async def follow(request: ResourceRequest, wake: Callable[[], None]) -> Following:
@@ -266,6 +286,16 @@ async def is_superseded(request: ResourceRequest) -> bool:
     catalog = await request.backend.catalogs.current(request.tenant)
     found = catalog.served(served.definition.group, served.version.name, served.definition.names.plural)
     return found is None or found.identity != served.identity
+
+
+async def _is_known_superseded(request: ResourceRequest) -> bool:
+    """`is_superseded`, and False while PostgreSQL is away: clients need the bookmark, which is true nevertheless."""
+    try:
+        return await is_superseded(request)
+    except Closed:
+        raise
+    except Unavailable:
+        return False
 
 
 def bookmark(request: ResourceRequest, revision: int, *, ends_initial_events: bool = False) -> Event:

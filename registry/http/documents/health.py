@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from logging import WARNING
 from typing import Final, NamedTuple
 
@@ -24,13 +24,13 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 from starlette.types import Receive, Scope, Send
 
+from registry.api.request import Backend
 from registry.http.documents.answers import TEXT, send_document
 from registry.http.request_state import STATE
 from registry.http.serving.stopping import Stopping
 from registry.logs import Condition
 from registry.schema.field import go_quote
 from registry.store.errors import StoreError
-from registry.store.store import Store
 
 logger = logging.getLogger(__name__)
 
@@ -116,8 +116,17 @@ async def _failure(check: Check) -> Exception | None:
     return None
 
 
-def health_endpoints(store: Store, stopping: Stopping) -> list[HealthEndpoint]:
+Problems = Mapping[str, Callable[[], str | None]]
+
+
+def problems(backend: Backend) -> Problems:
+    """Returns what can be wrong, by the names of checks: each returns what is wrong now, or None."""
+    return {**backend.store.problems(), "definitions": backend.catalogs.changes.problem}
+
+
+def health_endpoints(backend: Backend, stopping: Stopping) -> list[HealthEndpoint]:
     """Returns the endpoints. /livez does not check the database, as a restart would not bring it back."""
+    store = backend.store
 
     async def ping() -> None:
         pass
@@ -127,7 +136,8 @@ def health_endpoints(store: Store, stopping: Stopping) -> list[HealthEndpoint]:
             raise CheckFailed("the process stops")
 
     database = [Check("ping", ping), Check("database", lambda: store.ping()), Check("new-session", store.try_session)]
-    others = [Check(name, _check_of(find)) for name, find in store.problems().items() if name != "database"]
+    asked = {check.name for check in database}
+    others = [Check(name, _check_of(find)) for name, find in problems(backend).items() if name not in asked]
     return [
         HealthEndpoint("healthz", database),
         HealthEndpoint("livez", [Check("ping", ping)]),
@@ -136,9 +146,9 @@ def health_endpoints(store: Store, stopping: Stopping) -> list[HealthEndpoint]:
 
 
 @contextlib.contextmanager
-def exposed(store: Store) -> Iterator[None]:
+def exposed(backend: Backend) -> Iterator[None]:
     """Within the block, metrics include the outcome of the checks."""
-    collector = _Outcomes(store)
+    collector = _Outcomes(problems(backend))
     REGISTRY.register(collector)
     try:
         yield
@@ -149,8 +159,8 @@ def exposed(store: Store) -> Iterator[None]:
 class _Outcomes(Collector):
     """`kubernetes_healthcheck`, as in component-base/metrics/prometheus/slis."""
 
-    def __init__(self, store: Store) -> None:
-        self._problems = store.problems()
+    def __init__(self, problems: Problems) -> None:
+        self._problems = problems
 
     def describe(self) -> Iterable[GaugeMetricFamily]:
         return []  # two applications in one process, as in tests, each have such a family

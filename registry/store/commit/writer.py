@@ -40,6 +40,7 @@ from registry.store.database import Database
 from registry.store.documents import strip_document
 from registry.store.errors import (
     AlreadyExists,
+    Closed,
     GuardsChanged,
     InUse,
     NotFound,
@@ -74,7 +75,7 @@ REFUSAL_SECONDS: Final = 10.0
 
 
 class Refusal(NamedTuple):
-    """Why PostgreSQL rejected a write; `at` by time.monotonic."""
+    """Why PostgreSQL rejected a write, or does not confirm it; `at` by time.monotonic."""
 
     at: float
     is_full: bool
@@ -89,8 +90,10 @@ class Writer:
     ) -> None:
         refused = Condition(logger, "PostgreSQL refuses writes", "PostgreSQL takes writes again")
         lost = Condition(logger, "a commit lost its connection", "commits are answered again", level=logging.WARNING)
+        unconfirmed = Condition(logger, "commits are not confirmed", "commits are confirmed again")
         self._connections = [
-            WriterConnection(database, on_commit, make_partitions, refused, lost) for _ in range(connections)
+            WriterConnection(database, on_commit, make_partitions, refused, lost, unconfirmed)
+            for _ in range(connections)
         ]
 
     async def commit(self, tenant: Tenant, write: Write) -> Committed:
@@ -101,7 +104,8 @@ class Writer:
         return await self._connections[tenant.domain % len(self._connections)].submit(tenant, write)
 
     def problem(self, *, full: bool) -> str | None:
-        """Returns why PostgreSQL has rejected all recent writes: for lack of space (`full`), or for another reason."""
+        """Returns why PostgreSQL has rejected or not confirmed all recent writes: for lack of space (`full`), or for
+        another reason."""
         now = time.monotonic()
         for connection in self._connections:
             refusal = connection.refusal
@@ -122,6 +126,7 @@ class WriterConnection:
         make_partitions: MakePartitions,
         refused: Condition,
         lost: Condition,
+        unconfirmed: Condition,
     ) -> None:
         self._database = database
         self._on_commit = on_commit
@@ -134,12 +139,12 @@ class WriterConnection:
         # and are terminated on the next connection.
         self._given_up: list[recovery.Link] = []
         self.refusal: Refusal | None = None
-        self._refused, self._lost = refused, lost
+        self._refused, self._lost, self._unconfirmed = refused, lost, unconfirmed
         self._task: asyncio.Task[None] | None = None
 
     def submit(self, tenant: Tenant, write: Write) -> asyncio.Future[Committed]:
         if self._closing:
-            raise Unavailable("the store is closed")
+            raise Closed("the store is closed")
         if self._link is None:
             self._database.require()
         if len(self._waiting) >= MAX_WAITING or self._waiting.size >= MAX_WAITING_BYTES:
@@ -211,6 +216,7 @@ class WriterConnection:
             if self.refusal is not None:
                 self.refusal = None
                 self._refused.end()
+                self._unconfirmed.end()
             near = self._resolve(batch, rows)
             if near:
                 await self._commit(near, exact=True)
@@ -221,6 +227,7 @@ class WriterConnection:
             await recovery.replicated(connection)
         except (Uncertain, psycopg.Error, OSError) as error:
             await self._disconnect()
+            self._note_unconfirmed(error)
             _fail(batch, Uncertain(f"committed, but not replicated: {first_line(error)}"))
             return False
         return True
@@ -255,6 +262,10 @@ class WriterConnection:
         self.refusal = Refusal(time.monotonic(), is_full, reason)
         _fail(batch, Unavailable(reason))
 
+    def _note_unconfirmed(self, error: Exception) -> None:
+        self._unconfirmed.hold(first_line(error))
+        self.refusal = Refusal(time.monotonic(), False, first_line(error))
+
     async def _one_by_one(self, batch: list[Pending], error: StoreError) -> None:
         """Commits the writes one by one after their transaction failed; only the bad one gets the error."""
         if len(batch) > 1:
@@ -280,6 +291,8 @@ class WriterConnection:
             found = await self._with_new_connection(lambda link: recovery.outcome(link, lost, batch_id, batch))
         except StoreError as failure:
             await self._disconnect()
+            if isinstance(failure, Uncertain):  # PostgreSQL is there: it does not say that it will keep the commit
+                self._note_unconfirmed(failure)
             _fail(batch, Uncertain(f"the connection broke during a commit: {failure}"))
             return
         self._lost.end()

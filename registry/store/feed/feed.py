@@ -31,7 +31,7 @@ from registry.store import change_log
 from registry.store.connection import Pool
 from registry.store.database import Database
 from registry.store.encryption.sealing import Sealing
-from registry.store.errors import RevisionExpired, StoreError, TenantNotFound, Unavailable
+from registry.store.errors import Closed, RevisionExpired, StoreError, TenantNotFound
 from registry.store.feed.domain_feed import DomainFeed
 from registry.store.feed.signals import CONDITION_DELAY_SECONDS, Listener, Notifier
 from registry.store.feed.subscription import Subscription
@@ -86,9 +86,9 @@ class Feed:
         self._heard(news, hint_all=False)
 
     async def subscribe(self, tenant: Tenant, resource: ResourceName | None, after: int) -> Subscription:
-        """Subscribes to what comes after a revision. Raises RevisionExpired, TenantNotFound, Unavailable."""
+        """Subscribes to what comes after a revision. Raises RevisionExpired, TenantNotFound, Closed, Unavailable."""
         if self._closed:
-            raise Unavailable("the store is closed")
+            raise Closed("the store is closed")
         if not self._tasks:
             self.listener.start()
             self._tasks = [
@@ -114,14 +114,14 @@ class Feed:
         return subscription
 
     async def close(self) -> None:
-        """Ends all subscriptions: their readers get Unavailable after what has arrived."""
+        """Ends all subscriptions: their readers get Closed after what has arrived."""
         self._closed = True
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.listener.close()
         for feed in self._domains.values():
-            _end(feed, Unavailable("the store is closed"))
+            _end(feed, Closed("the store is closed"))
 
     def problem(self) -> str | None:
         """Returns how far watches are behind, if they have stalled."""
@@ -254,6 +254,8 @@ class Feed:
             self._retire()
             try:
                 await self._poll(list(self._domains))
+                if self._unread.since_seconds():
+                    self._wake.set()  # a read decides whether it is over: there may be nothing new to wake it
             except StoreError as error:
                 self._note_unread(error)
             except Exception:

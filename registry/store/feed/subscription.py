@@ -14,7 +14,7 @@ from registry.store import change_log
 from registry.store.bounds import READ_BYTES
 from registry.store.connection import Pool
 from registry.store.encryption.sealing import Sealing
-from registry.store.errors import StoreError, TenantNotFound, Unavailable
+from registry.store.errors import Closed, StoreError, TenantNotFound
 from registry.store.feed.domain_feed import DomainFeed
 from registry.store.types import Batch, Change, ResourceName, Tenant
 
@@ -76,8 +76,8 @@ class Subscription:
 
         Either way `revision` says that everything up to there has been returned. A subscription that began at a
         revision in the future returns nothing up to there. Raises RevisionExpired if it was so slow that the log was
-        cut before it read on, TenantNotFound, Unreadable, and Unavailable; after Unavailable it may be called again,
-        unless the store is closed. A cancelled call loses nothing.
+        cut before it read on, TenantNotFound, Unreadable, Closed, and Unavailable, after which it may be called again.
+        A cancelled call loses nothing.
         """
         if self._sealing.masters is None:
             return await self._next_batch(timeout)
@@ -118,7 +118,7 @@ class Subscription:
         return await self.next_batch()
 
     def close(self) -> None:
-        self.end(Unavailable("the subscription is closed"))
+        self.end(Closed("the subscription is closed"))
 
     def end(self, error: StoreError) -> None:
         """Removes it from the feed; the reader gets what is queued, then `error`."""

@@ -18,7 +18,7 @@ from registry import tracing
 from registry.store.arrays import BigintArray, TextArray
 from registry.store.bounds import READ_BYTES, within_bytes
 from registry.store.database import Database
-from registry.store.errors import StoreError, TenantNotFound, Unavailable
+from registry.store.errors import Closed, StoreError, TenantNotFound, Unavailable
 from registry.store.session import Connection
 from registry.store.statements import statement
 from registry.store.translate import is_transient, translate
@@ -89,7 +89,7 @@ class Reader:
 
     def _ask(self, which: _Which) -> asyncio.Future[Loaded]:
         if self._closing:
-            raise Unavailable("the store is closed")
+            raise Closed("the store is closed")
         self._database.require()
         if len(self._waiting) >= MAX_WAITING:
             raise Unavailable("too many reads wait")
