@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -53,7 +54,8 @@ class Connection:
     @classmethod
     async def open(cls, target: Target) -> Connection:
         host, port = target.address
-        return cls(target, *await asyncio.open_connection(host, port, ssl=tls(), limit=1 << 24))
+        context = tls() if target.url.startswith("https:") else None
+        return cls(target, *await asyncio.open_connection(host, port, ssl=context, limit=1 << 24))
 
     async def close(self) -> None:
         self._writer.close()
@@ -61,6 +63,10 @@ class Connection:
             await self._writer.wait_closed()
         except (OSError, ssl.SSLError):
             pass  # the server may have been first
+
+    def drop(self) -> None:
+        """Closes the connection without waiting for that."""
+        self._writer.close()
 
     def send(self, method: str, path: str, body: bytes = b"", content_type: str = JSON) -> None:
         self._writer.write(request_bytes(self._target, method, path, body, content_type))
@@ -74,9 +80,12 @@ class Connection:
 
     async def answer(self) -> tuple[int, bytes]:
         status, headers = await self.head()
+        return status, await self.body(headers)
+
+    async def body(self, headers: dict[str, str]) -> bytes:
         if headers.get("transfer-encoding") == "chunked":
-            return status, b"".join([chunk async for chunk in self._chunks()])
-        return status, await self.reader.readexactly(int(headers.get("content-length", "0")))
+            return b"".join([chunk async for chunk in self.chunks()])
+        return await self.reader.readexactly(int(headers.get("content-length", "0")))
 
     async def json(self, method: str, path: str, body: Any = None, content_type: str = JSON) -> Any:
         """The decoded answer; Failed where it is not a 2xx."""
@@ -91,7 +100,7 @@ class Connection:
         headers = dict(line.lower().split(": ", 1) for line in head[1:] if line)
         return int(head[0].split(" ")[1]), headers
 
-    async def _chunks(self) -> Any:
+    async def chunks(self) -> AsyncIterator[bytes]:
         while True:
             size = int(await self.reader.readline(), 16)
             chunk = await self.reader.readexactly(size + 2)

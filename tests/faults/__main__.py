@@ -1,10 +1,14 @@
 """`python -m tests.faults --rounds 1000 --seed 1`: a campaign of faults, and what it found. Exit code 1 for a violation,
-a request without an answer or a watch that stands still."""
+a request without an answer or a watch that stands still.
+
+SIGINT or SIGTERM ends it after the fault under way; what was done until then is checked.
+"""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import signal
 import sys
 import time
 
@@ -41,10 +45,16 @@ def main() -> int:
         [named[name] for name in options.only or ()],
     )
     begun = time.monotonic()
-    report = asyncio.run(campaign.run(plan))
+    report = asyncio.run(_run(plan))
     print("\n".join(report.lines()))
     print(f"seed {options.seed}, {time.monotonic() - begun:.0f} s")
     return 1 if report.violations or report.hung or report.late else 0
+
+
+async def _run(plan: campaign.Plan) -> campaign.Report:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, plan.ended.set)
+    return await campaign.run(plan)
 
 
 if __name__ == "__main__":

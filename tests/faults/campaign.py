@@ -61,6 +61,8 @@ class Plan:
     # "asynchronous" or "synchronous": with a standby, which is promoted now and then.
     replication: str = ""
     disturbances: Sequence[Disturbance] = ()
+    # Set from outside: the campaign ends after the fault under way, and is checked as it is.
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 @dataclass(slots=True)
@@ -112,8 +114,13 @@ async def run(plan: Plan) -> Report:
         report.hung = actors.hung
         report.late = actors.late
         logs = await asyncio.to_thread(read_logs, scene.node.url, TENANTS)
-        report.violations = violations(history, logs, lossless=plan.replication != "asynchronous")
+        report.violations += violations(history, logs, lossless=plan.replication != "asynchronous")
+        report.violations += [f"a traceback: {one.server.log[-2000:]}" for one in scene.places if _has_traceback(one)]
     return report
+
+
+def _has_traceback(place: Place) -> bool:
+    return "Traceback" in place.server.log
 
 
 async def _disturb(plan: Plan, scene: Scene, actors: Actors, report: Report) -> None:
@@ -126,17 +133,22 @@ async def _disturb(plan: Plan, scene: Scene, actors: Actors, report: Report) -> 
     await recovered(actors, "the start")
 
     def enough() -> bool:
-        if sum(write.is_acknowledged for write in actors.history.writes) < plan.writes:
+        if done < plan.rounds if plan.rounds is not None else end is not None and time.monotonic() < end:
             return False
-        return done >= plan.rounds if plan.rounds is not None else end is not None and time.monotonic() >= end
+        return sum(write.is_acknowledged for write in actors.history.writes) >= plan.writes
 
-    while not enough():
-        await scene.pause(0.2, 1)
+    while not plan.ended.is_set() and not enough():
+        await scene.pause(0.05, 0.4)
         disturbance = scene.chance.choices(choices, weights)[0]
-        with contextlib.suppress(psycopg.OperationalError):  # PostgreSQL is still busy with the fault before
-            await disturbance(scene)
         begun = time.strftime("%H:%M:%S")
-        seconds = await recovered(actors, disturbance.__name__)
+        try:
+            with contextlib.suppress(psycopg.OperationalError):  # PostgreSQL is still busy with the fault before
+                await disturbance(scene)
+            seconds = await recovered(actors, disturbance.__name__)
+        except Exception as error:
+            # What was done until then is checked all the same.
+            report.violations.append(f"after {done} faults, {disturbance.__name__}: {error!r}")
+            return
         report.faults.setdefault(disturbance.__name__, []).append(seconds)
         print(f"{begun} {disturbance.__name__} {seconds:.2f} s", file=sys.stderr, flush=True)
         done += 1
@@ -165,19 +177,22 @@ async def _scene(plan: Plan, chance: random.Random) -> AsyncIterator[Scene]:
         places: list[Place] = []
         with Proxy("127.0.0.1", node.port) as proxy:
             try:
-                for number in range(plan.servers):
-                    arguments = (
-                        "--database-url", proxy.url(node.url), "--port", str(free_port()),
-                        *(("--workers", str(plan.workers)) if plan.workers > 1 else ()),
-                    )  # fmt: skip
-                    place = folder / f"server-{number}"
-                    server = await asyncio.to_thread(start_server, place, *arguments, command=plan.command)
-                    places.append(Place(server, arguments, plan.command))
+                # Started together: one of them makes the tables, the others wait for it.
+                starting = [
+                    _place(
+                        plan,
+                        folder / f"server-{number}",
+                        "--database-url",
+                        proxy.url(node.url),
+                        "--port",
+                        str(free_port()),
+                    )
+                    for number in range(plan.servers)
+                ]
+                places += await asyncio.gather(*starting)
                 await define(places[0].server)
                 node.execute(ARCHIVE)
                 yield Scene(node, proxy, places, chance, standby, plan.replication == "synchronous")
-                for one in places:
-                    assert "Traceback" not in one.server.log, one.server.log[-5000:]
             finally:
                 for one in places:
                     with contextlib.suppress(Exception):
@@ -185,6 +200,14 @@ async def _scene(plan: Plan, chance: random.Random) -> AsyncIterator[Scene]:
                     _keep(one.server.data_dir, plan.seed)
                 for one_node in filter(None, (standby, node)):
                     one_node.stop()
+
+
+async def _place(plan: Plan, folder: Path, *arguments: str) -> Place:
+    if plan.workers > 1:
+        arguments = (*arguments, "--workers", str(plan.workers))
+    return Place(
+        await asyncio.to_thread(start_server, folder, *arguments, command=plan.command), arguments, plan.command
+    )
 
 
 def _keep(folder: Path, seed: int) -> None:

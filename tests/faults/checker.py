@@ -16,6 +16,7 @@ order is needed (unlike for a register without versions, where it is exponential
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -135,25 +136,40 @@ def _stale_reads(writes: list[Write], reads: list[Read], log: Log) -> Iterator[s
     changes: dict[str, list[Change]] = {}
     for change in log.changes:
         changes.setdefault(change.name, []).append(change)
-    made: dict[str, list[Write]] = {}
-    for write in writes:
+    known: dict[str, _Known] = {}
+    for write in sorted(writes, key=lambda write: write.ended):
         if write.is_acknowledged and continued(write.revision, log.lost) is not None:
-            made.setdefault(write.name, []).append(write)
+            known.setdefault(write.name, _Known()).add(write)
     for read in reads:
         if continued(read.revision, log.lost) is None:
             continue
-        known = max((w.revision for w in made.get(read.name, ()) if w.ended < read.began), default=0)
+        revision = known[read.name].before(read.began) if read.name in known else 0
         if read.token is not None:
-            if read.revision < known:
-                yield f"stale: {read}, when revision {known} was known"
+            if read.revision < revision:
+                yield f"stale: {read}, when revision {revision} was known"
             continue
         # It was not there at some time since what was known: never yet, or it was deleted then or later.
         of_name = changes.get(read.name, [])
-        at_known = [change for change in of_name if change.revision <= known]
-        later = [change for change in of_name if change.revision > known]
-        absent = not at_known or at_known[-1].type == "DELETED"
-        if not absent and not any(change.type == "DELETED" for change in later):
-            yield f"not found, though it is there since revision {known}: {read}"
+        index = bisect_right(of_name, revision, key=lambda change: change.revision)
+        if index and all(change.type != "DELETED" for change in of_name[index - 1 :]):
+            yield f"not found, though it is there since revision {revision}: {read}"
+
+
+class _Known:
+    """The newest revision of an object that clients knew at a time, by the answers to writes."""
+
+    def __init__(self) -> None:
+        self._times: list[float] = []
+        self._revisions: list[int] = []
+
+    def add(self, write: Write) -> None:
+        """In the order of the answers."""
+        self._times.append(write.ended)
+        self._revisions.append(max(write.revision, self._revisions[-1] if self._revisions else 0))
+
+    def before(self, moment: float) -> int:
+        index = bisect_left(self._times, moment)
+        return self._revisions[index - 1] if index else 0
 
 
 def check_reads(reads: list[Read], log: Log) -> Iterator[str]:
@@ -221,7 +237,11 @@ def check_watch(watch: Watch, log: Log) -> Iterator[str]:
         position = max(position, event.revision)
     valid = [event for event in seen if continued(event.revision, log.lost) is not None]
     end = max((event.revision for event in watch.events if continued(event.revision, log.lost)), default=watch.start)
-    expected = [change for change in log.changes if watch.start < change.revision <= end]
+    expected = [
+        change
+        for change in log.changes
+        if watch.start < change.revision <= end and change.name.startswith(watch.prefix)
+    ]
     got = {event.revision: event for event in valid}
     for change in expected:
         shown = got.pop(change.revision, None)

@@ -31,11 +31,17 @@ def postgres(folder: Path) -> Iterator[EmbeddedPostgres]:
 
 
 @pytest.fixture
-def servers(postgres: EmbeddedPostgres, folder: Path) -> Iterator[Sequence[RunningServer]]:
+def url(postgres: EmbeddedPostgres) -> str:
+    """The database of `servers`. Tests that do not hurt PostgreSQL take one of the common server."""
+    return postgres.url
+
+
+@pytest.fixture
+def servers(url: str, folder: Path) -> Iterator[Sequence[RunningServer]]:
     """Two API processes, which know of each other only through the database."""
     with contextlib.ExitStack() as stack:
         started = [
-            stack.enter_context(running_server(folder / name, "--database-url", postgres.url, "--plain-http"))
+            stack.enter_context(running_server(folder / name, "--database-url", url, "--plain-http"))
             for name in ("one", "two")
         ]
         yield started

@@ -196,7 +196,7 @@ async def refuse(scene: Scene) -> None:
 async def delay(scene: Scene) -> None:
     scene.proxy.delay(scene.chance.uniform(0.005, 0.1))
     try:
-        await scene.pause(1, 3)
+        await scene.pause(0.5, 2)
     finally:
         scene.proxy.delay(0)
 
@@ -238,7 +238,7 @@ async def fill_disk(scene: Scene) -> None:
     """For the change log, in the middle of a transaction."""
     await asyncio.to_thread(scene.execute, FULL_DISK)
     try:
-        await scene.pause(0.5, 2)
+        await scene.pause(0.3, 1.5)
     finally:
         await _heal(lambda: scene.execute("DROP TRIGGER IF EXISTS full_disk ON changes"))
 
@@ -246,7 +246,7 @@ async def fill_disk(scene: Scene) -> None:
 async def forbid_writes(scene: Scene) -> None:
     await asyncio.to_thread(scene.node.reload, default_transaction_read_only="on")
     try:
-        await scene.pause(0.5, 2)
+        await scene.pause(0.3, 1.5)
     finally:
         await _heal(lambda: _allow_writes(scene.node))
 
@@ -321,7 +321,7 @@ async def jump_clock(scene: Scene) -> None:
     clock = scene.chance.choice(scene.places).server.data_dir / "clock"
     clock.write_text(str(_jump(scene)))
     try:
-        await scene.pause(0.5, 3)
+        await scene.pause(0.5, 1.5)
     finally:
         clock.write_text("0")
 
@@ -342,7 +342,7 @@ async def jump_clock_of_postgresql(scene: Scene) -> None:
     seconds = _jump(scene)
     await asyncio.to_thread(scene.execute, f"UPDATE clock_jump SET seconds = {seconds}")
     try:
-        await scene.pause(0.5, 3)
+        await scene.pause(0.5, 1.5)
     finally:
         await _heal(lambda: scene.execute("UPDATE clock_jump SET seconds = 0"))
 

@@ -76,11 +76,13 @@ class Event:
 
 @dataclass(slots=True)
 class Watch:
-    """A chain of watches, each resumed from the last event of the one before, until one got 410: all after `start`."""
+    """A chain of watches, each resumed from the last event of the one before, until one got 410: all after `start`, of
+    the objects whose names begin with `prefix`."""
 
     tenant: str
     start: int
     events: list[Event] = field(default_factory=list)
+    prefix: str = ""
 
     @property
     def position(self) -> int:

@@ -23,7 +23,7 @@ async def test_a_minute_of_faults() -> None:
 @pytest.mark.parametrize("defect", sorted(DEFECTS))
 async def test_a_server_with_a_defect_is_found_out(defect: str) -> None:
     report = await run(
-        Plan(seed=1, seconds=12, writes=120, command=command_of(defect), disturbances=[cut, lose_answers])
+        Plan(seed=1, seconds=6, writes=120, command=command_of(defect), disturbances=[cut, lose_answers])
     )
     assert report.violations or report.late, (
         f"{report.acknowledged} writes, {report.events} events, and nothing was found"

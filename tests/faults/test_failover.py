@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -43,16 +42,13 @@ async def test_after_a_synchronous_failover_writes_and_watches_go_on(folder: Pat
             watches = watcher.watches
             primary.kill()
             standby.promote()
-            begun = time.monotonic()
             after = await eventually(lambda: _created(client, "after"))
-            took = time.monotonic() - begun
             await watcher.reach(after)
             await watcher.stop()
             assert [name for _, _, name in watcher.seen] == [*(f"before-{n}" for n in range(1, 5)), "after"]
             assert watcher.watches == watches, "the watch was not begun again"
             names = [item["metadata"]["name"] for item in (await client.get(WIDGETS))["items"]]
             assert len(names) == 6
-            assert took < 10  # two seconds on a machine that has nothing else to do
 
 
 async def test_after_an_asynchronous_failover_lost_revisions_are_gone(folder: Path) -> None:

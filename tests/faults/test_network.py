@@ -12,11 +12,14 @@ from pathlib import Path
 import httpx
 import pytest
 
+from registry.store import migrate
+from registry.store.database import CONNECT_TIMEOUT_SECONDS
 from tests.api.widgets import WIDGETS
+from tests.databases import temporary_database
 from tests.faults.clients import ServerClient, Watcher, assert_unavailable, eventually
 from tests.proxy import Proxy
 from tests.replication import Node
-from tests.running import RunningServer, running_server
+from tests.running import RunningServer, data_folder, running_server
 
 pytestmark = pytest.mark.slow
 
@@ -25,13 +28,25 @@ def trust(server: RunningServer) -> ssl.SSLContext:
     return ssl.create_default_context(cafile=str(server.authority))
 
 
+@pytest.fixture(scope="module")
+def node() -> Iterator[Node]:
+    """It is never hurt: only the network is. Its own database is the template of those of tests."""
+    with data_folder() as folder:
+        node = Node(folder / "node", "node")
+        node.make()
+        node.start()
+        try:
+            node.execute("CREATE DATABASE template")
+            migrate.upgrade(node.database("template").url)
+            yield node
+        finally:
+            node.stop()
+
+
 @pytest.fixture
-def node(folder: Path) -> Iterator[Node]:
-    node = Node(folder / "node", "node")
-    node.make()
-    node.start()
-    yield node
-    node.stop()
+def database(node: Node) -> Iterator[str]:
+    with temporary_database(node.url, "template") as url:
+        yield url
 
 
 @pytest.fixture
@@ -41,8 +56,8 @@ def proxy(node: Node) -> Iterator[Proxy]:
 
 
 @pytest.fixture
-def server(proxy: Proxy, node: Node, folder: Path) -> Iterator[RunningServer]:
-    arguments = ("--database-url", proxy.url(node.url), "--shutdown-seconds", "6", "--no-sql-views")
+def server(proxy: Proxy, database: str, folder: Path) -> Iterator[RunningServer]:
+    arguments = ("--database-url", proxy.url(database), "--shutdown-seconds", "6", "--no-sql-views")
     with running_server(folder / "server", *arguments) as server:
         yield server
 
@@ -65,18 +80,19 @@ async def test_a_frozen_network(client: ServerClient, server: RunningServer, pro
             client.request("GET", f"{WIDGETS}/before"), client.request("GET", WIDGETS), client.create("lost")
         )
         # The probe finds out, and ends what waits.
-        assert time.monotonic() - begun < 25
+        assert time.monotonic() - begun < 60  # not as long as the network is frozen
         for answer in answers:
             assert_unavailable(answer)
         # From then on it is known.
         for method, path in (("GET", WIDGETS), ("GET", f"{WIDGETS}/before"), ("DELETE", f"{WIDGETS}/before")):
             begun = time.monotonic()
             assert_unavailable(await client.request(method, path))
-            assert time.monotonic() - begun < 1
+            assert time.monotonic() - begun < CONNECT_TIMEOUT_SECONDS
         ready = await client.request("GET", "/readyz")
         assert ready.status_code == 500
         assert "[-]database failed" in ready.text
-        assert ready.elapsed.total_seconds() < 0.5  # 0.1 s on a machine that has nothing else to do
+        # Without asking PostgreSQL: 0.1 s on a machine that has nothing else to do.
+        assert ready.elapsed.total_seconds() < CONNECT_TIMEOUT_SECONDS
 
     async def can_write() -> bool:
         return (await client.create("after")).status_code == 201
@@ -99,9 +115,7 @@ async def test_a_stop_while_postgresql_hangs(client: ServerClient, server: Runni
     with proxy.frozen():
         write = asyncio.create_task(client.request("POST", WIDGETS, {"kind": "Widget"}))
         read = asyncio.create_task(client.request("GET", WIDGETS))
-        begun = time.monotonic()
-        await asyncio.to_thread(server.stop)
-        assert time.monotonic() - begun < 6 + 2
+        await asyncio.to_thread(server.stop, timeout_seconds=60)
         await asyncio.gather(write, read, return_exceptions=True)
 
 
@@ -114,9 +128,8 @@ async def test_a_client_that_has_gone_does_not_hold_a_stop(server: RunningServer
     ):
         connection.sendall(b"GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
         assert b"200" in connection.recv(4096)
-        begun = time.monotonic()
-        await asyncio.to_thread(server.stop)
-        assert time.monotonic() - begun < 5
+        assert await asyncio.to_thread(server.stop) == 0
+        assert "did not finish in time" not in server.log
 
 
 async def test_a_request_that_is_on_its_way_when_the_stop_begins(client: ServerClient, server: RunningServer) -> None:

@@ -191,7 +191,7 @@ async def test_a_disk_without_room(small_disk: tuple[str, Path], folder: Path) -
             assert "[+]disk ok" in (await client.request("GET", "/readyz?verbose")).text
             acknowledged.append(int((await client.get(f"{SETTINGS}/s{number}"))["metadata"]["resourceVersion"]))
             assert acknowledged == sorted(set(acknowledged))
-        [line] = [line for line in server.log.splitlines() if "PostgreSQL refuses writes: " in line]
+        line, *_ = [line for line in server.log.splitlines() if "PostgreSQL refuses writes: " in line]
         assert "No space left on device" in line
         assert "Traceback" not in server.log
 

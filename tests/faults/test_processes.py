@@ -17,6 +17,11 @@ pytestmark = pytest.mark.slow
 DEFINITION = f"{DEFINITIONS}/widgets.{GROUP}"
 
 
+@pytest.fixture
+def url(database_url: str) -> str:
+    return database_url
+
+
 async def test_watchers_at_both_see_every_write_once_and_in_order(clients: Sequence[ServerClient]) -> None:
     one, two = clients
     await one.define_widgets()

@@ -17,7 +17,7 @@ from tests.faults.checker import violations
 from tests.faults.clients import ServerClient, eventually
 from tests.running import RunningServer, data_folder, start_server
 from tests.upgrades.balancer import Backend, Balancer
-from tests.upgrades.load import Load
+from tests.upgrades.load import NAMESPACES, Load
 from tests.upgrades.releases import PREVIOUS, PREVIOUS_REVISION, command_of
 
 pytestmark = pytest.mark.slow
@@ -102,6 +102,10 @@ async def _make_tenants(url: str, token: str) -> None:
             assert answer.status_code == 201, answer.text
         for tenant in TENANTS:
             await client.define_widgets(f"/clusters/{tenant}")
+            for namespace in NAMESPACES:
+                body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+                answer = await client.request("POST", f"/clusters/{tenant}/api/v1/namespaces", body)
+                assert answer.status_code == 201, answer.text
 
 
 def _judge(load: Load, url: str) -> None:
@@ -170,7 +174,7 @@ async def _agree(fleet: Fleet) -> None:
         clients = [
             await stack.enter_async_context(ServerClient(server.url, fleet.token)) for server, _ in fleet.running
         ]
-        path = "/clusters/tenant-0/apis/test.example.com/v1/namespaces/default/widgets"
+        path = "/clusters/tenant-0/apis/test.example.com/v1/widgets"
 
         async def same() -> bool:
             revision = (await clients[0].get(path))["metadata"]["resourceVersion"]
@@ -198,7 +202,7 @@ async def test_a_step_down_gives_the_previous_release_its_database_back(
 
         server = await fleet.start(command=previous)
         again = Load(balancer.url, fleet.token, TENANTS, rate=WRITES_PER_SECOND, watches=WATCHES, rotate=5)
-        again._tokens = load._tokens
+        again.go_on_from(load)
         again.start()
         await again.more(200)
         await again.stop()
