@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Iterator
-from functools import cache
+import re
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from tests.running import RunningServer
 HERE = Path(__file__).parent
 SCENARIOS = HERE / "scenarios"
 KNOWN_FAILURES = HERE / "known_failures.txt"
+TIME_LIMIT = re.compile(r"^ +timeout: |timeoutSeconds=", re.MULTILINE)
 
 replay: Any = importlib.import_module("tests.conformance.replay")
 
@@ -43,6 +46,30 @@ def not_built() -> dict[str, str]:
 
 def why_not_built(name: str) -> str | None:
     return not_built().get(name) or not_built().get(name.partition("/")[0] + "/")
+
+
+@cache
+def time_limits(name: str) -> int:
+    """How many conditions and watches with time limits of their own a scenario has: such a scenario mostly waits."""
+    return len(TIME_LIMIT.findall((SCENARIOS / name).read_text()))
+
+
+class Replays:
+    """The replays of one test process.
+
+    Scenarios that mostly wait are replayed side by side, from the first request on; the others when they are requested.
+    """
+
+    def __init__(self, server: RunningServer, pool: ThreadPoolExecutor, names: Iterable[str]) -> None:
+        waiting = [name for name in names if time_limits(name)]
+        self._replay = partial(replay_scenario, server)
+        longest_first = sorted(waiting, key=time_limits, reverse=True)
+        self._replaying = {name: pool.submit(self._replay, name) for name in longest_first}
+
+    def result(self, name: str) -> Result:
+        """The result of a scenario; when asked for it again, of another replay."""
+        replaying = self._replaying.pop(name, None)
+        return replaying.result() if replaying is not None else self._replay(name)
 
 
 def replay_scenario(server: RunningServer, name: str) -> Result:

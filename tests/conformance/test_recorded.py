@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from tests.conformance.harness import KNOWN_FAILURES, not_built, replay_scenario, scenario_names, why_not_built
+from tests.conformance.harness import KNOWN_FAILURES, Replays, not_built, scenario_names, time_limits, why_not_built
 from tests.conformance.known import MODULE
 from tests.conformance.results import LEVELS, problems, read, updated
 from tests.running import RunningServer
 
-BUILT = [name for name in scenario_names() if why_not_built(name) is None]
+# Those that mostly wait come last: they are replayed in the background of the others.
+BUILT = sorted(
+    (name for name in scenario_names() if why_not_built(name) is None), key=lambda name: time_limits(name) > 0
+)
 KNOWN = read(KNOWN_FAILURES)
+# How many of them are replayed at a time.
+WAITING_TOGETHER = 8
+
+
+@pytest.fixture(scope="module")
+def replays(server: RunningServer, request: pytest.FixtureRequest) -> Iterator[Replays]:
+    tests = [item for item in request.session.items if isinstance(item, pytest.Function)]
+    selected = [str(test.callspec.params["name"]) for test in tests if "replays" in test.fixturenames]
+    with ThreadPoolExecutor(WAITING_TOGETHER) as pool:
+        yield Replays(server, pool, selected)
+        pool.shutdown(cancel_futures=True)
 
 
 @pytest.mark.conformance
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BUILT)
-def test_answers_as_recorded(server: RunningServer, name: str, record_property: Callable[[str, Any], None]) -> None:
-    result = replay_scenario(server, name)
+def test_answers_as_recorded(replays: Replays, name: str, record_property: Callable[[str, Any], None]) -> None:
+    result = replays.result(name)
     for level in LEVELS:
         record_property("replayed", (name.partition("/")[0], level, *result.count(level)))
     found = problems(result, {case for case in KNOWN if case.startswith(f"{name}::")}, MODULE)
