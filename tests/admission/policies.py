@@ -67,3 +67,25 @@ def widget(name: str, labels: dict[str, str] | None = None, **spec: Any) -> dict
         "metadata": {"name": name, "labels": labels or {}},
         "spec": spec,
     }
+
+
+def _event(group: str, **fields: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": f"{group}/v1".removeprefix("/"),
+        "kind": "Event",
+        "metadata": {"name": "e", "namespace": "default"},
+        "eventTime": "2026-01-01T00:00:00.000000Z",
+        "reportingInstance": "me",
+        "action": "Look",
+        "reason": "Seen",
+        "type": "Normal",
+        **fields,
+    }
+
+
+CORE_EVENT = _event("", involvedObject={"namespace": "default"}, message="bad", reportingComponent="x.example.com/me")
+NEW_EVENT = _event(
+    "events.k8s.io", regarding={"namespace": "default"}, note="bad", reportingController="x.example.com/me"
+)
+CORE_EVENTS = "/api/v1/namespaces/default/events"
+NEW_EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"

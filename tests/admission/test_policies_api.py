@@ -12,8 +12,12 @@ import pytest
 from registry.flowcontrol.time_slice import IS_GONE
 from tests.admission.policies import (
     BINDINGS,
+    CORE_EVENT,
+    CORE_EVENTS,
     MUTATING,
     MUTATING_BINDINGS,
+    NEW_EVENT,
+    NEW_EVENTS,
     POLICIES,
     enforce,
     mutate,
@@ -358,28 +362,6 @@ async def test_requests_for_tokens(api: Client) -> None:
     assert (await api.post(path, {"spec": {"expirationSeconds": 1200}})).ok(201)["status"]["token"]
     # A token request is still no resource of its own.
     assert (await api.get("/apis/authentication.k8s.io/v1/tokenrequests")).code == 404
-
-
-def _event(group: str, **fields: Any) -> dict[str, Any]:
-    return {
-        "apiVersion": f"{group}/v1".removeprefix("/"),
-        "kind": "Event",
-        "metadata": {"name": "e", "namespace": "default"},
-        "eventTime": "2026-01-01T00:00:00.000000Z",
-        "reportingInstance": "me",
-        "action": "Look",
-        "reason": "Seen",
-        "type": "Normal",
-        **fields,
-    }
-
-
-CORE_EVENT = _event("", involvedObject={"namespace": "default"}, message="bad", reportingComponent="x.example.com/me")
-NEW_EVENT = _event(
-    "events.k8s.io", regarding={"namespace": "default"}, note="bad", reportingController="x.example.com/me"
-)
-CORE_EVENTS = "/api/v1/namespaces/default/events"
-NEW_EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.admission.policies import ADMISSION, widget
+from tests.admission.policies import ADMISSION, CORE_EVENT, CORE_EVENTS, NEW_EVENT, NEW_EVENTS, rule, widget
 from tests.admission.webhooks import Hook, Response, configure, patch
 from tests.api.client import MERGE, Client
 from tests.api.widgets import WIDGETS
@@ -115,3 +115,55 @@ async def test_webhooks_are_never_asked_about_the_configuration_of_admission(api
     assert (await api.post(WIDGETS, widget("a"))).code == 400
     (await api.delete(f"{ADMISSION}/validatingwebhookconfigurations/c-a")).ok()
     (await api.post(WIDGETS, widget("a"))).ok(201)
+
+
+@pytest.mark.parametrize("policy", ["Equivalent", "Exact"])
+@pytest.mark.parametrize("group, other", [("", "events.k8s.io"), ("events.k8s.io", "")], ids=["core", "events.k8s.io"])
+async def test_events_are_reviewed_in_the_form_of_the_rule(
+    api: Client, hook: Hook, group: str, other: str, policy: str
+) -> None:
+    """A rule for one of the two groups of events, and requests through the other."""
+    text, involved = ("note", "regarding") if group else ("message", "involvedObject")
+    await configure(api, hook, "a", rules=[rule(resources="events", group=group)], matchPolicy=policy)
+    path, event = (NEW_EVENTS, NEW_EVENT) if other else (CORE_EVENTS, CORE_EVENT)
+    made = (await api.post(path, event)).ok(201)
+    change = {"series": {"count": 2, "lastObservedTime": "2026-01-01T00:00:01.000000Z"}}
+    (await api.patch(f"{path}/e", change, MERGE)).ok()
+    (await api.delete(f"{path}/e")).ok()
+    if policy == "Exact":
+        assert hook.asked == []
+        return
+    assert [request["operation"] for _, request in hook.asked] == ["CREATE", "UPDATE", "DELETE"]
+    for _, request in hook.asked:
+        assert request["kind"] == {"group": group, "version": "v1", "kind": "Event"}
+        assert request["resource"] == {"group": group, "version": "v1", "resource": "events"}
+        assert request["requestKind"] == {"group": other, "version": "v1", "kind": "Event"}
+        assert request["requestResource"] == {"group": other, "version": "v1", "resource": "events"}
+        for obj in (request["object"], request["oldObject"]):
+            if obj is not None:
+                assert (obj["apiVersion"], obj[text]) == (f"{group}/v1".removeprefix("/"), "bad")
+                assert (obj[involved]["namespace"], obj["metadata"]["uid"]) == ("default", made["metadata"]["uid"])
+    create, update, delete = [request for _, request in hook.asked]
+    assert update["object"]["series"]["count"] == 2
+    assert (create["oldObject"], delete["object"]) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "group, path, event",
+    [
+        pytest.param("", NEW_EVENTS, NEW_EVENT, id="core"),
+        pytest.param("events.k8s.io", CORE_EVENTS, CORE_EVENT, id="events.k8s.io"),
+    ],
+)
+async def test_a_webhook_patches_an_event_in_the_form_of_its_rule(
+    api: Client, hook: Hook, group: str, path: str, event: dict[str, Any]
+) -> None:
+    hook.answer = lambda _, request: patch(
+        {"op": "replace", "path": "/note" if group else "/message", "value": "better"}
+    )
+    await configure(api, hook, "a", kind="Mutating", rules=[rule("CREATE", resources="events", group=group)])
+    made = (await api.post(path, event)).ok(201)
+    assert (made["apiVersion"], made["message" if group else "note"]) == (event["apiVersion"], "better")
+    for events, name in ((CORE_EVENTS, "message"), (NEW_EVENTS, "note")):
+        assert (await api.get(f"{events}/e")).ok()[name] == "better"
+    (await api.delete(f"{path}/e")).ok()
