@@ -98,7 +98,11 @@ def list_form_of(representation: Representation, served: Served, query: Query) -
 def go_type(api_version: str, kind: str) -> str:
     """Returns the Go type of a built-in kind in kube-apiserver's messages: `*core.ConfigMap`, `*rbac.Role`."""
     group = api_version.rpartition("/")[0].partition(".")[0]
-    return f"*{'core' if group in ('', 'events') else group}.{kind}"
+    return f"*{_GO_PACKAGES.get(group, group)}.{kind}"
+
+
+# Groups whose types are in a package of another name. The Scale of custom resources is of the published API.
+_GO_PACKAGES = {"": "core", "events": "core", "autoscaling": "v1"}
 
 
 def prettify(found: Representation, query: Query, headers: Mapping[bytes, bytes]) -> Representation:

@@ -189,6 +189,9 @@ async def test_an_object_asked_of_a_list_and_a_list_of_an_object(api: Client) ->
         assert status["message"] == f"you requested PartialObjectMetadata, but the requested object is a list ({found})"
     status = failure(await api.get(f"{maps}/a", accept=PARTIAL_LIST), 406, "NotAcceptable")
     assert status["message"].endswith("is not a list (*core.ConfigMap)")
+    await make(api, "a", replicas=1)
+    status = failure(await api.get(f"{A}/scale", accept=PARTIAL_LIST), 406, "NotAcceptable")
+    assert status["message"].endswith("is not a list (*v1.Scale)")
 
 
 @shares_application
