@@ -41,6 +41,7 @@ from registry.controllers.reporting import ReportingController
 from registry.controllers.storage_migration.runner import MigrationSettings
 from registry.conversion.converter import Converter
 from registry.emulation import emulate
+from registry.flowcontrol.allocator import return_freed_memory
 from registry.flowcontrol.evaluation import Evaluations
 from registry.flowcontrol.fair_queue import FairQueue
 from registry.flowcontrol.watchdog import Watchdog
@@ -101,6 +102,7 @@ async def serving(settings: Settings, stopping: Stopping) -> AsyncIterator[Servi
         handler = handler_chain(settings, backend, tenants, audit, aggregation, queue, stopping)
         stack.enter_context(_watched(settings))
         _spare_the_collector()
+        return_freed_memory()
         yield Serving(handler, backend)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
+import time
 import weakref
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
@@ -139,6 +140,33 @@ def test_work_of_a_tenant_that_held_the_loop_goes_aside(is_shared: bool) -> None
         assert await is_aside() is is_shared
         evaluations.begin("another")
         assert not await is_aside()
+
+    run(check, is_shared=is_shared)
+
+
+def busy(seconds: float) -> None:
+    until = time.thread_time() + seconds
+    while time.thread_time() < until:
+        pass
+
+
+@pytest.mark.parametrize("is_shared", [True, False], ids=["others are there", "alone"])
+def test_many_short_evaluations_of_a_request_let_others_run(is_shared: bool) -> None:
+    iterations = 0
+
+    async def count_iterations() -> None:
+        nonlocal iterations
+        while True:
+            iterations += 1
+            await asyncio.sleep(0)
+
+    async def check(evaluations: Evaluations) -> None:
+        other = asyncio.create_task(count_iterations())
+        for _ in range(20):
+            await evaluate(partial(busy, 0.002))
+        other.cancel()
+        assert iterations >= 6
+        assert evaluations.owes("tenant") is is_shared
 
     run(check, is_shared=is_shared)
 

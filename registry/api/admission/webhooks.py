@@ -27,6 +27,7 @@ from registry.apply import json_patch
 from registry.apply.errors import ApplyError
 from registry.apply.values import equal
 from registry.flowcontrol.evaluation import evaluate
+from registry.flowcontrol.time_slice import TimeSlice
 from registry.webhooks.answers import run_aside
 from registry.webhooks.client import WebhookClient
 from registry.webhooks.endpoint import endpoint_of
@@ -41,6 +42,7 @@ class WebhookAdmission:
     def __init__(self, request: ResourceRequest, inputs: AdmissionInputs) -> None:
         self._request = request
         self._inputs = inputs
+        self._slices = TimeSlice.current()
 
     async def mutate(self, hooks: Sequence[Webhook], attributes: Attributes, rounds: Rounds) -> None:
         progress = rounds.webhooks
@@ -89,6 +91,8 @@ class WebhookAdmission:
 
     async def match(self, hook: Webhook, attributes: Attributes) -> Resource | None:
         """Returns the resource at the version for the webhook's review; None if it is not to be called."""
+        if self._slices.expired():  # a tenant may have thousands of webhooks
+            await self._slices.yield_for_client()
         resource = hook.match.resource(attributes)
         if resource is None:
             return None
