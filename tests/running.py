@@ -81,7 +81,8 @@ def running_server(data_dir: Path, *arguments: str, command: Sequence[str] = ())
                 server.process.wait()
 
 
-def start_server(data_dir: Path, *arguments: str, command: Sequence[str] = ()) -> RunningServer:
+def start_server(data_dir: Path, *arguments: str, command: Sequence[str] = (), detached: bool = False) -> RunningServer:
+    """`detached`: Ctrl-C does not end it, for a caller that still needs it then."""
     data_dir.mkdir(parents=True, exist_ok=True)
     said = data_dir / "server.out"
     environment = {name: value for name, value in os.environ.items() if not name.startswith("REGISTRY_")}
@@ -93,6 +94,7 @@ def start_server(data_dir: Path, *arguments: str, command: Sequence[str] = ()) -
             stdout=out,
             stderr=log,
             env=environment,
+            start_new_session=detached,
         )  # fmt: skip
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:

@@ -205,9 +205,8 @@ async def _scene(plan: Plan, chance: random.Random) -> AsyncIterator[Scene]:
 async def _place(plan: Plan, folder: Path, *arguments: str) -> Place:
     if plan.workers > 1:
         arguments = (*arguments, "--workers", str(plan.workers))
-    return Place(
-        await asyncio.to_thread(start_server, folder, *arguments, command=plan.command), arguments, plan.command
-    )
+    server = await asyncio.to_thread(start_server, folder, *arguments, command=plan.command, detached=True)
+    return Place(server, arguments, plan.command)
 
 
 def _keep(folder: Path, seed: int) -> None:

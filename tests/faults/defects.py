@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import datetime
 import importlib
-import os
 import random
 import sys
 import time
@@ -125,8 +124,6 @@ def follow_clock(file: Path) -> None:
 
 
 def _run(arguments: list[str]) -> Any:
-    # Ctrl-C ends a campaign, which still needs its servers then, and ends them itself.
-    os.setsid()
     watch.BOOKMARK_SECONDS = 1.0
     if "--data-dir" in arguments:
         follow_clock(Path(arguments[arguments.index("--data-dir") + 1]) / "clock")

@@ -35,7 +35,9 @@ class Place:
 
     async def start_again(self) -> None:
         folder = self.server.data_dir
-        self.server = await asyncio.to_thread(start_server, folder, *self._arguments, command=self._command)
+        self.server = await asyncio.to_thread(
+            start_server, folder, *self._arguments, command=self._command, detached=True
+        )
 
     def workers(self) -> list[int]:
         """The process numbers of the workers below the supervisor."""

@@ -221,9 +221,11 @@ async def test_a_watch_stands_still_while_postgresql_is_away_and_goes_on(
 ) -> None:
     """Also one of kubectl, which asks for no bookmarks and would end without a message, since a new watch is refused."""
     assert (await client.create("before")).status_code == 201
-    revision = await client.revision()
     with kubectl_watch(place.server, tmp_path / "seen") as kubectl:
         await eventually(has(tmp_path / "seen", "before"))
+        # That was listed; what is made now comes by its watch.
+        revision = revision_of((await client.create("watched")).json())
+        await eventually(has(tmp_path / "seen", "watched"))
         async with client.watch(revision, bookmarks=True) as events:
             assert (await anext(events))["type"] == "BOOKMARK"
             with away(place):
@@ -245,7 +247,7 @@ async def test_a_watch_stands_still_while_postgresql_is_away_and_goes_on(
 def kubectl_watch(server: RunningServer, output: Path) -> Iterator[subprocess.Popen[bytes] | None]:
     """`kubectl get --watch`, whose output goes to a file; a file that has everything where there is no kubectl."""
     if shutil.which("kubectl") is None:
-        output.write_text("before after")
+        output.write_text("before watched after")
         yield None
         return
     command = ["kubectl", "--kubeconfig", str(server.kubeconfig), "get", f"widgets.{GROUP}", "--watch", "--output=name"]
