@@ -33,8 +33,16 @@ METRICS = f"{BASE}/namespaces/default/metrics"
 async def behind(
     database: str, folder: Path, answer: Answer = tell_request, **spec: Any
 ) -> AsyncIterator[tuple[Client, Backend]]:
-    """An administrator, and the server that an APIService of theirs names."""
-    async with backend(folder / "server", answer) as server, serving(database, folder, **placed(server)) as client:
+    """An administrator, and the server that an APIService of theirs names. It has no OpenAPI documents: an `answer` that
+    does not end would delay its APIService until they are given up."""
+
+    async def handle(request: Request) -> None:
+        if request.target.startswith("/openapi/"):
+            await request.answer(b"", 404)
+        else:
+            await answer(request)
+
+    async with backend(folder / "server", handle) as server, serving(database, folder, **placed(server)) as client:
         await register(client, server, **spec)
         yield client, server
 
