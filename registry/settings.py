@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import difflib
 import hashlib
 import os
 import re
@@ -44,6 +45,13 @@ def whole_number(lowest: int, highest: int) -> Callable[[str], int]:
         return int(text)
 
     return parse
+
+
+def database_address(text: str) -> str:
+    """Validates that a text is a URL of PostgreSQL, or has libpq's form 'host=db1 dbname=registry'."""
+    if not text.startswith(("postgresql://", "postgres://")) and ("=" not in text or "://" in text.partition("=")[0]):
+        raise ValueError("must be a URL such as postgresql://user:password@host/database")
+    return text
 
 
 def switch(text: str) -> bool:
@@ -180,11 +188,13 @@ class Settings:
     database_url: str | None = setting(
         None,
         "PostgreSQL 14 or newer, as postgresql://user:password@host/database; without it the server runs its own.",
+        database_address,
         shown="an embedded PostgreSQL in the data folder",
     )
     listen_database_url: str | None = setting(
         None,
         "The same database for LISTEN, not through a pooler such as pgbouncer, where no notification arrives.",
+        database_address,
         shown="the database URL",
     )
     tls_cert_file: Path | None = setting(
@@ -443,6 +453,14 @@ def load(typed: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:
             values[one.name] = one.read(environ[one.variable], one.variable)
     values.setdefault("data_dir", default_data_dir(environ))
     return Settings(**values)
+
+
+def misspelled(environ: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Returns variables that are no settings but resemble one, with it: `prot` for `port`, both with the prefix."""
+    known = {one.variable.removeprefix(ENVIRONMENT_PREFIX) for one in declarations()}
+    named = {name.removeprefix(ENVIRONMENT_PREFIX) for name in environ if name.startswith(ENVIRONMENT_PREFIX)}
+    found = [(name, difflib.get_close_matches(name, known, 1, 0.75)) for name in sorted(named - known)]
+    return [(ENVIRONMENT_PREFIX + name, ENVIRONMENT_PREFIX + like[0]) for name, like in found if like]
 
 
 def to_environment(settings: Settings) -> dict[str, str]:

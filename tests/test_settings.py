@@ -7,7 +7,15 @@ import pytest
 
 from registry import settings
 from registry.cli.root import parser
-from registry.settings import Settings, SettingsError, declarations, load, to_environment
+from registry.settings import (
+    ENVIRONMENT_PREFIX,
+    Settings,
+    SettingsError,
+    declarations,
+    load,
+    misspelled,
+    to_environment,
+)
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "settings.md"
 
@@ -63,6 +71,14 @@ def test_where_a_value_comes_from(typed: dict[str, Any], environment: dict[str, 
 def test_bad_values_are_named(typed: dict[str, Any], environment: dict[str, str], named: str) -> None:
     with pytest.raises(SettingsError, match=named):
         load(typed, environment)
+
+
+def test_a_variable_that_resembles_a_setting_is_found() -> None:
+    """Variables that Kubernetes makes of Services, and those of the tests, resemble none."""
+    others = ("PORT", "PORT_443_TCP_ADDR", "SERVICE_HOST", "TEST_COMPOSE")
+    environment = {f"{ENVIRONMENT_PREFIX}{name}": "1" for name in ("PROT", "WORKER", *others)} | {"PROT": "1"}
+    found = [[name.removeprefix(ENVIRONMENT_PREFIX) for name in pair] for pair in misspelled(environment)]
+    assert found == [["PROT", "PORT"], ["WORKER", "WORKERS"]]
 
 
 def test_workers_get_equal_settings() -> None:

@@ -23,6 +23,8 @@ class ApiClient:
     """A client of a server, or of one of its tenants. `url` is the prefix of each path."""
 
     def __init__(self, url: str, context: ssl.SSLContext | None, headers: Mapping[str, str]) -> None:
+        if not url.startswith(("https://", "http://")):
+            raise Refused(f"{url} is not the address of a server: it must begin with https://")
         self.url = url.rstrip("/")
         self._context = context
         self._headers = {"Accept": "application/json", **headers}

@@ -29,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_target(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "%(prog)s KIND NAME [flags]"
     parser.add_argument("target", nargs="+", metavar="KIND NAME", help="the object, also as KIND/NAME")
 
 

@@ -7,11 +7,12 @@ Errors that the user can fix are one line on stderr and exit code 1; a wrong com
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 
@@ -64,15 +65,43 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if words[:1] == [_COMPLETE]:
         return _run(_complete, {"words": words[1:]})
     named = next((word for word in words if not word.startswith("-")), "")
-    typed = vars(parser(named).parse_args(words))
+    if named and named not in COMMANDS:
+        return _refuse("", f"unknown command {named!r}", named, COMMANDS)
+    arguments_of = parser(named)
+    found, unknown = arguments_of.parse_known_args(words)
+    if unknown:
+        flag = unknown[0].startswith("-")
+        return _refuse(named, f"unknown {'flag' if flag else 'argument'} {unknown[0]}", unknown[0], flags(arguments_of))
+    typed = vars(found)
     return _run(_module(typed.pop("command")).run, typed)
+
+
+def _refuse(command: str, problem: str, word: str, known: Iterable[str]) -> int:
+    """Prints what is wrong with the command line, with the most similar word that would be right."""
+    like = difflib.get_close_matches(word.partition("=")[0], known, 1)
+    name = f"{_name()} {command}".rstrip()
+    print(f"{name}: {problem}{f'; did you mean {like[0]}?' if like else ''}", file=sys.stderr)
+    print(f"`{name} --help` lists {'the flags' if command else 'the commands'}", file=sys.stderr)
+    return 2
+
+
+def flags(found: argparse.ArgumentParser) -> Iterator[str]:
+    """Yields the flags of a parser and of its commands."""
+    for action in found._actions:
+        yield from action.option_strings
+        if isinstance(action, argparse._SubParsersAction):
+            for nested in action.choices.values():
+                yield from flags(nested)
+
+
+def _name() -> str:
+    return "kubectl registry" if os.path.basename(sys.argv[0]).startswith("kubectl-") else "registry"
 
 
 def parser(only: str | None = None) -> argparse.ArgumentParser:
     """Returns the whole parser, or with `only` the arguments of that command and just the names of the others."""
-    plugin = os.path.basename(sys.argv[0]).startswith("kubectl-")
     top = argparse.ArgumentParser(
-        prog="kubectl registry" if plugin else "registry",
+        prog=_name(),
         description="A multi-tenant resource registry: the Kubernetes REST API for custom resources, on PostgreSQL.",
         epilog="Every setting is also an environment variable; `registry serve --help` and docs/settings.md list them.",
     )

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import gc
 import os
+import sys
 from typing import Any
 
-from registry.settings import add_flags, load
+from registry.settings import add_flags, load, misspelled
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,6 +19,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(typed: dict[str, Any]) -> int:
     # Modules and their objects are permanent: searching them for cycles takes a tenth of the startup time.
     gc.set_threshold(20_000, 20, 50)
+    for name, like in misspelled(os.environ):
+        print(f"registry: {name} is not a setting; did you mean {like}?", file=sys.stderr)
     from registry.cli.server_process import serve
 
     return serve(load(typed, os.environ))

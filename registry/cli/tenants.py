@@ -10,7 +10,7 @@ from registry.cli.api_client import ApiClient, Object
 from registry.cli.history import add_output_flag
 from registry.cli.kubeconfig_client import add_client_flags, open_session
 from registry.cli.table import print_table
-from registry.cli.usage import TENANTS
+from registry.cli.usage import TENANTS, explaining_rights
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,10 +21,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(typed: dict[str, Any]) -> int:
     session = open_session(typed)
-    if typed["output"] == "json":
-        print(json.dumps(list(session.platform.items(TENANTS)), indent=2))
-    else:
-        print_tenants(session.platform)
+    with explaining_rights():
+        if typed["output"] == "json":
+            print(json.dumps(list(session.platform.items(TENANTS)), indent=2))
+        else:
+            print_tenants(session.platform)
     return 0
 
 

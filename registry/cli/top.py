@@ -10,7 +10,7 @@ from registry.cli.api_client import Object
 from registry.cli.history import add_output_flag
 from registry.cli.kubeconfig_client import add_client_flags, open_session
 from registry.cli.table import print_table
-from registry.cli.usage import TENANTS
+from registry.cli.usage import TENANTS, explaining_rights
 
 _FIGURES: Final = ("requestsPerMinute", "writesPerMinute", "watches")
 
@@ -27,9 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(typed: dict[str, Any]) -> int:
     session = open_session(typed)
-    found = sorted(session.platform.items(TENANTS, "usage=true&"), key=_busyness, reverse=True)[
-        : max(0, typed["limit"])
-    ]
+    with explaining_rights():
+        tenants = list(session.platform.items(TENANTS, "usage=true&"))
+    found = sorted(tenants, key=_busyness, reverse=True)[: max(0, typed["limit"])]
     if typed["output"] == "json":
         print(json.dumps([{"name": one["name"], **one["activity"]} for one in found], indent=2))
         return 0

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import quote
 
+from registry.cli.errors import CommandError, Refused
 from registry.cli.history import add_output_flag
 from registry.cli.kubeconfig_client import add_client_flags, open_session
 from registry.cli.table import print_table
@@ -25,7 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(typed: dict[str, Any]) -> int:
     session = open_session(typed)
     name = typed["name"] or session.tenant
-    usage = session.platform.request("GET", f"{TENANTS}/{quote(name, safe='')}/usage")
+    with explaining_rights():
+        usage = session.platform.request("GET", f"{TENANTS}/{quote(name, safe='')}/usage")
     if typed["output"] == "json":
         print(json.dumps(usage, indent=2))
         return 0
@@ -33,6 +37,18 @@ def run(typed: dict[str, Any]) -> int:
     rows = [(figure, str(used.get(figure, 0)), *_share(used.get(figure, 0), limits.get(figure))) for figure in FIGURES]
     print_table(("WHAT", "USED", "LIMIT", "SHARE"), rows)
     return 0
+
+
+@contextlib.contextmanager
+def explaining_rights() -> Iterator[None]:
+    """Adds to a refusal for lack of rights who has them."""
+    try:
+        yield
+    except Refused as refused:
+        if refused.code != 403:
+            raise
+        needed = "it needs rights in the tenant `system`, as `registry kubeconfig --platform-admin` gives"
+        raise CommandError(f"{refused}; {needed}") from refused
 
 
 def _share(used: int, limit: int | None) -> tuple[str, str]:

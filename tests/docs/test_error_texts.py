@@ -14,6 +14,7 @@ PAGE = (ROOT / "docs/troubleshooting.md").read_text()
 # Of client-go and kubectl (client-go rest/request.go and cli-runtime) and of Go's crypto/x509.
 OF_CLIENTS = frozenset(
     {
+        "The connection to the server localhost:8080 was refused",
         "x509: certificate signed by unknown authority",
         "x509: certificate is valid for",
         "You must be logged in to the server (Unauthorized)",

@@ -163,7 +163,10 @@ def test_a_port_in_use_is_one_line(workers: int, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         done = registry("serve", "--data-dir", tmp_path / "data", "--port", str(port), "--workers", str(workers))
-    assert refusal(done) == f"registry: cannot listen on 127.0.0.1 port {port}: Address already in use"
+    assert (
+        refusal(done)
+        == f"registry: cannot listen on 127.0.0.1 port {port}: Address already in use; choose another --port"
+    )
     assert not (tmp_path / "data").exists(), "nothing was begun"
 
 

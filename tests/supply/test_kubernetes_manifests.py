@@ -51,3 +51,9 @@ def test_ports_volumes_and_settings_are_there() -> None:
     assert BY_KIND["Service"]["spec"]["ports"][0]["targetPort"] in {port["name"] for port in server["ports"]}
     assert {mount["name"] for mount in server["volumeMounts"]} == {volume["name"] for volume in POD["volumes"]}
     assert {variable["name"] for variable in server["env"]} <= {declaration.variable for declaration in declarations()}
+
+
+def test_variables_of_services_are_no_settings() -> None:
+    """Of a Service `registry` Kubernetes makes REGISTRY_PORT=tcp://10.96.0.1:443 in each pod of its namespace."""
+    assert BY_KIND["Service"]["metadata"]["name"] == "registry"
+    assert POD["enableServiceLinks"] is False

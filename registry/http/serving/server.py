@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import faulthandler
 import importlib
 import logging
@@ -69,7 +70,8 @@ def bind(host: str, port: int, count: int) -> list[socket.socket]:
         return [_listen(host, port, reuse_port=True) for _ in range(count)]
     except (OSError, UnicodeError) as problem:
         reason = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)
-        raise ServeError(f"cannot listen on {host} port {port}: {reason}") from problem
+        hint = "; choose another --port" if getattr(problem, "errno", None) == errno.EADDRINUSE else ""
+        raise ServeError(f"cannot listen on {host} port {port}: {reason}{hint}") from problem
 
 
 def twin(listener: socket.socket) -> socket.socket:
