@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 from typing import NamedTuple
@@ -90,32 +90,37 @@ class TenantCatalog:
         self.unbounded_namespaces: set[str] = set()
         self._strategy_for = strategy_for
         self._served: dict[tuple[str, str, str], Served] = {}
-        self._by_resource = dict(builtin)
+        self._builtin = builtin
         self._builtin_groups = {d.group for d in builtin.values()}
-        for entry in entries.values():
-            definition = entry.definition
-            if definition.established:
-                self._by_resource.setdefault((definition.group, definition.names.plural), definition)
-        for shared in bound.values():
-            definition = shared.definition
-            self._by_resource.setdefault((definition.group, definition.names.plural), definition)
 
     def names_in_use(self) -> NamesInUse:
         """Returns the names that new definitions may conflict with: those of all definitions, own and bound."""
         return NamesInUse([*(e.names for e in self.entries.values()), *(s.names for s in self.bound.values())])
 
-    def definitions(self) -> Iterable[Definition]:
-        """Returns every served definition, built-in or custom."""
-        return self._by_resource.values()
+    def definitions(self) -> Iterator[Definition]:
+        """Yields every served definition: built-in ones, the tenant's own, bound ones."""
+        yield from self._builtin.values()
+        for name in (*self.entries, *(name for name in self.bound if ObjectKey(name) not in self.entries)):
+            definition = self._custom(name)
+            if definition is not None and (definition.group, definition.names.plural) not in self._builtin:
+                yield definition
 
     def definition(self, group: str, plural: str) -> Definition | None:
-        return self._by_resource.get((group, plural))
+        return self._builtin.get((group, plural)) or self._custom(f"{plural}.{group}")
+
+    def _custom(self, name: str) -> Definition | None:
+        """Returns an established or bound definition by its name, which is that of its resource."""
+        entry = self.entries.get(ObjectKey(name))
+        if entry is not None and entry.definition.established:
+            return entry.definition
+        shared = self.bound.get(ResourceName(name))
+        return None if shared is None else shared.definition
 
     def served(self, group: str, version: str, plural: str) -> Served | None:
         """Returns the resource at a served version; None if there is none."""
         found = self._served.get((group, version, plural))
         if found is None:
-            definition = self._by_resource.get((group, plural))
+            definition = self.definition(group, plural)
             wanted = definition.versions.get(version) if definition else None
             if definition is None or wanted is None:
                 return None
@@ -146,7 +151,7 @@ class TenantCatalog:
         """
         if not served.definition.builtin:
             return ()
-        definitions = [self._by_resource.get((group, served.resource.name)) for group in self._builtin_groups]
+        definitions = [self._builtin.get((group, served.resource.name)) for group in self._builtin_groups]
         others = [
             self.at_version(definition, version)
             for definition in definitions

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
-from registry.api.catalog import TenantCatalog
+from registry.api.catalog import Entry, TenantCatalog
 from registry.api.strategies import strategy_for
 from registry.definitions.compiled import compile_definition
-from registry.store.types import Guards
+from registry.definitions.naming import HeldNames
+from registry.store.types import Guards, ObjectKey
 from tests.definitions.crds import crd, established, version
 
 WIDGETS = compile_definition(established(crd(versions=[version("v1"), version("v2", storage=False, served=False)])))
@@ -23,3 +26,21 @@ def test_a_version_that_is_not_served_is_found_by_nobody(asked: tuple[str, ...])
     served = catalog.served(WIDGETS.group, "v1", WIDGETS.names.plural)
     assert served is not None
     assert served.version.name == "v1"
+
+
+class Unread(dict[ObjectKey, Entry]):
+    """Entries of which single ones may be looked up."""
+
+    def __iter__(self) -> Iterator[ObjectKey]:
+        raise AssertionError("every definition is looked at")
+
+    keys = values = items = __iter__  # type: ignore[assignment]
+
+
+def test_a_catalog_is_made_without_looking_at_each_definition() -> None:
+    """It is made again whenever one of a tenant's definitions changes, and a tenant may have thousands."""
+    entry = Entry(1, WIDGETS, HeldNames(WIDGETS.name, WIDGETS.group, (), ()), False, "")
+    catalog = TenantCatalog(Guards(1, 1), {}, Unread({ObjectKey(WIDGETS.name): entry}), strategy_for)
+    assert catalog.definition(*KEY) is WIDGETS
+    assert catalog.served(WIDGETS.group, "v1", WIDGETS.names.plural) is not None
+    assert catalog.definition(WIDGETS.group, "others") is None
