@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from registry import emulation
 from tests.admission.policies import BINDINGS, POLICIES, named, rule, widget
 from tests.api.widgets import WIDGETS
 from tests.audit.auditing import EVERYTHING, auditing
@@ -33,3 +37,29 @@ async def test_annotations_and_failures(api_database: str, tmp_path: Path) -> No
     assert json.loads(annotations[FAILURE]) == [
         {"message": "no", "policy": "p", "binding": "b", "expressionIndex": 0, "validationActions": ["Audit"]}
     ]
+
+
+@pytest.fixture(params=emulation.NAMES)
+def version(request: pytest.FixtureRequest) -> Iterator[str]:
+    yield request.param
+    emulation.emulate(emulation.DEFAULT)
+
+
+async def test_all_failures_are_in_one_annotation(api_database: str, tmp_path: Path, version: str) -> None:
+    """From 1.37 on, and at most 50; before, the first one only."""
+    async with auditing(api_database, tmp_path, EVERYTHING, emulate_version=version) as api:
+        policy = named(
+            "ValidatingAdmissionPolicy",
+            "p",
+            matchConstraints={"resourceRules": [rule("CREATE")]},
+            validations=[{"expression": "object.spec.size < 5", "message": f"no {i}"} for i in range(30)],
+        )
+        (await api.post(POLICIES, policy)).ok(201)
+        for name in ("b", "c"):
+            bound = named("ValidatingAdmissionPolicyBinding", name, policyName="p", validationActions=["Audit"])
+            (await api.post(BINDINGS, bound)).ok(201)
+        (await api.post(WIDGETS, widget("a", size=9))).ok(201)
+    events = [json.loads(line) for line in (tmp_path / "audit.log").read_text().splitlines()]
+    [event] = [e for e in events if e["requestURI"] == WIDGETS and e["stage"] == "ResponseComplete"]
+    failures = [(f["binding"], f["expressionIndex"]) for f in json.loads(event["annotations"][FAILURE])]
+    assert failures == [(binding, i) for binding in ("b", "c") for i in range(30)][: 50 if version == "1.37" else 1]

@@ -30,8 +30,11 @@ from registry.apply.types import UNTYPED, compile_type
 from registry.apply.types import MergeType as AppliedType
 from registry.apply.values import equal
 from registry.codec.json_encode import encode_json_text
+from registry.emulation import emulated
 
 _FAILURE: Final = "validation.policy.admission.k8s.io/validation_failure"
+# The most failures in the audit annotation (pkg/admission/plugin/policy/validating/dispatcher.go).
+_MAX_AUDITED: Final = 50
 _CODES: Final = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413}
 # Tenants share schemas, and so their types.
 _type_of = lru_cache(maxsize=1024)(compile_type)
@@ -138,6 +141,7 @@ class PolicyAdmission:
         self, policies: Sequence[tuple[ValidatingPolicy, tuple[Binding, ...]]], attributes: Attributes
     ) -> None:
         denied: list[tuple[ValidatingPolicy, Binding | None, PolicyDecision]] = []
+        audited: list[dict[str, Any]] = []
         for policy, bindings in policies:
             noted: dict[str, list[str]] = {}
             for binding, resource, params, error in await self._bound(policy, bindings, attributes):
@@ -153,19 +157,23 @@ class PolicyAdmission:
                         return policy.validate(inputs)
 
                     outcome = await self._inputs.decide(decide)
-                    denied += self._enforce(policy, binding, outcome)
+                    denied += self._enforce(policy, binding, outcome, audited)
                     for key, text in outcome.annotations:
                         if text not in noted.setdefault(key, []):
                             noted[key].append(text)
             for key, texts in noted.items():
                 self._request.context.annotate(f"{policy.name}/{key}", ", ".join(texts))
+        if audited:
+            # Servers before 1.37 write the annotation at each failure; only the first write succeeds.
+            failures = audited[: _MAX_AUDITED if emulated().is_1_37 else 1]
+            self._request.context.annotate(_FAILURE, encode_json_text(failures))
         if denied:
             raise self._denial(attributes, *denied[0])
 
     def _enforce(
-        self, policy: ValidatingPolicy, binding: Binding, outcome: PolicyOutcome
+        self, policy: ValidatingPolicy, binding: Binding, outcome: PolicyOutcome, audited: list[dict[str, Any]]
     ) -> list[tuple[ValidatingPolicy, Binding | None, PolicyDecision]]:
-        """Returns the failures that the binding's actions deny; for others it adds warnings or audit annotations."""
+        """Returns the failures that the binding's actions deny; adds warnings, and failures for the audit log."""
         denied: list[tuple[ValidatingPolicy, Binding | None, PolicyDecision]] = []
         where = f"'{policy.name}' with binding '{binding.name}'"
         for index, decision in outcome.decisions:
@@ -179,19 +187,9 @@ class PolicyAdmission:
                         f"Validation failed for ValidatingAdmissionPolicy {where}: {decision.message}"
                     )
                 else:
-                    self._note(policy, binding, index, decision)
+                    audited.append(_audited(policy, binding, index, decision))
         denied += [(policy, binding, PolicyDecision(error)) for error in outcome.broken]
         return denied
-
-    def _note(self, policy: ValidatingPolicy, binding: Binding, index: int, decision: PolicyDecision) -> None:
-        failure = {
-            "message": decision.message,
-            "policy": policy.name,
-            "binding": binding.name,
-            "expressionIndex": index,
-            "validationActions": list(binding.actions),
-        }
-        self._request.context.annotate(_FAILURE, encode_json_text([failure]))
 
     def _denial(
         self, attributes: Attributes, policy: ValidatingPolicy, binding: Binding | None, decision: PolicyDecision
@@ -273,3 +271,14 @@ def _display_name(attributes: Attributes) -> str:
         return attributes.name
     metadata = (attributes.object or {}).get("metadata") or {}
     return metadata.get("name") or metadata.get("generateName") or "Unknown"
+
+
+def _audited(policy: ValidatingPolicy, binding: Binding, index: int, decision: PolicyDecision) -> dict[str, Any]:
+    """Returns a failure as the audit log has it (ValidationFailureValue)."""
+    return {
+        "message": decision.message,
+        "policy": policy.name,
+        "binding": binding.name,
+        "expressionIndex": index,
+        "validationActions": list(binding.actions),
+    }
