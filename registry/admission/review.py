@@ -5,8 +5,6 @@ Follows apiserver pkg/admission/plugin/webhook/{request/admissionreview,errors/s
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +12,7 @@ from typing import Any
 from registry.admission.attributes import Attributes, Resource
 from registry.apply import json_patch
 from registry.apply.errors import ApplyError
+from registry.codec import go_base64
 from registry.codec.json_encode import encode_json
 from registry.codec.model import DecodeError
 from registry.schema.field import go_quote
@@ -114,9 +113,9 @@ def _patch(response: Mapping[str, Any]) -> bytes:
     if not isinstance(text, str):
         return b""
     try:
-        return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise CallFailed("illegal base64 data in response.patch") from error
+        return go_base64.decode(text)
+    except go_base64.Base64Error as error:
+        raise CallFailed(str(error)) from error
 
 
 def _check_patch(patch: bytes, patch_type: object, mutating: bool) -> None:

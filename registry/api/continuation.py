@@ -10,10 +10,10 @@ revision, and "of", the list that the number is for. So no page has to count wha
 from __future__ import annotations
 
 import base64
-import binascii
 from typing import NamedTuple
 
 from registry.api.errors import StatusError, bad_request
+from registry.codec import go_base64
 from registry.codec.go_text import json_type
 from registry.codec.json_decode import decode_json
 from registry.codec.json_encode import encode_json_text
@@ -68,18 +68,11 @@ def _invalid(why: str) -> StatusError:
     return bad_request(f"invalid continue token: {why}")
 
 
-_ALPHABET = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
-
-
 def _decode_unpadded(token: str) -> bytes:
-    for position, character in enumerate(token):
-        if character not in _ALPHABET:
-            before = len(token[:position].encode(errors="replace"))
-            raise _invalid(f"continue key is not valid: illegal base64 data at input byte {before}")
     try:
-        return base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
-    except binascii.Error as error:
-        raise _invalid(f"continue key is not valid: illegal base64 data at input byte {len(token) - 1}") from error
+        return go_base64.decode(token, url=True, padded=False)
+    except go_base64.Base64Error as error:
+        raise _invalid(f"continue key is not valid: {error}") from error
 
 
 EXPIRED = (

@@ -10,8 +10,6 @@ Follows apiserver pkg/cel/common/{valuesunstructured,valuesreflect,schemas}.go.
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -21,6 +19,7 @@ from registry.cel.common.times import Duration, parse_date, parse_format_date_ti
 from registry.cel.common.values import EvalError, Value
 from registry.cel.interpreter.schema_values import Preserved, SchemaList, SchemaMap
 from registry.cel.interpreter.view import View
+from registry.codec import go_base64
 from registry.schema.model import Structural
 
 Json = Any
@@ -211,22 +210,12 @@ def _date(text: str) -> Value:
     return day
 
 
-_URL_ALPHABET: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-
-
 def _bytes(text: str) -> Value:
     """Decodes base64 in the URL-safe alphabet, as Kubernetes does here: + and / are rejected."""
-    data = text.encode("utf-8", "replace").replace(b"\r", b"").replace(b"\n", b"")
-    body = data.rstrip(b"=")
-    bad = len(body) - len(body.lstrip(_URL_ALPHABET))  # the position of the first invalid byte
-    bad = bad if bad < len(body) else -1
     try:
-        if bad >= 0 or len(data) % 4:
-            raise binascii.Error
-        return base64.b64decode(data, b"-_", validate=True)
-    except binascii.Error:
-        position = bad if bad >= 0 else len(body)
-        raise EvalError(f"Invalid byte formatted string {text}: illegal base64 data at input byte {position}") from None
+        return go_base64.decode(text, url=True)
+    except go_base64.Base64Error as error:
+        raise EvalError(f"Invalid byte formatted string {text}: {error}") from None
 
 
 _FORMATS: Final[Mapping[str, Callable[[str], Value]]] = {

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from typing import Any
 
+from registry.codec import go_base64
 from registry.definitions.structs.base import Context, GoType, Link, StructDecodeError, mismatch, mismatch_of
 
 INT32 = (-(2**31), 2**31 - 1)
@@ -62,11 +62,10 @@ class Bytes(GoType):
     def decode(self, value: Any, link: Link, context: Context) -> Any:
         if type(value) is not str:
             raise mismatch(value, link, self.go)
-        text = value.replace("\r", "").replace("\n", "")
         try:
-            return base64.b64encode(base64.b64decode(text, validate=True)).decode()
-        except (binascii.Error, ValueError) as error:
-            raise StructDecodeError(f"illegal base64 data at input byte {_corrupt_at(text)}") from error
+            return base64.b64encode(go_base64.decode(value)).decode()
+        except go_base64.Base64Error as error:
+            raise StructDecodeError(str(error)) from error
 
 
 class Raw(GoType):
@@ -99,19 +98,6 @@ def _whole(value: float) -> int | float:
             return int(mantissa + fraction.ljust(int(exponent), "0"))
         return int(mantissa)
     return value
-
-
-def _corrupt_at(text: str) -> int:
-    """The position of the first byte that is not base64, as encoding/base64 counts."""
-    alphabet = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
-    data = text.encode()
-    for position, code in enumerate(data):
-        if chr(code) not in alphabet:
-            padding = data[position:]
-            # Padding is only allowed at the end of the last group of four.
-            right = position % 4 >= 2 and len(data) % 4 == 0 and padding == b"=" * (4 - position % 4)
-            return position if not right else len(data)
-    return len(data)
 
 
 STRING = Scalar("string", str, "")

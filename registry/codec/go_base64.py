@@ -1,0 +1,58 @@
+"""Base64 as Go's encoding/base64 accepts it, with the offsets of its errors (CorruptInputError).
+
+    decode("YQ==")       # b"a"
+    decode("YQ")         # Base64Error: illegal base64 data at input byte 0
+
+Follows decodeQuantum of encoding/base64.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+
+_PLACE = re.compile(rb"[^A-Za-z0-9+/\r\n]")
+_PLACE_URL = re.compile(rb"[^A-Za-z0-9_\-\r\n]")
+_NEWLINES = b"\r\n"
+
+
+class Base64Error(ValueError):
+    """`str()` is the message of Go."""
+
+
+def decode(text: str, *, url: bool = False, padded: bool = True) -> bytes:
+    """Decodes the standard or the URL-safe alphabet; line breaks are ignored. Raises Base64Error."""
+    data = text.encode("utf-8", "replace")
+    place = _corrupt_at(data, url=url, padded=padded)
+    if place is not None:
+        raise Base64Error(f"illegal base64 data at input byte {place}")
+    data = data.translate(None, _NEWLINES)
+    return base64.b64decode(data + b"=" * (-len(data) % 4), b"-_" if url else None)
+
+
+def _corrupt_at(data: bytes, *, url: bool, padded: bool) -> int | None:
+    """Returns the offset of Go's error; None if there is none."""
+    found = (_PLACE_URL if url else _PLACE).search(data)
+    place = len(data) if found is None else found.start()
+    # The characters of the unfinished group of four before it.
+    begun = (place - data.count(b"\r", 0, place) - data.count(b"\n", 0, place)) % 4
+    if found is None:
+        return place - begun if begun and (padded or begun == 1) else None
+    if not padded or data[place : place + 1] != b"=" or begun < 2:
+        return place
+    place += 1
+    if begun == 2:
+        place = _after_newlines(data, place)
+        if place == len(data):
+            return place
+        if data[place : place + 1] != b"=":
+            return place - 1
+        place += 1
+    place = _after_newlines(data, place)
+    return place if place < len(data) else None
+
+
+def _after_newlines(data: bytes, place: int) -> int:
+    while place < len(data) and data[place] in _NEWLINES:
+        place += 1
+    return place
