@@ -151,7 +151,7 @@ def _content(owner: dict[str, Any], name: str, folder: Path) -> bytes:
         try:
             return base64.b64decode(data)
         except binascii.Error as problem:
-            raise CommandError(f"the kubeconfig's {name}-data is no base64") from problem
+            raise CommandError(f"the kubeconfig's {name}-data is not base64") from problem
     return (folder / owner[name]).read_bytes() if owner.get(name) else b""
 
 
@@ -165,5 +165,5 @@ def _headers(user: dict[str, Any], folder: Path) -> dict[str, str]:
     if "exec" in user or "auth-provider" in user:
         raise CommandError("credentials that a program provides are not supported here: use a token")
     if token and not is_token(str(token)):
-        raise CommandError("the kubeconfig's token is none: a token is one word of ASCII")
+        raise CommandError("the kubeconfig's token is not valid: a token is one word of ASCII")
     return {"Authorization": f"Bearer {token}"} if token else {}

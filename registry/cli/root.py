@@ -25,28 +25,28 @@ class Command(NamedTuple):
 
 COMMANDS: Final = {
     "serve": Command("serve", "run the server"),
-    "migrate": Command("migrate", "bring the database's tables to a revision, or print it"),
-    "recover": Command("recover", "raise all revisions after the database was put back to an earlier state"),
+    "migrate": Command("migrate", "migrate the database's tables, or print their revision"),
+    "recover": Command("recover", "raise all revisions after the database was restored to an earlier state"),
     "kubeconfig": Command("kubeconfig_command", "print a kubeconfig of a tenant's administrator"),
     "tenant": Command("tenant", "create, list, delete and undelete tenants"),
-    "token": Command("token", "make, list and revoke bearer tokens of a tenant"),
-    "psql": Command("psql", "open psql on the database, or print its URL where there is no psql"),
-    "sql": Command("sql", "make, withdraw or list read-only logins for SQL reports"),
-    "encryption": Command("encryption", "keys of the encryption at rest"),
+    "token": Command("token", "create, list and revoke bearer tokens of a tenant"),
+    "psql": Command("psql", "open psql on the database, or print its URL if psql is not installed"),
+    "sql": Command("sql", "grant, revoke and list read-only logins for SQL reports"),
+    "encryption": Command("encryption", "manage the keys of encryption at rest"),
     "cel": Command("cel", "check the validation rules of a definition, and try them on objects"),
     "convert": Command("convert", "try the conversion rules of a definition, without a server"),
     "query": Command("query", "list objects by any field, sorted and counted, or group them"),
-    "history": Command("history", "when an object changed, who changed it, and which fields"),
-    "diff": Command("diff", "the difference between two revisions of an object"),
-    "restore": Command("restore", "make an object again what it was at a revision"),
+    "history": Command("history", "show when an object changed, who changed it, and which fields"),
+    "diff": Command("diff", "show the difference between two revisions of an object"),
+    "restore": Command("restore", "restore an object to an earlier revision"),
     "deleted": Command("deleted", "list deleted objects of a kind"),
-    "undelete": Command("undelete", "create a deleted object again as it was"),
+    "undelete": Command("undelete", "recreate a deleted object"),
     "export": Command("export", "write objects as manifests that can be applied elsewhere"),
     "migrate-storage": Command("migrate_storage", "rewrite the objects of a kind at its storage version"),
     "protect": Command("protect", "refuse the deletion of a definition, a namespace or a tenant"),
-    "usage": Command("usage", "what a tenant uses of what it may use"),
-    "tenants": Command("tenants", "list tenants, with what they use"),
-    "top": Command("top", "which tenants are busy: requests, writes, watches"),
+    "usage": Command("usage", "show a tenant's usage and limits"),
+    "tenants": Command("tenants", "list tenants with their usage"),
+    "top": Command("top", "show the busiest tenants: requests, writes, watches"),
     "completion": Command("completion", "print the completion script of a shell"),
     "version": Command("version", "print the version"),
 }
@@ -140,7 +140,7 @@ def _message(problem: Exception) -> str | None:
     from registry.settings import SettingsError
 
     if "psycopg" in sys.modules and is_unmigrated(problem):
-        return "the database has not the tables of this version: run `registry migrate up`"
+        return "the database does not have the tables of this version: run `registry migrate up`"
     return str(problem) if isinstance(problem, CommandError | SettingsError) else None
 
 

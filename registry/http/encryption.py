@@ -105,7 +105,8 @@ def _make_key_file(path: Path) -> None:
     with contextlib.suppress(FileExistsError):
         os.link(unfinished, path)
         logger.info(
-            "made the encryption key file %s: back it up, apart from the database; who loses it loses the secrets", path
+            "created the encryption key file %s: back it up apart from the database; without it no secret can be read",
+            path,
         )
     unfinished.unlink()
     folder = os.open(path.parent, os.O_RDONLY)

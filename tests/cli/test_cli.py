@@ -322,4 +322,4 @@ def test_a_signal_before_the_server_is_up_ends_what_was_started() -> None:
 )
 def test_a_database_without_our_tables_is_one_line(command: list[str], empty_database_url: str) -> None:
     said = refusal(registry(*command, REGISTRY_DATABASE_URL=empty_database_url))
-    assert said == "registry: the database has not the tables of this version: run `registry migrate up`"
+    assert said == "registry: the database does not have the tables of this version: run `registry migrate up`"

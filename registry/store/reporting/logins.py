@@ -138,7 +138,7 @@ async def grant(connection: Connection, wish: Wish) -> str:
     `reports_all` must exist for a login across tenants. Raises LoginError.
     """
     if not re.fullmatch("[a-z_][a-z0-9_]{0,62}", wish.name) or wish.name.startswith("pg_"):
-        raise LoginError(f"{wish.name!r} is no name for a login: use lower case letters, digits and underscores")
+        raise LoginError(f"{wish.name!r} is not a name for a login: use lower case letters, digits and underscores")
     password = wish.password or secrets.token_urlsafe(24)
     async with connection.transaction():
         await begin(connection)  # not while a server restores what a login has changed
