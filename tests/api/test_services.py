@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.client import APPLY, Client
+from tests.api.client import APPLY, TABLE, Client
 from tests.api.errors import failure
 from tests.application import shares_application
 
@@ -223,3 +223,68 @@ async def test_a_definition_takes_labels_with_its_status(api: Client) -> None:
     written = (await api.patch(f"{name}/status?fieldManager=controller&force=true", body, APPLY)).ok()
     [entry] = [e for e in written["metadata"]["managedFields"] if e["manager"] == "controller"]
     assert ("f:metadata" in entry["fieldsV1"]) == ("labels" in written["metadata"])
+
+
+@shares_application
+@pytest.mark.parametrize(
+    "spec, warnings",
+    [
+        pytest.param({"ports": [HTTP]}, [], id="none"),
+        pytest.param(
+            {"clusterIP": "None", "sessionAffinity": "ClientIP", "externalIPs": ["192.0.2.1"]},
+            [
+                "spec.externalIPs is ignored for headless services",
+                "spec.SessionAffinity is ignored for headless services",
+            ],
+            id="headless",
+        ),
+        pytest.param(
+            {"ports": [HTTP], "externalIPs": ["2001:DB8::1"]},
+            [
+                'spec.externalIPs[0]: IPv6 address "2001:DB8::1" should be in RFC 5952 canonical format ("2001:db8::1")',
+                "spec.externalIPs is deprecated and may no longer be implemented in some clusters",
+            ],
+            id="external addresses",
+        ),
+        pytest.param(
+            {"ports": [HTTP], "externalName": "a.example.com"},
+            ['spec.externalName is ignored when spec.type is not "ExternalName"'],
+            id="external name",
+        ),
+        pytest.param(
+            {"ports": [HTTP], "trafficDistribution": "PreferClose"},
+            ['spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"'],
+            id="distribution",
+        ),
+    ],
+)
+async def test_warnings(shared_api: Client, spec: dict[str, Any], warnings: list[str]) -> None:
+    answer = await shared_api.post(f"{SERVICES}?dryRun=All", service("warned", **spec))
+    answer.ok(201)
+    assert answer.warnings == warnings
+
+
+async def test_the_table(api: Client) -> None:
+    for name, spec in (
+        ("a", {"ports": [HTTP, {"name": "dns", "port": 53, "protocol": "UDP"}], "selector": {"b": "c", "a": "b"}}),
+        ("b", {"type": "NodePort", "ports": [{**HTTP, "nodePort": 30080}], "externalIPs": ["192.0.2.1"]}),
+        ("c", {"type": "LoadBalancer", "ports": [HTTP], "clusterIP": "10.0.0.1"}),
+        ("d", {"type": "LoadBalancer", "ports": [HTTP]}),
+        ("e", {"type": "ExternalName", "externalName": "a.example.com"}),
+        ("f", {"clusterIP": "None"}),
+    ):
+        (await api.post(SERVICES, service(name, **spec))).ok(201)
+    ingress = {"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.9"}, {"hostname": "192.0.2.10.example.com"}]}}}
+    (await api.patch(f"{SERVICES}/c/status", ingress)).ok()
+    table = (await api.get(SERVICES, accept=TABLE)).ok()
+    assert [column["name"] for column in table["columnDefinitions"]] == [
+        "Name", "Type", "Cluster-IP", "External-IP", "Port(s)", "Age", "Selector"
+    ]  # fmt: skip
+    assert [row["cells"][:5] + row["cells"][6:] for row in table["rows"]] == [
+        ["a", "ClusterIP", "<none>", "<none>", "80/TCP,53/UDP", "a=b,b=c"],
+        ["b", "NodePort", "<none>", "192.0.2.1", "80:30080/TCP", "<none>"],
+        ["c", "LoadBalancer", "10.0.0.1", "192.0.2.10.example.com,192.0.2.9", "80/TCP", "<none>"],
+        ["d", "LoadBalancer", "<none>", "<pending>", "80/TCP", "<none>"],
+        ["e", "ExternalName", "<none>", "a.example.com", "<none>", "<none>"],
+        ["f", "ClusterIP", "None", "<none>", "<none>", "<none>"],
+    ]

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 
 from registry.api.strategies.base import Context, Object, ObjectDecodeError
 from registry.api.strategies.builtin import BuiltinStrategy
-from registry.api.strategies.service_addresses import address_change_errors, complete_addresses
-from registry.api.strategies.service_rules import is_externally_accessible, spec_errors
+from registry.api.strategies.service_addresses import address_change_errors, address_warning, complete_addresses
+from registry.api.strategies.service_rules import is_externally_accessible, service_warnings, spec_errors
 from registry.builtin.service_structs import Service
 from registry.definitions.structs import structs
 from registry.definitions.structs.base import StructDecodeError
-from registry.schema.field import FieldError
+from registry.schema.field import FieldError, index
 from registry.schema.names import NameFunction, name_is_dns1035_label
 
 
@@ -67,6 +67,9 @@ class ServiceStrategy(BuiltinStrategy):
     def validate(self, obj: Object) -> Sequence[FieldError]:
         return [*super().validate(obj), *spec_errors(obj.get("spec") or {})]
 
+    def warnings(self, new: Object, old: Object | None) -> Sequence[str]:
+        return list(service_warnings(new))
+
     def validate_update(self, new: Object, old: Object, warnings: list[str]) -> Sequence[FieldError]:
         """Validates the spec only if it changes: it was valid under the rules of its time."""
         errors = super().validate_update(new, old, warnings)
@@ -76,6 +79,14 @@ class ServiceStrategy(BuiltinStrategy):
 
 class ServiceStatusStrategy(ServiceStrategy):
     """/status: only the status can change."""
+
+    def warnings(self, new: Object, old: Object | None) -> Sequence[str]:
+        ingress = ((new.get("status") or {}).get("loadBalancer") or {}).get("ingress") or ()
+        found = [
+            address_warning(index("status.loadBalancer.ingress", i), one.get("ip") or "")
+            for i, one in enumerate(ingress)
+        ]
+        return [warning for warning in found if warning]
 
     def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
         new["spec"] = old.get("spec") or {}

@@ -169,6 +169,13 @@ def is_ip(text: str) -> bool:
     return "%" not in text
 
 
+def address_warning(path: str, address: str) -> str:
+    """Returns the warning of an IPv6 address in another form than RFC 5952's, "" without one (GetWarningsForIP)."""
+    if ":" not in address or not is_ip(address) or (canonical := str(ipaddress.ip_address(address))) == address:
+        return ""
+    return f'{path}: IPv6 address "{address}" should be in RFC 5952 canonical format ("{canonical}")'
+
+
 def not_an_ip(path: str, text: str) -> FieldError:
     return invalid(path, text, _NOT_AN_IP)
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from registry.api.strategies.service_addresses import address_errors, is_headless, is_ip, not_an_ip
+from registry.api.strategies.service_addresses import address_errors, address_warning, is_headless, is_ip, not_an_ip
 from registry.schema.field import FieldError, duplicate, forbidden, index, invalid, not_supported, required
 from registry.schema.names import dns1123_label, dns1123_subdomain, label_key
 from registry.schema.objectmeta.rules import label_errors
@@ -182,3 +182,41 @@ def _duplicates(ports: Sequence[_Object]) -> Iterator[FieldError]:
         if pair in seen:
             yield duplicate(f"{index('spec.ports', place)}.nodePort", number)
         seen.add(pair)
+
+
+def service_warnings(service: _Object) -> Iterator[str]:
+    """Yields the warnings of a valid Service (GetWarningsForService)."""
+    spec = service.get("spec") or {}
+    if _TOPOLOGY_HINTS in (service["metadata"].get("annotations") or {}):
+        yield f"annotation {_TOPOLOGY_HINTS} is deprecated, please use {_TOPOLOGY_MODE} instead"
+    headless, external = is_headless(spec), spec.get("externalIPs") or []
+    if not headless:
+        yield from _address_warnings("spec.clusterIPs", spec.get("clusterIPs") or [])
+    if headless and spec.get("loadBalancerIP"):
+        yield "spec.loadBalancerIP is ignored for headless services"
+    if headless and external:
+        yield "spec.externalIPs is ignored for headless services"
+    if headless and spec.get("sessionAffinity") != "None":
+        yield "spec.SessionAffinity is ignored for headless services"
+    yield from _address_warnings("spec.externalIPs", external)
+    is_name = spec.get("type") == _EXTERNAL_NAME
+    if external and not headless and not is_name:
+        yield "spec.externalIPs is deprecated and may no longer be implemented in some clusters"
+    if warning := address_warning("spec.loadBalancerIP", spec.get("loadBalancerIP") or ""):
+        yield warning
+    if external and is_name:
+        yield 'spec.externalIPs is ignored when spec.type is "ExternalName"'
+    if spec.get("externalName") and not is_name:
+        yield 'spec.externalName is ignored when spec.type is not "ExternalName"'
+    if spec.get("trafficDistribution") == "PreferClose":
+        yield 'spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"'
+
+
+def _address_warnings(path: str, addresses: Sequence[str]) -> Iterator[str]:
+    for place, address in enumerate(addresses):
+        if warning := address_warning(index(path, place), address):
+            yield warning
+
+
+_TOPOLOGY_HINTS: Final = "service.kubernetes.io/topology-aware-hints"
+_TOPOLOGY_MODE: Final = "service.kubernetes.io/topology-mode"

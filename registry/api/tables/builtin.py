@@ -72,9 +72,40 @@ def _walk(obj: Json, path: tuple[str, ...]) -> Json:
 
 
 def _ports(obj: Object, now: float) -> str:
-    """`80/TCP,443/TCP`."""
-    ports = _walk(obj, ("spec", "ports")) or ()
-    return ",".join(f"{port.get('port')}/{port.get('protocol') or 'TCP'}" for port in ports) or "<none>"
+    """`80/TCP,443:30443/TCP`, with node ports."""
+    return ",".join(_port(port) for port in _walk(obj, ("spec", "ports")) or ()) or "<none>"
+
+
+def _port(port: Object) -> str:
+    node_port = f":{port['nodePort']}" if port.get("nodePort") else ""
+    return f"{port.get('port')}{node_port}/{port.get('protocol') or 'TCP'}"
+
+
+def _cluster_ip(obj: Object, now: float) -> str:
+    spec = obj.get("spec") or {}
+    return next(iter(spec.get("clusterIPs") or ()), spec.get("clusterIP") or "<none>")
+
+
+def _external_ip(obj: Object, now: float) -> str:
+    """The addresses outside of the cluster: those of the load balancer, sorted, then the given ones."""
+    spec = obj.get("spec") or {}
+    given = spec.get("externalIPs") or []
+    match spec.get("type"):
+        case "ExternalName":
+            return str(spec.get("externalName") or "")
+        case "LoadBalancer":
+            ingress = _walk(obj, ("status", "loadBalancer", "ingress")) or ()
+            found = {one.get("ip") or one.get("hostname") for one in ingress} - {None, ""}
+            return ",".join([*sorted(found), *given]) or "<pending>"
+        case "ClusterIP" | "NodePort":
+            return ",".join(given) or "<none>"
+        case _:
+            return "<unknown>"
+
+
+def _selector(obj: Object, now: float) -> str:
+    selector = _walk(obj, ("spec", "selector")) or {}
+    return ",".join(f"{name}={selector[name]}" for name in sorted(selector)) or "<none>"
 
 
 def _size(*paths: tuple[str, ...]) -> Cell:
@@ -324,10 +355,11 @@ _TABLES: dict[tuple[str, str], Table] = {
     ("", "Service"): _table(
         _NAME,
         _text("Type", "How the service is reached.", _at("spec", "type")),
-        _text("Cluster-IP", "The address inside a cluster.", _at("spec", "clusterIP", default="<none>")),
-        _text("External-IP", "The address or name outside of it.", _at("spec", "externalName", default="<none>")),
+        _text("Cluster-IP", "The address inside a cluster.", _cluster_ip),
+        _text("External-IP", "The addresses or the name outside of it.", _external_ip),
         _text("Port(s)", "The ports with their protocols.", _ports),
         _AGE,
+        _text("Selector", "The labels of what it routes to.", _selector, 1),
     ),
     ("", "ServiceAccount"): _table(_NAME, _AGE),
     ("", "Namespace"): _table(_NAME, _text("Status", "The status of the namespace", _at("status", "phase")), _AGE),
