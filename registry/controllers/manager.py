@@ -195,7 +195,8 @@ class ControllerManager:
                         await self._collector.take_over()
                         await self._recount.round()
                 except StoreError as error:
-                    logger.warning("the sweep for unfinished work did not get through: %s", error)
+                    store = self._backend.store
+                    store.database.log_failure(logger, "the sweep for unfinished work did not get through: %s", error)
                 except Exception:
                     logger.exception("the sweep for unfinished work failed")
                 await asyncio.sleep(self._sweep_seconds)

@@ -119,7 +119,9 @@ class ReportingController:
                 logger.warning("there are no reporting views: %s", error)
                 pause = _UNAVAILABLE_SECONDS
             except StoreError as error:
-                logger.warning("the sweep for reporting views did not get through: %s", error)
+                self._backend.store.database.log_failure(
+                    logger, "the sweep for reporting views did not get through: %s", error
+                )
             except Exception:
                 logger.exception("the sweep for reporting views failed")
             await asyncio.sleep(pause)

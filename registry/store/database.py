@@ -94,6 +94,10 @@ class Database:
         """Returns why PostgreSQL does not answer, as far as is known; None while it does."""
         return self.away or ("PostgreSQL does not answer" if self._failing_since is not None else None)
 
+    def log_failure(self, to: logging.Logger, text: str, *values: object) -> None:
+        """Logs that background work failed: as a warning, but not while PostgreSQL is away, which is logged once."""
+        to.log(logging.DEBUG if self.away is not None else logging.WARNING, text, *values)
+
     async def ping(self) -> None:
         """Raises Unavailable unless PostgreSQL answers the probe. Without an answer in time, the last known state
         counts."""

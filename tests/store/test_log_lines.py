@@ -51,3 +51,12 @@ async def _refused(store: Store, tenant: Tenant, number: int) -> None:
     assert audit_id()
     with pytest.raises(Unavailable, match="No space"):
         await store.commit(tenant, create(f"ns/{number}"))
+
+
+async def test_an_outage_is_not_logged_by_each_background_task(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    logger = logging.getLogger("registry.store.background")
+    store.database.log_failure(logger, "the sweep failed: %s", "a reason")
+    store.database.away = "PostgreSQL is away"
+    store.database.log_failure(logger, "the sweep failed: %s", "another reason")
+    store.database.away = None
+    assert [record.getMessage() for record in caplog.records] == ["the sweep failed: a reason"]

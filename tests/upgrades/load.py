@@ -65,7 +65,7 @@ class Load:
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        self._began = time.monotonic()
+        self._began, self._processor_began = time.monotonic(), time.process_time()
         self._tasks = [asyncio.create_task(job) for job in (*self._writers, *self._watchers)]
 
     def go_on_from(self, other: Load) -> None:
@@ -75,6 +75,11 @@ class Load:
     @property
     def rate(self) -> float:
         return self.acknowledged / (time.monotonic() - self._began)
+
+    @property
+    def processor_milliseconds(self) -> float:
+        """What this process has taken for each acknowledged write, watches included."""
+        return 1000 * (time.process_time() - self._processor_began) / self.acknowledged
 
     async def more(self, count: int) -> None:
         """Waits for so many more acknowledged writes."""

@@ -115,7 +115,8 @@ def _judge(load: Load, url: str) -> None:
     print(
         f"{load.acknowledged} writes acknowledged, {load.rate:.0f} a second, {events} events in {WATCHES} watches;"
         f" median {statistics.median(seconds) * 1000:.0f} ms, 99% {seconds[int(len(seconds) * 0.99)] * 1000:.0f} ms,"
-        f" worst {seconds[-1]:.2f} s; {len(load.failed)} failed, {len(load.broken)} watches broken off"
+        f" worst {seconds[-1]:.2f} s; {len(load.failed)} failed, {len(load.broken)} watches broken off;"
+        f" clients and balancer took {load.processor_milliseconds:.1f} ms of processor time a write"
     )
     assert load.failed == []
     assert load.broken == []

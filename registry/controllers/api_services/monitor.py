@@ -173,7 +173,9 @@ class Monitor:
         except TenantNotFound:
             raise
         except StoreError as error:
-            logger.warning("the API servers of %s were not checked: %s", tenant.name, error)
+            self._backend.store.database.log_failure(
+                logger, "the API servers of %s were not checked: %s", tenant.name, error
+            )
         except Exception:
             logger.exception("checking the API servers of %s failed", tenant.name)
         return False

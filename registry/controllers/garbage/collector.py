@@ -193,7 +193,9 @@ class Collector:
             except TenantNotFound:
                 return
             except (StoreError, StatusError) as error:
-                logger.warning("the dependents of what is gone are asked for again: %s", error)
+                self._backend.store.database.log_failure(
+                    logger, "the dependents of what is gone are asked for again: %s", error
+                )
                 await asyncio.sleep(_RETRY_SECONDS)
             except Exception:
                 logger.exception("the dependents of %s deleted objects could not be processed", len(gone))
@@ -240,7 +242,9 @@ class Collector:
                 if self._dropped_since is not None and not self._gone and not len(self._queue):
                     await self._collect_dropped()
             except StoreError as error:
-                logger.warning("the heartbeat of the garbage collector was not renewed: %s", error)
+                self._backend.store.database.log_failure(
+                    logger, "the heartbeat of the garbage collector was not renewed: %s", error
+                )
 
     async def _collect_dropped(self) -> None:
         assert self._dropped_since is not None

@@ -111,6 +111,8 @@ class Migrator:
                 for tenant, key in found:
                     self._queue.enqueue(Work(tenant, DEFINITIONS, key, Look.OBJECT))
         except StoreError as error:
-            logger.warning("the look-out for storage migrations did not get through: %s", error)
+            self._backend.store.database.log_failure(
+                logger, "the look-out for storage migrations did not get through: %s", error
+            )
         except Exception:
             logger.exception("the look-out for storage migrations failed")
