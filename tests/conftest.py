@@ -21,6 +21,8 @@ from psycopg import sql
 from registry.postgres.server import EmbeddedPostgres
 from registry.store import migrate
 from tests.databases import temporary_database
+from tests.replication import Node
+from tests.running import data_folder
 
 pytest_plugins = ["tests.application"]
 
@@ -64,6 +66,20 @@ def template_database(postgres_server: str) -> Iterator[str]:
     with temporary_database(postgres_server, "template0") as url:
         migrate.upgrade(url)
         yield urlsplit(url).path.removeprefix("/")
+
+
+@pytest.fixture(scope="session")
+def migrated_node() -> Iterator[Node]:
+    """A stopped PostgreSQL with our tables, for tests of several servers to copy."""
+    with data_folder() as folder:
+        node = Node(folder / "node", "template")
+        node.make()
+        node.start()
+        try:
+            migrate.upgrade(node.url)
+        finally:
+            node.stop()
+        yield node
 
 
 @pytest.fixture

@@ -54,6 +54,12 @@ class Node:
         # Tests end PostgreSQL, but never the machine: what is in its cache counts as written.
         self.configure(fsync="off", max_connections="60", wal_level="replica", hot_standby="on", **settings)
 
+    def make_as(self, other: Node) -> None:
+        """A primary of its own with what a stopped server has."""
+        done = self.account.run(["cp", "-a", str(other.data), str(self.data)])
+        assert done.returncode == 0, done.stderr
+        self.configure()
+
     def clone(self, primary: Node) -> None:
         """A standby of a running primary."""
         self._run("pg_basebackup", "-D", str(self.data), "-d", self.source(primary), "-R", "-X", "stream", "-c", "fast")
@@ -178,12 +184,13 @@ def url_of(*nodes: Node) -> str:
 
 
 @contextlib.contextmanager
-def cluster(*, synchronous: bool = False) -> Iterator[tuple[Node, Node]]:
-    """A primary and a standby. Synchronous: a commit returns when the standby has it on disk."""
+def cluster(template: Node, *, synchronous: bool = False) -> Iterator[tuple[Node, Node]]:
+    """A primary with what a stopped server has, and a standby. Synchronous: a commit returns when the standby has it on
+    disk."""
     with data_folder() as folder:
         primary, standby = Node(folder / "a", "a"), Node(folder / "b", "b")
         try:
-            primary.make()
+            primary.make_as(template)
             primary.start()
             standby.clone(primary)
             standby.start()

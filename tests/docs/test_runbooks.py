@@ -127,9 +127,9 @@ async def test_a_full_disk(node: Node, client: ServerClient) -> None:
     await checks(client, "[+]disk ok")
 
 
-def test_a_lost_replica() -> None:
+def test_a_lost_replica(migrated_node: Node) -> None:
     state, without, again = blocks("A replica is lost")
-    with cluster(synchronous=True) as (primary, standby):
+    with cluster(migrated_node, synchronous=True) as (primary, standby):
         assert re.search(r"b +\| streaming +\| sync", run(state, primary))
         standby.kill()
         with psycopg.connect(primary.url, autocommit=True) as connection:

@@ -43,10 +43,10 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def place() -> Iterator[Place]:
+def place(migrated_node: Node) -> Iterator[Place]:
     with data_folder() as folder:
         node = Node(folder / "node", "node")
-        node.make()
+        node.make_as(migrated_node)
         node.start()
         node.execute(CLOCK)
         try:

@@ -33,8 +33,11 @@ async def _client(url: str, token: str) -> AsyncIterator[ServerClient]:
         yield client
 
 
-async def test_after_a_synchronous_failover_writes_and_watches_go_on(folder: Path) -> None:
-    with cluster(synchronous=True) as (primary, standby), _served((primary, standby), folder) as (url, token):
+async def test_after_a_synchronous_failover_writes_and_watches_go_on(folder: Path, migrated_node: Node) -> None:
+    with (
+        cluster(migrated_node, synchronous=True) as (primary, standby),
+        _served((primary, standby), folder) as (url, token),
+    ):
         async with _client(url, token) as client:
             before = [revision_of((await client.create(f"before-{n}")).json()) for n in range(5)]
             watcher = Watcher(client, before[0])
@@ -51,9 +54,9 @@ async def test_after_a_synchronous_failover_writes_and_watches_go_on(folder: Pat
             assert len(names) == 6
 
 
-async def test_after_an_asynchronous_failover_lost_revisions_are_gone(folder: Path) -> None:
+async def test_after_an_asynchronous_failover_lost_revisions_are_gone(folder: Path, migrated_node: Node) -> None:
     """Those who have seen what is lost get 410, in a watch that is open, in a new one, and for the rest of a list."""
-    with cluster() as (primary, standby), _served((primary, standby), folder) as (url, token):
+    with cluster(migrated_node) as (primary, standby), _served((primary, standby), folder) as (url, token):
         async with _client(url, token) as client:
             kept = [revision_of((await client.create(f"kept-{n}")).json()) for n in range(3)]
             standby.reaches(primary)

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from registry.store import migrate
+from registry.store.commit import recovery
 from registry.store.errors import RevisionExpired, StoreError, Unavailable, Uncertain
 from registry.store.feed.subscription import Subscription
 from registry.store.lost import continued, reached
@@ -32,16 +32,14 @@ WAITING = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND app
 
 
 @pytest.fixture
-def asynchronous() -> Iterator[Nodes]:
-    with cluster() as nodes:
-        migrate.upgrade(nodes[0].url)
+def asynchronous(migrated_node: Node) -> Iterator[Nodes]:
+    with cluster(migrated_node) as nodes:
         yield nodes
 
 
 @pytest.fixture
-def synchronous() -> Iterator[Nodes]:
-    with cluster(synchronous=True) as nodes:
-        migrate.upgrade(nodes[0].url)
+def synchronous(migrated_node: Node) -> Iterator[Nodes]:
+    with cluster(migrated_node, synchronous=True) as nodes:
         yield nodes
 
 
@@ -80,8 +78,9 @@ async def _rest_of(watch: Subscription) -> None:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A call is given up after three seconds, not twenty."""
+    """A call is given up after three seconds, not twenty, and a look for the standby after one."""
     monkeypatch.setattr(Connection, "call_limit_seconds", 3.0)
+    monkeypatch.setattr(recovery, "REPLICATION_SECONDS", 1.0)
 
 
 @pytest.mark.usefixtures("impatient")
