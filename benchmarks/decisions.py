@@ -46,7 +46,7 @@ def question(number: int, verb: str = "get") -> Attributes:
     return Attributes(verb, "", "widgets", "", f"group-{number}.example.com", "default", "one")
 
 
-def decided_anew(policy: Policy, asked: Attributes) -> None:
+def decide_uncached(policy: Policy, asked: Attributes) -> None:
     policy._decisions.clear()
     policy.decide(ASKER, asked)
 
@@ -63,8 +63,8 @@ def main() -> None:
     assert policy.decide(ASKER, allowed).allowed
     assert not policy.decide(ASKER, denied).allowed
     microseconds("a decision that has been made before", lambda: policy.decide(ASKER, allowed))
-    microseconds("a new decision: allowed by the last of ten bindings", lambda: decided_anew(policy, allowed))
-    microseconds("a new decision: denied", lambda: decided_anew(policy, denied))
+    microseconds("a new decision: allowed by the last of ten bindings", lambda: decide_uncached(policy, allowed))
+    microseconds("a new decision: denied", lambda: decide_uncached(policy, denied))
     microseconds(f"compiling the policy of {ROLES} roles and bindings", lambda: policy_of(stored, {}), number=10)
 
 

@@ -2,7 +2,7 @@
 
 Some processes write at random to a server of some workers; watches by several filters, of which some are cut and
 resumed over and over, keep what they are given. At the end each has what a list by its filter gives, and what
-evaluating the filter on the whole list gives; it has never been given a change that was none.
+evaluating the filter on the whole list gives; it has never received an event without a change.
 """
 
 from __future__ import annotations

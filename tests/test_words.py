@@ -11,6 +11,7 @@ COUNTS = {
     "in any case": ("Whoever asks", {"whoever": 1}),
     "a part of a word": ("toldstoy, renewed, judge", {"judged": 1}),
     "a part of a name": ("self._told_at = settle_all()", {"told": 1, "settle": 1}),
+    "a name of a test": ("def test_it_is_made_anew_and_is_let_pass():", {"anew": 1, "let pass": 1}),
     "a class": ("Turns; turns", {"Turns": 1}),
     "a function": ("def _asked_again(x):", {"participle": 1}),
     "a function that only begins like one": ("def askedness(x):", {}),

@@ -143,13 +143,13 @@ class _Refusals:
 
     def __init__(self) -> None:
         self._next = 0.0
-        self._untold = 0
+        self._unreported = 0
 
     def log(self, what: str, why: str) -> None:
         now = time.monotonic()
         if now < self._next:
-            self._untold += 1
+            self._unreported += 1
             return
-        more = f" ({self._untold} more were refused since the last message)" if self._untold else ""
+        more = f" ({self._unreported} more were refused since the last message)" if self._unreported else ""
         logger.info("%s was refused: %s%s", what, why[:500], more)
-        self._next, self._untold = now + 1.0, 0
+        self._next, self._unreported = now + 1.0, 0

@@ -36,7 +36,7 @@ from registry.store.types import ObjectKey, ResourceName, Row, Tenant, TenantNam
 EXPORTS: Final = ResourceName(f"{EXPORTS_PLURAL}.{GROUP}")
 _TENANTS: Final = ResourceName(f"{PLURAL}.{TENANCY}")
 
-_JUDGEMENTS: Final = 8
+_ATTEMPTS: Final = 8
 # The maximum depth of the tree of tenants (registry/store/sql/tenancy.sql).
 _MAX_DEPTH: Final = 16
 _NOT_OFFERED: Final = ("NotOffered", "there is no such export, or it is not offered to this tenant")
@@ -59,7 +59,7 @@ async def reconcile_export(controlled: ControllerClient, key: ObjectKey) -> None
 
 async def reconcile(controlled: ControllerClient, key: ObjectKey) -> None:
     """Reconciles one binding. Raises Requeue while finalizers hold its objects."""
-    for _ in range(_JUDGEMENTS):
+    for _ in range(_ATTEMPTS):
         row, _ = await controlled.backend.store.load(controlled.tenant, BINDINGS, key)
         if row is None:
             return

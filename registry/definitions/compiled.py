@@ -55,7 +55,7 @@ def _annotations(meta: Json, prefix: str) -> dict[str, str]:
 
 
 def _names(requested: Json, accepted: Json) -> Names:
-    # Before any name has been accepted the resource is not served, but its Definition needs names all the same.
+    # Before any name has been accepted the resource is not served, but its Definition needs names anyway.
     names = accepted if accepted.get("plural") else requested
     kind = names.get("kind") or requested.get("kind") or ""
     return Names(

@@ -103,8 +103,8 @@ async def test_every_way_to_write(api: Client) -> None:
     assert (await api.get(f"{WIDGETS}/a")).ok()["metadata"]["resourceVersion"] == full["metadata"]["resourceVersion"]
 
 
-async def test_another_process_judges_by_what_has_just_been_written(api: Client, other: Client) -> None:
-    """No write is let through by a process that has not heard of a policy: commits check the guards of their evaluation."""
+async def test_another_process_evaluates_what_has_just_been_written(api: Client, other: Client) -> None:
+    """No write is accepted by a process that has not heard of a policy: commits check the guards of their evaluation."""
     (await other.post(WIDGETS, widget("a", size=1))).ok(201)
     (await other.post(NAMESPACES, {"metadata": {"name": "n0"}})).ok(201)
     await enforce(api, "object.spec.size < 5")
@@ -187,7 +187,7 @@ async def test_parameters(api: Client) -> None:
     (await api.post(WIDGETS, widget("b", size=7))).ok(201)
 
 
-async def test_no_policy_is_judged_by_a_part_of_its_parameters(api: Client) -> None:
+async def test_no_policy_is_evaluated_by_a_part_of_its_parameters(api: Client) -> None:
     """Those that are too large to be read together: the last, which denies, must not be left out."""
     await enforce(
         api,
@@ -226,7 +226,7 @@ async def test_nobody_is_locked_out(api: Client) -> None:
     (await api.post(NAMESPACES, {"metadata": {"name": "n"}})).ok(201)
 
 
-async def test_what_the_server_does_itself_is_not_judged(api: Client) -> None:
+async def test_what_the_server_does_itself_is_not_evaluated(api: Client) -> None:
     (await api.post(NAMESPACES, {"metadata": {"name": "gone"}})).ok(201)
     (await api.post(f"/apis/{GROUP}/v1/namespaces/gone/widgets", widget("a"))).ok(201)
     await enforce(api, "false", match={"resourceRules": [rule("DELETE")]})

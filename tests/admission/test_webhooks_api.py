@@ -99,7 +99,7 @@ async def test_the_operator_says_where_calls_may_go(api: Client, other: Client, 
     assert hook.asked == []
 
 
-async def test_a_bundle_that_is_none_is_accepted_and_not_trusted(api: Client, hook: Hook) -> None:
+async def test_an_invalid_bundle_is_accepted_and_not_trusted(api: Client, hook: Hook) -> None:
     await configure(api, hook, "a", clientConfig={"url": f"{hook.url}/a", "caBundle": "eA=="})
     answer = await api.post(WIDGETS, widget("a"))
     assert answer.json["message"] == (

@@ -129,7 +129,7 @@ async def test_upgrades(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 async def test_streams(tmp_path: Path) -> None:
-    """A long upload and an endless answer hold no more than buffers, and the server stops all the same."""
+    """A long upload and an endless answer hold no more than buffers, and the server stops anyway."""
     gone = asyncio.Event()
 
     async def answer(request: Request) -> None:

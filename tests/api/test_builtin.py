@@ -231,7 +231,7 @@ async def test_failures_of_new_events_are_those_of_the_core_kind(
     assert status["details"]["kind"] == "Event"
 
 
-async def test_core_events_have_any_name_and_their_metadata_is_judged_twice(api: Client) -> None:
+async def test_core_events_have_any_name_and_their_metadata_is_validated_twice(api: Client) -> None:
     event = {"metadata": {"name": "A_b"}, "involvedObject": {"namespace": "default"}}
     (await api.post(EVENTS, event)).ok(201)
     wrong = {"metadata": {"name": "A_b", "labels": {"a": "b c"}}, "involvedObject": {"namespace": "default"}}
@@ -305,7 +305,7 @@ async def test_a_review_echoes_the_question_with_its_answer(api: Client) -> None
     assert (await api.post(f"{REVIEWS}/subjectaccessreviews", {"spec": spec})).ok(201)["status"] == {"allowed": False}
 
 
-async def test_a_question_that_is_none(api: Client) -> None:
+async def test_an_invalid_question(api: Client) -> None:
     status = failure(await api.post(f"{REVIEWS}/selfsubjectaccessreviews", {"metadata": {"name": "x"}}), 422, "Invalid")
     assert status["message"].startswith(
         '.authorization.k8s.io "" is invalid: [spec.resourceAttributes: Invalid value: '
@@ -337,7 +337,7 @@ async def test_who_am_i(api: Client) -> None:
     failure(await api.with_token("").post(path, {}), 403, "Forbidden")
 
 
-async def test_whoever_is_impersonated_may_only_what_they_may(api: Client) -> None:
+async def test_an_impersonated_user_has_only_their_own_rights(api: Client) -> None:
     status = failure(await api.get(MAPS, headers={"Impersonate-User": 'a<b>"c"'}), 403, "Forbidden")
     assert status["message"] == (
         'configmaps is forbidden: User "a&lt;b&gt;\\"c\\"" cannot list resource "configmaps" '

@@ -33,7 +33,7 @@ async def test_no_verb_writes(api: Client) -> None:
     assert after["metadata"]["resourceVersion"] == revision
 
 
-async def test_it_is_judged_like_a_write(api: Client) -> None:
+async def test_it_is_validated_like_a_write(api: Client) -> None:
     await make(api, "a")
     failure(await api.post(WIDGETS + DRY, widget("b", size=-1)), 422, "Invalid")
     failure(await api.post(WIDGETS + DRY, widget("a")), 409, "AlreadyExists")

@@ -78,7 +78,7 @@ NOWHERE = [
 ]
 
 
-async def test_paths_that_lead_nowhere(api: Client) -> None:
+async def test_unknown_paths(api: Client) -> None:
     for path in NOWHERE:
         answer = await api.get(path)
         assert (answer.code, answer.text) == (404, "404 page not found\n"), path

@@ -153,7 +153,7 @@ async def test_restore_keeps_preconditions(api: Client) -> None:
     assert (await api.post(f"{WIDGETS}/a/restore", now)).ok(200)["spec"]["size"] == 1
 
 
-async def test_what_comes_back_is_judged_by_the_schema_of_today(api: Client) -> None:
+async def test_what_comes_back_is_validated_by_the_present_schema(api: Client) -> None:
     [first] = await make(api, "a", size=1, replicas=3)
     (await api.patch(f"{WIDGETS}/a", {"spec": {"size": 20, "replicas": None}})).ok()
     properties = {k: v for k, v in SCHEMA["properties"]["spec"]["properties"].items() if k != "replicas"}
@@ -178,7 +178,7 @@ async def test_what_comes_back_is_judged_by_the_schema_of_today(api: Client) -> 
     assert (await api.post(f"{WIDGETS}/a/restore", wanted)).ok(200)["spec"] == {"size": 1, "color": "grey"}
 
 
-async def test_undelete_makes_the_object_anew(api: Client) -> None:
+async def test_undelete_creates_the_object_again(api: Client) -> None:
     owner = (
         await api.post(
             "/api/v1/namespaces/default/configmaps",
@@ -251,7 +251,7 @@ REFUSED: dict[str, tuple[str, str, Any, int, str]] = {
     "history of what never was": ("GET", f"{WIDGETS}/never/history", None, 404, "NotFound"),
     "restore of what never was": ("POST", f"{WIDGETS}/never/restore", {"resourceVersion": "1"}, 404, "NotFound"),
     "no revision": ("POST", f"{WIDGETS}/a/restore", {}, 400, "BadRequest"),
-    "a revision that is none": ("POST", f"{WIDGETS}/a/restore", {"resourceVersion": "x"}, 400, "BadRequest"),
+    "an invalid revision": ("POST", f"{WIDGETS}/a/restore", {"resourceVersion": "x"}, 400, "BadRequest"),
     "a number": ("POST", f"{WIDGETS}/a/restore", {"resourceVersion": 7}, 400, "BadRequest"),
     "another body": ("POST", f"{WIDGETS}/a/restore", {"resourceVersion": "1", "spec": {}}, 400, "BadRequest"),
     "no JSON": ("POST", f"{WIDGETS}/a/restore", b"{", 400, "BadRequest"),
@@ -304,7 +304,7 @@ async def test_definitions_have_a_past_too(api: Client) -> None:
     assert back["spec"] == first["spec"]
 
 
-async def test_admission_and_quotas_judge_what_comes_back(api: Client) -> None:
+async def test_admission_and_quotas_apply_to_what_comes_back(api: Client) -> None:
     base = "/apis/admissionregistration.k8s.io/v1"
     first = (await make(api, "a", size=9))[0]
     (await api.patch(f"{WIDGETS}/a", {"spec": {"size": 1}})).ok()

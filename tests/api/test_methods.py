@@ -64,7 +64,7 @@ async def test_a_handler_is_for_all_methods(shared_api: Client, path: str, metho
         pytest.param("DELETE", "/api/v1/configmaps", 405, "MethodNotAllowed", id="a deletion in all namespaces"),
         pytest.param("POST", f"{REVIEWS}/localsubjectaccessreviews", 404, "NotFound", id="what is never listed"),
         pytest.param("POST", "/api/v1", 405, "MethodNotAllowed", id="discovery of a version"),
-        pytest.param("POST", "/api/v2", 404, "NotFound", id="discovery of a version that is none"),
+        pytest.param("POST", "/api/v2", 404, "NotFound", id="discovery of an unknown version"),
         pytest.param("POST", f"/apis/{GROUP}/v1/widgets", 404, "", id="a custom resource in no namespace"),
         pytest.param("HEAD", WIDGETS, 200, "", id="custom resources by HEAD"),
     ],

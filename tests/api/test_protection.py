@@ -36,7 +36,7 @@ async def test_a_definition_with_objects_is_kept(api: Client) -> None:
         said = failure(await api.delete(DEFINITION + query), 403, "Forbidden")
         assert said["message"] == (
             f'customresourcedefinitions.apiextensions.k8s.io "{NAME}" is forbidden: it is protected from deletion '
-            "while it has objects, and it has 3 objects; to delete it all the same, lift the protection first: kubectl "
+            "while it has objects, and it has 3 objects; to delete it anyway, lift the protection first: kubectl "
             f"annotate customresourcedefinition {NAME} {ANNOTATION}=Off --overwrite"
         )
         assert said["details"]["causes"][0]["reason"] == "DeletionProtected"

@@ -119,7 +119,7 @@ async def test_patches_of_many_clients_are_all_applied(api: Client) -> None:
 
 
 @pytest.mark.parametrize("revision", ["abc", "-1", "1.5", "99999999999999999999"])
-async def test_a_resource_version_that_is_none(api: Client, revision: str) -> None:
+async def test_an_invalid_resource_version(api: Client, revision: str) -> None:
     [made] = await make(api, "a")
     made["metadata"]["resourceVersion"] = revision
     answer = await api.put(A, made)

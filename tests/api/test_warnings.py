@@ -48,7 +48,7 @@ async def test_no_header_can_be_made_of_a_field(api: Client) -> None:
     assert all("\r" not in w and "\n" not in w for w in answer.headers.get("warning", []))
 
 
-async def test_a_write_that_is_judged_again_warns_once(api: Client) -> None:
+async def test_a_write_that_is_evaluated_again_warns_once(api: Client) -> None:
     """The definition changes under the request's feet."""
     await make(api, "a")
     (await api.patch(f"{DEFINITIONS}/widgets.{GROUP}", {"metadata": {"labels": {"x": "y"}}})).ok()

@@ -193,7 +193,7 @@ def test_a_full_file_is_renamed_and_the_oldest_go(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_file_that_was_taken_away_is_begun_anew(tmp_path: Path) -> None:
+def test_a_file_that_was_removed_is_created_again(tmp_path: Path) -> None:
     file = LogFile(tmp_path / "audit.log", 1000, 2)
     file.write_now(b"1\n")
     (tmp_path / "audit.log").rename(tmp_path / "moved")

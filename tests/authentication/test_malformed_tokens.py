@@ -53,7 +53,7 @@ TOKENS: dict[str, str] = {
     "deep": unsigned(b"[" * 9000, b"[" * 9000, "z"),
     "another issuer": unsigned(RS256, {**CLAIMS, "iss": "https://evil.example"}, "z"),
     "nearly our issuer": unsigned(RS256, {**CLAIMS, "iss": f"{ISSUER}/"}, "z"),
-    "a tenant that is none": unsigned(RS256, {**CLAIMS, "iss": f"{ISSUER}/clusters/../default"}, "z"),
+    "an invalid tenant": unsigned(RS256, {**CLAIMS, "iss": f"{ISSUER}/clusters/../default"}, "z"),
     "no signature": unsigned(RS256, CLAIMS),
     "an unknown key": unsigned(RS256, CLAIMS, part(b"x" * 256)),
     "no key": unsigned({"alg": "RS256"}, CLAIMS, part(b"x" * 256)),

@@ -68,7 +68,7 @@ async def grant(store: Store, tenant: Tenant) -> None:
     await write(store, tenant, CLUSTER_ROLE_BINDINGS, BINDING)
 
 
-async def test_a_tenant_without_roles_is_judged_by_the_defaults(store: Store, tenant: Tenant) -> None:
+async def test_a_tenant_without_roles_has_the_defaults(store: Store, tenant: Tenant) -> None:
     policies = Authorizer(store)
     assert (await policies.decide(tenant, JANE, attributes_of("get /apis"))).allowed
     assert not (await policies.decide(tenant, JANE, PODS)).allowed

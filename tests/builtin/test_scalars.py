@@ -33,8 +33,8 @@ NO_TIMES = {
     "no decimals": ("2024-03-04T05:06:07Z", f'as {LAYOUT}: cannot parse "Z" as ".000000"'),
     "too few": ("2024-03-04T05:06:07.5+02:00", f'as {LAYOUT}: cannot parse ".5+02:00" as ".000000"'),
     "too many": ("2024-03-04T05:06:07.123456789Z", f'as {LAYOUT}: cannot parse "789Z" as "Z07:00"'),
-    "a day that is none": ("2023-02-29T05:06:07.000000Z", ": day out of range"),
-    "a month that is none": ("2023-13-01T05:06:07Z", ": month out of range"),
+    "an invalid day": ("2023-02-29T05:06:07.000000Z", ": day out of range"),
+    "an invalid month": ("2023-13-01T05:06:07Z", ": month out of range"),
 }
 
 
@@ -62,7 +62,7 @@ def test_decoding(given: dict[str, Any], decoded: dict[str, Any]) -> None:
 
 
 FAULTS: dict[str, tuple[dict[str, Any], str]] = {
-    "a quantity that is none": ({"size": True}, "quantities must match the regular expression"),
+    "an invalid quantity": ({"size": True}, "quantities must match the regular expression"),
     "bytes that are no base64": ({"data": {"a": "!!"}}, "illegal base64 data at input byte 0"),
     "bytes that are no text": (
         {"data": {"a": 1}},

@@ -137,7 +137,7 @@ WRONG: dict[str, tuple[str, Object, list[str]]] = {
         {"spec": {"hard": {"secrets": 1}, "scopes": ["BestEffort"]}},
         ['spec.scopes: Invalid value: ["BestEffort"]: unsupported scope applied to resource'],
     ),
-    "quota, an operator that is none": (
+    "quota, an invalid operator": (
         "resourcequotas",
         {"spec": {"scopeSelector": {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "Near"}]}}},
         ['spec.scopeSelector.matchExpressions.operator: Invalid value: "Near": not a valid selector operator'],

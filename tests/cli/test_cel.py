@@ -178,7 +178,7 @@ def test_it_is_not_asked_for_where_nobody_wants_it(author: Author) -> None:
         ({"size": 1}, "Other", "Other is not of orders.shop.example.com in any version"),
     ],
 )
-def test_an_object_that_is_none_of_the_definition_is_one_line(author: Author, spec: Any, kind: str, why: str) -> None:
+def test_an_object_of_another_kind_is_one_line(author: Author, spec: Any, kind: str, why: str) -> None:
     code, out, err = author.evaluate(definition([{"rule": "self.size > 0"}], size=SIZE), spec, None, kind)
     assert (code, out) == (1, "")
     assert err.startswith("registry: ")

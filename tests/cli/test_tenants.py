@@ -208,7 +208,7 @@ def test_a_purged_tenant_is_gone(server: RunningServer) -> None:
 
 
 @pytest.mark.parametrize("keep", ["1", "x", "5m", "-1d", "999999999d"])
-def test_a_time_that_is_none_deletes_nothing(server: RunningServer, keep: str) -> None:
+def test_an_invalid_time_deletes_nothing(server: RunningServer, keep: str) -> None:
     done = _delete(server, "default", "--yes", f"--keep={keep}")
     assert refusal(done).startswith("registry: --keep: must be a time such as")
 

@@ -144,7 +144,7 @@ def test_watch_goes_on_after_its_time(objects: Any, kind: Kind, where: tuple[str
 
 
 def test_watch_of_a_definition_that_is_new(api: Any, server: RunningServer) -> None:
-    """A watch that begins while definitions change begins all the same."""
+    """A watch that begins while definitions change begins anyway."""
     definitions = client.ApiextensionsV1Api(api)
     for _ in range(3):
         with defined(server, f"g{secrets.token_hex(4)}.example.com", f"ns-{secrets.token_hex(4)}") as kind:

@@ -64,7 +64,7 @@ def test_values(data: bytes, value: Any) -> None:
         pytest.param(b"\xf9\x7c\x00", id="infinity"),
         pytest.param(b"\x1b" + b"\xff" * 8, id="beyond int64"),
         pytest.param(b"\xc2\x49\x01" + b"\x00" * 8, id="bignum"),
-        pytest.param(b"\xc1\x1b" + b"\x7f" * 8, id="a time that is none"),
+        pytest.param(b"\xc1\x1b" + b"\x7f" * 8, id="an invalid time"),
         pytest.param(b"\xc1\xf9\x7e\x00", id="a time that is not a number"),
         pytest.param(b"\x61\xff", id="not UTF-8"),
         pytest.param(b"\x81" * 5000 + b"\x01", id="deep"),

@@ -356,13 +356,13 @@ def nested(depth: int) -> bytes:
             in_envelope(b"v1", b"ConfigMap", b"\x0a\x0c\x42\x0a\x08" + varint(1 << 62)[:8] + b"\x01"),
             MessageError,
             "proto: time out of range",
-            id="a year that is none",
+            id="an invalid year",
         ),
         pytest.param(
             in_envelope(b"v1", b"ConfigMap", encode_delimited(1, encode_delimited(17, b"\x3a\x03\x0a\x01{"))),
             MessageError,
             "unexpected end of JSON input",
-            id="JSON that is none",
+            id="invalid JSON",
         ),
     ],
 )

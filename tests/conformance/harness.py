@@ -81,14 +81,14 @@ def replay_scenario(server: RunningServer, name: str) -> Result:
             answered = replay.run_scenario(client, SCENARIOS / name, scenario)
     except Exception as problem:
         return _all_failed(name, scenario, f"{type(problem).__name__}: {problem}")
-    return Result({f"{case} [{level}]": found for case, level, found in _judge(name, answered)})
+    return Result({f"{case} [{level}]": found for case, level, found in _compare(name, answered)})
 
 
 def load_yaml(path: Path) -> Any:
     return yaml.load(path.read_text(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
-def _judge(name: str, answered: list[dict[str, Any]]) -> Iterator[tuple[str, str, list[str]]]:
+def _compare(name: str, answered: list[dict[str, Any]]) -> Iterator[tuple[str, str, list[str]]]:
     """(case, level, differences) of each compared answer."""
     names = CaseNames(name)
     for result in answered:

@@ -163,7 +163,7 @@ def test_rules_beside_a_webhook_are_refused() -> None:
         "conversions: [null]",
     ],
 )
-def test_an_annotation_that_is_none_is_refused(text: str) -> None:
+def test_an_invalid_annotation_is_refused(text: str) -> None:
     crd = definition([link()], v1=A, v2=A)
     crd["metadata"]["annotations"][RULES] = text
     assert validate_rules(crd)

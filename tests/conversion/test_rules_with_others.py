@@ -132,7 +132,7 @@ async def test_the_past_of_objects_that_are_stored_at_another_version(api: Clien
     assert ANNOTATION not in (await api.get(f"{BETA}/a")).ok()["metadata"].get("annotations", {})
 
 
-async def test_encrypted_objects_are_converted_all_the_same(api_database: str, tmp_path: Path) -> None:
+async def test_encrypted_objects_are_converted_anyway(api_database: str, tmp_path: Path) -> None:
     keys = tmp_path / "keys"
     keys.write_text(master_keys.generate("one"))
     sealed = {"encryption_key_file": keys, "encrypt_resources": ("secrets", NAME)}

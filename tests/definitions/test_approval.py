@@ -52,7 +52,7 @@ def test_which_groups(group: str, is_protected: bool) -> None:
         pytest.param("https://h", "no", True, id="made invalid"),
     ],
 )
-def test_update_judges_a_change_of_state(old: str | None, new: str | None, refused: bool) -> None:
+def test_updates_validate_a_change_of_state(old: str | None, new: str | None, refused: bool) -> None:
     assert bool(validate_approval(protected(new), protected(old))) is refused
 
 

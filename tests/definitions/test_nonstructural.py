@@ -111,7 +111,7 @@ def test_nothing_is_pruned_at_any_depth() -> None:
         assert unknown == ([] if keeps else ["other", "spec.list[0].c", "spec.x"])
 
 
-def test_values_are_judged_by_a_schema_without_types() -> None:
+def test_values_are_validated_by_a_schema_without_types() -> None:
     schema = {
         "properties": {"spec": {"properties": {"size": {"minimum": 1}, "name": {"pattern": "^a"}}}},
         "anyOf": [{"required": ["spec"]}],

@@ -220,7 +220,7 @@ def test_ca_bundle_on_update(old_bundle: str | None, is_established: bool, refus
     assert update(old, conversion=conversion("QUJD")) == (expected if refused else [])
 
 
-def test_status_is_judged_by_its_names_only() -> None:
+def test_only_the_names_of_the_status_are_validated() -> None:
     old = established(crd())
     new = {**old, "spec": {}, "status": {"acceptedNames": {"plural": "Bad"}, "storedVersions": ["v9"]}}
     prepared_new = prepare_for_status_update(new, old)

@@ -146,7 +146,7 @@ async def _disturb(plan: Plan, scene: Scene, actors: Actors, report: Report) -> 
                 await disturbance(scene)
             seconds = await recovered(actors, disturbance.__name__)
         except Exception as error:
-            # What was done until then is checked all the same.
+            # What was done until then is checked anyway.
             report.violations.append(f"after {done} faults, {disturbance.__name__}: {error!r}")
             return
         report.faults.setdefault(disturbance.__name__, []).append(seconds)

@@ -142,7 +142,7 @@ async def test_a_stop_ends_watches_and_finishes_writes(
 async def test_what_a_dead_process_began_another_finishes(
     clients: Sequence[ServerClient], servers: Sequence[RunningServer]
 ) -> None:
-    """A definition is deleted at a process that dies at once; its objects and it go all the same."""
+    """A definition is deleted at a process that dies at once; its objects and it go anyway."""
     one, two = clients
     await one.define_widgets()
     for number in range(40):

@@ -78,7 +78,7 @@ async def test_without_credentials_nobody_finds_out_which_tenants_there_are(api:
     assert answers[0].text == answers[1].text
 
 
-async def test_paths_that_lead_nowhere(api: Client) -> None:
+async def test_unknown_paths(api: Client) -> None:
     for path in ("/clusters/default/../system/api/v1/namespaces", "/clusters/default//api", "/clusters", "/clusters/"):
         assert (await api.get(path)).code == 404, path
 

@@ -41,7 +41,7 @@ AMBIGUOUS: dict[str, bytes] = {
     "two hosts of old": b"GET / HTTP/1.0\r\nhost: x\r\nhost: y\r\n\r\n" + SECOND,
     "HTTP/0.9": b"GET /\r\n" + SECOND,
     "HTTP/2 in the clear": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + SECOND,
-    "a method that is none": b"GET/ / HTTP/1.1\r\nhost: x\r\n\r\n" + SECOND,
+    "an invalid method": b"GET/ / HTTP/1.1\r\nhost: x\r\n\r\n" + SECOND,
     "a tunnel": b"CONNECT evil:443 HTTP/1.1\r\nhost: x\r\n\r\n" + SECOND,
 }
 

@@ -65,7 +65,7 @@ CHANGES = {
         ["password", "settings"],
     ),
 }
-# What is let pass and changes nothing.
+# What is accepted and changes nothing.
 NOTHING = (
     "DROP OWNED BY CURRENT_USER",
     "REASSIGN OWNED BY CURRENT_USER TO CURRENT_USER",
@@ -137,7 +137,7 @@ async def test_its_rights_and_other_logins_it_cannot_change(outsiders: Outsiders
     assert await outsiders.reports.reporting.repair_logins() == []
 
 
-async def test_what_is_granted_anew_is_no_change(outsiders: Outsiders) -> None:
+async def test_granting_again_is_no_change(outsiders: Outsiders) -> None:
     await outsiders.add("two", ("beta",), across=False, timeout_seconds=7)
     granted = state(outsiders, "two")
     assert await outsiders.reports.reporting.repair_logins() == []

@@ -35,7 +35,7 @@ async def fill(reports: Reports) -> None:
 
 
 @pytest.mark.parametrize("restored", [False, True], ids=["copied", "restored"])
-async def test_views_are_made_anew_with_roles_of_their_own(
+async def test_views_are_created_again_with_roles_of_their_own(
     reports: Reports, postgres_server: str, roles: Callable[[str], None], restored: bool
 ) -> None:
     await fill(reports)

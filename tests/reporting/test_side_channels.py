@@ -78,7 +78,7 @@ def _plan(connection: psycopg.Connection[Any], query: str, value: str, *, analyz
 
 
 async def test_what_processes_tell_each_other(outsiders: Outsiders) -> None:
-    """Nobody else knows the channel; what comes on it is read with care all the same."""
+    """Nobody else knows the channel; what comes on it is read with care anyway."""
     reports = outsiders.reports
     assert decode("x 1:" + "9" * 5_000) == ("x", {})
     subscription = await reports.store.subscribe(await reports.tenant("acme"), None)

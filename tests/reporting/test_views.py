@@ -507,7 +507,7 @@ async def test_a_definition_that_goes_leaves_its_history_for_a_while(reports: Re
     assert reports.ask("acme", "SELECT * FROM definitions") == []
 
 
-async def test_views_are_made_anew_by_a_later_version(reports: Reports) -> None:
+async def test_views_are_created_again_by_a_later_version(reports: Reports) -> None:
     await reports.define("acme", CRD)
     with psycopg.connect(reports.url) as connection:
         connection.execute("COMMENT ON SCHEMA reports IS 'older'")

@@ -59,7 +59,7 @@ def at_a(field: Schema) -> list[str]:
                 "A.definitions: Forbidden: definitions is not supported",
                 "A.definitions[d].id: Forbidden: id is not supported",
             ],
-            id="looked into all the same",
+            id="looked into anyway",
         ),
         pytest.param(
             {"items": [{"id": "x"}]},

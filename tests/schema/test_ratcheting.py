@@ -1,4 +1,4 @@
-"""Updates: what was wrong before and did not change is let pass (KEP-4008)."""
+"""Updates: what was wrong before and did not change is accepted (KEP-4008)."""
 
 from typing import Any
 

@@ -104,7 +104,7 @@ async def test_a_change_of_definitions_moves_the_guard(store: Store, tenant: Ten
     assert (await store.state(tenant)).guards == Guards(1, 2)
 
 
-async def test_a_write_judged_by_old_guards_is_refused_with_the_new_ones(store: Store, tenant: Tenant) -> None:
+async def test_a_write_validated_under_old_guards_is_refused_with_the_new_ones(store: Store, tenant: Tenant) -> None:
     await store.commit(tenant, create("widgets", resource=GADGETS, flags=WriteFlag.CHANGES_DEFINITIONS))
     with pytest.raises(GuardsChanged) as caught:
         await store.commit(tenant, create("ns/a", guards=Guards(0, 0)))

@@ -46,7 +46,7 @@ async def test_pages_follow_each_other_and_count_what_remains(store: Store, tena
     assert [(p.more, p.remaining) for p in (first, second, third)] == [(True, 6), (True, 2), (False, None)]
 
 
-async def test_what_remains_after_the_same_page_is_counted_anew_when_something_has_changed(
+async def test_what_remains_after_the_same_page_is_counted_again_when_something_has_changed(
     store: Store, tenant: Tenant
 ) -> None:
     await commit_all(store, tenant, [create(f"ns/{i:02}") for i in range(10)])

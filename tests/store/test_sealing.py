@@ -178,7 +178,7 @@ def used_bytes(url: str) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("before", [None, encryption(OLD)], ids=["plain", "old key"])
-async def test_rotation_seals_everything_anew(
+async def test_rotation_reseals_everything(
     database_url: str, monkeypatch: pytest.MonkeyPatch, before: Encryption | None
 ) -> None:
     monkeypatch.setattr(resealing, "CURRENT_SECONDS", -1.0)

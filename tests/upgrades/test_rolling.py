@@ -108,7 +108,7 @@ async def _make_tenants(url: str, token: str) -> None:
                 assert answer.status_code == 201, answer.text
 
 
-def _judge(load: Load, url: str) -> None:
+def _check(load: Load, url: str) -> None:
     """No request failed, and the whole history is one that the change log allows."""
     seconds = sorted(load.seconds)
     events = sum(len(watch.events) for watch in load.history.watches)
@@ -138,7 +138,7 @@ async def test_servers_are_replaced_one_after_the_other(folder: Path, postgres: 
             await load.more(200)
             assert "Traceback" not in stopped.log
         await load.stop()
-        _judge(load, postgres.url)
+        _check(load, postgres.url)
 
 
 async def test_the_previous_release_is_replaced_while_it_serves(folder: Path, postgres: EmbeddedPostgres) -> None:
@@ -166,7 +166,7 @@ async def test_the_previous_release_is_replaced_while_it_serves(folder: Path, po
         await load.stop()
         for server in old:
             assert "Traceback" not in server.log, server.log[-3000:]
-        _judge(load, postgres.url)
+        _check(load, postgres.url)
 
 
 async def _agree(fleet: Fleet) -> None:
@@ -197,7 +197,7 @@ async def test_a_step_down_gives_the_previous_release_its_database_back(
         load.start()
         await load.more(200)
         await load.stop()
-        _judge(load, postgres.url)
+        _check(load, postgres.url)
         await fleet.stop()
         await asyncio.to_thread(migrate.downgrade, postgres.url, PREVIOUS_REVISION)
 
@@ -208,4 +208,4 @@ async def test_a_step_down_gives_the_previous_release_its_database_back(
         await again.more(200)
         await again.stop()
         assert "Traceback" not in server.log, server.log[-3000:]
-        _judge(again, postgres.url)
+        _check(again, postgres.url)

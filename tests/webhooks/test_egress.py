@@ -72,7 +72,7 @@ EMBEDDED = {
 
 
 @pytest.mark.parametrize("address, allowed", EMBEDDED.values(), ids=EMBEDDED.keys())
-def test_embedded_addresses_are_judged_by_themselves(address: str, allowed: bool) -> None:
+def test_embedded_addresses_are_checked_by_themselves(address: str, allowed: bool) -> None:
     assert EgressPolicy(["::/0"]).allows(address) is allowed
     assert EgressPolicy(["::/0", "0.0.0.0/0"]).allows(address)
 

@@ -182,7 +182,7 @@ async def test_a_lookup_has_its_time_and_takes_one_thread(
     go.set()
 
 
-async def test_the_judged_address_is_the_one_that_is_called(
+async def test_the_checked_address_is_the_one_that_is_called(
     trusted: Certificates, client: WebhookClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A name that changes its address: it is resolved once for a connection, and each connection is checked."""

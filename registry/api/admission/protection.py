@@ -84,8 +84,7 @@ def _refusal(request: ResourceRequest, why: str) -> StatusError:
     served, name = request.served, request.name
     kind = served.definition.names.singular
     way = (
-        f"to delete it all the same, lift the protection first: kubectl annotate {kind} {name} "
-        f"{ANNOTATION}={OFF} --overwrite"
+        f"to delete it anyway, lift the protection first: kubectl annotate {kind} {name} {ANNOTATION}={OFF} --overwrite"
     )
     cause = {"reason": "DeletionProtected", "message": why, "field": f"metadata.annotations[{ANNOTATION}]"}
     return forbidden(served.resource, name, f"{why}; {way}", [cause])

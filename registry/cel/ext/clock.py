@@ -90,7 +90,7 @@ def _milliseconds(value: Value, zone: Value = "") -> int:
     if type(value) is Timestamp:
         if type(zone) is not str:
             raise no_such_overload()
-        value.calendar(zone)  # an unknown zone is an error all the same
+        value.calendar(zone)  # an unknown zone is an error anyway
         return value.nanoseconds % SECOND // 1_000_000
     if type(value) is Duration:
         count = abs(value.nanoseconds) // 1_000_000

@@ -114,9 +114,8 @@ BEGIN
 END
 $function$;
 
--- The tenant that a session may see. A login sees the one that it was made for; whoever may act as the owner of the
--- tables, the one that `registry psql --tenant` has named. Reads the name that the session was opened with, which
--- SET ROLE does not change.
+-- The tenant that a session may see: that of its login, or, for a session that may act as the owner of the tables, the one
+-- that `registry psql --tenant` has named. Uses the name that the session was opened with, which SET ROLE does not change.
 CREATE OR REPLACE FUNCTION report_tenant() RETURNS bigint
 LANGUAGE plpgsql STABLE SECURITY DEFINER PARALLEL SAFE SET search_path = {schema}, pg_temp AS $function$
 DECLARE

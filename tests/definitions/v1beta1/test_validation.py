@@ -1,4 +1,4 @@
-"""What is refused at v1beta1, and what is let pass there and not at v1."""
+"""What is refused at v1beta1, and what is accepted there and not at v1."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def test_what_is_the_same_for_all_is_said_once(part: dict[str, Any], said: str, 
     assert errors_of(beta(versions=different)) == []
 
 
-# -- updates: what was let pass once is let pass again
+# -- updates: what was accepted once is accepted again
 
 
 def v1_update_errors(new: dict[str, Any], old: dict[str, Any]) -> list[str]:
