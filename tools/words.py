@@ -35,8 +35,8 @@ PARTICIPLES = (
     "|taken|told|tried|written"
 )
 
-# A word as it is counted: a pattern, and what to write instead. An underscore is a blank for words of prose, which names
-# of tests are written in, too.
+# A word as it is counted: a pattern, and what to write instead. In words of prose an underscore is a blank, because
+# names of tests are prose, too.
 WORDS: dict[str, tuple[str, str]] = {
     "anew": (r"\banew\b", "again"),
     "besides": (r"\bbesides\b", "in addition, also"),
