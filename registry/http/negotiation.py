@@ -162,7 +162,7 @@ def _not_acceptable(accept: str, builtin: bool, *, collection: bool = False) -> 
 
     The routes of lists, which serve watches too, name the types of streams (apiserver pkg/endpoints/installer.go).
     """
-    plain = (*_types().values(), "*/*")
+    plain = (*_types().values(), "*/*", *([CBOR_SEQUENCE] if collection and serves_cbor() else []))
     if builtin and not any(f"{clause.type}/{clause.subtype}" in plain for clause in _clauses(accept)):
         types = f"{_all_types()}, {_stream_types()}" if collection else _all_types()
         return NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {types}")
@@ -238,7 +238,7 @@ def _allows_resource(encoding: str, target: _Target | None) -> bool:
         return encoding != PROTOBUF
     if target.group != "meta.k8s.io" or target.version not in ("v1", "v1beta1"):
         return False
-    return target.kind in (PARTIAL, PARTIAL_LIST) or (target.kind == TABLE and encoding != PROTOBUF)
+    return target.kind in (PARTIAL, PARTIAL_LIST) or (target.kind == TABLE and encoding in (JSON, YAML))
 
 
 def _allows_message(encoding: str, target: _Target | None) -> bool:

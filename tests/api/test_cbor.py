@@ -58,7 +58,22 @@ async def test_the_life_of_an_object(cbor: Client, path: str, obj: dict[str, Any
     assert (await cbor.get(f"{path}/a")).code == 200
 
 
-@pytest.mark.parametrize("form", [TABLE, PARTIAL_LIST])
+async def test_there_are_no_tables(cbor: Client) -> None:
+    """As in kube-apiserver, whose Tables are JSON or YAML (AllowsMediaTypeTransform)."""
+    of_cbor = TABLE.replace("application/json", CBOR)
+    for path in (WIDGETS, MAPS):
+        failure(await cbor.get(path, accept=of_cbor), 406, "NotAcceptable")
+        failure(await cbor.get(f"{path}?watch=true", accept=of_cbor), 406, "NotAcceptable")
+        assert (await cbor.get(path, accept=f"{of_cbor},{TABLE}")).ok()["kind"] == "Table"
+
+
+async def test_a_sequence_is_no_form_that_can_be_asked_for(cbor: Client) -> None:
+    for path in (WIDGETS, MAPS):
+        status = failure(await cbor.get(f"{path}?watch=true", accept="application/cbor-seq"), 406, "NotAcceptable")
+        assert status["message"].startswith("only the following media types are accepted: application/json, ")
+
+
+@pytest.mark.parametrize("form", [PARTIAL_LIST])
 async def test_forms_of_lists(cbor: Client, form: str) -> None:
     for count in (0, 1, 30):
         for number in range(count):
