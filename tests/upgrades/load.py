@@ -23,6 +23,8 @@ from tests.faults.history import UNKNOWN, Event, History, Watch, Write
 REQUEST_SECONDS = 60.0
 # Of each tenant.
 NAMESPACES: Final = tuple(f"n{number}" for number in range(5))
+# Of each tenant: so many that they keep up the rate while each waits for an answer.
+WRITERS: Final = 6
 # Refusals that belong to the request: an object that is there, or is not, or was changed by another writer.
 EXPECTED = (200, 201, 404, 409)
 
@@ -57,9 +59,8 @@ class Load:
         self._stopping = False
         # The newest revision that was written to a tenant and namespace.
         self._newest: dict[tuple[str, str], int] = {}
-        self._writers = [
-            self._write_on(tenant, n, 2 * len(tenants) / rate) for n, tenant in enumerate([*tenants, *tenants])
-        ]
+        pause = WRITERS * len(tenants) / rate
+        self._writers = [self._write_on(tenant, n, pause) for n, tenant in enumerate([*tenants] * WRITERS)]
         places = list(itertools.product(tenants, NAMESPACES))
         self._watchers = [self._follow(*places[n % len(places)], n) for n in range(watches)]
         self._tasks: list[asyncio.Task[None]] = []
