@@ -129,7 +129,7 @@ class Page:
         field = f"document.querySelector({json.dumps(selector)})"
         self.wait(f"(e => e && (e.focus(), e.select?.(), document.activeElement === e))({field})")
         self.type(value)
-        self.wait(f"{field}?.value === {json.dumps(value)}", seconds=10)
+        self.wait(f"{field}?.value === {json.dumps(value)}")
 
     def reload(self) -> None:
         """Reloads the page; on return the former document is gone."""

@@ -28,4 +28,4 @@ def edit(page: Page, old: str, new: str) -> None:
     page.wait(f"{EDITOR_CONTENT}?.innerText.includes({json.dumps(old)})")
     page.evaluate(f"{_SELECT}({json.dumps(old)})")
     page.type(new)
-    page.wait(f"{EDITOR_CONTENT}?.innerText.includes({json.dumps(new)})", seconds=10)
+    page.wait(f"{EDITOR_CONTENT}?.innerText.includes({json.dumps(new)})")
