@@ -20,6 +20,7 @@ ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
     "owners": found.owners,
     "anyof": found.any_of,
     "jsonpatch": found.json_patch,
+    "containers": found.containers,
     "pages": found.pages,
     "yaml": found.yaml,
     "uploads": found.uploads,

@@ -12,6 +12,7 @@ import json
 import ssl
 import tempfile
 from collections.abc import AsyncIterator
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,19 @@ async def json_patch(attacker: Attacker) -> None:
 
     async def work(one: Attacker) -> None:
         await one.ask("PATCH", f"{path}/long", patch, kind="application/json-patch+json")
+
+    await attacker.parallel(4, work)
+
+
+async def containers(attacker: Attacker) -> None:
+    """A million lists in a body, which take C code some tenths of a second and a hundred megabytes."""
+    path = await attacker.define("contained", ANYTHING)
+    texts = [b"[]," * 900_000 + b"[]", b"[[[[]]]]," * 300_000 + b"[]", b"{}," * 900_000 + b"{}"]
+    frame = json.dumps(an_object(path, "", 0)).encode()
+    bodies = cycle([frame.replace(b'"spec": 0', b'"spec": {"l": [' + text + b"]}") for text in texts])
+
+    async def work(one: Attacker) -> None:
+        await one.ask("POST", f"{path}?dryRun=All", next(bodies))
 
     await attacker.parallel(4, work)
 

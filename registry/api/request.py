@@ -11,7 +11,7 @@ from registry.api.catalog import Catalogs, TenantCatalog
 from registry.api.commit_refusals import commit_refusal
 from registry.api.conversions import SharedConversions
 from registry.api.converted_texts import run_with_conversions
-from registry.api.errors import not_found
+from registry.api.errors import StatusError, not_found
 from registry.api.object_locks import Identity, ObjectLocks
 from registry.api.options import Query
 from registry.api.served import Object, Served, StoredForm
@@ -91,12 +91,12 @@ class Backend:
 class PredecodedBody:
     """A decoded body. It is returned once: the receiver may change it."""
 
-    def __init__(self, outcome: Decoded | DecodeError) -> None:
-        self._outcome: Decoded | DecodeError | None = outcome
+    def __init__(self, outcome: Decoded | DecodeError | StatusError) -> None:
+        self._outcome: Decoded | DecodeError | StatusError | None = outcome
 
     def take(self) -> Decoded | None:
         outcome, self._outcome = self._outcome, None
-        if isinstance(outcome, DecodeError):
+        if isinstance(outcome, Exception):
             raise outcome
         return outcome
 

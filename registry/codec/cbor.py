@@ -33,7 +33,7 @@ def decode_cbor(data: bytes) -> Decoded:
     """Decodes CBOR. Raises CborError for invalid CBOR and for values without a JSON form."""
     try:
         decoder = cbor2.CBORDecoder(
-            io.BytesIO(data),
+            _Pieces(data),
             semantic_decoders=_SEMANTIC,
             tag_hook=lambda tag, _: tag.value,
             max_depth=_MAX_DEPTH,
@@ -47,6 +47,13 @@ def decode_cbor(data: bytes) -> Decoded:
     except (cbor2.CBORError, ValueError, TypeError, OverflowError, RecursionError) as error:
         raise CborError(f"cbor: {_reason(error)}") from error
     return Decoded(_plain(value))
+
+
+class _Pieces(io.BytesIO):
+    """Bytes that the decoder, which is C, reads by some kilobytes: other threads run only while this is called."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        return super().read(size)
 
 
 def _require_end(decoder: cbor2.CBORDecoder) -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from registry.codec import cbor
 from registry.codec.cbor import array_head, decode_cbor, encode_cbor, encode_event, encode_item
 from registry.codec.model import CborError
 
@@ -120,3 +121,17 @@ def test_floats(value: float) -> None:
             decode_cbor(data)
     else:
         assert decode_cbor(data).value == value
+
+
+def test_other_threads_run_while_much_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whenever the decoder calls Python, which it does for each piece."""
+    pieces = []
+
+    class Counting(cbor._Pieces):
+        def read(self, size: int | None = -1, /) -> bytes:
+            pieces.append(size)
+            return super().read(size)
+
+    monkeypatch.setattr(cbor, "_Pieces", Counting)
+    assert decode_cbor(b"\x9f" + b"\xa0" * 100_000 + b"\xff").value == [{}] * 100_000
+    assert len(pieces) > 10

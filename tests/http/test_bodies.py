@@ -50,6 +50,32 @@ async def test_a_declared_length_is_enough_to_refuse(shared_api: Client) -> None
     )
 
 
+@shares_application
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+async def test_objects_and_lists_are_limited(shared_api: Client, method: str) -> None:
+    """Nothing else runs while C code makes them."""
+    path = WIDGETS if method == "POST" else f"{WIDGETS}/a"
+    if method != "POST":
+        await make(shared_api, "a")
+    body = orjson.dumps({**widget("a"), "spec": {"free": {"lists": [[]] * bodies.MAX_CONTAINERS}}})
+    answer = await shared_api.request(
+        method, path, body, content_type=MERGE if method == "PATCH" else "application/json"
+    )
+    message = failure(answer, 413, "RequestEntityTooLarge")["message"]
+    assert message == "Request entity too large: more than 200000 objects and lists"
+
+
+@shares_application
+async def test_brackets_in_texts_are_no_lists(shared_api: Client) -> None:
+    text = '[{\\"' * bodies.MAX_CONTAINERS
+    assert (await make(shared_api, "a", free={"text": text}))[0]["spec"]["free"] == {"text": text}
+
+
+def test_as_many_objects_and_lists_as_the_limit_are_read() -> None:
+    assert not bodies.has_too_many_containers(b"[" + b"{}," * (bodies.MAX_CONTAINERS - 1) + b"1]")
+    assert bodies.has_too_many_containers(b"[" + b"{}," * bodies.MAX_CONTAINERS + b"1]")
+
+
 BROKEN: dict[str, tuple[str, bytes]] = {
     "nothing": ("application/json", b""),
     "half an object": ("application/json", b'{"kind": "Widget"'),
@@ -182,6 +208,6 @@ async def test_others_are_served_while_a_hostile_body_is_read(api: Client) -> No
         (await api.get(f"{WIDGETS}/a")).ok()
         served += 1
         await asyncio.sleep(0.005)
-    failure(await reading, 400, "BadRequest")
+    failure(await reading, 413, "RequestEntityTooLarge")
     # Read where requests are served, it would let one or two of them pass, before and after.
     assert served > 4
