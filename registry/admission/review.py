@@ -33,10 +33,6 @@ class InvalidAnswer(Exception):
     """An invalid response; the text follows `received invalid webhook response: `."""
 
 
-class PatchFailed(Exception):
-    """A patch that does not apply to the object: an internal error, whatever the failure policy."""
-
-
 class BadPatch(Exception):
     """A malformed patch; the text follows `failed calling webhook "w": `."""
 

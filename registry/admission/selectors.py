@@ -6,7 +6,7 @@ Follows apimachinery pkg/apis/meta/v1/{helpers,validation/validation}.go.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from registry.schema.field import FieldError, forbidden, invalid, required
 from registry.schema.names import label_key, label_value
@@ -14,6 +14,8 @@ from registry.schema.names import label_key, label_value
 Json = Mapping[str, Any]
 Labels = Mapping[str, str]
 Test = Callable[[Labels], bool]
+
+OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 
 
 def compile_selector(selector: Json | None) -> Test | None:

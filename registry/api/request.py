@@ -218,9 +218,3 @@ class ResourceRequest(NamedTuple):
             raise not_found(self.served.resource, self.name)
         note_size(len(row.body))
         return row, state.guards
-
-
-def identity_of(obj: Object) -> tuple[str, str]:
-    """Returns the namespace and name of an object."""
-    metadata = obj["metadata"]
-    return metadata.get("namespace") or "", metadata.get("name") or ""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from registry.apply.fieldsets import FieldSet, union
 from registry.apply.fieldtexts import Unreadable, read
-from registry.schema.field import FieldError, go_quote, invalid, too_long
+from registry.schema.field import go_quote
 from registry.schema.model import Json
 
 APPLY = "Apply"
@@ -22,9 +22,6 @@ UPDATE = "Update"
 # An object with many writers would otherwise gain an entry for each (capmanagers.go).
 MAX_UPDATERS = 10
 ANCIENT = "ancient-changes"
-
-MAX_MANAGER_BYTES = 128
-MAX_SUBRESOURCE_BYTES = 256
 
 
 class Manager(NamedTuple):
@@ -200,27 +197,3 @@ def cap(managed: Managed) -> None:
         managed[bucket] = Owner(owner.api_version, union(owner.fields, other.fields), owner.time)
         oldest[manager.api_version] = bucket
         surplus -= 1
-
-
-def validate_entries(entries: Sequence[dict[str, Json]], path: str = "metadata.managedFields") -> list[FieldError]:
-    """The errors of manager names in entries that a client sent and that were accepted as entries."""
-    errors: list[FieldError] = []
-    for index, entry in enumerate(entries):
-        errors.extend(validate_manager(entry.get("manager", ""), f"{path}[{index}].manager"))
-        if len(entry.get("subresource", "").encode("utf-8", "surrogatepass")) > MAX_SUBRESOURCE_BYTES:
-            errors.append(too_long(f"{path}[{index}].subresource", MAX_SUBRESOURCE_BYTES))
-    return errors
-
-
-def validate_manager(name: str, path: str = "fieldManager") -> list[FieldError]:
-    """The errors of a manager's name: too long, or with an unprintable character."""
-    errors: list[FieldError] = []
-    if len(name.encode("utf-8", "surrogatepass")) > MAX_MANAGER_BYTES:
-        errors.append(too_long(path, MAX_MANAGER_BYTES))
-    if not name.isprintable():
-        position = 0
-        for character in name:
-            if not character.isprintable():
-                errors.append(invalid(path, name, f"invalid character U+{ord(character):04X} (at position {position})"))
-            position += len(character.encode("utf-8", "surrogatepass"))
-    return errors

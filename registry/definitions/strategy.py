@@ -116,16 +116,3 @@ def finish_cleanup(crd: Json, now: str) -> Definition:
     if not meta["finalizers"]:
         del meta["finalizers"]
     return {**crd, "metadata": meta, "status": status}
-
-
-def fail_cleanup(crd: Json, why: str, now: str) -> Definition:
-    """The definition to write when the objects could not be deleted; the deletion is retried."""
-    status = with_condition(
-        crd.get("status") or {},
-        "Terminating",
-        "True",
-        "InstanceDeletionFailed",
-        f"could not issue all deletes: {why}",
-        now,
-    )
-    return {**crd, "status": status}

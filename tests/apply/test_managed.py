@@ -18,8 +18,6 @@ from registry.apply.managed import (
     read_requested,
     read_stored,
     updater,
-    validate_entries,
-    validate_manager,
 )
 
 
@@ -138,24 +136,3 @@ def test_updaters_of_different_versions_are_merged_apart() -> None:
 def test_how_conflicts_name_a_manager() -> None:
     assert Manager("m", "Apply").text() == '"m"'
     assert Manager('"', "Update", "g/v1", "status").text() == '"\\"" with subresource "status" using g/v1'
-
-
-@pytest.mark.parametrize(
-    "name, messages",
-    [
-        ("m", []),
-        ("é" * 64, []),
-        ("é" * 65, ["fieldManager: Too long: may not be more than 128 bytes"]),
-        ("a\nb", ['fieldManager: Invalid value: "a\\nb": invalid character U+000A (at position 1)']),
-    ],
-)
-def test_names_of_managers(name: str, messages: list[str]) -> None:
-    assert [error.message() for error in validate_manager(name)] == messages
-
-
-def test_names_in_entries() -> None:
-    errors = validate_entries([entry(), entry("x" * 129, subresource="s" * 257)])
-    assert [(error.field, error.body()) for error in errors] == [
-        ("metadata.managedFields[1].manager", "Too long: may not be more than 128 bytes"),
-        ("metadata.managedFields[1].subresource", "Too long: may not be more than 256 bytes"),
-    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import threading
 from collections.abc import Iterator
@@ -44,24 +45,26 @@ class Handler(http.server.BaseHTTPRequestHandler):
         """A test has no log of its own."""
 
 
-@pytest.fixture
-def server() -> Iterator[Server]:
+@contextlib.contextmanager
+def _serving() -> Iterator[Server]:
     with Server() as made:
         thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         yield made
         made.shutdown()
         thread.join()
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with _serving() as made:
+        yield made
 
 
 @pytest.fixture
 def other() -> Iterator[Server]:
-    with Server() as made:
-        thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+    with _serving() as made:
         yield made
-        made.shutdown()
-        thread.join()
 
 
 def client(server: Server) -> ApiClient:

@@ -106,7 +106,6 @@ def test_deletion(conditions: list[Any] | None, reason: str) -> None:
 
     begun = strategy.begin_cleanup(marked, NOW)
     assert terminating(begun) == ("True", "InstanceDeletionInProgress")
-    assert terminating(strategy.fail_cleanup(begun, "x", NOW)) == ("True", "InstanceDeletionFailed")
     done = strategy.finish_cleanup(begun, NOW)
     assert terminating(done) == ("False", reason)
     assert done["metadata"]["finalizers"] == ["a.b/c"]

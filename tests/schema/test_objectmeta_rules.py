@@ -9,6 +9,7 @@ from registry.schema.objectmeta.rules import (
     finalizer_warnings,
     owner_reference_warnings,
     validate_common_fields,
+    validate_field_manager,
     validate_object_meta,
     validate_object_meta_update,
     validate_update_thrice,
@@ -124,6 +125,14 @@ KEY = (
             ],
             id="managed fields",
         ),
+        pytest.param(
+            {"managedFields": [{"operation": "Apply", "manager": "x" * 129, "subresource": "s" * 257}]},
+            [
+                "metadata.managedFields[0].manager: Too long: may not be more than 128 bytes",
+                "metadata.managedFields[0].subresource: Too long: may not be more than 256 bytes",
+            ],
+            id="managed fields, long names",
+        ),
     ],
 )
 def test_new_objects(meta: dict[str, Any], errors: list[str]) -> None:
@@ -219,3 +228,16 @@ def test_double_owners_are_merged() -> None:
     assert warning.endswith("duplicate UID(s) observed: u")
     assert meta["ownerReferences"] == [OWNER, {**OWNER, "name": "q"}]
     assert owner_reference_warnings(meta) == []
+
+
+@pytest.mark.parametrize(
+    "name, messages",
+    [
+        ("m", []),
+        ("é" * 64, []),
+        ("é" * 65, ["fieldManager: Too long: may not be more than 128 bytes"]),
+        ("a\nb", ['fieldManager: Invalid value: "a\\nb": invalid character U+000A (at position 1)']),
+    ],
+)
+def test_names_of_managers(name: str, messages: list[str]) -> None:
+    assert [error.message() for error in validate_field_manager(name, "fieldManager")] == messages

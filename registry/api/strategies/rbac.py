@@ -10,19 +10,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from registry.admission.selectors import OPERATORS, selector_errors
 from registry.api.strategies.base import Context, Object
 from registry.api.strategies.typed import TypedStrategy
 from registry.authorization.rbac.model import EVERYTHING, GROUP, reference_of, rules_of
 from registry.builtin import structs
-from registry.schema.field import FieldError, GoText, forbidden, go_json, invalid, not_supported, required
-from registry.schema.names import (
-    NameFunction,
-    label_key,
-    label_value,
-    name_is_dns_subdomain,
-    name_is_path_segment,
-    name_is_stored_segment,
-)
+from registry.schema.field import FieldError, GoText, go_json, invalid, not_supported, required
+from registry.schema.names import NameFunction, name_is_dns_subdomain, name_is_path_segment, name_is_stored_segment
 
 _ROLE_KINDS = ("Role", "ClusterRole")
 _SUBJECT_KINDS = ("ServiceAccount", "User", "Group")
@@ -210,39 +204,8 @@ def _aggregation_errors(aggregation: Mapping[str, Any]) -> list[FieldError]:
         return [required(where, "at least one clusterRoleSelector required if aggregationRule is non-nil")]
     errors: list[FieldError] = []
     for position, selector in enumerate(selectors):
-        errors += _selector_errors(selector, f"{where}[{position}]")
-    return errors
-
-
-def _selector_errors(selector: Mapping[str, Any], path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    unusable = False
-    for key, value in (selector.get("matchLabels") or {}).items():
-        errors += [invalid(f"{path}.matchLabels", key, problem) for problem in label_key(key)]
-        errors += [invalid(f"{path}.matchLabels", value, problem) for problem in label_value(value)]
-    for position, requirement in enumerate(selector.get("matchExpressions") or ()):
-        where = f"{path}.matchExpressions[{position}]"
-        operator, values = requirement.get("operator") or "", requirement.get("values") or ()
-        if operator in ("In", "NotIn"):
-            if not values:
-                errors.append(required(f"{where}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
-        elif operator in ("Exists", "DoesNotExist"):
-            if values:
-                errors.append(
-                    forbidden(f"{where}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
-                )
-        else:
-            errors.append(invalid(f"{where}.operator", operator, "not a valid selector operator"))
-            unusable = True
-        errors += [
-            invalid(f"{where}.key", requirement.get("key") or "", problem)
-            for problem in label_key(requirement.get("key") or "")
-        ]
-        errors += [
-            invalid(f"{where}.values[{number}]", value, problem)
-            for number, value in enumerate(values)
-            for problem in label_value(value)
-        ]
-    if unusable:
-        errors.append(invalid(path, None, "invalid label selector."))
+        path = f"{where}[{position}]"
+        errors += selector_errors(selector, path)
+        if any(requirement.get("operator") not in OPERATORS for requirement in selector.get("matchExpressions") or ()):
+            errors.append(invalid(path, None, "invalid label selector."))
     return errors

@@ -76,15 +76,6 @@ class Selection:
     limit: int = 0
     left: int | None = None
 
-    @property
-    def selects_all(self) -> bool:
-        return (
-            not self.requirements
-            and self.fields.key is None
-            and self.fields.accepts is None
-            and self.fields.shows is None
-        )
-
     async def page(self) -> Page:
         """Returns the only page of a selection with a limit; it has fewer rows than that if they are large.
 
