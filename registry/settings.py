@@ -455,11 +455,16 @@ def load(typed: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:
     return Settings(**values)
 
 
+# Variables that are no settings, so that their values are never typed on a command line (registry/http/encryption.py).
+_NO_FLAGS: Final = frozenset({"ENCRYPTION_KEYS"})
+
+
 def misspelled(environ: Mapping[str, str]) -> list[tuple[str, str]]:
     """Returns variables that are no settings but resemble one, with it: `prot` for `port`, both with the prefix."""
     known = {one.variable.removeprefix(ENVIRONMENT_PREFIX) for one in declarations()}
     named = {name.removeprefix(ENVIRONMENT_PREFIX) for name in environ if name.startswith(ENVIRONMENT_PREFIX)}
-    found = [(name, difflib.get_close_matches(name, known, 1, 0.75)) for name in sorted(named - known)]
+    unknown = sorted(name for name in named - known - _NO_FLAGS if not name.startswith("TEST_"))
+    found = [(name, difflib.get_close_matches(name, known, 1, 0.75)) for name in unknown]
     return [(ENVIRONMENT_PREFIX + name, ENVIRONMENT_PREFIX + like[0]) for name, like in found if like]
 
 

@@ -75,7 +75,7 @@ def test_bad_values_are_named(typed: dict[str, Any], environment: dict[str, str]
 
 def test_a_variable_that_resembles_a_setting_is_found() -> None:
     """Variables that Kubernetes makes of Services, and those of the tests, resemble none."""
-    others = ("PORT", "PORT_443_TCP_ADDR", "SERVICE_HOST", "TEST_COMPOSE")
+    others = ("PORT", "PORT_443_TCP_ADDR", "SERVICE_HOST", "TEST_DATABASE_URL", "ENCRYPTION_KEYS")
     environment = {f"{ENVIRONMENT_PREFIX}{name}": "1" for name in ("PROT", "WORKER", *others)} | {"PROT": "1"}
     found = [[name.removeprefix(ENVIRONMENT_PREFIX) for name in pair] for pair in misspelled(environment)]
     assert found == [["PROT", "PORT"], ["WORKER", "WORKERS"]]
