@@ -127,12 +127,6 @@ async def reset(request: Request) -> None:
     request.writer.transport.abort()
 
 
-async def break_off(request: Request) -> None:
-    request.writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nabc")
-    await request.writer.drain()
-    request.writer.transport.abort()
-
-
 def say(data: bytes) -> Answer:
     async def answer(request: Request) -> None:
         request.writer.write(data)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import given, settings
 
 from registry.apply.fieldsets import FieldSet, difference, has, intersection, union, without
 from registry.apply.fieldtexts import paths
 from tests.apply.paths import some_paths, tree
-
-LEAF: dict[str, Any] = {}
 
 
 @pytest.mark.parametrize(
