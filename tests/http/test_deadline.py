@@ -56,7 +56,7 @@ async def ask(endpoint: Endpoint, path: str, query: bytes) -> None:
 EXPIRED = "Timeout: request did not complete within the allotted timeout"
 
 
-@pytest.mark.parametrize("query", [b"timeout=20ms", b"timeout=1ms&timeout=1h"])
+@pytest.mark.parametrize("query", [b"timeout=100ms", b"timeout=100ms&timeout=1h"])
 async def test_what_takes_longer_is_cancelled(query: bytes) -> None:
     endpoint = Endpoint()
     with pytest.raises(StatusError) as raised:

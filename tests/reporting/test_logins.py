@@ -301,8 +301,8 @@ async def test_revoked_logins_are_gone(outsiders: Outsiders) -> None:
 
 
 BAD: list[tuple[str, Wish, str]] = [
-    ("name", Wish("x; DROP", ("acme",), False), "no name"),
-    ("postgres' own", Wish("pg_x", ("acme",), False), "no name"),
+    ("name", Wish("x; DROP", ("acme",), False), "not a name"),
+    ("postgres' own", Wish("pg_x", ("acme",), False), "not a name"),
     ("unknown tenant", Wish("login_x", ("nobody",), False), "no tenant nobody"),
 ]
 
