@@ -160,10 +160,7 @@ async def test_a_whole_service(api: Client) -> None:
     }
     body = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}, "spec": {**spec, "colour": "red"}}
     answer = await api.post(SERVICES, body)
-    assert answer.warnings == [
-        'unknown field "spec.colour"',
-        "spec.SessionAffinity is ignored for headless services",
-    ]
+    assert answer.warnings == ['unknown field "spec.colour"', "spec.SessionAffinity is ignored for headless services"]
     assert answer.ok(201)["spec"] == {
         **spec,
         "ports": [
