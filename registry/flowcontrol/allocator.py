@@ -15,9 +15,9 @@ _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
 _M_ARENA_MAX: Final = -8
 
-# Texts from here on are mapped, and unmapped when they are freed. A list is sent in smaller parts. The buffer that
-# asyncio allocates for each TLS connection is just as long: mapped, it takes only as much memory as is used of it.
-MAPPED_BYTES: Final = 256 * 1024
+# Texts from here on are mapped, and unmapped when they are freed. A list is sent in smaller parts, and a read of a TLS
+# connection allocates 256 KiB, whatever it returns: mapped, it would cost more than decrypting a record.
+MAPPED_BYTES: Final = 512 * 1024
 # What may be free at the end of a heap.
 _SPARE_BYTES: Final = 8 * 1024 * 1024
 # The event loop's heap, and one for the threads, of which one at a time has the interpreter.
