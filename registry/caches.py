@@ -53,7 +53,7 @@ class LruCache(Generic[K, V]):
 
     def put(self, key: K, value: V) -> V:
         """Stores the value as the most recently used, and returns it."""
-        weight = 1 if self._weigh is None else self._weigh(value)
+        weight = self._weight_of(value)
         gone: list[tuple[K, V]] = []
         with self._lock:
             self._remove(key)
@@ -62,8 +62,10 @@ class LruCache(Generic[K, V]):
             self._entries[key] = value
             self.weight += weight
             while self.weight > self.capacity:
-                eldest = next(iter(self._entries))
-                gone.append((eldest, self._remove(eldest)))  # type: ignore[arg-type]
+                # At once: an iterator would fail if another thread marks an entry as used meanwhile.
+                eldest, dropped = self._entries.popitem(last=False)
+                self.weight -= self._weight_of(dropped)
+                gone.append((eldest, dropped))
         if self._evicted is not None:
             for key, dropped in gone:
                 self._evicted(key, dropped)
@@ -88,8 +90,11 @@ class LruCache(Generic[K, V]):
     def _remove(self, key: K) -> V | None:
         value = self._entries.pop(key, None)
         if value is not None:
-            self.weight -= 1 if self._weigh is None else self._weigh(value)
+            self.weight -= self._weight_of(value)
         return value
+
+    def _weight_of(self, value: V) -> int:
+        return 1 if self._weigh is None else self._weigh(value)
 
 
 class ExpiringCache(Generic[K, V]):

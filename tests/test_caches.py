@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import threading
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -41,16 +42,18 @@ def test_threads_leave_the_count_right() -> None:
     cache: LruCache[int, bytes] = LruCache(50, len)
 
     def work(start: int) -> None:
-        for number in range(start, start + 5_000):
+        for number in range(start, start + 50_000):
             cache.get(number % 40)
             cache.put(number % 40, b"x" * (number % 5 + 1))
             cache.pop((number + 7) % 40)
 
-    threads = [threading.Thread(target=work, args=(start,)) for start in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(work, range(4)))  # raises what one of them has raised
+    finally:
+        sys.setswitchinterval(before)
     assert cache.weight == sum(map(len, cache.values())) <= 50
 
 
