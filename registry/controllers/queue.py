@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Final, Generic, Self, TypeVar
 
 from registry.api.errors import StatusError
-from registry.store.errors import StoreError, TenantNotFound
+from registry.store.errors import StoreError, TenantNotFound, Unavailable
 
 logger = logging.getLogger(__name__)
 
@@ -123,6 +123,8 @@ class WorkQueue(Generic[Work]):
                 finished = True
             except Requeue:
                 pass
+            except Unavailable as error:  # the connection's keeper logs it, once for all
+                logger.debug("%s: %s is tried again: %s", self._name, work, error)
             except (StoreError, StatusError) as error:
                 logger.warning("%s: %s is tried again: %s", self._name, work, error)
             except Exception:
