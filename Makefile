@@ -8,6 +8,8 @@ BIN := $(VENV)/bin
 ARGS ?=
 # Tests wait for servers and timers: with two on two cores a third of the processor time was left over.
 TEST_PROCESSES ?= 3
+# Where this is set, each process that a test starts would compile the whole package again: half of a server's start.
+export PYTHONDONTWRITEBYTECODE :=
 TOOLS := $(VENV)/tools
 BUILD ?= build
 # The pure packages: their tests need no database and no process.

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.slow
 TENANTS = "/clusters/system/apis/tenancy.registry/v1/tenants"
 # Every table that says of a row whose it is.
 TABLES = sorted(table.name for table in metadata.sorted_tables if "tenant_id" in table.c)
-# What is written by a sweep every ten seconds is not waited for (tests/reporting/test_views.py).
+# What is written by a sweep every ten seconds is not waited for (tests/reporting/test_view_tenants.py).
 FILLED = [name for name in TABLES if name not in ("report_schemas", "report_tenants")]
 # Of these nothing changes by itself, once a tenant has what it is born with.
 KEPT = [name for name in TABLES if not name.startswith("report_")]

@@ -1,37 +1,16 @@
-"""Each keyword of value validation: what is valid, and the texts when it is not.
+"""Each keyword of value validation: which values are valid, and the texts where one is not.
 
-Every case is looked at by the quick way as well: both must agree on whether the value is valid.
+tests/schema/test_combinators.py has anyOf, oneOf, allOf and not. Every case is checked by the fast validator as well.
 """
 
 from typing import Any
 
 import pytest
 
-from registry.schema.fast_validate import compile_fast_validate
 from registry.schema.field import MAX_ERRORS
 from registry.schema.model import from_json
 from registry.schema.validation import validate
-
-Schema = dict[str, Any]
-
-INT: Schema = {"type": "integer"}
-NUMBER: Schema = {"type": "number"}
-STRING: Schema = {"type": "string"}
-BOOL: Schema = {"type": "boolean"}
-LIST: Schema = {"type": "array", "items": STRING}
-IOS: Schema = {"x-kubernetes-int-or-string": True}
-
-
-def errors_of(field: Schema, value: Any) -> list[str]:
-    """The errors of an object with `value` at `a`, under a schema with `field` there."""
-    schema = from_json({"type": "object", "properties": {"a": field}})
-    errors = [error.message() for error in validate(schema, {"a": value})]
-    assert compile_fast_validate(schema)({"a": value}) is (not errors)
-    return errors
-
-
-def wrong_type(expected: str, actual: str) -> list[str]:
-    return [f'a: Invalid value: "{actual}": a in body must be of type {expected}: "{actual}"']
+from tests.schema.field_errors import BOOL, INT, IOS, LIST, NUMBER, STRING, Schema, errors_of, wrong_type
 
 
 def not_an_integer(what: str = "Checked", how: str = "(default format)") -> str:
@@ -390,106 +369,6 @@ def test_texts_and_enums(field: Schema, value: Any, errors: list[str]) -> None:
     ],
 )
 def test_containers(field: Schema, value: Any, errors: list[str]) -> None:
-    assert errors_of(field, value) == errors
-
-
-def whole(text: str) -> str:
-    return f'<nil>: Invalid value: "": {text}'
-
-
-@pytest.mark.parametrize(
-    "field, value, errors",
-    [
-        pytest.param({**STRING, "anyOf": [{"pattern": "^a"}, {"pattern": "^b"}]}, "b", [], id="anyOf"),
-        pytest.param(
-            {**STRING, "anyOf": [{"pattern": "^a"}, {"pattern": "^b"}]},
-            "c",
-            [
-                whole('"a" must validate at least one schema (anyOf)'),
-                "a: Invalid value: \"c\": a in body should match '^a'",
-            ],
-            id="anyOf shows the first of equally bad branches",
-        ),
-        pytest.param(
-            {
-                "type": "object",
-                "properties": {"x": INT, "y": INT},
-                "anyOf": [{"required": ["x", "y"]}, {"properties": {"x": {"minimum": 5}}, "required": ["x"]}],
-            },
-            {"x": 1},
-            [
-                whole('"a" must validate at least one schema (anyOf)'),
-                "a.x: Invalid value: 1: a.x in body should be greater than or equal to 5",
-            ],
-            id="anyOf shows the branch in which most held",
-        ),
-        pytest.param(
-            {**INT, "oneOf": [{"minimum": 5}, {"maximum": 2}]},
-            3,
-            [
-                whole('"a" must validate one and only one schema (oneOf). Found none valid'),
-                "a: Invalid value: 3: a in body should be greater than or equal to 5",
-            ],
-            id="oneOf none",
-        ),
-        pytest.param(
-            {**INT, "oneOf": [{"minimum": 1}, {"maximum": 5}, {"minimum": 9}]},
-            3,
-            [whole('"a" must validate one and only one schema (oneOf). Found 2 valid alternatives')],
-            id="oneOf two",
-        ),
-        pytest.param({**INT, "oneOf": [{"minimum": 1}, {"minimum": 9}]}, 3, [], id="oneOf"),
-        pytest.param(
-            {**INT, "allOf": [{"minimum": 5}, {"maximum": 10}]},
-            3,
-            [
-                "a: Invalid value: 3: a in body should be greater than or equal to 5",
-                whole('"a" must validate all the schemas (allOf)'),
-            ],
-            id="allOf",
-        ),
-        pytest.param(
-            {**INT, "allOf": [{"minimum": 5}, {"minimum": 7}]},
-            3,
-            [
-                "a: Invalid value: 3: a in body should be greater than or equal to 5",
-                "a: Invalid value: 3: a in body should be greater than or equal to 7",
-                whole('"a" must validate all the schemas (allOf). None validated'),
-            ],
-            id="allOf none",
-        ),
-        pytest.param(
-            {**INT, "allOf": [{"minimum": 5}], "minimum": 5},
-            3,
-            [
-                "a: Invalid value: 3: a in body should be greater than or equal to 5",
-                whole('"a" must validate all the schemas (allOf). None validated'),
-            ],
-            id="equal texts are given once",
-        ),
-        pytest.param(
-            {**STRING, "not": {"pattern": "^a"}}, "ab", [whole('"a" must not validate the schema (not)')], id="not"
-        ),
-        pytest.param({**STRING, "not": {"pattern": "^a"}}, "b", [], id="not a"),
-        pytest.param({**STRING, "nullable": True, "not": {"pattern": "^a"}}, None, [], id="nulls are not looked at"),
-        pytest.param({**STRING, "not": {"enum": ["x"]}}, 3, wrong_type("string", "integer"), id="not of a wrong type"),
-        pytest.param(
-            {
-                "type": "object",
-                "properties": {"x": {"type": "object", "properties": {"y": INT}}},
-                "anyOf": [{"properties": {"x": {"required": ["y"]}}}],
-            },
-            {"x": {}},
-            [whole('"a" must validate at least one schema (anyOf)'), "a.x.y: Required value"],
-            id="nested branches",
-        ),
-        pytest.param(
-            {**STRING, "anyOf": [{"format": "ipv4"}, {"format": "ipv6"}]}, "::1", [], id="formats in branches"
-        ),
-        pytest.param({**INT, "anyOf": [{"enum": [1, 2]}, {"multipleOf": 7}]}, 14, [], id="other keywords in branches"),
-    ],
-)
-def test_combinators(field: Schema, value: Any, errors: list[str]) -> None:
     assert errors_of(field, value) == errors
 
 
