@@ -11,7 +11,7 @@ from registry.api.catalog import Catalogs, TenantCatalog
 from registry.api.commit_refusals import commit_refusal
 from registry.api.conversions import SharedConversions
 from registry.api.converted_texts import run_with_conversions
-from registry.api.errors import StatusError, not_found
+from registry.api.errors import not_found
 from registry.api.object_locks import Identity, ObjectLocks
 from registry.api.options import Query
 from registry.api.served import Object, Served, StoredForm
@@ -22,7 +22,7 @@ from registry.authentication.tokens.service_accounts import RESOURCES as TOKEN_R
 from registry.authentication.tokens.service_accounts import AccountTokens
 from registry.authorization.authorizer import Authorizer
 from registry.authorization.rbac.model import GROUP as RBAC
-from registry.codec.model import Decoded, DecodeError
+from registry.codec.model import Decoded, DecodeError, TooManyValues
 from registry.flowcontrol.activity import Activity
 from registry.flowcontrol.evaluation import Evaluations, note_size
 from registry.store.errors import QuotaExceeded, SharingRefused, TenancyRefused, TenantSuspended
@@ -91,8 +91,8 @@ class Backend:
 class PredecodedBody:
     """A decoded body. It is returned once: the receiver may change it."""
 
-    def __init__(self, outcome: Decoded | DecodeError | StatusError) -> None:
-        self._outcome: Decoded | DecodeError | StatusError | None = outcome
+    def __init__(self, outcome: Decoded | DecodeError | TooManyValues) -> None:
+        self._outcome: Decoded | DecodeError | TooManyValues | None = outcome
 
     def take(self) -> Decoded | None:
         outcome, self._outcome = self._outcome, None

@@ -13,14 +13,14 @@ import datetime
 from collections.abc import Mapping
 from typing import Any, Final
 
-import orjson
 from starlette.types import Message, Receive, Scope, Send
 
 from registry.audit.policy import LEVEL_NAMES, AuditDecision, Level, Policy
 from registry.audit.sinks import Sink
 from registry.authentication.user import User
 from registry.authorization.attributes import Attributes
-from registry.codec.model import DecodeError
+from registry.codec.json_decode import decode_json
+from registry.codec.model import DecodeError, TooManyValues
 from registry.codec.yaml_decode import decode_yaml
 
 TENANT: Final = "tenancy.registry/tenant"
@@ -195,9 +195,9 @@ class Trail:
         ):
             if self._level < level or (name == "responseObject" and stage != "ResponseComplete"):
                 continue
-            if kept.is_cut:
-                self._annotations[_TOO_LONG] = f"{name} is longer than {BODY_LIMIT_BYTES} bytes"
             value = kept.decode()
+            if kept.is_cut:
+                self._annotations[_TOO_LONG] = f"{name} is longer than {BODY_LIMIT_BYTES} bytes or has too many values"
             if value is not None:
                 found[name] = _without_managed_fields(value) if self._decision.omit_managed_fields else value
         return found
@@ -231,8 +231,11 @@ class _Kept:
         try:
             if "yaml" in self.media_type:
                 return decode_yaml(data).value
-            return orjson.loads(data) if "json" in self.media_type else None
-        except (DecodeError, orjson.JSONDecodeError):
+            return decode_json(data).value if "json" in self.media_type else None
+        except DecodeError:
+            return None
+        except TooManyValues:
+            self.is_cut = True
             return None
 
 

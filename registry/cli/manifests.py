@@ -37,7 +37,7 @@ def read_definition(given: Object) -> tuple[Object, list[FieldError]]:
 
 
 def documents_of(path: Path) -> Iterator[Object]:
-    from registry.codec.model import DecodeError
+    from registry.codec.model import DecodeError, TooManyValues
     from registry.codec.yaml_decode import decode_yaml
 
     try:
@@ -47,7 +47,7 @@ def documents_of(path: Path) -> Iterator[Object]:
     for document in re.split(r"^---[ \t]*(?:#.*)?$", text, flags=re.MULTILINE):
         try:
             value = decode_yaml(document.encode()).value
-        except DecodeError as error:
+        except (DecodeError, TooManyValues) as error:
             raise CommandError(describe(error, of=path)) from error
         if value is None:
             continue

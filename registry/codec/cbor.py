@@ -19,7 +19,7 @@ from typing import Any, Final, NoReturn
 
 import cbor2
 
-from registry.codec.model import CborError, Decoded
+from registry.codec.model import MAX_CONTAINERS, CborError, Decoded, TooManyValues
 
 Json = Any
 
@@ -27,10 +27,14 @@ _SELF_DESCRIBED: Final = b"\xd9\xd9\xf7"
 # Deeper than any schema; decoding recurses.
 _MAX_DEPTH: Final = 400
 _INT_64: Final = 1 << 63
+# The first bytes of arrays and maps; continued characters of UTF-8 are among them.
+_CONTAINERS: Final = bytes(range(0x80, 0xC0))
 
 
 def decode_cbor(data: bytes) -> Decoded:
-    """Decodes CBOR. Raises CborError for invalid CBOR and for values without a JSON form."""
+    """Decodes CBOR. Raises CborError for invalid CBOR and for values without a JSON form; TooManyValues."""
+    if _has_more_containers(data, MAX_CONTAINERS):
+        raise TooManyValues(MAX_CONTAINERS)
     try:
         decoder = cbor2.CBORDecoder(
             _Pieces(data),
@@ -47,6 +51,28 @@ def decode_cbor(data: bytes) -> Decoded:
     except (cbor2.CBORError, ValueError, TypeError, OverflowError, RecursionError) as error:
         raise CborError(f"cbor: {_reason(error)}") from error
     return Decoded(_plain(value))
+
+
+def _has_more_containers(data: bytes, limit: int) -> bool:
+    """Whether there are more than `limit` arrays and maps. An item follows the head of the one that contains it, so
+    reading one head after the other is enough (RFC 8949, section 3)."""
+    if len(data) - len(data.translate(None, _CONTAINERS)) <= limit:
+        return False
+    position = count = 0
+    while position < len(data):
+        kind, length = divmod(data[position], 32)
+        position += 1
+        if 24 <= length <= 27:
+            size = 1 << (length - 24)
+            length = int.from_bytes(data[position : position + size])
+            position += size
+        if kind in (2, 3) and length != 31:  # a string of known length
+            position += length
+        elif kind in (4, 5):
+            count += 1
+            if count > limit:
+                return True
+    return False
 
 
 class _Pieces(io.BytesIO):

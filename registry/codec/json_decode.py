@@ -22,8 +22,9 @@ from typing import Any, NoReturn
 import orjson
 
 from registry.codec.json_encode import encode_json
-from registry.codec.json_scan import scan
-from registry.codec.model import MAX_DEPTH, Decoded, Repeated
+from registry.codec.json_scan import TOO_COSTLY, scan
+from registry.codec.json_size import has_more_containers
+from registry.codec.model import MAX_CONTAINERS, MAX_DEPTH, Decoded, JsonSyntaxError, Repeated, TooManyValues
 
 # Digits become "0", all other bytes a blank: a run of 19 digits is an integer that may exceed int64.
 _DIGITS = bytes(0x30 if 0x30 <= code <= 0x39 else 0x20 for code in range(256))
@@ -40,13 +41,27 @@ def decode_json(data: bytes, max_depth: int = MAX_DEPTH) -> Decoded:
 
     Raises JsonSyntaxError with encoding/json's text, or JsonNumberError. The value may have more than about 900 levels
     (`max_depth` is the limit): callers that recurse must support that or pass a lower limit.
+
+    Raises TooManyValues for more than MAX_CONTAINERS objects and lists, unless the syntax is known to be wrong.
     """
+    if has_more_containers(data, MAX_CONTAINERS):
+        _require_syntax(data, max_depth)
+        raise TooManyValues(MAX_CONTAINERS)
     value = _canonical(data)
     if value is _NOT_READ:
         value = _decode_with_hook(data, max_depth)
     if value is _NOT_READ:
         return scan(data, max_depth)
     return Decoded(value)
+
+
+def _require_syntax(data: bytes, max_depth: int) -> None:
+    """Raises JsonSyntaxError as far as the scanner comes within its own limit, while other threads run."""
+    try:
+        scan(data, max_depth)
+    except JsonSyntaxError as error:
+        if str(error) != TOO_COSTLY:
+            raise
 
 
 def decode_repeated_json(data: bytes) -> Any:
@@ -60,9 +75,11 @@ def decode_repeated_json(data: bytes) -> Any:
 
 def decode_canonical_json(data: bytes) -> Decoded | None:
     """The value if `data` is JSON as our encoder writes it except for blanks (no duplicates, no whole floats) and also
-    valid YAML with the same value; else None."""
+    valid YAML with the same value; else None. Raises TooManyValues."""
     if not _is_yaml(data):
         return None
+    if has_more_containers(data, MAX_CONTAINERS):
+        raise TooManyValues(MAX_CONTAINERS)
     value = _canonical(data)
     if value is _NOT_READ or encode_json(value).translate(None, _BLANKS) != data.translate(None, _BLANKS):
         return None

@@ -9,7 +9,8 @@ import re
 
 # A string to its end or the end of the text; possessive, so that there is no backtracking.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
-_MARKS = b",:[{"
+_OPENING = (b"[", b"{")
+_MARKS = (b",", b":", *_OPENING)
 
 
 def has_more_values(data: bytes, limit: int) -> bool:
@@ -17,21 +18,23 @@ def has_more_values(data: bytes, limit: int) -> bool:
 
     Exact for JSON, except that an empty object or list counts as two; other bytes (YAML in block style) may have more.
     """
-    if sum(data.count(mark) for mark in _marks()) < limit:
+    return _has_more(data, _MARKS, limit - 1)
+
+
+def has_more_containers(data: bytes, limit: int) -> bool:
+    """Whether `data`, which is JSON, has more than `limit` objects and lists: `{"a": [1, "b,c"]}` has 2."""
+    return _has_more(data, _OPENING, limit)
+
+
+def _has_more(data: bytes, marks: tuple[bytes, ...], limit: int) -> bool:
+    """Whether there are more than `limit` of `marks` outside of strings. Other threads run between two strings."""
+    if sum(data.count(mark) for mark in marks) <= limit:
         return False
-    return _exact(data, limit)
-
-
-def _marks() -> list[bytes]:
-    return [_MARKS[i : i + 1] for i in range(len(_MARKS))]
-
-
-def _exact(data: bytes, limit: int) -> bool:
-    """Counts again without the marks within strings."""
-    count, start, marks = 1, 0, _marks()
-    for strings, match in enumerate(_STRING.finditer(data)):
-        count += sum(data.count(mark, start, match.start()) for mark in marks)
+    count = start = 0
+    for match in _STRING.finditer(data):
+        if match.start() > start + 1 or data[start : start + 1] in marks:
+            count += sum(data.count(mark, start, match.start()) for mark in marks)
+            if count > limit:
+                return True
         start = match.end()
-        if count > limit or strings > limit:
-            return True
     return count + sum(data.count(mark, start) for mark in marks) > limit

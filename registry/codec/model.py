@@ -6,6 +6,7 @@
     ├── CborError            the bytes are not CBOR, or not CBOR that has a JSON form
     ├── YamlError            the bytes are not YAML, or not YAML that has a JSON form
     └── ProtoError           the bytes are not the protobuf message that was expected
+    TooManyValues            the bytes may be right, but decoding them would take too long
 
 The text of an error is kube-apiserver's, without its prefix.
 """
@@ -15,10 +16,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from registry.budget import BudgetExceeded
+
 Json = Any  # dict, list, str, int (int64), float, bool or None
 
 # The depth limit of encoding/json and sigs.k8s.io/yaml.
 MAX_DEPTH = 10000
+
+# Objects and lists in a body. Nothing else runs while C code creates them, a million in some tenths of a second; what
+# etcd can hold (1.5 MiB) has fewer unless they are nearly all empty.
+MAX_CONTAINERS = 200_000
 
 # The limit of sigs.k8s.io/json on the strict errors of one body.
 MAX_STRICT_ERRORS = 100
@@ -77,3 +84,10 @@ class CborError(DecodeError):
 
 class ProtoError(DecodeError):
     pass
+
+
+class TooManyValues(BudgetExceeded):
+    """`more than 200000 objects and lists`."""
+
+    def __init__(self, limit: int, what: str = "objects and lists") -> None:
+        Exception.__init__(self, f"more than {limit} {what}")

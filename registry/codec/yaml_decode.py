@@ -1,7 +1,7 @@
 """Decodes YAML as sigs.k8s.io/yaml does: YAML 1.1, the first document only, converted to JSON.
 
 Two steps, as in yaml.v2, whose rules these are: libyaml's events (PyYAML's CParser) become nodes, and nodes become
-values. Bounded: depth, the work of deep flow collections in libyaml, and the expansion of aliases.
+values. Bounded: nodes, depth, the work of deep flow collections in libyaml, and the expansion of aliases.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ from yaml._yaml import CParser
 
 from registry.codec.go_text import format_float, go_syntax, quote
 from registry.codec.json_decode import decode_canonical_json
-from registry.codec.model import MAX_STRICT_ERRORS, Decoded, YamlError
+from registry.codec.model import MAX_STRICT_ERRORS, Decoded, TooManyValues, YamlError
 from registry.codec.yaml_scalar import MERGE, as_json, resolve_plain, resolve_tagged
 
 # Construction recurses, one frame per level. Real documents are not as deep as this.
 MAX_YAML_DEPTH = 300
 _TOO_DEEP = "yaml: exceeded max depth"
+# Scalars, and the beginnings and ends of collections. So many take a second and 70 MB; a body of 3 MiB has them only if
+# nearly all are empty or of one digit.
+MAX_NODES = 500_000
 
 # libyaml checks every open flow collection for every token, so an attacker can cause work of tokens times depth. This
 # much takes about a quarter of a second; a megabyte of ordinary flow YAML needs a tenth of it.
@@ -37,7 +40,7 @@ def decode_yaml(data: bytes) -> Decoded:
     """The value of the first document: `{a: yes, a: 1e3}` gives `{"a": 1000}` and the duplicate
     `line 1: key "a" already set in map`. Without a document the value is None.
 
-    Raises YamlError: `yaml: line 3: found character that cannot start any token`.
+    Raises YamlError: `yaml: line 3: found character that cannot start any token`; TooManyValues.
     """
     if data.startswith(b"{"):  # clients send JSON under YAML's media types
         decoded = decode_canonical_json(data)
@@ -91,13 +94,13 @@ class _Node:
 
 
 def _compose(data: bytes) -> _Node | None:
-    """The root node of the first document. Raises PyYAML's YAMLError, and YamlError."""
+    """The root node of the first document. Raises PyYAML's YAMLError, YamlError and TooManyValues."""
     siblings: list[_Node] = []  # the children of the innermost open collection; here, the root
     outer: list[list[_Node]] = []
     roots = siblings
     anchors: dict[str, _Node] = {}
     flow_depth = flow_work = 0
-    for event in _first_document(data):
+    for number, event in enumerate(_first_document(data)):
         kind = type(event)
         if kind is events.ScalarEvent and event.anchor is None:
             siblings.append(_Node(event.start_mark.line + 1, event.value, event.tag, event.implicit[0]))
@@ -111,6 +114,8 @@ def _compose(data: bytes) -> _Node | None:
                 outer.append(siblings)
                 node.children = siblings = []
                 flow_depth += bool(event.flow_style)
+        if number == MAX_NODES:
+            raise TooManyValues(MAX_NODES, "nodes of YAML")
         flow_work += flow_depth
         if len(outer) > MAX_YAML_DEPTH or flow_work > _MAX_FLOW_WORK:
             raise YamlError(_TOO_DEEP)

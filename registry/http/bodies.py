@@ -8,18 +8,16 @@ Follows apiserver pkg/endpoints/handlers/rest.go (limitedReadBody).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import TypeVar
 
 from starlette.types import Receive, Scope
 
-from registry.api.errors import StatusError, too_large
+from registry.api.errors import too_large
 from registry.api.request import Body, PredecodedBody
 from registry.codec.cbor import decode_cbor
 from registry.codec.json_decode import decode_json
-from registry.codec.json_scan import TOO_COSTLY, scan
-from registry.codec.model import Decoded, DecodeError, JsonSyntaxError
+from registry.codec.model import Decoded, DecodeError, TooManyValues
 from registry.codec.protobuf.envelope import decode_object as decode_protobuf
 from registry.codec.yaml_decode import decode_yaml
 from registry.flowcontrol.evaluation import aside
@@ -32,10 +30,6 @@ BODY_LIMIT_BYTES = 3 * 1024 * 1024
 # the switch to a thread and back (some 100 µs). YAML is always slow; CBOR and protobuf are converted value by value.
 LONG_JSON_BYTES = 64 * 1024
 LONG_YAML_BYTES = 16 * 1024
-# Objects and lists in a body of JSON. Nothing else runs while C code makes them, a million in some tenths of a second;
-# what etcd can hold (1.5 MiB) has fewer unless they are nearly all empty.
-MAX_CONTAINERS = 200_000
-_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 
 
 async def read_body(scope: Scope, receive: Receive, limit_bytes: int = BODY_LIMIT_BYTES) -> bytes:
@@ -79,15 +73,6 @@ async def aside_if_long(data: bytes, media_type: str, work: Callable[[], Result]
     return await aside(work)
 
 
-def has_too_many_containers(data: bytes) -> bool:
-    """Whether JSON has more than MAX_CONTAINERS objects and lists."""
-
-    def count(text: bytes) -> int:
-        return text.count(b"{") + text.count(b"[")
-
-    return count(data) > MAX_CONTAINERS and count(_STRING.sub(b"", data)) > MAX_CONTAINERS
-
-
 async def body_of(data: bytes, media_type: str) -> Body:
     """Returns a body to be decoded; a long one is decoded now."""
     if len(data) <= LONG_YAML_BYTES:
@@ -101,28 +86,16 @@ def _decoder(media_type: str) -> Callable[[bytes], Decoded]:
         return lambda data: Decoded(decode_protobuf(data))
     if media_type.endswith("cbor"):
         return decode_cbor
-    return decode_yaml if media_type.endswith("yaml") else decode_bounded_json
+    return decode_yaml if media_type.endswith("yaml") else decode_json
 
 
-def decode_bounded_json(data: bytes) -> Decoded:
-    """Decodes JSON. Raises 413 for too many containers, unless its syntax is wrong."""
-    if not has_too_many_containers(data):
-        return decode_json(data)
-    try:
-        scan(data)
-    except JsonSyntaxError as error:
-        if str(error) != TOO_COSTLY:
-            raise
-    raise too_large(f"more than {MAX_CONTAINERS} objects and lists")
-
-
-def _outcome(decode: Callable[[bytes], Decoded], data: bytes) -> Decoded | DecodeError | StatusError:
+def _outcome(decode: Callable[[bytes], Decoded], data: bytes) -> Decoded | DecodeError | TooManyValues:
     """Decodes. An error is kept until the body is read: the request may have other errors before that.
 
     What had been decoded is freed here rather than on the event loop: a million values take some 30 ms.
     """
     try:
         return decode(data)
-    except (DecodeError, StatusError) as error:
+    except (DecodeError, TooManyValues) as error:
         error.__cause__ = error.__context__ = None
         return error.with_traceback(None)

@@ -10,6 +10,7 @@ from typing import Any, Final
 from registry.api.errors import bad_request
 from registry.codec.cbor import decode_cbor
 from registry.codec.go_text import type_meta_error
+from registry.codec.json_decode import decode_json
 from registry.codec.model import DecodeError, JsonSyntaxError
 from registry.codec.protobuf.envelope import decode_object as decode_protobuf
 from registry.codec.yaml_decode import decode_yaml
@@ -17,7 +18,6 @@ from registry.definitions.structs import structs as typed
 from registry.definitions.structs.base import StructDecodeError
 from registry.definitions.structs.scalars import BOOL, INT_64, STRING, Scalar
 from registry.definitions.structs.structs import STRINGS, Field, Pointer, Struct
-from registry.http.bodies import decode_bounded_json
 
 _SCHEME: Final = '"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"'
 
@@ -73,4 +73,4 @@ def _decode(data: bytes, media_type: str) -> Any:
         case "yaml":
             return decode_yaml(data).value
         case _:
-            return decode_bounded_json(data).value
+            return decode_json(data).value

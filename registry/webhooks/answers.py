@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 from registry.codec.json_decode import decode_json
 from registry.codec.json_size import has_more_values
-from registry.codec.model import DecodeError
+from registry.codec.model import DecodeError, TooManyValues
 from registry.codec.yaml_decode import decode_yaml
 from registry.flowcontrol.evaluation import aside
 from registry.webhooks.errors import CallFailed
@@ -44,7 +44,10 @@ def decode_bounded_json(data: bytes, *, max_values: int = MAX_VALUES) -> Any:
     """Decodes JSON within bounds. Raises DecodeError."""
     if has_more_values(data, max_values):
         raise DecodeError(f"more than {max_values} values")
-    return decode_json(data, MAX_DEPTH).value
+    try:
+        return decode_json(data, MAX_DEPTH).value
+    except TooManyValues as error:
+        raise DecodeError(str(error)) from None
 
 
 def decode_answer(data: bytes) -> Any:

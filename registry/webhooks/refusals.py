@@ -21,6 +21,8 @@ _REFUSALS = {
 }
 # How much of a refusal's own text an error shows.
 _SHOWN_BYTES = 2048
+# A longer answer is not decoded: it is no Status that anybody could read, and this runs on the event loop.
+_STATUS_BYTES = 64 * 1024
 
 
 def refusal_text(answer: Answer) -> str:
@@ -45,6 +47,8 @@ def refusal_text(answer: Answer) -> str:
 
 def _status_message(answer: Answer) -> str | None:
     """Returns the message of `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": ...}`."""
+    if len(answer.data) > _STATUS_BYTES:
+        return None
     try:
         status = decode_json(answer.data).value
     except DecodeError:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from registry.codec import cbor
 from registry.codec.cbor import array_head, decode_cbor, encode_cbor, encode_event, encode_item
-from registry.codec.model import CborError
+from registry.codec.model import MAX_CONTAINERS, CborError, TooManyValues
 
 TAG = b"\xd9\xd9\xf7"
 JSON = st.recursive(
@@ -135,3 +135,27 @@ def test_other_threads_run_while_much_is_decoded(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(cbor, "_Pieces", Counting)
     assert decode_cbor(b"\x9f" + b"\xa0" * 100_000 + b"\xff").value == [{}] * 100_000
     assert len(pieces) > 10
+
+
+def array_of(item: bytes, count: int) -> bytes:
+    return b"\x9a" + count.to_bytes(4, "big") + item * count
+
+
+@pytest.mark.parametrize(
+    "item, containers",
+    [
+        pytest.param(b"\x80", 1, id="lists"),
+        pytest.param(b"\xa0", 1, id="maps"),
+        pytest.param(b"\x9f\xff", 1, id="lists of indefinite length"),
+        pytest.param(b"\x81\xa1\x41a\xfb\x80\x80\x80\x80\x80\x80\x80\x80", 2, id="a float in a map in a list"),
+        pytest.param(b"\x58\x03\x80\x80\x80", 0, id="byte strings"),
+        pytest.param(b"\x7f\x62\xc2\x80\x62\xc2\x80\xff", 0, id="texts in chunks"),
+        pytest.param(b"\x19\x80\x80", 0, id="numbers"),
+    ],
+)
+def test_arrays_and_maps_are_limited(item: bytes, containers: int) -> None:
+    most = (MAX_CONTAINERS - 1) // (containers or 1)
+    assert len(decode_cbor(array_of(item, most)).value) == most
+    if containers:
+        with pytest.raises(TooManyValues, match="more than 200000 objects and lists"):
+            decode_cbor(array_of(item, most + 1))
