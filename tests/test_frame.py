@@ -47,7 +47,7 @@ def _read(path: Path) -> str:
 @pytest.fixture(scope="module")
 def texts() -> dict[str, str]:
     found = {str(path.relative_to(ROOT)): _read(path) for path in _tracked()}
-    assert "registry/settings.py" in found
+    assert "registry/settings/declarations.py" in found
     return found
 
 

@@ -83,6 +83,7 @@ def test_a_variable_that_resembles_a_setting_is_found() -> None:
 
 def test_workers_get_equal_settings() -> None:
     typed = {"data_dir": "/x", "port": "0", "plain_http": True, "tls_names": "a,b", "database_url": "postgresql://h/d"}
-    given = load(typed, {})
+    indexes = "configmaps=metadata.name, metadata.creationTimestamp desc; secrets=type"
+    given = load({**typed, "builtin_indexes": indexes, "encrypt_resources": "none"}, {})
     assert load({}, to_environment(given)) == given
     assert load({}, to_environment(Settings(data_dir=Path("/x")))) == Settings(data_dir=Path("/x"))

@@ -14,16 +14,17 @@ import datetime
 import json
 import ssl
 import tempfile
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from registry.caches import ExpiringCache
+from registry.certificates import certificate_pem, issue_authority, issue_certificate, key_pem
 from registry.webhooks.https import tls_context
 
 # The common name of the client certificate for proxied requests, in every tenant.
@@ -31,8 +32,6 @@ CLIENT_NAME: Final = "front-proxy-client"
 SECRET_BYTES: Final = 32
 _AUTHORITY_LIFETIME: Final = datetime.timedelta(days=20 * 365)
 _CLIENT_LIFETIME: Final = datetime.timedelta(days=2)
-# The clocks of servers may be slightly behind ours.
-_BACKDATED: Final = datetime.timedelta(hours=1)
 _RENEWED_SECONDS: Final = 12 * 3600.0
 _CONTEXTS: Final = 512
 # The order of P-256 (FIPS 186-4, D.1.2.3): a private key is a number below it.
@@ -54,7 +53,7 @@ class FrontProxy:
 
     def authority(self, tenant: int) -> str:
         """The CA of a tenant in PEM. Its key is always the same, its signature varies."""
-        return _pem(self._authority(tenant).certificate)
+        return certificate_pem(self._authority(tenant).certificate).decode()
 
     def trusts(self, authority: str, tenant: int) -> bool:
         """Whether `authority`, in PEM, is valid and issued the tenant's certificates."""
@@ -95,77 +94,25 @@ class FrontProxy:
         client = self._client(tenant)
         # OpenSSL only loads certificates from files.
         with tempfile.NamedTemporaryFile() as file:
-            file.write(_key_pem(client.key) + _pem(client.certificate).encode())
+            file.write(key_pem(client.key) + certificate_pem(client.certificate))
             file.flush()
             context.load_cert_chain(file.name)
         return context
 
     def _authority(self, tenant: int) -> _Identity:
         key = self._derive_key(f"front-proxy-ca {tenant}")
-        name = _name(f"front-proxy-ca-{tenant}")
-        builder = _builder(name, name, key.public_key(), self._made - _BACKDATED, self._made + _AUTHORITY_LIFETIME)
-        builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        builder = builder.add_extension(_key_usage(signs=True), critical=True)
-        identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
-        return _Identity(key, builder.add_extension(identifier, critical=False).sign(key, hashes.SHA256()))
+        end = self._made + _AUTHORITY_LIFETIME
+        return _Identity(key, issue_authority(f"front-proxy-ca-{tenant}", key, self._made, end))
 
     def _client(self, tenant: int) -> _Identity:
         authority = self._authority(tenant)
         key = self._derive_key(f"front-proxy-client {tenant}")
-        now = datetime.datetime.now(datetime.UTC)
-        builder = _builder(
-            _name(CLIENT_NAME), authority.certificate.subject, key.public_key(), now - _BACKDATED,
-            now + _CLIENT_LIFETIME,
-        )  # fmt: skip
-        builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        builder = builder.add_extension(_key_usage(signs=False), critical=True)
-        builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
-        identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key())
-        return _Identity(key, builder.add_extension(identifier, critical=False).sign(authority.key, hashes.SHA256()))
+        end = datetime.datetime.now(datetime.UTC) + _CLIENT_LIFETIME
+        usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
+        issuer = authority.certificate
+        return _Identity(key, issue_certificate(CLIENT_NAME, key.public_key(), end, issuer, authority.key, usage))
 
     def _derive_key(self, purpose: str) -> ec.EllipticCurvePrivateKey:
         # 16 more bytes than the order has make the remainder uniform (FIPS 186-4, B.4.1).
         derived = HKDF(hashes.SHA256(), 48, None, purpose.encode()).derive(self._secret)
         return ec.derive_private_key(int.from_bytes(derived) % (_ORDER - 1) + 1, ec.SECP256R1())
-
-
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, begin: Any, end: Any
-) -> x509.CertificateBuilder:
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(begin)
-        .not_valid_after(end)
-    )
-
-
-def _name(common_name: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
-
-
-def _key_usage(*, signs: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=True,
-        key_cert_sign=signs,
-        crl_sign=signs,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
-
-
-def _pem(certificate: x509.Certificate) -> str:
-    return certificate.public_bytes(serialization.Encoding.PEM).decode()
-
-
-def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )

@@ -16,14 +16,13 @@ from typing import Any
 from registry.api.errors import Qualified, StatusError, bad_request, invalid
 from registry.query import clusterpedia
 from registry.query.reserved import PREFIX, ReservedError, split_reserved
-from registry.schema.field import FieldError, forbidden, not_supported, required, too_long
+from registry.schema.field import FieldError, forbidden, not_supported, required
 from registry.schema.field import invalid as invalid_field
+from registry.schema.objectmeta.rules import MAX_MANAGER_BYTES, validate_field_manager
 
 Query = Mapping[str, Sequence[str]]
 
 META_GROUP = "meta.k8s.io"
-# The maximum length of fieldManager (metav1validation.FieldManagerMaxLength).
-FIELD_MANAGER_MAX_LENGTH = 128
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _UNSIGNED = re.compile(r"[0-9]+", re.ASCII)
 _INT64 = 1 << 63
@@ -131,7 +130,7 @@ def write_options(query: Query, kind: str, *, is_apply: bool = False) -> WriteOp
         errors.append(required("fieldManager", "is required for apply patch"))
     elif not is_apply and force is not None:
         errors.append(forbidden("force", "may not be specified for non-apply patch"))
-    errors += _manager_errors(manager)
+    errors += validate_field_manager(manager, "fieldManager")
     dry_run = list(query.get("dryRun") or ())
     errors += _dry_run_errors(dry_run)
     validation = _first(query, "fieldValidation")
@@ -143,18 +142,6 @@ def write_options(query: Query, kind: str, *, is_apply: bool = False) -> WriteOp
 
 
 _NO_WRITE_OPTIONS = WriteOptions()
-
-
-def _manager_errors(manager: str) -> list[FieldError]:
-    errors = []
-    if len(manager.encode()) > FIELD_MANAGER_MAX_LENGTH:
-        errors.append(too_long("fieldManager", FIELD_MANAGER_MAX_LENGTH))
-    for position, character in enumerate(manager):
-        if not character.isprintable():
-            detail = f"invalid character U+{ord(character):04X} (at position {position})"
-            errors.append(invalid_field("fieldManager", manager, detail))
-            break
-    return errors
 
 
 def _dry_run_errors(dry_run: list[str]) -> list[FieldError]:
@@ -172,7 +159,7 @@ def manager_of(options: WriteOptions, user_agent: str) -> str:
     if options.field_manager:
         return options.field_manager
     prefix = user_agent.split("/", 1)[0]
-    return "".join(c for c in prefix if c.isprintable()).encode()[:FIELD_MANAGER_MAX_LENGTH].decode(errors="ignore")
+    return "".join(c for c in prefix if c.isprintable()).encode()[:MAX_MANAGER_BYTES].decode(errors="ignore")
 
 
 def delete_options(query: Query, body: Mapping[str, Any] | None) -> DeleteOptions:

@@ -122,7 +122,6 @@ class Watchdog:
         self._loop_thread = threading.get_ident()
         self._stall_seconds = stall_seconds
         self._ending = threading.Event()
-        self._ticks = 0
         self._asked = False  # for a tick
         self._asked_at = 0.0  # by the clock of the loop's thread
         self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
+from registry.store.database import Database
 from registry.store.errors import StoreError
 from registry.store.leader import Leader
 
@@ -18,7 +19,9 @@ INTERVAL_SECONDS: Final = 60.0
 LEASE_SECONDS: Final = 1.5 * INTERVAL_SECONDS
 
 
-async def run_housekeeping(leader: Leader, steps: Sequence[Callable[[], Awaitable[object]]]) -> None:
+async def run_housekeeping(
+    database: Database, leader: Leader, steps: Sequence[Callable[[], Awaitable[object]]]
+) -> None:
     """Runs the steps in their order while this process leads, until cancelled. A step that fails ends the round."""
     try:
         while True:
@@ -27,7 +30,7 @@ async def run_housekeeping(leader: Leader, steps: Sequence[Callable[[], Awaitabl
                     for step in steps:
                         await step()
             except StoreError as error:
-                logger.warning("housekeeping did not get through: %s", error)
+                database.log_failure(logger, "housekeeping did not get through: %s", error)
             await asyncio.sleep(INTERVAL_SECONDS)
     finally:
         # Lets another process take over before our lease expires.

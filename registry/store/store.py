@@ -391,13 +391,6 @@ class Store:
     async def tenants(self, after: TenantName | None = None, limit: int = 500) -> list[Tenant]:
         return await self._tenants.list(after, limit)
 
-    async def update_tenant(self, tenant: Tenant, attributes: dict[str, Any]) -> Tenant:
-        return await self._tenants.update(tenant, attributes)
-
-    async def delete_tenant(self, tenant: Tenant) -> None:
-        """Deletes a tenant with all its data; it disappears at once for all readers."""
-        await self._tenants.delete(tenant)
-
     async def update_tenant_note(self, tenant: Tenant, note: dict[str, Any]) -> None:
         """Merges server-side state of a tenant into "server" of its attributes."""
         await self._tenants.note(tenant, note)
@@ -471,4 +464,4 @@ class Store:
         leader = self.leader("store housekeeping", seconds=LEASE_SECONDS)
         finish_deletions = partial(self._tenants.finish_deletions, seconds=10 * INTERVAL_SECONDS)
         clean = [self.tokens.clean, self.keys.clean, self.sharing.clean]
-        await run_housekeeping(leader, [self.make_partitions, self.compact, finish_deletions, *clean])
+        await run_housekeeping(self.database, leader, [self.make_partitions, self.compact, finish_deletions, *clean])

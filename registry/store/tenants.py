@@ -59,25 +59,6 @@ LIST: Final = statement(
     """,
 )
 
-UPDATE: Final = statement(
-    "update-tenant",
-    "Replaces a tenant's attributes; by the primary key.",
-    """
-    UPDATE tenants SET attributes = %(attributes)s::jsonb WHERE id = %(id)s::bigint AND deleted_at IS NULL
-    RETURNING """
-    + _COLUMNS,
-)
-
-MARK_DELETED: Final = statement(
-    "mark-tenant-deleted",
-    "Hides a tenant from all reads and writes; after its domain's counter, as every writer.",
-    """
-    WITH locked AS MATERIALIZED (SELECT id FROM domains WHERE id = %(domain)s::bigint FOR UPDATE)
-    UPDATE tenants SET deleted_at = now()
-    WHERE id = %(id)s::bigint AND domain_id IN (SELECT id FROM locked)
-    """,
-)
-
 DELETED: Final = statement(
     "deleted-tenants",
     "Tenants whose removal began some time ago; by the partial index of those.",
@@ -253,13 +234,6 @@ class Tenants:
         rows = await self._pool.fetch(LIST, {"after": after or "", "limit": limit})
         return [tenant_of(row) for row in rows]
 
-    async def update(self, tenant: Tenant, attributes: dict[str, Any]) -> Tenant:
-        rows = await self._pool.execute(UPDATE, {"id": tenant.id, "attributes": Jsonb(attributes)})
-        if not rows:
-            self.forget(tenant)
-            raise TenantNotFound(f"tenant {tenant.name} does not exist")
-        return self._remember(rows[0])
-
     async def note(self, tenant: Tenant, note: dict[str, Any]) -> None:
         """Merges server-side state of a tenant into "server" of its attributes."""
         rows = await self._pool.execute(NOTE, {"id": tenant.id, "note": Jsonb(note)})
@@ -274,14 +248,9 @@ class Tenants:
         rows = await self._pool.fetch(USAGE_AFTER, {"name": storable(name), "limit": limit})
         return {row[0]: Usage(*row[1:]) for row in rows}
 
-    async def delete(self, tenant: Tenant) -> None:
-        """Hides the tenant at once, then removes it. If interrupted, `finish_deletions` continues."""
-        self.forget(tenant)
-        await self._pool.execute(MARK_DELETED, {"id": tenant.id, "domain": tenant.domain})
-        await self._finish(tenant.id, tenant.domain)
-
     async def finish_deletions(self, *, seconds: float = 0.0) -> None:
-        """Removes tenants deleted at least `seconds` ago; younger deletions are left to the process that began them."""
+        """Removes tenants deleted at least `seconds` ago; younger deletions are left to the controller (see
+        registry/controllers/tenants.py)."""
         for row in await self._pool.fetch(DELETED, {"seconds": seconds}):
             await self._finish(TenantId(row[0]), DomainId(row[1]))
 

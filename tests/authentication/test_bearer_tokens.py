@@ -15,6 +15,7 @@ from registry.store.store import Store
 from registry.store.types import TenantName
 from tests.api.client import Client
 from tests.authentication.identities import eventually, is_refused, who
+from tests.store.writes import delete_tenant
 
 DEFAULT = TenantName("default")
 
@@ -139,7 +140,7 @@ async def test_tokens_of_a_tenant_that_is_gone(tokens: Fixture) -> None:
     bearer, store = tokens
     acme = await store.create_tenant(TenantName("acme"))
     token, _ = await bearer.create(acme, "ann", [], "", None)
-    await store.delete_tenant(acme)
+    await delete_tenant(store, acme)
     with pytest.raises(Rejected):
         await BearerTokens(store).identify(token)
     await store.tokens.clean()

@@ -26,12 +26,12 @@ def _files() -> list[str]:
 def test_what_pages_and_code_refer_to_is_there() -> None:
     files = _files()
     read = [name for name in files if name.endswith(KINDS) and not name.startswith(NOT_OURS)]
-    assert {"README.md", "docs/architecture.md", "registry/settings.py", "Makefile"} <= set(read)
+    assert {"README.md", "docs/architecture.md", "registry/settings/declarations.py", "Makefile"} <= set(read)
     wrong = [found for name in read for found in references(name, (ROOT / name).read_text(), files)]
     assert not wrong, "\n".join(f"{f.file}:{f.line}: {f.text}: {f.problem}" for f in wrong)
 
 
-FILES = ["registry/store/feed/feed.py", "registry/settings.py"]
+FILES = ["registry/store/feed/feed.py", "registry/settings/declarations.py"]
 
 
 @pytest.mark.parametrize(
@@ -47,8 +47,8 @@ FILES = ["registry/store/feed/feed.py", "registry/settings.py"]
         pytest.param("a.py", "`registry.store.migrate.upgrade`", [], id="name-in-module"),
         pytest.param("a.py", "`registry.store.migrate.upgrode`", ["registry.store.migrate.upgrode"], id="name-gone"),
         pytest.param("a.py", "the logger `registry.requests`", [], id="logger"),
-        pytest.param("a.py", "`Settings` (settings.py)", [], id="name-in-file"),
-        pytest.param("a.py", "`Sottings` (settings.py)", ["`Sottings` (settings.py)"], id="name-in-file-gone"),
+        pytest.param("a.py", "`Settings` (declarations.py)", [], id="name-in-file"),
+        pytest.param("a.py", "`Sottings` (declarations.py)", ["`Sottings` (declarations.py)"], id="name-in-file-gone"),
         pytest.param("a.py", "order (facts: rest.md, rust.md)", ["rust.md"], id="facts"),
         pytest.param("a.py", "docs/settings.md#settings", [], id="heading-in-code"),
         pytest.param("a.py", "docs/settings.md#sittings", ["docs/settings.md#sittings"], id="heading-in-code-gone"),

@@ -51,6 +51,17 @@ async def test_watches_and_their_events_are_counted(api: Client) -> None:
     assert after[name] - before.get(name, 0) == 2
 
 
+async def test_requests_in_flight_are_counted_until_they_are_answered(api: Client) -> None:
+    """A watch is not in flight; the request for the metrics is."""
+    name = "apiserver_current_inflight_requests"
+    before = (await exposition(api))[name]
+    async with api.watch(f"{WIDGETS}?watch=1"):
+        for _ in range(5):
+            await api.get(f"{WIDGETS}/none")
+        assert (await exposition(api))[name] == before
+    assert before >= 1
+
+
 async def test_what_is_asked_for_in_vain_makes_no_series(api: Client) -> None:
     stranger = api.with_token("")
     await api.get(f"{WIDGETS}/x")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
+from registry import certificates
 from registry.http.serving import tls
 from registry.http.serving.tls import Certificates, TlsError, ensure_certificates, server_context, server_names
 from tests.processes import ROOT
@@ -87,7 +88,7 @@ def test_a_certificate_ends_with_its_ca_and_is_not_made_again_and_again(
 
 def test_an_expired_ca_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(tls, "CA_LIFETIME", -tls.BACKDATED / 2)
+        patched.setattr(tls, "CA_LIFETIME", -certificates.BACKDATED / 2)
         ensure_certificates(tmp_path, "127.0.0.1")
     with pytest.raises(TlsError, match=r"ca\.crt is past its end: remove it"):
         ensure_certificates(tmp_path, "127.0.0.1")

@@ -10,6 +10,7 @@ import psycopg
 from registry.store.types import TenantName
 from tests.reporting.crontabs import CRD, TEXT, VIEW, of
 from tests.reporting.reports import Reports, definition
+from tests.store.writes import delete_tenant
 
 
 async def test_equal_definitions_share_a_view_and_tenants_see_their_own(reports: Reports) -> None:
@@ -63,7 +64,7 @@ async def test_a_tenant_goes_with_its_schema_and_its_views(reports: Reports) -> 
     with psycopg.connect(reports.url, autocommit=True) as connection:
         connection.execute("UPDATE tenants SET sql_schema = 'acme' WHERE id = %s", (tenant.id,))
         assert await reports.reporting.name_schema(tenant) == ""
-        await reports.store.delete_tenant(tenant)
+        await delete_tenant(reports.store, tenant)
         left = connection.execute(
             "SELECT nspname FROM pg_namespace WHERE nspname = 'acme' UNION ALL"
             " SELECT name FROM report_schemas WHERE tenant_id IS NOT NULL"

@@ -18,7 +18,7 @@ from registry.store.reads.points import Reader
 from registry.store.reporting.documents import stale_documents
 from registry.store.store import Store
 from registry.store.types import Match, ObjectKey, Requirement, Tenant, TenantName, Uid, WriteFlag
-from tests.store.writes import GADGETS, WIDGETS, commit_all, create, delete, update
+from tests.store.writes import GADGETS, WIDGETS, commit_all, create, delete, delete_tenant, update
 
 COUNT = 9
 BODY = '"spec":{"text":"' + "a" * 1_500_000 + '"}}'
@@ -220,7 +220,7 @@ async def test_point_reads_of_large_bodies_are_answered_one_after_the_other(
     query = reader._query
     monkeypatch.setattr(reader, "_query", noted)
     gone = await store.create_tenant(TenantName("gone"))
-    await store.delete_tenant(gone)
+    await delete_tenant(store, gone)
     loads: list[Awaitable[Any]] = [store.load(filled, WIDGETS, ObjectKey(key)) for key in [*KEYS, "ns/none"]]
     found: list[Any] = await asyncio.gather(
         *loads, store.load(gone, WIDGETS, ObjectKey("ns/1")), return_exceptions=True

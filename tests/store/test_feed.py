@@ -19,6 +19,7 @@ from tests.store.writes import (
     commit_all,
     create,
     delete,
+    delete_tenant,
     end_backends,
     eventually,
     update,
@@ -253,14 +254,14 @@ async def test_the_watches_of_a_deleted_tenant_end(store: Store, other_store: St
     sibling = await store.create_tenant(TenantName("sibling"), tenant.domain)
     watches = [await s.subscribe(tenant, WIDGETS) for s in (store, other_store)]
     remaining = await store.subscribe(sibling, WIDGETS)
-    await store.delete_tenant(tenant)
+    await delete_tenant(store, tenant)
     for watch in watches:
         with pytest.raises(TenantNotFound):
             await watch.next_batch(60)
     await store.commit(sibling, create("ns/a"))
     assert len((await remaining.next_batch(60)).changes) == 1
     lonely = await store.subscribe(sibling, WIDGETS)
-    await store.delete_tenant(sibling)
+    await delete_tenant(store, sibling)
     with pytest.raises(TenantNotFound):
         await lonely.next_batch(60)
 

@@ -11,7 +11,7 @@ from registry.store.errors import RevisionExpired, RevisionInFuture, TenantNotFo
 from registry.store.reads import pages
 from registry.store.store import Store
 from registry.store.types import ObjectKey, Page, Tenant, TenantName
-from tests.store.writes import GADGETS, WIDGETS, commit_all, create, delete, keys, update
+from tests.store.writes import GADGETS, WIDGETS, commit_all, create, delete, delete_tenant, keys, update
 
 
 async def test_rows_come_in_the_order_of_their_bytes(store: Store, tenant: Tenant) -> None:
@@ -188,7 +188,7 @@ async def test_a_revision_below_the_floor_is_expired(store: Store, tenant: Tenan
 
 async def test_a_list_of_no_tenant(store: Store, tenant: Tenant) -> None:
     neighbour = await store.create_tenant(TenantName("neighbour"))
-    await store.delete_tenant(neighbour)
+    await delete_tenant(store, neighbour)
     with pytest.raises(TenantNotFound):
         await store.page(neighbour, WIDGETS)
 

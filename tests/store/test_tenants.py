@@ -11,7 +11,7 @@ from registry.store import tenants
 from registry.store.errors import TenantExists, TenantNotFound
 from registry.store.store import Store
 from registry.store.types import DomainId, ObjectKey, Tenant, TenantName, Uid, WriteFlag
-from tests.store.writes import GADGETS, WIDGETS, commit_all, create, delete, update
+from tests.store.writes import GADGETS, WIDGETS, commit_all, create, delete, delete_tenant, mark_deleted, update
 
 
 async def test_a_tenant_is_found_by_its_name(store: Store, other_store: Store) -> None:
@@ -51,12 +51,6 @@ async def test_they_are_listed_in_pages_by_name(store: Store) -> None:
     assert [t.name for t in await store.tenants(first[-1].name)] == ["d"]
 
 
-async def test_attributes_are_replaced(store: Store, tenant: Tenant) -> None:
-    updated = await store.update_tenant(tenant, {"suspended": True})
-    assert updated.attributes == {"suspended": True}
-    assert await store.tenant(tenant.name) == updated
-
-
 async def test_a_deleted_tenant_is_gone_with_all_it_had(
     store: Store, other_store: Store, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,7 +59,7 @@ async def test_a_deleted_tenant_is_gone_with_all_it_had(
     for each in (tenant, neighbour):
         await commit_all(store, each, [create(f"ns/{i}") for i in range(10)])
     await other_store.tenant(tenant.name)
-    await store.delete_tenant(tenant)
+    await delete_tenant(store, tenant)
     for attempt in (
         store.commit(tenant, create("ns/late")),
         other_store.commit(tenant, create("ns/late")),
@@ -75,7 +69,6 @@ async def test_a_deleted_tenant_is_gone_with_all_it_had(
         store.tenant(tenant.name),
         # It was in this process's cache until the write was refused.
         other_store.tenant(tenant.name),
-        store.update_tenant(tenant, {}),
     ):
         with pytest.raises(TenantNotFound):
             await attempt
@@ -86,7 +79,7 @@ async def test_a_deleted_tenant_is_gone_with_all_it_had(
 
 async def test_the_name_is_free_again_and_the_new_tenant_is_empty(store: Store, tenant: Tenant) -> None:
     await store.commit(tenant, create("ns/a"))
-    await store.delete_tenant(tenant)
+    await delete_tenant(store, tenant)
     again = await store.create_tenant(tenant.name)
     assert again.id != tenant.id
     assert (await store.state(again)).revision == 0
@@ -95,7 +88,7 @@ async def test_the_name_is_free_again_and_the_new_tenant_is_empty(store: Store, 
 
 async def test_a_deletion_that_was_interrupted_is_finished(store: Store, tenant: Tenant) -> None:
     await commit_all(store, tenant, [create(f"ns/{i}") for i in range(5)])
-    await store._pool.execute(tenants.MARK_DELETED, {"id": tenant.id, "domain": tenant.domain})
+    await mark_deleted(store, tenant)
     with pytest.raises(TenantExists):
         await store.create_tenant(tenant.name)
     await store._tenants.finish_deletions()

@@ -131,3 +131,17 @@ async def end_backends(url: str, purpose: str) -> int:
             (f"registry {purpose}",),
         )
         return len(await cursor.fetchall())
+
+
+async def mark_deleted(store: Store, tenant: Tenant) -> None:
+    """Hides a tenant as a write to its object does (registry_follow, registry/store/sql/tenancy.sql)."""
+    async with store._pool.connection() as connection, connection.transaction():
+        await connection.execute("SELECT FROM domains WHERE id = %s FOR UPDATE", (tenant.domain,))
+        await connection.execute("UPDATE tenants SET deleted_at = now() WHERE id = %s", (tenant.id,))
+    store._tenants.forget(tenant)
+
+
+async def delete_tenant(store: Store, tenant: Tenant) -> None:
+    """Hides a tenant, and removes it."""
+    await mark_deleted(store, tenant)
+    await store._tenants.finish_deletions()

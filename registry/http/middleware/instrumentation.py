@@ -36,12 +36,17 @@ class InstrumentationMiddleware:
                 state.code, state.has_begun = message["status"], True
             await send(message)
 
+        is_watch = state.info.verb == "watch"
+        if not is_watch:
+            metrics.IN_FLIGHT.inc()
         try:
             await self._app(scope, receive, recording)
         except asyncio.CancelledError:
             state.code = CLIENT_CLOSED_REQUEST
             raise
         finally:
+            if not is_watch:
+                metrics.IN_FLIGHT.dec()
             seconds = time.perf_counter() - state.started
             _observe(state, seconds)
             if self._access_log:

@@ -17,10 +17,11 @@ from pathlib import Path
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
+from registry.certificates import certificate_pem, issue_authority, issue_certificate, key_pem
 from registry.files import write_private
 from registry.settings import WILDCARD_HOSTS
 
@@ -28,8 +29,6 @@ CA_LIFETIME = datetime.timedelta(days=3650)
 # Clients (Apple's among them) refuse server certificates of more than 398 days.
 SERVER_LIFETIME = datetime.timedelta(days=365)
 RENEWED_BEFORE = datetime.timedelta(days=60)
-# Clients' clocks may be a little slow.
-BACKDATED = datetime.timedelta(hours=1)
 
 
 class TlsError(Exception):
@@ -102,23 +101,10 @@ def _ensure_authority(certificate: Path, key: Path) -> tuple[x509.Certificate, e
         # Without its key the CA cannot sign anything, and replacing it would silently break every kubeconfig in use.
         raise ValueError(f"{certificate} has lost its key {key}: bring it back, or remove {certificate} for a new CA")
     private = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "registry-ca")])
     now = datetime.datetime.now(datetime.UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(private.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - BACKDATED)
-        .not_valid_after(now + CA_LIFETIME)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_key_usage(signs_certificates=True), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(private.public_key()), critical=False)
-        .sign(private, hashes.SHA256())
-    )
-    write_private(key, _key_pem(private))
-    write_private(certificate, made.public_bytes(serialization.Encoding.PEM))
+    made = issue_authority("registry-ca", private, now, now + CA_LIFETIME)
+    write_private(key, key_pem(private))
+    write_private(certificate, certificate_pem(made))
     certificate.chmod(0o644)
     return made, private
 
@@ -127,24 +113,12 @@ def _make_server_certificate(
     into: Certificates, authority: x509.Certificate, authority_key: ec.EllipticCurvePrivateKey, names: list[str]
 ) -> None:
     private = ec.generate_private_key(ec.SECP256R1())
-    now = datetime.datetime.now(datetime.UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "registry")]))
-        .issuer_name(authority.subject)
-        .public_key(private.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - BACKDATED)
-        .not_valid_after(min(now + SERVER_LIFETIME, authority.not_valid_after_utc))
-        .add_extension(x509.SubjectAlternativeName([_general_name(name) for name in names]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_key_usage(signs_certificates=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), critical=False)
-        .sign(authority_key, hashes.SHA256())
-    )
-    write_private(into.key, _key_pem(private))
-    write_private(into.certificate, made.public_bytes(serialization.Encoding.PEM))
+    end = min(datetime.datetime.now(datetime.UTC) + SERVER_LIFETIME, authority.not_valid_after_utc)
+    alternatives = x509.SubjectAlternativeName([_general_name(name) for name in names])
+    usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
+    made = issue_certificate("registry", private.public_key(), end, authority, authority_key, alternatives, usage)
+    write_private(into.key, key_pem(private))
+    write_private(into.certificate, certificate_pem(made))
 
 
 def _still_good(certificate: Path, key: Path, authority: x509.Certificate, names: list[str]) -> bool:
@@ -173,28 +147,8 @@ def _general_name(name: str) -> x509.GeneralName:
         return x509.DNSName(name)
 
 
-def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=True,
-        key_cert_sign=signs_certificates,
-        crl_sign=signs_certificates,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
-    )
-
-
 def _load_key(path: Path) -> ec.EllipticCurvePrivateKey:
     key = serialization.load_pem_private_key(path.read_bytes(), password=None)
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise ValueError(f"{path} is no EC key")
+        raise ValueError(f"{path} is not an EC key")
     return key
-
-
-def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )

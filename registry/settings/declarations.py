@@ -1,28 +1,35 @@
 """Every setting of the server, declared once.
 
 A field of `Settings` is a setting: its flag (`--data-dir`), its environment variable (`REGISTRY_DATA_DIR`), the text in
-`--help` and the row in docs/settings.md all come from the declaration. A flag wins over the environment, the
-environment over the default; an empty environment variable counts as not set. `python -m registry.settings` prints the
-page docs/settings.md.
+`--help` and the row in docs/settings.md all come from the declaration.
 """
 
 # ruff: noqa: RUF009 - `setting` is dataclasses.field with other arguments; it is meant to be called once.
 from __future__ import annotations
 
-import argparse
 import dataclasses
-import difflib
 import hashlib
-import os
-import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from registry import emulation
-from registry.webhooks.egress import EgressPolicy
-from registry.webhooks.services import parse_services
+from registry.settings.values import (
+    builtin_indexes,
+    database_address,
+    header_text,
+    host_pattern,
+    issuer,
+    names,
+    networks,
+    one_of,
+    path,
+    resources,
+    services,
+    switch,
+    whole_number,
+)
 
 ENVIRONMENT_PREFIX = "REGISTRY_"
 # Values of `host` that mean all addresses of the machine.
@@ -36,113 +43,6 @@ class SettingsError(Exception):
 def setting(default: Any, help: str, parse: Callable[[str], Any] = str, *, shown: str | None = None) -> Any:
     """Declares a setting. `parse` converts text to the value, or raises ValueError; `shown` is the default in words."""
     return dataclasses.field(default=default, metadata={"help": help, "parse": parse, "shown": shown})
-
-
-def whole_number(lowest: int, highest: int) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        if not (text.isascii() and text.isdigit() and len(text) < 10 and lowest <= int(text) <= highest):
-            raise ValueError(f"must be a whole number from {lowest} to {highest}")
-        return int(text)
-
-    return parse
-
-
-def database_address(text: str) -> str:
-    """Validates that a text is a URL of PostgreSQL, or has libpq's form 'host=db1 dbname=registry'."""
-    if not text.startswith(("postgresql://", "postgres://")) and ("=" not in text or "://" in text.partition("=")[0]):
-        raise ValueError("must be a URL such as postgresql://user:password@host/database")
-    return text
-
-
-def switch(text: str) -> bool:
-    known = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
-    if text.lower() not in known:
-        raise ValueError("must be true or false")
-    return known[text.lower()]
-
-
-def path(text: str) -> Path:
-    try:
-        return Path(text).expanduser().absolute()
-    except RuntimeError as problem:  # '~user' of an unknown user
-        raise ValueError(f"{text}: {problem}") from problem
-
-
-def names(text: str) -> tuple[str, ...]:
-    """Parses 'a.example, b.example' to ('a.example', 'b.example')."""
-    return tuple(part.strip() for part in text.split(",") if part.strip())
-
-
-# Parts of these are read by SQL in the database itself.
-_NEVER_ENCRYPTED = frozenset(
-    {"namespaces", "customresourcedefinitions.apiextensions.k8s.io", "tenants.tenancy.registry"}
-)
-
-
-def resources(text: str) -> tuple[str, ...]:
-    """Parses 'secrets, widgets.example.com'; 'none' means no resource."""
-    found = names(text)
-    if not found:
-        raise ValueError("must name a resource, or be none")
-    for name in found:
-        if name in _NEVER_ENCRYPTED or name.endswith(".rbac.authorization.k8s.io"):
-            raise ValueError(f"{name} cannot be encrypted: the server looks at it in the database")
-    return found
-
-
-def builtin_indexes(text: str) -> tuple[tuple[str, str], ...]:
-    """Parses 'configmaps=metadata.creationTimestamp; leases.coordination.k8s.io=spec.holderIdentity' to pairs."""
-    found = []
-    for part in text.split(";"):
-        name, equals, fields = (one.strip() for one in part.partition("="))
-        if not (name and equals and fields):
-            raise ValueError("must be <resource>=<fields>, separated by ;")
-        found.append((name, fields))
-    return tuple(found)
-
-
-def networks(text: str) -> tuple[str, ...]:
-    """Parses '127.0.0.1/32, fd00::/8', and validates it."""
-    found = names(text)
-    EgressPolicy(found)
-    return found
-
-
-def issuer(text: str) -> str:
-    """Validates an https URL without a query."""
-    if not re.fullmatch(r"https://[^\s/?#@]+(/[^\s?#]*)?", text) or not text.isascii():
-        raise ValueError("must be an https URL without query and fragment")
-    return text.rstrip("/")
-
-
-def services(text: str) -> tuple[str, ...]:
-    """Parses 'hook.default=10.0.0.7:8443', and validates it."""
-    found = names(text)
-    parse_services(found)
-    return found
-
-
-def host_pattern(text: str) -> str:
-    """Validates '{tenant}.example.com': the tenant is the first label."""
-    if text and not re.fullmatch(r"\{tenant\}(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+", text):
-        raise ValueError("must be {tenant}. and the rest of a host name in lower case, such as {tenant}.example.com")
-    return text
-
-
-def header_text(text: str) -> str:
-    """Validates a line of ASCII."""
-    if not (text.isascii() and text.isprintable()):
-        raise ValueError("must be a line of ASCII")
-    return text
-
-
-def one_of(*choices: str) -> Callable[[str], str]:
-    def parse(text: str) -> str:
-        if text not in choices:
-            raise ValueError(f"must be one of {', '.join(choices)}")
-        return text
-
-    return parse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -402,101 +302,3 @@ def declarations() -> Iterator[Declaration]:
         if shown is None:
             shown = "none" if field.default in (None, ()) else str(field.default).lower()
         yield Declaration(field.name, field.default, field.metadata["help"], field.metadata["parse"], shown)
-
-
-def default_data_dir(environ: Mapping[str, str]) -> Path:
-    """Returns the default folder. Root's is outside its home, which PostgreSQL's account could not enter."""
-    if os.geteuid() == 0:
-        return Path("/var/lib/registry")
-    home = environ.get("XDG_DATA_HOME")
-    return (Path(home) if home else Path.home() / ".local/share") / "registry"
-
-
-# The settings of commands other than `serve`; for them the others would be flags without effect.
-DATABASE: Final = ("data_dir", "database_url")
-# For commands that read or write encrypted data.
-ENCRYPTED_DATABASE: Final = (*DATABASE, "encryption_key_file")
-# For commands that start the embedded database themselves if no server runs.
-OWN_DATABASE: Final = (*DATABASE, "pg_bin", "postgres_user")
-# How to reach a running server, and as which user.
-ADDRESS: Final = ("host", "port", "plain_http")
-CLIENT: Final = ("data_dir", *ADDRESS, "admin_token_file")
-
-
-def add_flags(parser: argparse.ArgumentParser, only: Collection[str] = ()) -> None:
-    """Adds a flag for each setting, or for those in `only`. Flags that are not given are absent from the result."""
-    for one in declarations():
-        if only and one.name not in only:
-            continue
-        text = f"{one.help} [{one.variable}; default: {one.shown_default}]".replace("%", "%%")
-        if one.parse is switch:
-            parser.add_argument(
-                one.flag, dest=one.name, action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS, help=text
-            )
-        else:
-            parser.add_argument(one.flag, dest=one.name, default=argparse.SUPPRESS, metavar="VALUE", help=text)
-
-
-def any_set(typed: Mapping[str, Any], environ: Mapping[str, str], *wanted: str) -> bool:
-    """Returns whether one of these settings was given as a flag or in the environment."""
-    return any(one.name in typed or environ.get(one.variable) for one in declarations() if one.name in wanted)
-
-
-def load(typed: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:
-    """Builds the settings from flags ({'port': '8443', 'plain_http': True}) and the environment."""
-    values: dict[str, Any] = {}
-    for one in declarations():
-        if one.name in typed:
-            given = typed[one.name]
-            values[one.name] = one.read(given, one.flag) if isinstance(given, str) else given
-        elif environ.get(one.variable):
-            values[one.name] = one.read(environ[one.variable], one.variable)
-    values.setdefault("data_dir", default_data_dir(environ))
-    return Settings(**values)
-
-
-# Variables that are no settings, so that their values are never typed on a command line (registry/http/encryption.py).
-_NO_FLAGS: Final = frozenset({"ENCRYPTION_KEYS"})
-
-
-def misspelled(environ: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Returns variables that are no settings but resemble one, with it: `prot` for `port`, both with the prefix."""
-    known = {one.variable.removeprefix(ENVIRONMENT_PREFIX) for one in declarations()}
-    named = {name.removeprefix(ENVIRONMENT_PREFIX) for name in environ if name.startswith(ENVIRONMENT_PREFIX)}
-    unknown = sorted(name for name in named - known - _NO_FLAGS if not name.startswith("TEST_"))
-    found = [(name, difflib.get_close_matches(name, known, 1, 0.75)) for name in unknown]
-    return [(ENVIRONMENT_PREFIX + name, ENVIRONMENT_PREFIX + like[0]) for name, like in found if like]
-
-
-def to_environment(settings: Settings) -> dict[str, str]:
-    """Returns the variables from which `load` builds equal settings, for worker processes."""
-    out = {}
-    for one in declarations():
-        value = getattr(settings, one.name)
-        if isinstance(value, tuple):
-            value = ",".join(value)
-        if value is not None and value != "":
-            out[one.variable] = str(value).lower() if isinstance(value, bool) else str(value)
-    return out
-
-
-def markdown() -> str:
-    """Returns the page docs/settings.md."""
-    rows = [f"| `{one.flag}` | `{one.variable}` | {one.shown_default} | {one.help} |" for one in declarations()]
-    return "\n".join(
-        [
-            "# Settings",
-            "",
-            "Every setting of `registry serve` is a flag and an environment variable; the flag wins. `make docs`",
-            "writes this page from registry/settings.py, and a test checks that it is up to date.",
-            "",
-            "| flag | environment variable | default | what it does |",
-            "| --- | --- | --- | --- |",
-            *rows,
-            "",
-        ]
-    )
-
-
-if __name__ == "__main__":
-    print(markdown(), end="")

@@ -1,0 +1,7 @@
+"""`python -m registry.settings` prints the page docs/settings.md."""
+
+from __future__ import annotations
+
+from registry.settings import markdown
+
+print(markdown(), end="")
