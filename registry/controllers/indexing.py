@@ -43,7 +43,7 @@ class IndexingController:
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._queue: WorkQueue[Work] = WorkQueue(
-            "indexing", self._reconcile, workers=_WORKERS, max_retry_seconds=_MAX_RETRY_SECONDS
+            "indexing", self._reconcile, backend.store.database, workers=_WORKERS, max_retry_seconds=_MAX_RETRY_SECONDS
         )
         self._subscription = ExitStack()
 

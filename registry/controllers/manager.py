@@ -78,19 +78,27 @@ class ControllerManager:
         self._sweep_seconds = sweep_seconds
         self._due = definitions.DueDefinitions()
         self._queue: WorkQueue[Work] = WorkQueue(
-            "a controller", self._handle, workers=_WORKERS, max_retry_seconds=_MAX_RETRY_SECONDS
+            "a controller", self._handle, backend.store.database, workers=_WORKERS, max_retry_seconds=_MAX_RETRY_SECONDS
         )
         self._removal: WorkQueue[Work] = WorkQueue(
-            "the removal of tenants", self._remove, workers=_REMOVERS, max_retry_seconds=_MAX_RETRY_SECONDS
+            "the removal of tenants",
+            self._remove,
+            backend.store.database,
+            workers=_REMOVERS,
+            max_retry_seconds=_MAX_RETRY_SECONDS,
         )
         self._quotas: WorkQueue[Work] = WorkQueue(
-            "quotas", self._count, workers=_WORKERS, max_retry_seconds=_MAX_RETRY_SECONDS
+            "quotas", self._count, backend.store.database, workers=_WORKERS, max_retry_seconds=_MAX_RETRY_SECONDS
         )
         self._recount = quota.Recount(backend.store, self._enqueue_quotas, seconds=recount_seconds)
         self._trust = trust or Trust()
         self._cleaner = cleaner
         self._defaults: WorkQueue[Work] = WorkQueue(
-            "defaults", self._ensure_defaults, workers=_WORKERS, max_retry_seconds=_MAX_DEFAULTS_RETRY_SECONDS
+            "defaults",
+            self._ensure_defaults,
+            backend.store.database,
+            workers=_WORKERS,
+            max_retry_seconds=_MAX_DEFAULTS_RETRY_SECONDS,
         )
         self._collector = Collector(backend, renew_seconds=renew_seconds)
         self._migrator = Migrator(backend, migration or MigrationSettings())

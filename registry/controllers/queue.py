@@ -13,9 +13,13 @@ from types import TracebackType
 from typing import Final, Generic, Self, TypeVar
 
 from registry.api.errors import StatusError
-from registry.store.errors import StoreError, TenantNotFound, Unavailable
+from registry.logs import RateLimited
+from registry.store.database import Database
+from registry.store.errors import StoreError, TenantNotFound
 
 logger = logging.getLogger(__name__)
+# Of many items that fail for one reason: PostgreSQL is full, read-only, or about to be found away.
+_store_errors: Final = RateLimited(logger)
 
 Work = TypeVar("Work", bound=Hashable)
 
@@ -36,6 +40,7 @@ class WorkQueue(Generic[Work]):
         self,
         name: str,
         handle: Callable[[Work], Awaitable[None]],
+        database: Database,
         *,
         workers: int,
         max_retry_seconds: float,
@@ -43,6 +48,7 @@ class WorkQueue(Generic[Work]):
     ) -> None:
         self._name = name
         self._handle = handle
+        self._database = database
         self._workers = workers
         self._max_retry_seconds = max_retry_seconds
         self._limit = limit
@@ -123,9 +129,10 @@ class WorkQueue(Generic[Work]):
                 finished = True
             except Requeue:
                 pass
-            except Unavailable as error:  # the connection's keeper logs it, once for all
-                logger.debug("%s: %s is tried again: %s", self._name, work, error)
-            except (StoreError, StatusError) as error:
+            except StoreError as error:
+                if self._database.away is None:  # which is logged once, for all
+                    _store_errors.warn(type(error).__name__, "%s: %s is tried again: %s", self._name, work, error)
+            except StatusError as error:
                 logger.warning("%s: %s is tried again: %s", self._name, work, error)
             except Exception:
                 logger.exception("%s failed for %s", self._name, work)

@@ -75,7 +75,7 @@ class ReportingController:
         self._sweep_seconds = sweep_seconds
         self._reporting = reporting_of(backend.store.reporting_pool)
         self._queue: WorkQueue[Work] = WorkQueue(
-            "reporting", self._reconcile, workers=_WORKERS, max_retry_seconds=_MAX_RETRY_SECONDS
+            "reporting", self._reconcile, backend.store.database, workers=_WORKERS, max_retry_seconds=_MAX_RETRY_SECONDS
         )
         self._subscription = ExitStack()
         self._sweeping: asyncio.Task[None] | None = None

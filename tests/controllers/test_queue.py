@@ -3,13 +3,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from registry.controllers.queue import Requeue, WorkQueue
+import pytest
+
+from registry.controllers.queue import Requeue, WorkQueue, logger
+from registry.logs import RateLimited
+from registry.store.database import Database
 from registry.store.errors import TenantNotFound, Unavailable
 from tests.api.client import eventually
 
 
-def queue(handle: Callable[[str], Awaitable[None]], *, workers: int = 1, limit: int = 10) -> WorkQueue[str]:
-    return WorkQueue("the tests", handle, workers=workers, max_retry_seconds=0.01, limit=limit)
+def queue(
+    handle: Callable[[str], Awaitable[None]], *, workers: int = 1, limit: int = 10, away: str | None = None
+) -> WorkQueue[str]:
+    database = Database("")
+    database.away = away
+    return WorkQueue("the tests", handle, database, workers=workers, max_retry_seconds=0.01, limit=limit)
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -49,6 +57,31 @@ async def test_failures_and_what_is_unfinished_are_tried_again() -> None:
         waiting.enqueue("a")
         await until(lambda: len(waiting) == 0)
     assert outcomes == []
+
+
+@pytest.mark.parametrize(
+    "away, lines",
+    [
+        pytest.param(None, ["the tests: 0 is tried again: the database is read-only"], id="PostgreSQL answers"),
+        pytest.param("connection refused", [], id="PostgreSQL is away, which is logged elsewhere"),
+    ],
+)
+async def test_many_items_that_fail_for_one_reason_log_one_line(
+    away: str | None, lines: list[str], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("registry.controllers.queue._store_errors", RateLimited(logger))
+    failed: set[str] = set()
+
+    async def handle(work: str) -> None:
+        if work not in failed:
+            failed.add(work)
+            raise Unavailable("the database is read-only")
+
+    async with queue(handle, away=away) as waiting:
+        for item in range(5):
+            waiting.enqueue(str(item))
+        await until(lambda: len(waiting) == 0)
+    assert [record.getMessage() for record in caplog.records] == lines
 
 
 async def test_what_a_lost_tenant_had_is_dropped() -> None:

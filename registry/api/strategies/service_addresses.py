@@ -119,11 +119,13 @@ def address_errors(spec: _Spec) -> Iterator[FieldError]:
     elif addresses and not single:
         yield invalid(_IPS, addresses, "must be empty when `clusterIP` is not specified")
     families = spec.get("ipFamilies") or []
+    seen: set[str] = set()
     for place, family in enumerate(families):
         if family not in _FAMILIES:
             yield not_supported(index("spec.ipFamilies", place), family, _FAMILIES)
-        if family in families[:place]:
+        if family in seen:
             yield duplicate(index("spec.ipFamilies", place), family)
+        seen.add(family)
     policy = spec.get("ipFamilyPolicy")
     if policy and policy not in _POLICIES:
         yield not_supported("spec.ipFamilyPolicy", policy, _POLICIES)

@@ -67,7 +67,11 @@ class Collector:
         self._backend = backend
         self._absent = AbsentOwnerCache()
         self._queue: WorkQueue[Work] = WorkQueue(
-            "the garbage collector", self._handle, workers=_WORKERS, max_retry_seconds=_MAX_RETRY_SECONDS
+            "the garbage collector",
+            self._handle,
+            backend.store.database,
+            workers=_WORKERS,
+            max_retry_seconds=_MAX_RETRY_SECONDS,
         )
         # Deleted objects not looked up yet. Invariant: `_gone_since` is the time of the oldest in `_gone` or in the
         # current batch, None if both are empty.

@@ -51,7 +51,11 @@ class Migrator:
         self._settings = settings
         migrations = Migrations(backend, Pace(settings.rows_per_second))
         self._queue: WorkQueue[Work] = WorkQueue(
-            "storage migration", migrations.reconcile, workers=_WORKERS, max_retry_seconds=_MAX_RETRY_SECONDS
+            "storage migration",
+            migrations.reconcile,
+            backend.store.database,
+            workers=_WORKERS,
+            max_retry_seconds=_MAX_RETRY_SECONDS,
         )
         self._looking: asyncio.Task[None] | None = None
         self._running = AsyncExitStack()
