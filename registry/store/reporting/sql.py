@@ -16,7 +16,7 @@ from typing import Final
 from registry.store.reporting.model import LAST_APPLIED, Child, Column, Kind, Path, Shape
 
 # Increment when views are generated differently: all are recreated then.
-SQL_VERSION: Final = 10
+SQL_VERSION: Final = 11
 
 _DESCRIPTIONS: Final[Mapping[str, str]] = {
     "tenant": "Tenant that the object belongs to",
@@ -286,14 +286,19 @@ def _replacement(tables: str, resource: str) -> str:
     """Returns the query for the change that replaced the state of a change `c`; it has one row, of NULLs if there is
     none: `c` is a deletion, or the object `o` is still in this state.
 
-    The aggregates tell PostgreSQL that it is one row, so that it does not look where nothing of it is selected.
+    Partitions are searched from that of `c` on, up to the first that has the change; earlier ones only where the clock
+    was set back between the two. The aggregates tell PostgreSQL that it is one row, so that it does not look where
+    nothing of it is selected.
     """
-    return f"""
-        SELECT min(n.at) AS at, min(n.revision) AS revision, (array_agg(n.previous_doc))[1] AS previous_doc
-        FROM (
+    change = f"""
             SELECT n.at, n.revision, n.previous_doc FROM {tables}.changes n
             WHERE n.tenant_id = c.tenant_id AND n.resource = {resource} AND n.key = c.key AND n.revision > c.revision
-            ORDER BY n.revision LIMIT 1
+                AND n.previous_revision = c.revision"""
+    return f"""
+        SELECT min(n.at) AS at, min(n.revision) AS revision, (array_agg(n.previous_doc))[1] AS previous_doc
+        FROM ({change} AND n.at >= c.at
+            UNION ALL {change} AND n.at < c.at
+            LIMIT 1
         ) n
         WHERE o.revision IS NULL AND c.type <> 'DELETED'"""
 
