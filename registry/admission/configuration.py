@@ -97,11 +97,33 @@ def _hooks(objects: Mapping[str, Iterable[Compiled]], resource: str) -> tuple[We
     return tuple(hook for hooks in objects.get(resource, ()) if isinstance(hooks, tuple) for hook in hooks)
 
 
+# Reviews, to which policies do not apply (kubernetes pkg/kubeapiserver/admission/exclusion/resources.go).
+_REVIEWS = frozenset(
+    {
+        ("authentication.k8s.io", "selfsubjectreviews"),
+        ("authentication.k8s.io", "tokenreviews"),
+        ("authorization.k8s.io", "localsubjectaccessreviews"),
+        ("authorization.k8s.io", "selfsubjectaccessreviews"),
+        ("authorization.k8s.io", "selfsubjectrulesreviews"),
+        ("authorization.k8s.io", "subjectaccessreviews"),
+    }
+)
+# The kind of this server that is created to read (docs/aggregates.md).
+_QUERIES = ("query.registry", "queries")
+
+
 def policies_apply(group: str, resource: str) -> bool:
-    """Policies do not apply to policies and their bindings, or one that rejects everything could not be repaired."""
-    return group != GROUP or resource not in _POLICIES
+    """Policies do not apply to policies and their bindings, or one that rejects everything could not be repaired.
+
+    Nor do they apply to reviews, so that a policy cannot keep other servers from authenticating and authorizing.
+    """
+    if group == GROUP:
+        return resource not in _POLICIES
+    return (group, resource) not in _REVIEWS and (group, resource) != _QUERIES
 
 
 def webhooks_apply(group: str, resource: str) -> bool:
-    """Webhooks are not called for any object of the admission configuration."""
-    return group != GROUP or resource not in RESOURCES
+    """Webhooks are not called for any object of the admission configuration, nor for queries."""
+    if group == GROUP:
+        return resource not in RESOURCES
+    return (group, resource) != _QUERIES

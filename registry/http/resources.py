@@ -25,12 +25,13 @@ from registry.api.errors import (
     resource_not_found,
     unsupported_media_type,
 )
-from registry.api.options import Query, with_clusterpedia_labels, write_options
+from registry.api.options import Query, list_options, with_clusterpedia_labels, write_options
 from registry.api.request import Backend, ResourceRequest
 from registry.api.served import Served
 from registry.api.strategies.base import Context
 from registry.api.verbs import dependents, dispatch, history, statistics, usage
 from registry.api.verbs.driver import NoLongerServed, run_current
+from registry.api.verbs.list import parse_selection
 from registry.api.wildcard.requests import find_lead
 from registry.budget import Budget
 from registry.codec.protobuf.envelope import has_message
@@ -113,7 +114,7 @@ class ResourceEndpoint:
             if verb in _OF_ONE:
                 Budget().begin()
             async with large_request(len(data)):
-                return await _answer(request, verb, data, media_type)
+                return await _answer(request, verb, data, media_type, headers)
 
         try:
             answer = await run_current(self._backend, catalog, context, address, answer_by)
@@ -211,8 +212,8 @@ async def _negotiate(
 ) -> tuple[Representation, bytes, str]:
     """Returns the form of the answer, the body and its media type. Raises 406, 415 and 422 in upstream's order.
 
-    A patch is refused for its Content-Type first, an update for its options before that, a deletion only if it has a
-    body.
+    A patch is refused for its Content-Type first, an update for its options before that. A deletion has a media type
+    only if it has a body, so it is determined later (`_deletion_body`).
     """
     verb, media_type, data = info.verb, "", b""
     if verb == "patch":
@@ -225,8 +226,6 @@ async def _negotiate(
     if verb in _WITH_BODY:
         data = await read_body(scope, receive)
         note_size(len(data))
-    if data and verb in _DELETIONS:
-        media_type = _media_type(served, info.subresource, verb, headers)
     return representation, data, media_type
 
 
@@ -274,11 +273,25 @@ def _media_type(served: Served, subresource: str, verb: str, headers: Mapping[by
         raise unsupported_media_type(str(error), with_details=with_details) from error
 
 
-async def _answer(request: ResourceRequest, verb: str, data: bytes, media_type: str) -> Answer:
+async def _answer(
+    request: ResourceRequest, verb: str, data: bytes, media_type: str, headers: Mapping[bytes, bytes]
+) -> Answer:
     if verb in _DELETIONS:
-        options: dict[str, Any] | None = None
-        if data:
-            options = await aside_if_long(data, media_type, lambda: decode_delete_options(data, media_type))
-        return await dispatch.serve(request, verb, None, options)
+        return await dispatch.serve(request, verb, None, await _deletion_body(request, verb, data, headers))
     body = await body_of(data, media_type) if media_type else None
     return confined(await dispatch.serve(request, verb, body), request, verb)
+
+
+async def _deletion_body(
+    request: ResourceRequest, verb: str, data: bytes, headers: Mapping[bytes, bytes]
+) -> dict[str, Any] | None:
+    """Returns the DeleteOptions in the body, if any. Raises 415 and 400.
+
+    The selection of a deletecollection is validated before its body (handlers/delete.go).
+    """
+    if not data:
+        return None
+    if verb == "deletecollection":
+        parse_selection(request, list_options(request.query))
+    media_type = _media_type(request.served, request.subresource, verb, headers)
+    return await aside_if_long(data, media_type, lambda: decode_delete_options(data, media_type))

@@ -391,3 +391,12 @@ async def test_an_event_is_mutated_in_the_form_of_the_rule(api: Client) -> None:
     created = (await api.post(NEW_EVENTS, NEW_EVENT)).ok(201)
     assert (created["apiVersion"], created["note"], created.get("message")) == ("events.k8s.io/v1", "better", None)
     assert (await api.get(f"{CORE_EVENTS}/e")).ok()["message"] == "better"
+
+
+async def test_policies_do_not_apply_to_reviews(api: Client) -> None:
+    everything = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}
+    await enforce(api, "false", match={"resourceRules": [everything]})
+    assert (await api.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", {})).code == 201
+    question = {"spec": {"user": "u", "nonResourceAttributes": {"path": "/", "verb": "get"}}}
+    assert (await api.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", question)).code == 201
+    assert (await api.post(WIDGETS, widget("a"))).code == 422

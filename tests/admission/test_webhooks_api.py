@@ -167,3 +167,96 @@ async def test_a_webhook_patches_an_event_in_the_form_of_its_rule(
     for events, name in ((CORE_EVENTS, "message"), (NEW_EVENTS, "note")):
         assert (await api.get(f"{events}/e")).ok()[name] == "better"
     (await api.delete(f"{path}/e")).ok()
+
+
+ACCESS = "/apis/authorization.k8s.io/v1"
+AUTHENTICATION = "/apis/authentication.k8s.io/v1"
+QUESTION: Response = {"resourceAttributes": {"verb": "get", "resource": "pods", "namespace": "default"}}
+REVIEWS: dict[str, tuple[str, Response]] = {
+    "subjectaccessreviews": (ACCESS, {"spec": {"user": "u", **QUESTION}}),
+    "selfsubjectaccessreviews": (ACCESS, {"spec": QUESTION}),
+    "localsubjectaccessreviews": (f"{ACCESS}/namespaces/default", {"spec": {"user": "u", **QUESTION}}),
+    "selfsubjectrulesreviews": (ACCESS, {"spec": {"namespace": "default"}}),
+    "tokenreviews": (AUTHENTICATION, {"spec": {"token": "t"}}),
+    "selfsubjectreviews": (AUTHENTICATION, {}),
+}
+EVERY_RESOURCE = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}
+
+
+@pytest.mark.parametrize("resource", REVIEWS)
+async def test_webhooks_see_reviews(api: Client, hook: Hook, resource: str) -> None:
+    path, question = REVIEWS[resource]
+    await configure(api, hook, "first", kind="Mutating", rules=[EVERY_RESOURCE])
+    await configure(api, hook, "then", rules=[EVERY_RESOURCE])
+    answer = (await api.post(f"{path}/{resource}?dryRun=All", question)).ok(201)
+    assert [path for path, _ in hook.asked] == ["/first", "/then"]
+    for _, request in hook.asked:
+        assert (request["operation"], request["resource"]["resource"]) == ("CREATE", resource)
+        assert request["object"]["kind"] == request["kind"]["kind"] == answer["kind"]
+        assert (request["dryRun"], request.get("name")) == (True, None)
+        assert (request["object"].get("spec") or {}).items() >= question.get("spec", {}).items()
+        assert request.get("namespace", "") == ("default" if "namespaces" in path else "")
+    hook.answer = lambda path, request: {"allowed": path == "/first"}
+    denied = await api.post(f"{path}/{resource}", question)
+    assert denied.json["message"] == 'admission webhook "then.example.com" denied the request without explanation'
+
+
+@pytest.mark.parametrize(
+    "resource, operation, expected",
+    [
+        ("subjectaccessreviews", {"op": "replace", "path": "/spec/user", "value": "v"}, {"spec": {"user": "v"}}),
+        ("tokenreviews", {"op": "replace", "path": "/spec/token", "value": "v"}, {"spec": {"token": "v"}}),
+        (
+            "selfsubjectrulesreviews",
+            {"op": "remove", "path": "/spec/namespace"},
+            {"message": "no namespace on request"},
+        ),
+        (
+            "tokenreviews",
+            {"op": "remove", "path": "/spec/token"},
+            {"message": "token is required for TokenReview in authentication"},
+        ),
+    ],
+)
+async def test_the_question_is_answered_as_webhooks_have_changed_it(
+    api: Client, hook: Hook, resource: str, operation: Response, expected: Response
+) -> None:
+    path, question = REVIEWS[resource]
+    hook.answer = lambda path, request: patch(operation) if path == "/change" else {"allowed": True}
+    await configure(api, hook, "change", kind="Mutating", rules=[EVERY_RESOURCE])
+    await configure(api, hook, "look", rules=[EVERY_RESOURCE])
+    answer = (await api.post(f"{path}/{resource}", question)).json
+    for name, value in expected.items():
+        assert answer[name] == value if isinstance(value, str) else answer[name].items() >= value.items()
+    assert ("/look" in [path for path, _ in hook.asked]) == ("status" in answer and answer["kind"] != "Status")
+
+
+async def test_another_process_calls_a_new_webhook_for_the_next_review(api: Client, other: Client, hook: Hook) -> None:
+    path, question = REVIEWS["selfsubjectreviews"]
+    (await other.post(f"{path}/selfsubjectreviews", question)).ok(201)
+    await configure(api, hook, "a", rules=[EVERY_RESOURCE])
+    answer = await other.post(f"{path}/selfsubjectreviews", question)
+    assert (answer.code, answer.json["reason"]) == (500, "InternalError")
+    assert "failed calling webhook" in answer.json["message"]
+
+
+async def test_webhooks_see_a_request_for_a_token(api: Client, hook: Hook) -> None:
+    path = "/api/v1/namespaces/default/serviceaccounts"
+    account = (await api.post(path, {"metadata": {"name": "t"}})).ok(201)
+    try:
+        rules = [rule("CREATE", resources="serviceaccounts/token", group="")]
+        await configure(api, hook, "first", kind="Mutating", rules=rules)
+        await configure(api, hook, "then", rules=rules)
+        answer = (await api.post(f"{path}/t/token", {"spec": {"audiences": ["a"]}})).ok(201)
+    finally:
+        (await api.delete(f"{path}/t")).ok()
+    first, then = [request for _, request in hook.asked]
+    for request in (first, then):
+        assert (request["name"], request["namespace"], request["subResource"]) == ("t", "default", "token")
+        assert request["object"]["spec"] == {"audiences": ["a"], "expirationSeconds": 3600, "boundObjectRef": None}
+        assert request["object"]["status"] == {"token": "", "expirationTimestamp": None}
+    assert first["object"]["metadata"]["namespace"] == "default"
+    assert not {"name", "uid"} & set(first["object"]["metadata"])
+    metadata = then["object"]["metadata"]
+    assert (metadata["name"], metadata["uid"]) == ("t", account["metadata"]["uid"])
+    assert metadata["creationTimestamp"] == answer["metadata"]["creationTimestamp"]

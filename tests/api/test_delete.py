@@ -148,6 +148,32 @@ async def test_words_of_bad_options(api: Client, query: str, body: str, media_ty
         assert (answer.code, answer.json["message"]) == (422 if words == _NO_POLICY else 400, words)
 
 
+BAD_BODY, BAD_OPTIONS = "{", '{"propagationPolicy":"huh"}'
+# Each request has two faults or more; upstream reports the first by the order of its handler (handlers/delete.go).
+FIRST_OF_TWO: dict[str, tuple[str, str, str, str, str]] = {
+    "selector, body": (WIDGETS, "?labelSelector=a=b=c", BAD_BODY, J, "found '='"),
+    "selector, media type": (WIDGETS, "?labelSelector=a=b=c", BAD_BODY, "text/html", "found '='"),
+    "limit, media type": (WIDGETS, "?limit=x", BAD_BODY, "text/html", "strconv.ParseInt"),
+    "list options, body": (WIDGETS, "?resourceVersionMatch=Exact", BAD_BODY, J, "ListOptions.meta.k8s.io"),
+    "list options, field": (WIDGETS, "?resourceVersionMatch=Exact&fieldSelector=x=1", "", J, "ListOptions.meta.k8s.io"),
+    "field, body": (WIDGETS, "?fieldSelector=x=1", BAD_BODY, J, "field label not supported: x"),
+    "field, options in the query": (WIDGETS, "?fieldSelector=x=1&dryRun=no", "", J, "field label not supported: x"),
+    "media type, options": (WIDGETS, "", BAD_OPTIONS, "text/html", "the body of the request was in an unknown format"),
+    "options, token": (WIDGETS, "?continue=nonsense!", BAD_OPTIONS, J, "DeleteOptions.meta.k8s.io"),
+    "options, revision": (WIDGETS, "?resourceVersion=x", BAD_OPTIONS, J, "DeleteOptions.meta.k8s.io"),
+    "one object: media type, body": (A, "", BAD_BODY, "text/html", "the body of the request was in an unknown format"),
+    "one object: options, missing": (A, "?dryRun=no", "", J, "DeleteOptions.meta.k8s.io"),
+}
+
+
+@pytest.mark.parametrize("path, query, body, media_type, words", FIRST_OF_TWO.values(), ids=FIRST_OF_TWO)
+async def test_the_first_fault_is_reported(
+    api: Client, path: str, query: str, body: str, media_type: str, words: str
+) -> None:
+    answer = await api.delete(path + query, body or None, content_type=media_type)
+    assert words in answer.json["message"]
+
+
 async def test_options_can_be_yaml(api: Client) -> None:
     await make(api, "a")
     options = "kind: DeleteOptions\napiVersion: v1\ndryRun: [All]\n"

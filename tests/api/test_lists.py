@@ -129,6 +129,8 @@ REFUSED: dict[str, tuple[str, int, str]] = {
     "a revision": ("resourceVersion=abc", 400, "BadRequest"),
     "a match without a revision": ("resourceVersionMatch=Exact", 422, "Invalid"),
     "an unknown match": ("resourceVersion=1&resourceVersionMatch=About", 422, "Invalid"),
+    "a match, before a field": ("fieldSelector=x=1&resourceVersionMatch=Exact", 422, "Invalid"),
+    "a field selector's form, before a match": ("fieldSelector=nonsense&resourceVersionMatch=Exact", 400, "BadRequest"),
     "a token": ("continue=nonsense!", 400, "BadRequest"),
     "a token and a revision": ("continue=abc&resourceVersion=5&limit=1", 400, "BadRequest"),
     "a timeout": ("timeoutSeconds=soon", 400, "BadRequest"),

@@ -27,7 +27,7 @@ from registry.api.request import ResourceRequest
 from registry.api.served import Object, kind_of
 from registry.api.strategies.base import Context
 from registry.api.verbs.driver import NoLongerServed, run, run_current
-from registry.api.verbs.list import row_texts, select
+from registry.api.verbs.list import parse_selection, row_texts, select
 from registry.api.verbs.pipeline import Draft, Operation, Outcome, Start, render
 from registry.api.verbs.rows import remove, replace
 from registry.api.verbs.update import CONFLICT_TRIES, copy_of
@@ -212,8 +212,10 @@ async def delete_collection(request: ResourceRequest, body: DeleteBody | None) -
     Without a limit it works from their keys, and reads the objects for the answer at the revision at which they were
     selected, so it holds no more of them in memory than a list does.
     """
+    listed = list_options(request.query)
+    parse_selection(request, listed)
     options = delete_options(request.query, body)
-    selection = select(request, list_options(request.query))
+    selection = select(request, listed)
     if selection.limit:
         page = await selection.page()
         await _delete_all(request, [row.key for row in page.rows], options)

@@ -205,9 +205,11 @@ def parse_selection(request: ResourceRequest, options: ListOptions, *, by_identi
     `by_identity` allows no fields but name and namespace.
     """
     labels = parse_label_selector(options.label_selector)
+    if options.field_selector:
+        field_terms(options.field_selector)  # its syntax comes first, whether its fields can be selected last
+    validate_list_options(options)
     fields = _fields(request, options.field_selector, by_identity=by_identity)
     requirements = (*labels.requirements, *fields.requirements)
-    validate_list_options(options)
     if options.order_by or options.offset or options.count:
         raise bad_request("orderBy, offset and count are parameters of lists in one tenant")
     if options.filter:

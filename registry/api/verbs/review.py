@@ -1,25 +1,33 @@
 """Reviews: answers questions about access, and Queries (registry/api/query/answering.py). Nothing is stored.
 
-Access is decided by registry/authorization/authorizer.py; this module reads the question from the review and writes the
-answer into its status. Follows kubernetes pkg/registry/authorization/{subject,local,self}*/rest.go and
+A review goes through the stages of a create (pipeline.py), so webhooks see it; its commit computes the answer. Access
+is decided by registry/authorization/authorizer.py; this module reads the question from the review and writes the answer
+into its status. Follows kubernetes pkg/registry/authorization/{subject,local,self}*/rest.go and
 pkg/registry/authentication/selfsubjectreview/rest.go.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from registry.admission.attributes import CREATE
+from registry.admission.configuration import webhooks_apply
+from registry.api.admission.options import write_options_json
 from registry.api.answers import DocumentAnswer
 from registry.api.bodies import decode_object
 from registry.api.errors import Qualified, bad_request, invalid
 from registry.api.metadata import agree_on_namespace, wipe_system_fields
-from registry.api.options import manager_of, write_options
+from registry.api.options import WriteOptions, manager_of, write_options
 from registry.api.ownership import own_create
 from registry.api.query.answering import answer_query
 from registry.api.request import Body, ResourceRequest
 from registry.api.selectors import SelectorError, field_terms, parse_label_selector
 from registry.api.served import Object
+from registry.api.verbs.driver import run
+from registry.api.verbs.pipeline import Draft, Operation, Outcome, Start
 from registry.authentication.authenticator import INVALID
 from registry.authentication.user import User
 from registry.authorization.attributes import Attributes, Decision
@@ -37,20 +45,76 @@ async def review(request: ResourceRequest, body: Body) -> DocumentAnswer:
     obj = await evaluate(partial(decode_object, request, body, options))
     wipe_system_fields(obj)
     agree_on_namespace(request, obj)
-    strategy, served = request.served.strategy, request.served
     obj.pop("status", None)
-    manager = manager_of(options, request.context.user_agent)
-    asked = await evaluate(lambda: own_create(served, strategy.finish(obj), manager, request.context.timestamp))
-    errors = await evaluate(partial(strategy.validate, asked))
-    if errors:
-        # The original omits the kind of its reviews.
-        kind = served.kind if served.kind.name == QUERY else Qualified("", served.kind.group)
-        raise invalid(kind, "", errors)
+    return await run(request, ReviewOperation(obj, options, manager_of(options, request.context.user_agent)))
+
+
+@dataclass(slots=True)
+class ReviewOperation(Operation[DocumentAnswer]):
+    """A create that stores nothing: webhooks may change or refuse the question before it is answered."""
+
+    asked: Object
+    options: WriteOptions
+    manager: str
+    tries: int = 1
+    action = CREATE
+
+    def review_options(self) -> Mapping[str, Any]:
+        return write_options_json("CreateOptions", self.options)
+
+    async def load(self, request: ResourceRequest) -> Start:
+        return Start(None, None)
+
+    async def make(self, request: ResourceRequest, start: Start) -> Draft:
+        if _is_admitted(request):
+            # Nothing is committed that would notice a webhook that another process has registered.
+            request.check_fresh(await request.backend.store.state(request.tenant))
+        return await evaluate(partial(self._draft, request, start))
+
+    def _draft(self, request: ResourceRequest, start: Start) -> Draft:
+        served = request.served
+        obj = own_create(served, served.strategy.finish(self.asked), self.manager, request.context.timestamp)
+        return Draft(start, obj["metadata"].get("name") or "", None, obj)
+
+    def merge_back(self, request: ResourceRequest, draft: Draft, mutated: Object) -> None:
+        draft.new = request.served.strategy.finish(mutated)
+
+    def validate(self, request: ResourceRequest, draft: Draft) -> None:
+        served = request.served
+        errors = served.strategy.validate(draft.new)
+        if errors:
+            # The original omits the kind of its reviews.
+            kind = served.kind if served.kind.name == QUERY else Qualified("", served.kind.group)
+            raise invalid(kind, "", errors)
+        _require_answerable(request, draft.new)
+
+    async def commit(self, request: ResourceRequest, draft: Draft) -> Outcome:
+        asked, kind = draft.new, request.served.kind.name
+        status = await _STATUS[kind](request, asked.get("spec") or {})
+        if kind in ("SelfSubjectReview", QUERY):
+            asked = {**asked, "metadata": {"creationTimestamp": request.context.timestamp}}
+        return Outcome(obj={**asked, "status": status})
+
+    async def answer(self, request: ResourceRequest, outcome: Outcome) -> DocumentAnswer:
+        assert outcome.obj is not None
+        return DocumentAnswer(outcome.obj, 201, request.served.table)
+
+
+def _is_admitted(request: ResourceRequest) -> bool:
+    """Whether webhooks see the review: a Query reads, so they do not."""
+    return webhooks_apply(request.served.resource.group, request.served.resource.name)
+
+
+def _require_answerable(request: ResourceRequest, asked: Object) -> None:
+    """Raises 400 for a question that cannot be answered, before validating webhooks see it."""
     spec = asked.get("spec") or {}
-    status = await _STATUS[served.kind.name](request, spec)
-    if served.kind.name in ("SelfSubjectReview", QUERY):
-        asked["metadata"] = {"creationTimestamp": request.context.timestamp}
-    return DocumentAnswer({**asked, "status": status}, 201, served.table)
+    match request.served.kind.name:
+        case "TokenReview" if not spec.get("token"):
+            raise bad_request("token is required for TokenReview in authentication")
+        case "SelfSubjectRulesReview" if not spec.get("namespace"):
+            raise bad_request("no namespace on request")
+        case "LocalSubjectAccessReview" if asked["metadata"].get("namespace") != request.namespace:
+            raise bad_request(f"spec.resourceAttributes.namespace must match namespace: {request.namespace}")
 
 
 async def _of_subject(request: ResourceRequest, spec: Object) -> Object:
@@ -129,10 +193,7 @@ def _understood(selector: Object, *, of_labels: bool) -> tuple[int, int]:
 
 
 async def _rules(request: ResourceRequest, spec: Object) -> Object:
-    namespace = spec.get("namespace")
-    if not namespace:
-        raise bad_request("no namespace on request")
-    rules = await request.backend.policies.rules_of(request.tenant, request.context.user, namespace)
+    rules = await request.backend.policies.rules_of(request.tenant, request.context.user, spec["namespace"])
     status: Object = {
         "resourceRules": [dict(r) for r in rules.resources],
         "nonResourceRules": [dict(r) for r in rules.paths],
@@ -159,9 +220,7 @@ def _user_info(user: User) -> Object:
 
 async def _token(request: ResourceRequest, spec: Object) -> Object:
     """Authenticates a token for this tenant; tokens of other tenants are invalid."""
-    token, asked = spec.get("token") or "", tuple(spec.get("audiences") or ())
-    if not token:
-        raise bad_request("token is required for TokenReview in authentication")
+    token, asked = spec["token"], tuple(spec.get("audiences") or ())
     authentication, tokens = request.backend.authentication, request.backend.tokens
     tenant, own = request.tenant.name, tokens.issuer_of(request.tenant.name)
     wanted = asked or (own,)

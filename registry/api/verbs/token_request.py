@@ -1,4 +1,4 @@
-"""serviceaccounts/<name>/token: a new token of a service account. Nothing is stored.
+"""serviceaccounts/<name>/token: a new token of a service account, by the stages of a create. Nothing is stored.
 
 Follows kubernetes pkg/registry/core/serviceaccount/storage/token.go and
 pkg/apis/authentication/validation/validation.go.
@@ -7,22 +7,25 @@ pkg/apis/authentication/validation/validation.go.
 from __future__ import annotations
 
 import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, Final
 
 from registry.admission.attributes import CREATE
-from registry.api.admission.admitter import admitter_of
 from registry.api.admission.options import write_options_json
 from registry.api.answers import DocumentAnswer
 from registry.api.bodies import decode_object
 from registry.api.errors import Qualified, bad_request, conflict, invalid, not_found
 from registry.api.metadata import agree_on_namespace
-from registry.api.options import manager_of, write_options
+from registry.api.options import WriteOptions, manager_of, write_options
 from registry.api.ownership import field_manager_of
 from registry.api.request import Body, ResourceRequest
 from registry.api.served import Object, Served
 from registry.api.strategies.token import TokenRequestStrategy
-from registry.authentication.tokens.service_accounts import SECRETS, Reference
+from registry.api.verbs.driver import run
+from registry.api.verbs.pipeline import Draft, Operation, Outcome, Start
+from registry.authentication.tokens.service_accounts import SECRETS, SERVICE_ACCOUNTS, Reference
 from registry.builtin import token_request_definition
 from registry.flowcontrol.evaluation import evaluate
 from registry.schema.field import FieldError, go_quote
@@ -44,59 +47,94 @@ async def request_token(request: ResourceRequest, body: Body) -> DocumentAnswer:
     asked = _as_token_request(request)
     obj = await evaluate(partial(decode_object, asked, body, options))
     agree_on_namespace(request, obj)
-    _check_name(request, obj)
-    context = request.context
-    spec = obj["spec"] = dict(obj.get("spec") or {})
-    spec.setdefault("expirationSeconds", DEFAULT_SECONDS)
     obj.pop("status", None)
-    strategy = asked.served.strategy
-    owned = field_manager_of(asked.served).update(
-        None,
-        strategy.finish(obj),
-        manager_of(options, context.user_agent),
-        asked.served.api_version,
-        context.timestamp,
-        "token",
-    )
-    admitter = admitter_of(asked, lambda: write_options_json("CreateOptions", options), dry_run=bool(options.dry_run))
-    named = {"name": request.name, "namespace": request.namespace}
-    obj = await admitter.mutate(CREATE, request.name, {**obj, "metadata": {**obj["metadata"], **named}}, None) or obj
-    spec = obj["spec"]
-    _check_name(request, obj)
-    row, _ = await request.load()
-    _check_uid(request, obj, str(row.uid))
-    tokens = request.backend.tokens
-    if not spec.get("audiences"):
-        spec["audiences"] = [tokens.issuer_of(request.tenant.name)]
-    errors = _errors(spec)
-    if errors:
-        raise invalid(_KIND, "", errors)
-    await admitter.validate(CREATE, request.name, obj, None)
-    bound = await _bound(request, spec.get("boundObjectRef"))
-    seconds = spec["expirationSeconds"]
-    token = await tokens.issue(
-        request.tenant,
-        request.namespace,
-        request.name,
-        row.uid,
-        audiences=spec["audiences"],
-        now=context.now,
-        seconds=seconds,
-        bound=bound,
-    )
-    metadata = {
-        "name": request.name,
-        "namespace": request.namespace,
-        "uid": str(row.uid),
-        "creationTimestamp": context.timestamp,
-    }
-    managed = owned["metadata"].get("managedFields")
-    if managed:
-        metadata["managedFields"] = managed
-    ends = context.now + datetime.timedelta(seconds=seconds)
-    status = {"token": token, "expirationTimestamp": ends.isoformat(timespec="seconds")[:19] + "Z"}
-    answer = strategy.finish({**obj, "metadata": {**obj["metadata"], **metadata}, "status": status})
-    return DocumentAnswer(answer, 201, asked.served.table)
+    return await run(asked, TokenOperation(obj, options, manager_of(options, request.context.user_agent)))
+
+
+@dataclass(slots=True)
+class TokenOperation(Operation[DocumentAnswer]):
+    """A create that stores nothing; `start.row` is the service account, None if there is none."""
+
+    asked: Object
+    options: WriteOptions
+    manager: str
+    tries: int = 1
+    action = CREATE
+
+    def review_options(self) -> Mapping[str, Any]:
+        return write_options_json("CreateOptions", self.options)
+
+    async def load(self, request: ResourceRequest) -> Start:
+        key = ObjectKey(f"{request.namespace}/{request.name}")
+        row, state = await request.backend.store.load(request.tenant, SERVICE_ACCOUNTS, key)
+        request.check_fresh(state)
+        return Start(row, state.guards)
+
+    async def make(self, request: ResourceRequest, start: Start) -> Draft:
+        return await evaluate(partial(self._draft, request, start))
+
+    def _draft(self, request: ResourceRequest, start: Start) -> Draft:
+        served, spec = request.served, dict(self.asked.get("spec") or {})
+        spec.setdefault("expirationSeconds", DEFAULT_SECONDS)
+        owned = field_manager_of(served).update(
+            None,
+            served.strategy.finish({**self.asked, "spec": spec}),
+            self.manager,
+            served.api_version,
+            request.context.timestamp,
+            "token",
+        )
+        return Draft(start, request.name, None, owned)
+
+    def merge_back(self, request: ResourceRequest, draft: Draft, mutated: Object) -> None:
+        draft.new = request.served.strategy.finish(mutated)
+
+    def prepare(self, request: ResourceRequest, draft: Draft) -> None:
+        """Fills in what the service account determines. Raises 422 for another name, 404 without the account."""
+        obj, row = draft.new, draft.start.row
+        _require_same(request, "name", request.name, obj)
+        _require_same(request, "namespace", request.namespace, obj)
+        if row is None:
+            raise not_found(Qualified(SERVICE_ACCOUNTS), request.name)
+        _check_uid(request, obj, str(row.uid))
+        spec = dict(obj["spec"])
+        if not spec.get("audiences"):
+            spec["audiences"] = [request.backend.tokens.issuer_of(request.tenant.name)]
+        metadata = {
+            **obj["metadata"],
+            "name": request.name,
+            "namespace": request.namespace,
+            "uid": str(row.uid),
+            "creationTimestamp": request.context.timestamp,
+        }
+        draft.new = request.served.strategy.finish({**obj, "metadata": metadata, "spec": spec, "status": {}})
+
+    def validate(self, request: ResourceRequest, draft: Draft) -> None:
+        errors = _errors(draft.new["spec"])
+        if errors:
+            raise invalid(_KIND, "", errors)
+
+    async def commit(self, request: ResourceRequest, draft: Draft) -> Outcome:
+        """Issues the token, also in a dry run, as the original does."""
+        row, spec, now = draft.start.row, draft.new["spec"], request.context.now
+        assert row is not None
+        token = await request.backend.tokens.issue(
+            request.tenant,
+            request.namespace,
+            request.name,
+            row.uid,
+            audiences=spec["audiences"],
+            now=now,
+            seconds=spec["expirationSeconds"],
+            bound=await _bound(request, spec.get("boundObjectRef")),
+        )
+        ends = now + datetime.timedelta(seconds=spec["expirationSeconds"])
+        status = {"token": token, "expirationTimestamp": ends.isoformat(timespec="seconds")[:19] + "Z"}
+        return Outcome(obj={**draft.new, "status": status})
+
+    async def answer(self, request: ResourceRequest, outcome: Outcome) -> DocumentAnswer:
+        assert outcome.obj is not None
+        return DocumentAnswer(outcome.obj, 201, request.served.table)
 
 
 def _as_token_request(request: ResourceRequest) -> ResourceRequest:
@@ -111,10 +149,11 @@ def _served() -> Served:
     return Served(definition, version, TokenRequestStrategy(definition, version))
 
 
-def _check_name(request: ResourceRequest, obj: Object) -> None:
-    given = obj["metadata"].get("name")
-    if given and given != request.name:
-        error = invalid_field("metadata.name", given, "must match the service account name if specified")
+def _require_same(request: ResourceRequest, field: str, wanted: str, obj: Object) -> None:
+    """Raises 422 if the body names another service account than the path."""
+    given = obj["metadata"].get(field)
+    if given and given != wanted:
+        error = invalid_field(f"metadata.{field}", given, f"must match the service account {field} if specified")
         raise invalid(_KIND, request.name, [error])
 
 
