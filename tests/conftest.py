@@ -61,6 +61,13 @@ def postgres_server(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
+def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that all processes of one test run share."""
+    folder = tmp_path_factory.getbasetemp()
+    return folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+
+
+@pytest.fixture(scope="session")
 def template_database(postgres_server: str) -> Iterator[str]:
     """The name of a migrated database that nobody is connected to."""
     with temporary_database(postgres_server, "template0") as url:

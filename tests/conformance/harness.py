@@ -5,14 +5,16 @@ replay.py does the work; it is loaded untyped, its functions are used as a libra
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import importlib
 import json
 import re
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import httpx
 import yaml
@@ -23,6 +25,8 @@ from tests.running import RunningServer
 HERE = Path(__file__).parent
 SCENARIOS = HERE / "scenarios"
 KNOWN_FAILURES = HERE / "known_failures.txt"
+# In place of a result: the test has begun, and nobody need replay its scenario in the background.
+TAKEN = "taken"
 TIME_LIMIT = re.compile(r"^ +timeout: |timeoutSeconds=", re.MULTILINE)
 
 replay: Any = importlib.import_module("tests.conformance.replay")
@@ -55,21 +59,47 @@ def time_limits(name: str) -> int:
 
 
 class Replays:
-    """The replays of one test process.
+    """The replays of one test run, of which every process of it has one, with a server of its own.
 
     Scenarios that mostly wait are replayed side by side, from the first request on; the others when they are requested.
+    Each process knows the tests of the whole run, not which of them it will run: so the processes share `folder`, where
+    whichever replays a scenario in the background leaves its result for the process that runs the test.
     """
 
-    def __init__(self, server: RunningServer, pool: ThreadPoolExecutor, names: Iterable[str]) -> None:
+    def __init__(self, server: RunningServer, pool: ThreadPoolExecutor, names: Iterable[str], folder: Path) -> None:
+        self._server, self._folder = server, folder
         waiting = [name for name in names if time_limits(name)]
-        self._replay = partial(replay_scenario, server)
-        longest_first = sorted(waiting, key=time_limits, reverse=True)
-        self._replaying = {name: pool.submit(self._replay, name) for name in longest_first}
+        self._waiting = frozenset(waiting)
+        for name in sorted(waiting, key=time_limits, reverse=True):
+            pool.submit(self._replay_ahead, name)
 
     def result(self, name: str) -> Result:
         """The result of a scenario; when asked for it again, of another replay."""
-        replaying = self._replaying.pop(name, None)
-        return replaying.result() if replaying is not None else self._replay(name)
+        if name not in self._waiting:
+            return replay_scenario(self._server, name)
+        with self._locked(name, fcntl.LOCK_EX) as kept:
+            text = kept.read()
+            _overwrite(kept, TAKEN)
+        return Result(json.loads(text)) if text not in ("", TAKEN) else replay_scenario(self._server, name)
+
+    def _replay_ahead(self, name: str) -> None:
+        with contextlib.suppress(BlockingIOError), self._locked(name, fcntl.LOCK_EX | fcntl.LOCK_NB) as kept:
+            if not kept.read():
+                _overwrite(kept, json.dumps(replay_scenario(self._server, name).differences))
+
+    @contextlib.contextmanager
+    def _locked(self, name: str, how: int) -> Iterator[IO[str]]:
+        """The file of a scenario: empty, its result as JSON, or TAKEN. A process that dies loses its locks."""
+        with open(self._folder / name.replace("/", "-"), "a+") as kept:
+            fcntl.flock(kept, how)
+            kept.seek(0)
+            yield kept
+
+
+def _overwrite(file: IO[str], text: str) -> None:
+    file.truncate(0)
+    file.write(text)
+    file.flush()
 
 
 def replay_scenario(server: RunningServer, name: str) -> Result:

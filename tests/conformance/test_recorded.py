@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,11 +24,13 @@ WAITING_TOGETHER = 8
 
 
 @pytest.fixture(scope="module")
-def replays(server: RunningServer, request: pytest.FixtureRequest) -> Iterator[Replays]:
+def replays(server: RunningServer, request: pytest.FixtureRequest, run_folder: Path) -> Iterator[Replays]:
+    folder = run_folder / "replays"
+    folder.mkdir(exist_ok=True)
     tests = [item for item in request.session.items if isinstance(item, pytest.Function)]
     selected = [str(test.callspec.params["name"]) for test in tests if "replays" in test.fixturenames]
     with ThreadPoolExecutor(WAITING_TOGETHER) as pool:
-        yield Replays(server, pool, selected)
+        yield Replays(server, pool, selected, folder)
         pool.shutdown(cancel_futures=True)
 
 
