@@ -38,7 +38,7 @@ check: lint ## lint and the tests of the pure packages: before each commit, two 
 	$(BIN)/python -m pytest -q -n $(TEST_PROCESSES) -m "not slow" $(UNIT) tests/test_*.py $(PYTEST)
 
 test: lint ## lint and all tests
-	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal $(PYTEST)
+	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile $(PYTEST)
 
 lint: words $(VENV)/.developing ## words, ruff, format, types, import contracts
 	$(BIN)/ruff check .

@@ -24,7 +24,7 @@ from tests.databases import temporary_database
 from tests.replication import Node
 from tests.running import data_folder
 
-pytest_plugins = ["tests.application"]
+pytest_plugins = ["tests.application", "tests.scheduling"]
 
 # The same examples in every run, so that one which fails says something of the change at hand. New ones are looked for
 # with HYPOTHESIS_PROFILE=explore.

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from registry.settings import markdown
+from tests.scheduling import FIRST, TOGETHER
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -121,3 +122,7 @@ def test_such_a_path_would_be_found(line: str) -> None:
 
 def test_the_page_of_settings_agrees_with_the_code() -> None:
     assert (ROOT / "docs" / "settings.md").read_text() == markdown(), "python -m registry.settings > docs/settings.md"
+
+
+def test_files_of_tests_that_are_begun_first_exist() -> None:
+    assert [group for group in (*FIRST, *TOGETHER) if not (ROOT / group).exists()] == []

@@ -148,7 +148,7 @@ async def test_words_of_bad_options(api: Client, query: str, body: str, media_ty
         assert (answer.code, answer.json["message"]) == (422 if words == _NO_POLICY else 400, words)
 
 
-BAD_BODY, BAD_OPTIONS = "{", '{"propagationPolicy":"huh"}'
+BAD_BODY, WRONG_OPTIONS = "{", '{"propagationPolicy":"huh"}'
 # Each request has two faults or more; upstream reports the first by the order of its handler (handlers/delete.go).
 FIRST_OF_TWO: dict[str, tuple[str, str, str, str, str]] = {
     "selector, body": (WIDGETS, "?labelSelector=a=b=c", BAD_BODY, J, "found '='"),
@@ -158,9 +158,15 @@ FIRST_OF_TWO: dict[str, tuple[str, str, str, str, str]] = {
     "list options, field": (WIDGETS, "?resourceVersionMatch=Exact&fieldSelector=x=1", "", J, "ListOptions.meta.k8s.io"),
     "field, body": (WIDGETS, "?fieldSelector=x=1", BAD_BODY, J, "field label not supported: x"),
     "field, options in the query": (WIDGETS, "?fieldSelector=x=1&dryRun=no", "", J, "field label not supported: x"),
-    "media type, options": (WIDGETS, "", BAD_OPTIONS, "text/html", "the body of the request was in an unknown format"),
-    "options, token": (WIDGETS, "?continue=nonsense!", BAD_OPTIONS, J, "DeleteOptions.meta.k8s.io"),
-    "options, revision": (WIDGETS, "?resourceVersion=x", BAD_OPTIONS, J, "DeleteOptions.meta.k8s.io"),
+    "media type, options": (
+        WIDGETS,
+        "",
+        WRONG_OPTIONS,
+        "text/html",
+        "the body of the request was in an unknown format",
+    ),
+    "options, token": (WIDGETS, "?continue=nonsense!", WRONG_OPTIONS, J, "DeleteOptions.meta.k8s.io"),
+    "options, revision": (WIDGETS, "?resourceVersion=x", WRONG_OPTIONS, J, "DeleteOptions.meta.k8s.io"),
     "one object: media type, body": (A, "", BAD_BODY, "text/html", "the body of the request was in an unknown format"),
     "one object: options, missing": (A, "?dryRun=no", "", J, "DeleteOptions.meta.k8s.io"),
 }

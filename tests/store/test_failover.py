@@ -13,7 +13,7 @@ from registry.store.commit import recovery
 from registry.store.errors import RevisionExpired, StoreError, Unavailable, Uncertain
 from registry.store.feed.subscription import Subscription
 from registry.store.lost import continued, reached
-from registry.store.session import CALL_LIMIT_SECONDS, Connection
+from registry.store.session import CALL_LIMIT_SECONDS
 from registry.store.store import Store
 from registry.store.types import Committed, Tenant, TenantName
 from tests.processes import registry, wait_until
@@ -79,7 +79,7 @@ async def _rest_of(watch: Subscription) -> None:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A call is given up after three seconds, not twenty, and a look for the standby after one."""
-    monkeypatch.setattr(Connection, "call_limit_seconds", 3.0)
+    monkeypatch.setattr("registry.store.session.CALL_LIMIT_SECONDS", 3.0)
     monkeypatch.setattr(recovery, "REPLICATION_SECONDS", 1.0)
 
 
@@ -108,6 +108,7 @@ async def test_what_no_synchronous_standby_has_is_not_acknowledged(
         assert {"ns/before", "ns/after"} <= keys
 
 
+@pytest.mark.usefixtures("impatient")
 async def test_a_cancelled_wait_for_the_standby_is_not_a_success(synchronous: Nodes) -> None:
     """PostgreSQL reports it as a success with a warning."""
     primary, standby = synchronous
