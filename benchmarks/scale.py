@@ -6,7 +6,7 @@ medians of single requests over one connection and the CPU time of the server an
 ratios to the smallest size. At the last size of the first axis gets and creates go on while PostgreSQL vacuums and
 analyzes, and the 99th percentile is compared with that before.
 
-    python -m benchmarks.scale --objects 1000 1000000 --definitions 1 --log 0 --tenants 1
+    python -m benchmarks.scale --objects 1000 1000000 --definitions --log --tenants
 
 A million objects of 1.5 kB take some minutes and 4 GB.
 """
@@ -102,6 +102,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ("log rows", fill_log, options.log),
         ("tenants", fill_with_tenants, options.tenants),
     ):
+        if not sizes:
+            continue
         print(f"\n{axis}: median ms, CPU µs of server and PostgreSQL, ratio of CPU to the first size", flush=True)
         first: dict[str, Cost] = {}
         for size in sizes:
@@ -116,10 +118,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="python -m benchmarks.scale", description=__doc__.partition("\n")[0])
-    made.add_argument("--objects", type=int, nargs="+", default=[1_000, 100_000], help="objects of one kind")
-    made.add_argument("--definitions", type=int, nargs="+", default=[1, 1_000], help="definitions of one tenant")
-    made.add_argument("--log", type=int, nargs="+", default=[0, 200_000], help="rows of the change log")
-    made.add_argument("--tenants", type=int, nargs="+", default=[1, 10_000], help="tenants")
+    made.add_argument("--objects", type=int, nargs="*", default=[1_000, 100_000], help="objects of one kind")
+    made.add_argument("--definitions", type=int, nargs="*", default=[1, 1_000], help="definitions of one tenant")
+    made.add_argument("--log", type=int, nargs="*", default=[0, 200_000], help="rows of the change log")
+    made.add_argument("--tenants", type=int, nargs="*", default=[1, 10_000], help="tenants")
     made.add_argument("--requests", type=int, default=300, help="requests of each kind")
     return made
 
@@ -226,8 +228,13 @@ async def request_costs(running: server.Server, count: int, prefix: str = "new")
             lambda n: ask("PATCH", f"{OBJECTS}/template", b'{"spec":{"minReadySeconds":%d}}' % n, MERGE_PATCH),
         ),
         "page of 50": await _cost(running, count, lambda n: ask("GET", f"{OBJECTS}?limit=50")),
+        "page of 500": await _cost(running, count // 5, lambda n: ask("GET", f"{OBJECTS}?limit=500")),
     }
-    revision = (await connection.json("GET", f"{OBJECTS}?limit=1"))["metadata"]["resourceVersion"]
+    first = (await connection.json("GET", f"{OBJECTS}?limit=1"))["metadata"]
+    if later := first.get("continue"):
+        path = f"{OBJECTS}?limit=500&continue={later}"
+        found["a later page of 500"] = await _cost(running, count // 5, lambda n: ask("GET", path))
+    revision = first["resourceVersion"]
     found["start of a watch"] = await _cost(running, count // 3, watch)
     await connection.close()
     return found

@@ -15,9 +15,10 @@ _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
 _M_ARENA_MAX: Final = -8
 
-# Texts from here on are mapped, and unmapped when they are freed. A list is sent in smaller parts, and a read of a TLS
-# connection allocates 256 KiB, whatever it returns: mapped, it would cost more than decrypting a record.
-MAPPED_BYTES: Final = 512 * 1024
+# Texts from here on are mapped, and unmapped when they are freed. A list is sent in smaller parts. The buffer that the
+# event loop keeps for each TLS connection is of this size: mapped, it takes only what the connection has used of it,
+# while in a heap it may take the place of a large text that has been freed.
+MAPPED_BYTES: Final = 256 * 1024
 # What may be free at the end of a heap.
 _SPARE_BYTES: Final = 8 * 1024 * 1024
 # The event loop's heap, and one for the threads, of which one at a time has the interpreter.

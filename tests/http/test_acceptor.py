@@ -8,6 +8,7 @@ import errno
 import resource
 import socket
 import ssl
+import tracemalloc
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,30 @@ async def test_a_handshake_that_never_comes_takes_a_place_for_a_time(
             await asyncio.open_connection("127.0.0.1", port, ssl=trust)
         for writer in (silent_writer, nonsense_writer, good[1]):
             writer.close()
+
+
+async def test_a_read_over_tls_allocates_only_what_has_come(tmp_path: Path) -> None:
+    """An event loop allocates 256 KiB for each read, unless it is given a buffer (tls_reader.py)."""
+    made = ensure_certificates(tmp_path, "127.0.0.1")
+    trust = ssl.create_default_context(cafile=str(made.authority))
+
+    def exchange(client: ssl.SSLSocket) -> None:
+        client.sendall(REQUEST)
+        assert client.recv(4096).startswith(b"HTTP/1.1 200 ")
+
+    async with accepting(1, server_context(made.certificate, made.key)) as (_acceptor, port):
+        # A blocking client in a thread: an event loop's would allocate as much.
+        plain = await asyncio.to_thread(socket.create_connection, ("127.0.0.1", port))
+        client = await asyncio.to_thread(trust.wrap_socket, plain, server_hostname="127.0.0.1")
+        with client:
+            await asyncio.to_thread(exchange, client)
+            tracemalloc.start()
+            try:
+                await asyncio.to_thread(exchange, client)
+                _, peak = tracemalloc.get_traced_memory()
+            finally:
+                tracemalloc.stop()
+    assert peak < 128 * 1024
 
 
 async def test_without_files_it_waits_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ from typing import Final
 from prometheus_client import Counter, Gauge
 
 from registry.http.serving.protocol import Protocol
+from registry.http.serving.tls_reader import TlsReader
 
 logger = logging.getLogger(__name__)
 
@@ -129,7 +130,7 @@ class Acceptor:
                 _refuse_plain_http(accepted)
                 return
             await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: protocol,
+                lambda: protocol if self.context is None else TlsReader(protocol),
                 accepted,
                 ssl=self.context,
                 ssl_handshake_timeout=HANDSHAKE_SECONDS if self.context is not None else None,
