@@ -14,9 +14,9 @@ from registry.authentication.user import AUTHENTICATED, User
 from registry.authorization.attributes import Attributes
 from registry.authorization.rbac.defaults import default_entries
 from registry.authorization.rbac.match import CompiledRole
-from registry.authorization.rbac.model import Binding, PolicyRule, Reference, Subject
+from registry.authorization.rbac.model import Binding, PolicyRule, RoleReference, Subject
 from registry.authorization.rbac.policy import Policy
-from registry.authorization.rbac.stored import Entry, policy_of
+from registry.authorization.rbac.stored import RoleEntry, policy_of
 from registry.store.types import ObjectKey, ResourceName
 
 ROLES = 1_000
@@ -26,7 +26,7 @@ ROLES_RESOURCE = ResourceName("clusterroles.rbac.authorization.k8s.io")
 BINDINGS_RESOURCE = ResourceName("clusterrolebindings.rbac.authorization.k8s.io")
 
 
-def entries() -> dict[tuple[ResourceName, ObjectKey], Entry]:
+def entries() -> dict[tuple[ResourceName, ObjectKey], RoleEntry]:
     found = dict(default_entries())
     for number in range(ROLES):
         name = f"role-{number}"
@@ -35,9 +35,9 @@ def entries() -> dict[tuple[ResourceName, ObjectKey], Entry]:
             PolicyRule(("update", "patch"), (f"group-{number}.example.com",), ("widgets",), ("one", "two")),
         ]
         subject = Subject("Group", f"team-{number % TEAMS}")
-        found[ROLES_RESOURCE, ObjectKey(name)] = Entry(number, CompiledRole(rules))
-        found[BINDINGS_RESOURCE, ObjectKey(name)] = Entry(
-            number, Binding(name, "", Reference("ClusterRole", name), (subject,))
+        found[ROLES_RESOURCE, ObjectKey(name)] = RoleEntry(number, CompiledRole(rules))
+        found[BINDINGS_RESOURCE, ObjectKey(name)] = RoleEntry(
+            number, Binding(name, "", RoleReference("ClusterRole", name), (subject,))
         )
     return found
 

@@ -67,7 +67,7 @@ def configure(level: str, form: str, *, worker: int | None = None) -> None:
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
 
 
-class Condition:
+class LoggedCondition:
     """A lasting state: one line when it begins, one a minute while it holds, and one when it is over.
 
     PostgreSQL is away: connection refused

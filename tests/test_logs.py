@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from registry.logs import Condition
+from registry.logs import LoggedCondition
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ def test_a_condition(
     steps: list[Step], expected: list[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    condition = Condition(logger, "away", "back")
+    condition = LoggedCondition(logger, "away", "back")
     for at, step in steps:
         monkeypatch.setattr(time, "monotonic", lambda at=at: 1000.0 + at)
         if step == "hold":
@@ -56,7 +56,7 @@ def test_a_condition(
 def test_a_condition_that_is_soon_over_has_no_line(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    condition = Condition(logger, "away", "back", delay_seconds=5)
+    condition = LoggedCondition(logger, "away", "back", delay_seconds=5)
     for at in (0.0, 4.0):
         monkeypatch.setattr(time, "monotonic", lambda at=at: 1000.0 + at)
         condition.hold("refused")

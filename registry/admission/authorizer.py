@@ -21,7 +21,7 @@ from registry.schema.names import name_is_dns_label, name_is_dns_subdomain
 CHECK_COST: Final = 350_000
 
 
-class Question(NamedTuple):
+class AuthorizerQuestion(NamedTuple):
     """May this user do this? `user` is the JSON of a UserInfo, or the namespace and name of a service account."""
 
     account: tuple[str, str] | None
@@ -36,7 +36,7 @@ class Question(NamedTuple):
     label_selector: str = ""
 
 
-class Answer(NamedTuple):
+class AuthorizerAnswer(NamedTuple):
     allowed: bool
     reason: str = ""
     error: str = ""
@@ -45,7 +45,7 @@ class Answer(NamedTuple):
 class Undecided(Exception):
     """An expression needs an unanswered question. Not an EvalError, since no operator may absorb it."""
 
-    def __init__(self, question: Question) -> None:
+    def __init__(self, question: AuthorizerQuestion) -> None:
         super().__init__(str(question))
         self.question = question
 
@@ -56,9 +56,9 @@ class Decisions:
     __slots__ = ("known",)
 
     def __init__(self) -> None:
-        self.known: dict[Question, Answer] = {}
+        self.known: dict[AuthorizerQuestion, AuthorizerAnswer] = {}
 
-    def of(self, question: Question) -> Answer:
+    def of(self, question: AuthorizerQuestion) -> AuthorizerAnswer:
         found = self.known.get(question)
         if found is None:
             raise Undecided(question)
@@ -100,7 +100,7 @@ class Check(_Receiver):
 
     __slots__ = ("decisions", "question")
 
-    def __init__(self, decisions: Decisions, question: Question) -> None:
+    def __init__(self, decisions: Decisions, question: AuthorizerQuestion) -> None:
         self.decisions = decisions
         self.question = question
 
@@ -115,15 +115,15 @@ class ResourceCheck(Check):
     type = TypeValue("kubernetes.authorization.ResourceCheck")
 
 
-class Decision(_Receiver):
+class AuthorizerDecision(_Receiver):
     __slots__ = ("answer",)
     type = TypeValue("kubernetes.authorization.Decision")
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: AuthorizerAnswer) -> None:
         self.answer = answer
 
 
-for _kind in (Authorizer, GroupCheck, PathCheck, ResourceCheck, Decision):
+for _kind in (Authorizer, GroupCheck, PathCheck, ResourceCheck, AuthorizerDecision):
     register_type(_kind, _kind.type)
 
 
@@ -132,7 +132,7 @@ def request_check(decisions: Decisions, request: Mapping[str, Any]) -> ResourceC
     resource = request["requestResource"]
     return ResourceCheck(
         decisions,
-        Question(
+        AuthorizerQuestion(
             None,
             "",
             "",
@@ -151,7 +151,7 @@ def path(target: Value, text: Value) -> PathCheck:
         raise mismatch("path", target, text)
     if not text.strip():
         raise EvalError("path must not be empty")
-    return PathCheck(target.decisions, Question(target.account, "", text))
+    return PathCheck(target.decisions, AuthorizerQuestion(target.account, "", text))
 
 
 @member("group", 2)
@@ -179,7 +179,7 @@ def resource(target: Value, text: Value) -> ResourceCheck:
     if not text.strip():
         raise EvalError("resource must not be empty")
     authorizer = target.authorizer
-    return ResourceCheck(authorizer.decisions, Question(authorizer.account, "", "", target.group, text))
+    return ResourceCheck(authorizer.decisions, AuthorizerQuestion(authorizer.account, "", "", target.group, text))
 
 
 def _part(function: str, field: str) -> None:
@@ -202,16 +202,16 @@ for _function, _field in (
 
 
 @member("check", 2, cost=lambda arguments, result: CHECK_COST)
-def check(target: Value, verb: Value) -> Decision:
+def check(target: Value, verb: Value) -> AuthorizerDecision:
     if not isinstance(target, Check) or type(verb) is not str:
         raise mismatch("check", target, verb)
-    return Decision(target.decisions.of(target.question._replace(verb=verb)))
+    return AuthorizerDecision(target.decisions.of(target.question._replace(verb=verb)))
 
 
 def _register(function: str, tell: Any) -> None:
     @member(function, 1)
     def read(target: Value) -> Value:
-        if type(target) is not Decision:
+        if type(target) is not AuthorizerDecision:
             raise mismatch(function, target)
         return tell(target.answer)
 

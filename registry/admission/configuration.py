@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from registry.admission.policies import Binding, MutatingPolicy, ValidatingPolicy
+from registry.admission.policies import MutatingPolicy, PolicyBinding, ValidatingPolicy
 from registry.admission.webhooks import Webhook, webhooks_of
 
 Object = Mapping[str, Any]
@@ -32,7 +32,7 @@ RESOURCES = (
 _POLICIES = frozenset((VALIDATING_POLICIES, VALIDATING_BINDINGS, MUTATING_POLICIES, MUTATING_BINDINGS))
 
 # The compiled form of one object of a resource.
-Compiled = ValidatingPolicy | MutatingPolicy | Binding | tuple[Webhook, ...]
+Compiled = ValidatingPolicy | MutatingPolicy | PolicyBinding | tuple[Webhook, ...]
 
 
 def compile_object(resource: str, obj: Object) -> Compiled:
@@ -45,16 +45,16 @@ def compile_object(resource: str, obj: Object) -> Compiled:
         case "validatingwebhookconfigurations" | "mutatingwebhookconfigurations":
             return webhooks_of(obj)
         case _:
-            return Binding(obj)
+            return PolicyBinding(obj)
 
 
 @dataclass(frozen=True, slots=True)
 class Admission:
     """Policies come with their bindings; a policy without one has no effect."""
 
-    mutating_policies: tuple[tuple[MutatingPolicy, tuple[Binding, ...]], ...] = ()
+    mutating_policies: tuple[tuple[MutatingPolicy, tuple[PolicyBinding, ...]], ...] = ()
     mutating_webhooks: tuple[Webhook, ...] = ()
-    validating_policies: tuple[tuple[ValidatingPolicy, tuple[Binding, ...]], ...] = ()
+    validating_policies: tuple[tuple[ValidatingPolicy, tuple[PolicyBinding, ...]], ...] = ()
     validating_webhooks: tuple[Webhook, ...] = ()
 
     @staticmethod
@@ -82,9 +82,9 @@ class Admission:
 
 
 def _bound(objects: Mapping[str, Iterable[Compiled]], policies: str, bindings: str, kind: type[Any]) -> Any:
-    by_policy: dict[str, list[Binding]] = {}
+    by_policy: dict[str, list[PolicyBinding]] = {}
     for binding in objects.get(bindings, ()):
-        assert isinstance(binding, Binding)
+        assert isinstance(binding, PolicyBinding)
         by_policy.setdefault(binding.policy, []).append(binding)
     return tuple(
         (policy, tuple(by_policy[policy.name]))

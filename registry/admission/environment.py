@@ -156,7 +156,7 @@ class CompileError(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Expression:
+class PolicyExpression:
     text: str
     checked: Checked | None
     error: CompileError | None
@@ -174,31 +174,31 @@ class Expression:
         return self._program
 
 
-def compile_expression(text: str, scope: Scope, *wanted: Type) -> Expression:
+def compile_expression(text: str, scope: Scope, *wanted: Type) -> PolicyExpression:
     """`wanted` are the allowed result types; without any, all are allowed."""
     try:
         return _compile(text, scope, wanted)
     except RecursionError:
-        return Expression(
+        return PolicyExpression(
             text, None, CompileError("compilation failed: ERROR: <input>:-1:0: max recursion depth exceeded")
         )
 
 
-def _compile(text: str, scope: Scope, wanted: tuple[Type, ...]) -> Expression:
+def _compile(text: str, scope: Scope, wanted: tuple[Type, ...]) -> PolicyExpression:
     checked, issues = check_text(text, scope)
     if issues:
-        return Expression(text, checked, CompileError(f"compilation failed: {issues}"))
+        return PolicyExpression(text, checked, CompileError(f"compilation failed: {issues}"))
     found = checked.result
     if wanted and not any(found.same(of) for of in wanted):
         if len(wanted) == 1:
             reason = f"must evaluate to {_type_name(wanted[0])} but got {_type_name(found)}"
         else:
             reason = f"must evaluate to one of [{' '.join(map(_type_name, wanted))}] but got {_type_name(found)}"
-        return Expression(text, checked, CompileError(reason))
+        return PolicyExpression(text, checked, CompileError(reason))
     fault = program_error(checked)
     if fault is not None:
-        return Expression(text, checked, CompileError(f"program instantiation failed: {fault}", True))
-    return Expression(text, checked, None)
+        return PolicyExpression(text, checked, CompileError(f"program instantiation failed: {fault}", True))
+    return PolicyExpression(text, checked, None)
 
 
 def _type_name(of: Type) -> str:
@@ -276,7 +276,7 @@ class _Variables(MapValue):
 
     __slots__ = ("_activation", "_found", "_known")
 
-    def __init__(self, activation: Activation, known: Mapping[str, Expression]) -> None:
+    def __init__(self, activation: Activation, known: Mapping[str, PolicyExpression]) -> None:
         self._activation = activation
         self._known = known
         self._found: dict[str, Value | EvalError] = {}
@@ -322,7 +322,7 @@ class Inputs:
     _activations: dict[str, Activation] = field(default_factory=dict, init=False)
 
     def activation(
-        self, purpose: str, variables: Mapping[str, Expression] | None, budget: int = POLICY_BUDGET
+        self, purpose: str, variables: Mapping[str, PolicyExpression] | None, budget: int = POLICY_BUDGET
     ) -> Activation:
         """Returns the same activation for the same purpose each time that evaluation is restarted."""
         found = self._activations.get(purpose)
@@ -335,14 +335,14 @@ class Activation:
     """The evaluation of one policy for one request and one set of parameters; caches results."""
 
     def __init__(
-        self, inputs: Inputs, variables: Mapping[str, Expression] | None = None, budget: int = POLICY_BUDGET
+        self, inputs: Inputs, variables: Mapping[str, PolicyExpression] | None = None, budget: int = POLICY_BUDGET
     ) -> None:
         self.budget = budget
         self._composed = 0  # cost of variables not yet charged to an expression
         self._known = variables
         self._inputs = inputs
         self._values = self._bound()
-        self._evaluated: dict[Expression, Value | Failed | OutOfBudget] = {}
+        self._evaluated: dict[PolicyExpression, Value | Failed | OutOfBudget] = {}
 
     def _bound(self) -> tuple[Value, ...]:
         inputs = self._inputs
@@ -358,7 +358,7 @@ class Activation:
             _Variables(self, self._known or {}),
         )
 
-    def value(self, expression: Expression) -> Value:
+    def value(self, expression: PolicyExpression) -> Value:
         """Raises Failed, OutOfBudget, Paused, or Undecided (authorizer.py)."""
         if expression.error is not None:
             raise Failed(f"compilation error: {expression.error.detail}")
@@ -372,7 +372,7 @@ class Activation:
             raise found
         return found
 
-    def _evaluate(self, expression: Expression) -> Value | Failed:
+    def _evaluate(self, expression: PolicyExpression) -> Value | Failed:
         self._inputs.rounds.enter()
         with evaluation_budget():
             value, cost = self._run(expression)
@@ -385,7 +385,7 @@ class Activation:
             return Failed(f"expression '{expression.text}' resulted in error: {value}")
         return value
 
-    def variable(self, expression: Expression) -> Value:
+    def variable(self, expression: PolicyExpression) -> Value:
         """The value of a variable; its cost is charged to the expression that reads it, whether it has a value or
         not."""
         if expression.error is not None:
@@ -399,7 +399,7 @@ class Activation:
             raise value
         return value
 
-    def _run(self, expression: Expression) -> tuple[Value | EvalError, int]:
+    def _run(self, expression: PolicyExpression) -> tuple[Value | EvalError, int]:
         """The value, or the error, and the cost: an upper bound, or the exact cost where the bound exceeds a
         limit."""
         program = expression.program()
@@ -422,7 +422,7 @@ class Activation:
         return EvalError(_LIMIT_EXCEEDED), PER_CALL_LIMIT
 
 
-def values(activation: Activation, expressions: Sequence[Expression | None]) -> list[Value | Failed | None]:
+def values(activation: Activation, expressions: Sequence[PolicyExpression | None]) -> list[Value | Failed | None]:
     """The value or the error of each expression. Raises OutOfBudget, Paused and Undecided."""
     found: list[Value | Failed | None] = []
     for expression in expressions:

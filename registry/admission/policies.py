@@ -17,10 +17,10 @@ from registry.admission.environment import (
     CONDITIONS_BUDGET,
     OUT_OF_BUDGET,
     Activation,
-    Expression,
     Failed,
     Inputs,
     OutOfBudget,
+    PolicyExpression,
     Scope,
     compile_expression,
     values,
@@ -47,9 +47,9 @@ _MAX_ANNOTATION_BYTES: Final = 10 * 1024
 class Conditions:
     """matchConditions: all must be true. Errors only matter where none is false; then the failure policy applies."""
 
-    expressions: tuple[Expression, ...]
+    expressions: tuple[PolicyExpression, ...]
 
-    def hold(self, inputs: Inputs, variables: Mapping[str, Expression] | None = None) -> bool:
+    def hold(self, inputs: Inputs, variables: Mapping[str, PolicyExpression] | None = None) -> bool:
         """Raises Failed with the errors joined, Paused, and Undecided."""
         if not self.expressions:
             return True
@@ -102,16 +102,16 @@ class _Policy:
         self.conditions = conditions_of(spec.get("matchConditions"), self.scope)
 
 
-def compile_variables(variables: Sequence[Mapping[str, Any]] | None, *, params: bool) -> dict[str, Expression]:
+def compile_variables(variables: Sequence[Mapping[str, Any]] | None, *, params: bool) -> dict[str, PolicyExpression]:
     """Each variable sees the preceding ones; of two with the same name the last takes precedence."""
-    compiled: dict[str, Expression] = {}
+    compiled: dict[str, PolicyExpression] = {}
     for variable in variables or ():
         scope = Scope(params=params, variables={name: e.type for name, e in compiled.items()})
         compiled[variable.get("name") or ""] = compile_expression(variable.get("expression") or "", scope)
     return compiled
 
 
-class Binding:
+class PolicyBinding:
     """A binding of either kind; `actions` are those of a validating one."""
 
     def __init__(self, binding: Mapping[str, Any]) -> None:
@@ -147,9 +147,9 @@ class PolicyOutcome:
 @dataclass(frozen=True, slots=True)
 class _Validation:
     text: str
-    expression: Expression
+    expression: PolicyExpression
     message: str
-    message_expression: Expression | None
+    message_expression: PolicyExpression | None
     reason: str
 
 
@@ -259,7 +259,7 @@ class MutatingPolicy(_Policy):
             raise MutationFailed(str(failed)) from failed
 
 
-def _mutation(mutation: Mapping[str, Any], scope: Scope) -> tuple[Expression, bool]:
+def _mutation(mutation: Mapping[str, Any], scope: Scope) -> tuple[PolicyExpression, bool]:
     if mutation.get("patchType") == "JSONPatch":
         text = (mutation.get("jsonPatch") or {}).get("expression") or ""
         return compile_expression(text, scope, JSON_PATCHES), True
@@ -283,5 +283,5 @@ def _patch(obj: Object, value: Value) -> Object:
             return obj  # a failed test operation leaves the object unchanged
         raise MutationFailed(f"JSON Patch: {error}") from error
     if not isinstance(patched, dict):
-        raise MutationFailed("JSON Patch: the result is no object")
+        raise MutationFailed("JSON Patch: the result is not an object")
     return patched

@@ -22,7 +22,7 @@ Json = Mapping[str, Any]
 _MAX_KINDS: Final = 10
 
 
-class Kind(NamedTuple):
+class TypedKind(NamedTuple):
     """A kind with the schema of its objects."""
 
     group: str
@@ -36,10 +36,10 @@ class Kind(NamedTuple):
 
 
 # Takes group, version and plural of a resource and returns its kind; None where there is none.
-Resolve = Callable[[str, str, str], Kind | None]
+Resolve = Callable[[str, str, str], TypedKind | None]
 
 
-def type_warnings(policy: Json, resolve: Resolve, params: Kind | None) -> list[dict[str, str]]:
+def type_warnings(policy: Json, resolve: Resolve, params: TypedKind | None) -> list[dict[str, str]]:
     """`[{"fieldRef": "spec.validations[0].expression", "warning": "g/v1, Kind=K: ERROR: ..."}]`.
 
     `params` is the kind of the parameters, None without parameters or where it is unknown.
@@ -57,9 +57,9 @@ def type_warnings(policy: Json, resolve: Resolve, params: Kind | None) -> list[d
     return warnings
 
 
-def _kinds(spec: Json, resolve: Resolve) -> list[Kind]:
+def _kinds(spec: Json, resolve: Resolve) -> list[TypedKind]:
     """The kinds that the rules name, sorted; wildcards, subresources and unknown resources are left out."""
-    found: dict[tuple[str, str, str], Kind] = {}
+    found: dict[tuple[str, str, str], TypedKind] = {}
     for rule in (spec.get("matchConstraints") or {}).get("resourceRules") or ():
         groups, versions = rule.get("apiGroups") or (), rule.get("apiVersions") or ()
         if any("*" in text for text in (*groups, *versions)):
@@ -86,7 +86,7 @@ def _product(
                 yield group, version, resource
 
 
-def _scope(spec: Json, kind: Kind, params: Kind | None) -> Scope:
+def _scope(spec: Json, kind: TypedKind, params: TypedKind | None) -> Scope:
     scope = Scope(
         params=spec.get("paramKind") is not None,
         object=_type_of(kind),
@@ -99,7 +99,7 @@ def _scope(spec: Json, kind: Kind, params: Kind | None) -> Scope:
     return replace(scope, variables=known)
 
 
-def _warning(text: str, scopes: Sequence[tuple[Kind, Scope]]) -> str:
+def _warning(text: str, scopes: Sequence[tuple[TypedKind, Scope]]) -> str:
     lines = []
     for kind, scope in scopes:
         try:
@@ -111,7 +111,7 @@ def _warning(text: str, scopes: Sequence[tuple[Kind, Scope]]) -> str:
     return "\n".join(lines)
 
 
-def _type_of(kind: Kind) -> Type:
+def _type_of(kind: TypedKind) -> Type:
     schema = replace(
         kind.schema, properties={**kind.schema.properties, "apiVersion": _TEXT, "kind": _TEXT, "metadata": _METADATA}
     )

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from registry.admission.environment import Expression, Scope, compile_expression
+from registry.admission.environment import PolicyExpression, Scope, compile_expression
 from registry.admission.selectors import selector_errors
 from registry.cel.common import types
 from registry.cel.common.escaping import RESERVED
@@ -43,13 +43,12 @@ def enum_errors(value: str | None, supported: list[str], path: str) -> list[Fiel
     return [] if value is None or value in supported else [not_supported(path, value, supported)]
 
 
-def expression_errors(expression: Expression, path: str, shown: str = "") -> list[FieldError]:
-    """`shown` is the text as written, where it differs from the compiled one."""
+def expression_errors(expression: PolicyExpression, path: str) -> list[FieldError]:
     if expression.error is None:
         return []
     if expression.error.internal:
         return [FieldError(ErrorType.INTERNAL, path, "", expression.error.detail)]
-    return [invalid(path, shown or expression.text, expression.error.detail)]
+    return [invalid(path, expression.text, expression.error.detail)]
 
 
 def compile_errors(text: str, scope: Scope, path: str, *wanted: Type) -> list[FieldError]:

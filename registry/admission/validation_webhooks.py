@@ -127,7 +127,7 @@ def _client_errors(client: Json, path: str, lenient: _Leniency) -> list[FieldErr
     if url is not None:
         return validate_webhook_url(url, f"{path}.url", lenient.urls)
     # kube-apiserver swaps name and namespace, so that a missing one is reported as the other.
-    return validate_webhook_service(service or {}, f"{path}.service", name="namespace", namespace="name")
+    return validate_webhook_service(service or {}, f"{path}.service")
 
 
 def _review_errors(versions: list[str], path: str, lenient: _Leniency) -> list[FieldError]:

@@ -35,7 +35,7 @@ class Webhook:
         versions = webhook.get("admissionReviewVersions") or ()
         self.review_version = next((v for v in versions if v in _KNOWN_REVIEWS), "v1")
 
-    def may_be_asked_twice(self, *, dry_run: bool) -> bool:
+    def is_retryable(self, *, dry_run: bool) -> bool:
         """Whether a call whose response was lost may be repeated: the webhook has no side effects."""
         return self.side_effects == "None" or dry_run
 

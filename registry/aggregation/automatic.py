@@ -35,7 +35,7 @@ class Written:
         self.locks: dict[int, asyncio.Lock] = {}
 
 
-class Changes(NamedTuple):
+class APIServiceChanges(NamedTuple):
     """`update` has the desired specs and labels of stored objects."""
 
     create: list[Json]
@@ -68,9 +68,9 @@ def _api_service(group: str, version: str, *, builtin: bool) -> Json:
     }
 
 
-def changes(wanted: Mapping[str, Json], stored: Mapping[str, Json], *, at_start: bool) -> Changes:
+def changes(wanted: Mapping[str, Json], stored: Mapping[str, Json], *, at_start: bool) -> APIServiceChanges:
     """The changes to `stored`, the APIServices of a tenant by name."""
-    found = Changes([], {}, [])
+    found = APIServiceChanges([], {}, [])
     for name, obj in wanted.items():
         managed = _label(obj)
         if name not in stored:

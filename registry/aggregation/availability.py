@@ -44,7 +44,7 @@ _KNOWN: Final = 20_000
 _SERIES: Final = 256
 
 
-class Verdict(NamedTuple):
+class AvailabilityVerdict(NamedTuple):
     """The contents of the condition Available. `status` is True, False or Unknown."""
 
     status: str
@@ -56,7 +56,7 @@ class Verdict(NamedTuple):
         return self.status == "True"
 
 
-PASSED: Final = Verdict("True", "Passed", "all checks passed")
+PASSED: Final = AvailabilityVerdict("True", "Passed", "all checks passed")
 
 
 class Finding(NamedTuple):
@@ -65,7 +65,7 @@ class Finding(NamedTuple):
     `openapi` is the hash of its OpenAPI document, "" if it has none.
     """
 
-    verdict: Verdict
+    verdict: AvailabilityVerdict
     resources: Sequence[Json] | None = None
     openapi: str = ""
 
@@ -106,7 +106,7 @@ def openapi_hash(index: Any, path: str) -> str:
     return found if _is_hash(found) else "0"
 
 
-async def check(backends: Backends, tenant: Tenant, server: APIServer) -> tuple[Verdict, bytes]:
+async def check(backends: Backends, tenant: Tenant, server: APIServer) -> tuple[AvailabilityVerdict, bytes]:
     """Checks a server, within CHECK_SECONDS. Also returns its discovery document."""
     problem = ""
     end = time.monotonic() + CHECK_SECONDS
@@ -119,7 +119,7 @@ async def check(backends: Backends, tenant: Tenant, server: APIServer) -> tuple[
                 tenant, server, server.path, seconds=left, limit_bytes=_DOCUMENT_BYTES, fresh=True
             )
         except NotLocated as error:
-            return Verdict("False", error.reason, str(error)[:_MESSAGE_CHARACTERS]), b""
+            return AvailabilityVerdict("False", error.reason, str(error)[:_MESSAGE_CHARACTERS]), b""
         except TimeoutError:
             problem = f'Get "{_url(server)}": context deadline exceeded'
         except Unreachable as error:
@@ -131,7 +131,7 @@ async def check(backends: Backends, tenant: Tenant, server: APIServer) -> tuple[
                 return PASSED, found.body
             problem = f"bad status from {_url(server)}: {found.status}"
     message = f"failing or missing response from {_url(server)}: {problem}"
-    return Verdict("False", "FailedDiscoveryCheck", message[:_MESSAGE_CHARACTERS]), b""
+    return AvailabilityVerdict("False", "FailedDiscoveryCheck", message[:_MESSAGE_CHARACTERS]), b""
 
 
 def _url(server: APIServer) -> str:
@@ -144,7 +144,7 @@ class _Known(NamedTuple):
     """`resources` and `openapi` are those of the last check that returned any."""
 
     server: APIServer
-    verdict: Verdict
+    verdict: AvailabilityVerdict
     at: float
     resources: Resources
     openapi: str
@@ -196,7 +196,7 @@ class Availability:
             self._known.pop((tenant.id, name))
 
     def names_of(self, tenant: Tenant) -> list[str]:
-        return [key[1] for key in self._known.keys() if key[0] == tenant.id]  # noqa: SIM118 - it is no dict
+        return [key[1] for key in self._known.keys() if key[0] == tenant.id]  # noqa: SIM118 - it is not a dict
 
     def unavailable(self) -> dict[str, int]:
         """The number of tenants in which an APIService of each name is unavailable; 0 if in none."""

@@ -27,7 +27,7 @@ from registry.webhooks.egress import is_address
 from registry.webhooks.http1 import Connection
 from registry.webhooks.https import HttpsClient, Lost
 from registry.webhooks.services import Services
-from registry.webhooks.streaming import Connections, Server
+from registry.webhooks.streaming import Connections, PooledServer
 
 # The user of this server's requests for discovery and OpenAPI.
 AGGREGATOR: Final = User("system:kube-aggregator", (ADMINISTRATORS,))
@@ -68,7 +68,7 @@ class Backends:
     def close(self) -> None:
         self.connections.close()
 
-    async def server(self, tenant: Tenant, server: APIServer, *, fresh: bool = False) -> Server:
+    async def server(self, tenant: Tenant, server: APIServer, *, fresh: bool = False) -> PooledServer:
         """Locates a server. Raises NotLocated, or Unreachable for an invalid CA bundle. `fresh` bypasses the cache."""
         key = (tenant.id, server.service)
         place = None if fresh else self._places.get(key)
@@ -78,7 +78,7 @@ class Backends:
             context = self.proxy.context(tenant.id, server.ca, insecure=server.insecure)
         except ssl.SSLError as error:
             raise Unreachable("unable to load root certificates: unable to parse bytes as PEM block") from error
-        return Server(tenant.id, place, (server.ca, server.insecure), context)
+        return PooledServer(tenant.id, place, (server.ca, server.insecure), context)
 
     async def _locate(self, tenant: Tenant, reference: ServiceReference) -> Origin:
         name, namespace, port = reference.name, reference.namespace, reference.port
@@ -123,7 +123,7 @@ class Backends:
             )
             return await self._exchange(target, head, limit_bytes)
 
-    async def _exchange(self, target: Server, head: bytes, limit_bytes: int) -> Fetched:
+    async def _exchange(self, target: PooledServer, head: bytes, limit_bytes: int) -> Fetched:
         connection = await self.connections.acquire(target, fresh=True)
         try:
             connection.begin(head)

@@ -14,7 +14,7 @@ import copy
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from registry.aggregation.automatic import LABEL, Changes, changes, desired
+from registry.aggregation.automatic import LABEL, APIServiceChanges, changes, desired
 from registry.aggregation.model import AVAILABLE, GROUP, PLURAL
 from registry.api.api_services import API_SERVICES
 from registry.api.catalog import TenantCatalog
@@ -78,7 +78,7 @@ async def _stored(backend: Backend, tenant: Tenant) -> dict[str, Object]:
     return found
 
 
-async def _apply(backend: Backend, tenant: Tenant, found: Changes) -> None:
+async def _apply(backend: Backend, tenant: Tenant, found: APIServiceChanges) -> None:
     """Writes concurrently: the store combines the writes into few transactions."""
     await asyncio.gather(
         *(_write(backend, tenant, "", _creating(obj)) for obj in found.create),

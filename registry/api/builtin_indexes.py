@@ -22,7 +22,7 @@ def with_indexes(definitions: Sequence[Definition], declared: Sequence[tuple[str
     for name, fields in declared:
         known = by_name.get(name)
         if known is None or name in _TRANSLATED:
-            raise ValueError(f'--builtin-indexes: "{name}" is no built-in resource that can be indexed')
+            raise ValueError(f'--builtin-indexes: "{name}" is not a built-in resource that can be indexed')
         before = known.queries.get(INDEX, "")
         found = replace(known, queries={**known.queries, INDEX: f"{before};{fields}"})
         if errors := indexes_of(found, SECRET_PATHS if name == "secrets" else ()).errors:

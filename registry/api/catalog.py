@@ -50,7 +50,7 @@ _SERIALS = itertools.count()
 StrategyFor = Callable[[Definition, Version], Strategy]
 
 
-class Entry(NamedTuple):
+class CatalogEntry(NamedTuple):
     """A stored definition, compiled."""
 
     revision: int
@@ -68,7 +68,7 @@ class TenantCatalog:
         self,
         guards: Guards,
         builtin: Mapping[tuple[str, str], Definition],
-        entries: Mapping[ObjectKey, Entry],
+        entries: Mapping[ObjectKey, CatalogEntry],
         strategy_for: StrategyFor,
         configured: Configured = NOTHING,
         bound: Mapping[ResourceName, Shared] = NOTHING_BOUND,
@@ -281,7 +281,7 @@ class Catalogs:
 
     async def _read_all(self, tenant: Tenant) -> TenantCatalog:
         """Reads in chunks, so that thousands of definitions are not decoded at once, and other requests are served."""
-        entries: dict[ObjectKey, Entry] = {}
+        entries: dict[ObjectKey, CatalogEntry] = {}
         guards: Guards | None = None
         async with aclosing(self._store.scan(tenant, DEFINITIONS)) as chunks:
             async for chunk in chunks:
@@ -297,7 +297,7 @@ class Catalogs:
             guards, self._builtin_of(tenant), entries, self._strategy_for, configured, bound, aggregated
         )
 
-    async def _refresh(self, tenant: Tenant, known: TenantCatalog) -> tuple[dict[ObjectKey, Entry], State]:
+    async def _refresh(self, tenant: Tenant, known: TenantCatalog) -> tuple[dict[ObjectKey, CatalogEntry], State]:
         """Updates the cached definitions from the change log, at the cost of what has changed."""
         entries = dict(known.entries)
         state = await self._store.state(tenant)
@@ -329,13 +329,13 @@ def _covers(known: Guards, wanted: Guards) -> bool:
 _HEAD = '{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"resourceVersion":"'
 
 
-def _entries(rows: Sequence[Row]) -> dict[ObjectKey, Entry]:
+def _entries(rows: Sequence[Row]) -> dict[ObjectKey, CatalogEntry]:
     return {row.key: _entry(row) for row in rows}
 
 
-def _entry(row: Row) -> Entry:
+def _entry(row: Row) -> CatalogEntry:
     definition = decode_stored(f'{_HEAD}{row.revision}",{row.body}')
-    return Entry(
+    return CatalogEntry(
         row.revision,
         compile_definition(definition),
         held_names(definition),

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 _OF_NO_OBJECT = frozenset({"BOOKMARK", "ERROR"})
 
 
-def confined(answer: Answer, request: ResourceRequest, verb: str) -> Answer:
+def confine(answer: Answer, request: ResourceRequest, verb: str) -> Answer:
     """Returns `answer` without objects other than the one that was authorized, if it was only one.
 
     Answers about an object in the path concern that object anyway. Administrators are authorized for everything.

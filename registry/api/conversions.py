@@ -22,7 +22,7 @@ from registry.caches import LruCache
 from registry.codec.json_encode import encode_canonical
 from registry.codec.stored import decode_stored
 from registry.conversion.converter import Converter
-from registry.conversion.declarative.plan import Plan
+from registry.conversion.declarative.plan import ConversionPlan
 from registry.conversion.errors import ConversionError
 from registry.definitions.model import Definition
 from registry.flowcontrol.evaluation import evaluate
@@ -133,10 +133,10 @@ class Conversions:
             self._done[key] = error
 
 
-def plan_of(definition: Definition) -> Plan:
+def plan_of(definition: Definition) -> ConversionPlan:
     """Returns the compiled rules of a definition; compiled once, and kept with it."""
-    found: Plan | None = definition.__dict__.get("_plan")
+    found: ConversionPlan | None = definition.__dict__.get("_plan")
     if found is None:
         schemas = {name: version.schema for name, version in definition.versions.items()}
-        found = definition.__dict__["_plan"] = Plan(definition.group, definition.conversion_rules, schemas)
+        found = definition.__dict__["_plan"] = ConversionPlan(definition.group, definition.conversion_rules, schemas)
     return found

@@ -38,10 +38,10 @@ _MANAGER = "kube-apiserver"
 
 async def ensure_default_roles(backend: Backend, tenant: Tenant) -> None:
     """Writes the default roles and bindings, unless the tenant has its own."""
-    if backend.policies.first_touch(tenant):
+    if backend.authorizer.is_first_access(tenant):
         # A process that has crashed may have left aggregated roles out of date.
         backend.enqueue(tenant, CLUSTER_ROLES, ObjectKey("*"))
-    entries = await backend.policies.entries_of(tenant)
+    entries = await backend.authorizer.entries_of(tenant)
     if any(resource == CLUSTER_ROLE_BINDINGS for resource, _ in entries):
         return
     defaults = default_objects()
@@ -51,7 +51,7 @@ async def ensure_default_roles(backend: Backend, tenant: Tenant) -> None:
         await _add_rules(backend, tenant, which, rules)
     await _create_all(backend, tenant, (which for which in missing if which[0] != CLUSTER_ROLE_BINDINGS))
     await _create_all(backend, tenant, (which for which in missing if which[0] == CLUSTER_ROLE_BINDINGS))
-    backend.policies.invalidate(tenant)
+    backend.authorizer.invalidate(tenant)
 
 
 async def _create_all(backend: Backend, tenant: Tenant, wanted: Iterable[Which]) -> None:

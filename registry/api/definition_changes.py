@@ -19,7 +19,7 @@ from typing import Final, Protocol
 
 from registry.definitions.compiled import is_served_alike
 from registry.definitions.model import Definition
-from registry.logs import Condition
+from registry.logs import LoggedCondition
 from registry.store.errors import StoreError, TenantNotFound
 from registry.store.store import Store
 from registry.store.types import Change, DomainId, Guards, ResourceName, Tenant, TenantId
@@ -77,7 +77,7 @@ class DefinitionChanges:
         self._domains: dict[DomainId, _Domain] = {}
         # Why the changes of a domain cannot be read now.
         self._failing: dict[DomainId, str] = {}
-        self._unread = Condition(
+        self._unread = LoggedCondition(
             logger,
             "changes of definitions cannot be read",
             "changes of definitions are read again",

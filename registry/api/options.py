@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from registry.api.errors import Qualified, StatusError, bad_request, invalid
+from registry.api.errors import Qualified, StatusError, bad_request, invalid, plain_internal
 from registry.query import clusterpedia
 from registry.query.reserved import PREFIX, ReservedError, split_reserved
 from registry.schema.field import FieldError, forbidden, not_supported, required
@@ -79,7 +79,8 @@ class ListOptions:
     count: str = ""
 
 
-def _first(query: Query, name: str) -> str:
+def first(query: Query, name: str) -> str:
+    """Returns the first value of a parameter, "" if there is none."""
     values = query.get(name)
     return values[0] if values else ""
 
@@ -113,8 +114,9 @@ def _bounded(text: str) -> int | None:
     return -int(digits) if text.startswith("-") else int(digits)
 
 
-def is_watch(query: Query) -> bool:
-    return bool(_boolean(query, "watch"))
+def is_true(query: Query, name: str) -> bool:
+    """Whether a parameter is given, and neither "0" nor "false"."""
+    return bool(_boolean(query, name))
 
 
 def write_options(query: Query, kind: str, *, is_apply: bool = False) -> WriteOptions:
@@ -124,7 +126,7 @@ def write_options(query: Query, kind: str, *, is_apply: bool = False) -> WriteOp
             raise _invalid_options(kind, [required("fieldManager", "is required for apply patch")])
         return _NO_WRITE_OPTIONS
     errors: list[FieldError] = []
-    manager = _first(query, "fieldManager")
+    manager = first(query, "fieldManager")
     force = _boolean(query, "force") if kind == "PatchOptions" else None
     if is_apply and not manager:
         errors.append(required("fieldManager", "is required for apply patch"))
@@ -133,7 +135,7 @@ def write_options(query: Query, kind: str, *, is_apply: bool = False) -> WriteOp
     errors += validate_field_manager(manager, "fieldManager")
     dry_run = list(query.get("dryRun") or ())
     errors += _dry_run_errors(dry_run)
-    validation = _first(query, "fieldValidation")
+    validation = first(query, "fieldValidation")
     if validation not in ("", "Ignore", "Strict", "Warn"):
         errors.append(not_supported("fieldValidation", validation, ["", "Ignore", "Strict", "Warn"]))
     if errors:
@@ -180,7 +182,7 @@ def _from_query(query: Query) -> tuple[DeleteOptions, list[FieldError]]:
     if not query:
         return _NO_DELETE_OPTIONS, []
     # An empty one is given, and none of those there are.
-    policy = _first(query, "propagationPolicy") if "propagationPolicy" in query else None
+    policy = first(query, "propagationPolicy") if "propagationPolicy" in query else None
     orphan = _boolean(query, "orphanDependents")
     dry_run = list(query.get("dryRun") or ())
     options = DeleteOptions(bool(dry_run), policy, orphan, Preconditions(), _integer(query, "gracePeriodSeconds"))
@@ -244,18 +246,18 @@ def _with_reserved(options: ListOptions) -> ListOptions:
 
 def with_clusterpedia_labels(query: Query) -> Query:
     """Replaces clusterpedia's label keys by parameters; explicit parameters take precedence."""
-    selector = _first(query, "labelSelector")
+    selector = first(query, "labelSelector")
     if clusterpedia.PREFIX not in selector:
         return query
     try:
         found = clusterpedia.split(selector)
     except ReservedError as error:
         raise bad_request(f"labelSelector: {error}") from error
-    filters = [text for text in (_first(query, "filter"), found.filter) if text]
+    filters = [text for text in (first(query, "filter"), found.filter) if text]
     asked = {**query, "labelSelector": [found.selector]}
     if filters:
         asked["filter"] = [" && ".join(f"({text})" for text in filters)]
-    if not is_watch(query):
+    if not is_true(query, "watch"):
         for name, value in found.parameters.items():
             asked.setdefault(name, [value])
     return asked
@@ -264,20 +266,20 @@ def with_clusterpedia_labels(query: Query) -> Query:
 def _list_options(query: Query) -> ListOptions:
     timeout = _integer(query, "timeoutSeconds")
     return ListOptions(
-        label_selector=_first(query, "labelSelector"),
-        field_selector=_first(query, "fieldSelector"),
-        watch=is_watch(query),
+        label_selector=first(query, "labelSelector"),
+        field_selector=first(query, "fieldSelector"),
+        watch=is_true(query, "watch"),
         allow_watch_bookmarks=bool(_boolean(query, "allowWatchBookmarks")),
-        resource_version=_first(query, "resourceVersion"),
-        resource_version_match=_first(query, "resourceVersionMatch"),
+        resource_version=first(query, "resourceVersion"),
+        resource_version_match=first(query, "resourceVersionMatch"),
         timeout_seconds=timeout,
         limit=min(max(_integer(query, "limit") or 0, 0), _MAX_LIMIT),
-        continue_=_first(query, "continue"),
+        continue_=first(query, "continue"),
         send_initial_events=_boolean(query, "sendInitialEvents"),
-        filter=_first(query, "filter"),
-        order_by=_first(query, "orderBy"),
+        filter=first(query, "filter"),
+        order_by=first(query, "orderBy"),
         offset=min(max(_integer(query, "offset") or 0, 0), _MAX_LIMIT),
-        count=_first(query, "count"),
+        count=first(query, "count"),
     )
 
 
@@ -329,6 +331,14 @@ def _watch_errors(options: ListOptions) -> list[FieldError]:
     if options.continue_:
         errors.append(forbidden(_MATCH, f"{_MATCH} is forbidden when continue is provided"))
     return errors
+
+
+def requested_revision(text: str) -> int:
+    """Returns the resource version of a get or a watch. Raises a 500 for an invalid one, as kube-apiserver does."""
+    try:
+        return parse_revision(text)
+    except ValueError as error:
+        raise plain_internal(f'resourceVersion: Invalid value: "{text}": {error}') from error
 
 
 def parse_revision(text: str) -> int:

@@ -63,14 +63,13 @@ class Backend:
 
     store: Store
     catalogs: Catalogs
-    # Authorizes requests in each tenant.
-    policies: Authorizer
+    authorizer: Authorizer
     authentication: Authentication
     tokens: AccountTokens
     # Notifies controllers of committed writes.
     events: WriteEvents
     # How definitions with a conversion webhook or rules are served; with None only the apiVersion is converted.
-    webhooks: SharedConversions | None = None
+    conversions: SharedConversions | None = None
     # Whether objects are written with the documents that SQL reports read.
     reports: bool = False
     # Whether clusterpedia's label keys are parameters of queries.
@@ -108,11 +107,11 @@ class Body:
     data: bytes
     media_type: str
     # Set if a long body has been decoded already, outside of the event loop.
-    early: PredecodedBody | None = None
+    predecoded: PredecodedBody | None = None
 
     def read(self, decode: Callable[[bytes], Decoded]) -> Decoded:
         """Returns the data decoded by `decode`. Raises the errors of `decode`."""
-        found = self.early.take() if self.early is not None else None
+        found = self.predecoded.take() if self.predecoded is not None else None
         return found if found is not None else decode(self.data)
 
 
@@ -162,7 +161,7 @@ class ResourceRequest(NamedTuple):
             if _OF_ACCOUNT in write.labels:
                 self.backend.enqueue(self.tenant, write.resource, write.key)
         if self.served.definition.group == RBAC:
-            self.backend.policies.invalidate(self.tenant)
+            self.backend.authorizer.invalidate(self.tenant)
             self.backend.enqueue(self.tenant, write.resource, write.key)
         if self.served.strategy.controlled or write.resource == QUOTAS:
             self.backend.enqueue(self.tenant, write.resource, write.key)
@@ -170,8 +169,8 @@ class ResourceRequest(NamedTuple):
 
     def converting(self, served: Served) -> Served:
         """Returns `served` with conversions of its own, if a webhook or rules convert."""
-        webhooks = self.backend.webhooks
-        return served.converting(webhooks) if served.converts_contents and webhooks is not None else served
+        shared = self.backend.conversions
+        return served.converting(shared) if served.converts_contents and shared is not None else served
 
     def fork(self) -> ResourceRequest:
         """The request for one attempt (Context.fork)."""

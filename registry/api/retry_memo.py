@@ -25,7 +25,7 @@ class NoAnswer(NamedTuple):
 Answer = Verdict | NoAnswer
 
 
-class Question(NamedTuple):
+class WebhookQuestion(NamedTuple):
     """`again` marks the second round of mutation, which is a separate call even for the same object."""
 
     written: tuple[str | None, str | None, int]
@@ -33,9 +33,9 @@ class Question(NamedTuple):
     digest: bytes
 
     @staticmethod
-    def of(webhook: Webhook, body: bytes, uid: str, *, again: bool) -> Question:
+    def of(webhook: Webhook, body: bytes, uid: str, *, again: bool) -> WebhookQuestion:
         """Returns the question of a call; `body` is the review, and `uid` its uid, unique for each call."""
-        return Question(webhook.written, again, sha256(body.replace(uid.encode(), b"", 1)).digest())
+        return WebhookQuestion(webhook.written, again, sha256(body.replace(uid.encode(), b"", 1)).digest())
 
 
 class RetryMemo:
@@ -44,6 +44,6 @@ class RetryMemo:
     __slots__ = ("answers", "name", "uid")
 
     def __init__(self) -> None:
-        self.answers: dict[Question, Answer] = {}
+        self.answers: dict[WebhookQuestion, Answer] = {}
         self.uid = ""
         self.name = ""

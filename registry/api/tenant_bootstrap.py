@@ -18,7 +18,7 @@ from registry.api.strategies.base import Context
 from registry.api.verbs.create import create_object
 from registry.api.verbs.driver import run_current
 from registry.authentication.user import ADMINISTRATORS, AUTHENTICATED, User
-from registry.authorization.tenants import DEFAULT, INITIAL_NAMESPACES, SYSTEM, Tenants
+from registry.authorization.tenants import DEFAULT, INITIAL_NAMESPACES, SYSTEM, TenantDirectory
 from registry.builtin.tenancy import GROUP, PLURAL
 from registry.store.types import ObjectKey, ResourceName, Tenant, TenantId
 
@@ -26,7 +26,7 @@ _SERVER = User("system:apiserver", (ADMINISTRATORS, AUTHENTICATED))
 _MANAGER = "kube-apiserver"
 
 
-async def bootstrap(backend: Backend, tenants: Tenants) -> None:
+async def bootstrap(backend: Backend, tenants: TenantDirectory) -> None:
     """Creates the tenants that always exist, as objects too, with their initial namespaces."""
     for name in (SYSTEM, DEFAULT):
         await create_defaults(backend, await tenants.ensure(name))
@@ -75,10 +75,10 @@ class TenantBootstrapper:
     async def _create_defaults(self, tenant: Tenant) -> None:
         store = self._backend.store
         # This process's cached tenant may be older than what another has done.
-        if "server" in (await store.load_tenant(tenant.name)).attributes:
+        if "server" in (await store.tenancy.reload(tenant.name)).attributes:
             return
         await create_defaults(self._backend, tenant)
-        await store.update_tenant_note(tenant, {"furnished": True})
+        await store.tenancy.note(tenant, {"furnished": True})
 
 
 async def _ensure(backend: Backend, tenant: Tenant, group: str, plural: str, wanted: Object) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from registry.apply.compare import Changes
+from registry.apply.compare import FieldChanges
 from registry.apply.errors import Conflict, Conflicts, TypedError
 from registry.apply.fieldsets import FieldSet, difference, intersection, union, without
 from registry.apply.fieldtexts import paths
@@ -66,7 +66,7 @@ def _update_owner(owners: Managed, by: Apply, last: Owner | None, mine: FieldSet
 
 def _take(kind: OwnershipKind, live: Object, new: Object, owners: Managed, by: Apply) -> None:
     """Detects conflicts, then takes the changed fields from other owners. Changes `owners`."""
-    by_version: dict[str, Changes] = {by.api_version: kind.changes(live, new, by.api_version, by.subresource)}
+    by_version: dict[str, FieldChanges] = {by.api_version: kind.changes(live, new, by.api_version, by.subresource)}
     conflicts: list[Conflict] = []
     for manager in sorted(owners):
         if manager == by.manager:

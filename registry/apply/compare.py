@@ -15,18 +15,18 @@ from registry.apply.values import equal
 from registry.schema.model import Json
 
 
-class Changes(NamedTuple):
+class FieldChanges(NamedTuple):
     """`changed` are the fields that were added or modified, `removed` those that no longer exist."""
 
     changed: FieldSet
     removed: FieldSet
 
 
-NOTHING = Changes({}, {})
+NOTHING = FieldChanges({}, {})
 _ABSENT = object()
 
 
-def changes(old: dict[str, Json], new: dict[str, Json], node: MergeType) -> Changes:
+def changes(old: dict[str, Json], new: dict[str, Json], node: MergeType) -> FieldChanges:
     """The changes from one object to another of the same type. Raises Untypable if new values do not fit the type.
 
     `{"spec": {"a": 1, "b": 2}}` and `{"spec": {"a": 3, "c": 2}}` give `{"f:spec": {"f:a": {}, "f:c": {}}}` and
@@ -66,10 +66,10 @@ def changes(old: dict[str, Json], new: dict[str, Json], node: MergeType) -> Chan
                 field = fields.get(name)
                 element, type_ = (f"f:{name}", node.element or UNTYPED) if field is None else field[:2]
                 removed[element] = _removed_fields(value, type_)
-    return Changes(changed, removed) if changed or removed else NOTHING
+    return FieldChanges(changed, removed) if changed or removed else NOTHING
 
 
-def _put(changed: FieldSet, removed: FieldSet, element: str, below: Changes | None) -> None:
+def _put(changed: FieldSet, removed: FieldSet, element: str, below: FieldChanges | None) -> None:
     if below is None:
         changed[element] = {}
         return
@@ -79,7 +79,7 @@ def _put(changed: FieldSet, removed: FieldSet, element: str, below: Changes | No
         removed[element] = below.removed
 
 
-def _changes(old: Json, new: Json, node: MergeType) -> Changes | None:
+def _changes(old: Json, new: Json, node: MergeType) -> FieldChanges | None:
     """The changes between two present values; None means that the field as such is modified.
 
     Null equals an empty map or list when compared to a non-empty one, and differs from an empty one.
@@ -101,7 +101,7 @@ def _changes(old: Json, new: Json, node: MergeType) -> Changes | None:
     return _changes_of_kind(old, new, node)
 
 
-def _changes_of_kind(old: Json, new: Json, node: MergeType) -> Changes | None:
+def _changes_of_kind(old: Json, new: Json, node: MergeType) -> FieldChanges | None:
     """The same where a value has changed its kind (scalar, list or map)."""
     try:
         before = _inside(old, node)
@@ -109,11 +109,11 @@ def _changes_of_kind(old: Json, new: Json, node: MergeType) -> Changes | None:
         before = _inside(old, UNTYPED)
     after = _inside(new, node)
     if (old is None and after) or (new is None and before):
-        return Changes(after, before)
+        return FieldChanges(after, before)
     if not before and not after:
         return NOTHING if equal(old, new) else None
     # The value as a whole has changed, and so have its parts.
-    return Changes({".": {}, **after}, before)
+    return FieldChanges({".": {}, **after}, before)
 
 
 def _removed_fields(value: Json, node: MergeType) -> FieldSet:
@@ -140,7 +140,7 @@ def _inside(value: Json, node: MergeType) -> FieldSet:
     return {}
 
 
-def _item_changes(old: list[Json], new: list[Json], node: MergeType) -> Changes:
+def _item_changes(old: list[Json], new: list[Json], node: MergeType) -> FieldChanges:
     """Matches items by their path elements; their order has no owner."""
     after = _by_element(new, node)
     try:
@@ -173,7 +173,7 @@ def _item_changes(old: list[Json], new: list[Json], node: MergeType) -> Changes:
     for element, others in before.items():
         if element not in after:
             removed[element] = _removed_fields(others[0], item_type) if len(others) == 1 else {}
-    return Changes(changed, removed) if changed or removed else NOTHING
+    return FieldChanges(changed, removed) if changed or removed else NOTHING
 
 
 def _by_element(items: list[Json], node: MergeType) -> dict[str, list[Json]]:
@@ -183,6 +183,6 @@ def _by_element(items: list[Json], node: MergeType) -> dict[str, list[Json]]:
     return result
 
 
-def changed_fields(found: Changes) -> FieldSet:
+def changed_fields(found: FieldChanges) -> FieldSet:
     """All fields that changed in any way: other updaters lose them."""
     return union(found.changed, found.removed)

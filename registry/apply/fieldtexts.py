@@ -115,7 +115,7 @@ _SHORT = 40
 _short_text = lru_cache(maxsize=4096)(_text)
 
 
-class Unreadable(Exception):
+class UnreadableFields(Exception):
     """A client's fieldsV1 is not a set of fields."""
 
 
@@ -124,7 +124,7 @@ def read(fields: Json, depth: int = 0) -> FieldSet:
     if fields is None:
         return {}
     if not isinstance(fields, dict) or depth > MAX_DEPTH:
-        raise Unreadable
+        raise UnreadableFields
     result: FieldSet = {}
     member = False
     for name, node in fields.items():
@@ -144,25 +144,25 @@ def read(fields: Json, depth: int = 0) -> FieldSet:
 
 def _canonical(element: str) -> str | None:
     if len(element) < 2 or element[1] != ":":
-        raise Unreadable
+        raise UnreadableFields
     kind, text = element[0], element[2:]
     if kind == "f":
         return element
     if kind == "i":
         if not re.fullmatch(r"[+-]?[0-9]{1,18}", text, re.ASCII):
-            raise Unreadable
+            raise UnreadableFields
         return f"i:{int(text)}"
     if kind not in "kv":
         return None
     try:
         value = json.loads(text, parse_constant=_no_number)
     except (ValueError, RecursionError):
-        raise Unreadable from None
+        raise UnreadableFields from None
     if kind == "k" and not isinstance(value, dict):
-        raise Unreadable
+        raise UnreadableFields
     # Keys and set items are scalars; a document here would be repeated in every message.
     if any(isinstance(part, (dict, list)) for part in (value.values() if kind == "k" else (value,))):
-        raise Unreadable
+        raise UnreadableFields
     return f"{kind}:{go_json(value)}"
 
 

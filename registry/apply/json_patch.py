@@ -26,7 +26,7 @@ _TEXT_MEMBERS = ("op", "from", "path")
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class PatchOperation:
     """One operation; None stands for a member that is absent or null."""
 
     op: str | None
@@ -39,7 +39,7 @@ class Operation:
 class Patch:
     """`unknown_members` are the texts for a warning, or for a strict error: `json patch unknown field "[0].extra"`."""
 
-    operations: tuple[Operation, ...]
+    operations: tuple[PatchOperation, ...]
     unknown_members: tuple[str, ...] = ()
 
 
@@ -52,7 +52,7 @@ def decode(document: Json, *, strict: bool = True) -> Patch:
         return Patch(())
     if not isinstance(document, list):
         _refuse(document, "[]handlers.jsonPatchOp" if strict else "jsonpatch.Patch", strict)
-    operations: list[Operation] = []
+    operations: list[PatchOperation] = []
     unknown: list[str] = []
     for position, entry in enumerate(document):
         if not isinstance(entry, dict):
@@ -62,7 +62,9 @@ def decode(document: Json, *, strict: bool = True) -> Patch:
         if strict:
             _check_types(entry)
             unknown.extend(f'json patch unknown field "[{position}].{name}"' for name in entry if name not in _MEMBERS)
-        operations.append(Operation(_text(entry, "op"), _text(entry, "path"), _text(entry, "from"), entry.get("value")))
+        operations.append(
+            PatchOperation(_text(entry, "op"), _text(entry, "path"), _text(entry, "from"), entry.get("value"))
+        )
     if len(operations) > MAX_OPERATIONS:
         raise PatchTooLong(
             "Request entity too large: The allowed maximum operations in a JSON patch is "
@@ -102,7 +104,7 @@ def _text(entry: dict[str, Json], name: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _add(state: Pointed, operation: Operation) -> None:
+def _add(state: Pointed, operation: PatchOperation) -> None:
     if operation.path is None:
         raise PatchInapplicable("add operation failed to decode path: missing value")
     found = state.find_own(operation.path)
@@ -112,7 +114,7 @@ def _add(state: Pointed, operation: Operation) -> None:
         insert(*found, operation.value)
 
 
-def _remove(state: Pointed, operation: Operation) -> None:
+def _remove(state: Pointed, operation: PatchOperation) -> None:
     if operation.path is None:
         raise PatchInapplicable("remove operation failed to decode path: missing value")
     found = state.find_own(operation.path)
@@ -124,7 +126,7 @@ def _remove(state: Pointed, operation: Operation) -> None:
         delete(*found)
 
 
-def _replace(state: Pointed, operation: Operation) -> None:
+def _replace(state: Pointed, operation: PatchOperation) -> None:
     if operation.path is None:
         raise PatchInapplicable("replace operation failed to decode path: operation missing path field: missing value")
     if operation.path == "":
@@ -149,7 +151,7 @@ def _replace(state: Pointed, operation: Operation) -> None:
         ) from None
 
 
-def _move(state: Pointed, operation: Operation) -> None:
+def _move(state: Pointed, operation: PatchOperation) -> None:
     if operation.source is None:
         raise PatchInapplicable("move operation failed to decode from: operation, missing from field: missing value")
     found = state.find_own(operation.source)
@@ -171,7 +173,7 @@ def _move(state: Pointed, operation: Operation) -> None:
         insert(*found, value)
 
 
-def _test(state: Pointed, operation: Operation) -> None:
+def _test(state: Pointed, operation: PatchOperation) -> None:
     if operation.path is None:
         raise PatchInapplicable("test operation failed to decode path: operation missing path field: missing value")
     if operation.path == "":
@@ -186,7 +188,7 @@ def _test(state: Pointed, operation: Operation) -> None:
         raise PatchInapplicable(f"testing value {operation.path} failed: test failed")
 
 
-def _copy(state: Pointed, operation: Operation) -> None:
+def _copy(state: Pointed, operation: PatchOperation) -> None:
     if operation.source is None:
         raise PatchInapplicable("copy operation failed to decode from: operation, missing from field: missing value")
     found = state.find(operation.source)
@@ -214,7 +216,7 @@ def _copy(state: Pointed, operation: Operation) -> None:
         insert(*target, value)
 
 
-_RUN: dict[str, Callable[[Pointed, Operation], None]] = {
+_RUN: dict[str, Callable[[Pointed, PatchOperation], None]] = {
     "add": _add,
     "remove": _remove,
     "replace": _replace,

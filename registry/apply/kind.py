@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 
 from registry.apply.builtin_kinds import ZERO, builtin_resets, with_zeros
-from registry.apply.compare import NOTHING, Changes, changes
+from registry.apply.compare import NOTHING, FieldChanges, changes
 from registry.apply.errors import ApplyError, TypedError
 from registry.apply.fieldsets import FieldSet, without
 from registry.apply.objects import Object, display_name, without_managed
@@ -82,13 +82,13 @@ class OwnershipKind:
             return _NOT_OF_STATUS
         return _NOT_OF_MAIN if api_version in self._status_versions else {}
 
-    def changes(self, live: Object, new: Object, api_version: str, subresource: str) -> Changes:
+    def changes(self, live: Object, new: Object, api_version: str, subresource: str) -> FieldChanges:
         """The changes of a write through a subresource, except managedFields; both objects are at that version."""
         found = object_changes(live, new, self.type_of(api_version))
         reset = self.resets(api_version, subresource)
-        return Changes(without(found.changed, reset), without(found.removed, reset)) if reset else found
+        return FieldChanges(without(found.changed, reset), without(found.removed, reset)) if reset else found
 
-    def changes_at(self, api_version: str, live: Object, new: Object) -> Changes:
+    def changes_at(self, api_version: str, live: Object, new: Object) -> FieldChanges:
         """The changes at another version: fields that it does not know cannot be owned there."""
         node = self.type_of(api_version)
         live, new = self._convert(live, api_version), self._convert(new, api_version)
@@ -121,7 +121,7 @@ class OwnershipKind:
         return TypedError(f"failed to create typed live object ({display_name(live)}): {text}")
 
 
-def object_changes(live: Object, new: Object, node: MergeType) -> Changes:
+def object_changes(live: Object, new: Object, node: MergeType) -> FieldChanges:
     """The changes, except those of managedFields."""
     if live is new:
         return NOTHING

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from registry.apply.fieldsets import FieldSet, union
-from registry.apply.fieldtexts import Unreadable, read
+from registry.apply.fieldtexts import UnreadableFields, read
 from registry.schema.field import go_quote
 from registry.schema.model import Json
 
@@ -118,7 +118,7 @@ def _read_entry(entry: Json) -> tuple[Manager, Owner] | None:
     try:
         time = _time(entry.get("time"))
         fields = read(entry.get("fieldsV1"))
-    except (Unreadable, ValueError):
+    except (UnreadableFields, ValueError):
         return None
     api_version = texts["apiVersion"]
     manager = Manager(

@@ -33,7 +33,7 @@ def item_element(item: Json, node: MergeType) -> str:
                 key = item[name]
                 if type(key) is dict or type(key) is list:
                     # No schema allows this; a path that contains a document is of no use.
-                    raise BadItem("associative list with keys has an element whose key is no scalar")
+                    raise BadItem("associative list with keys has an element whose key is not a scalar")
                 parts.append(beginning + json_text(key))
             elif default is not None:
                 parts.append(beginning + default)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from registry.apply.errors import PatchInapplicable, PatchUndecodable, StrategicPatchError
-from registry.apply.strategic_kinds import Field, Fields, fields_of
+from registry.apply.strategic_kinds import Fields, StrategicField, fields_of
 from registry.apply.strategic_order import comparable, order_list
 from registry.apply.validate import go_plain
 from registry.codec.go_text import json_type
@@ -25,7 +25,7 @@ _RETAIN = "$retainKeys"
 _DELETE_FROM = "$deleteFromPrimitiveList"
 _ORDER = "$setElementOrder"
 
-_NO_FIELD = Field()
+_NO_FIELD = StrategicField()
 
 
 def apply_strategic(kind: str, document: Object, patch: Json) -> Json:
@@ -110,7 +110,7 @@ def _clean(value: Json) -> tuple[Json, bool]:
     return value, True
 
 
-def _merge_value(original: Json, patch: Json, field: Field, deletes: bool) -> Json:
+def _merge_value(original: Json, patch: Json, field: StrategicField, deletes: bool) -> Json:
     if isinstance(patch, dict):
         return _merge_map(original, patch, field.inside)
     if isinstance(patch, list):
@@ -118,7 +118,7 @@ def _merge_value(original: Json, patch: Json, field: Field, deletes: bool) -> Js
     return patch
 
 
-def _merge_list(original: list[Json], patch: list[Json], field: Field, deletes: bool) -> list[Json]:
+def _merge_list(original: list[Json], patch: list[Json], field: StrategicField, deletes: bool) -> list[Json]:
     if not original and not patch:
         return original
     if _items_kind(original, patch) is not dict:
@@ -159,7 +159,7 @@ def _without_directives(original: list[Json], patch: list[Json], key: str) -> tu
     return [item for item in original if key not in item or comparable(item[key]) not in deleted], plain
 
 
-def _merge_keyed(original: list[Json], patch: list[Json], field: Field) -> list[Json]:
+def _merge_keyed(original: list[Json], patch: list[Json], field: StrategicField) -> list[Json]:
     merged = list(original)
     key = _key_of(field.key)
     places: dict[Any, int] = {}
@@ -202,7 +202,7 @@ def _merge_in_order(result: Object, patch: Object, directive: str, fields: Field
     patch.pop(name, None)
 
 
-def _check_order(patch: list[Json], order: list[Json], field: Field) -> None:
+def _check_order(patch: list[Json], order: list[Json], field: StrategicField) -> None:
     """The patched items must be in the same order as in the directive."""
     if not patch or not order:
         return

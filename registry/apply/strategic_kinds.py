@@ -9,29 +9,35 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 
-class Field(NamedTuple):
+class StrategicField(NamedTuple):
     """A member of an object. `merge`: a list that is merged, of objects by `key`, else of scalars."""
 
     merge: bool = False
     key: str = ""
-    inside: Mapping[str, Field] = {}
+    inside: Mapping[str, StrategicField] = {}
 
 
-Fields = Mapping[str, Field]
+Fields = Mapping[str, StrategicField]
 
-_METADATA: Fields = {"metadata": Field(inside={"ownerReferences": Field(True, "uid"), "finalizers": Field(True)})}
-_CONDITIONS: Fields = {"status": Field(inside={"conditions": Field(True, "type")})}
-_MATCH_CONDITIONS: Fields = {"matchConditions": Field(True, "name")}
-_WEBHOOKS: Fields = {"webhooks": Field(True, "name", _MATCH_CONDITIONS)}
+_METADATA: Fields = {
+    "metadata": StrategicField(
+        inside={"ownerReferences": StrategicField(True, "uid"), "finalizers": StrategicField(True)}
+    )
+}
+_CONDITIONS: Fields = {"status": StrategicField(inside={"conditions": StrategicField(True, "type")})}
+_MATCH_CONDITIONS: Fields = {"matchConditions": StrategicField(True, "name")}
+_WEBHOOKS: Fields = {"webhooks": StrategicField(True, "name", _MATCH_CONDITIONS)}
 
 _KINDS: Mapping[str, Fields] = {
     "APIService": _CONDITIONS,
     "Namespace": _CONDITIONS,
-    "ServiceAccount": {"secrets": Field(True, "name")},
+    "ServiceAccount": {"secrets": StrategicField(True, "name")},
     "ValidatingWebhookConfiguration": _WEBHOOKS,
     "MutatingWebhookConfiguration": _WEBHOOKS,
-    "ValidatingAdmissionPolicy": {"spec": Field(inside={**_MATCH_CONDITIONS, "variables": Field(True, "name")})},
-    "MutatingAdmissionPolicy": {"spec": Field(inside=_MATCH_CONDITIONS)},
+    "ValidatingAdmissionPolicy": {
+        "spec": StrategicField(inside={**_MATCH_CONDITIONS, "variables": StrategicField(True, "name")})
+    },
+    "MutatingAdmissionPolicy": {"spec": StrategicField(inside=_MATCH_CONDITIONS)},
 }
 
 

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 CLEAN_UP_SECONDS: Final = 600.0
 # How often the policy file is checked for changes.
-LOOK_SECONDS: Final = 15.0
+CHECK_SECONDS: Final = 15.0
 
 
 class PolicyFile:
@@ -38,7 +38,7 @@ class PolicyFile:
     async def follow(self) -> None:
         """Reloads the file whenever it changes; an invalid policy is logged and ignored."""
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(CHECK_SECONDS)
             stamp = await asyncio.to_thread(stamp_of, self._path)
             if stamp == self._stamp:
                 continue

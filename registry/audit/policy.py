@@ -32,7 +32,7 @@ API_VERSIONS: Final = ("audit.k8s.io/v1",)
 STAGES: Final = ("RequestReceived", "ResponseStarted", "ResponseComplete", "Panic")
 
 
-class Level(enum.IntEnum):
+class AuditLevel(enum.IntEnum):
     """Ordered by how much is recorded."""
 
     NONE = 0
@@ -42,10 +42,10 @@ class Level(enum.IntEnum):
 
 
 NAMES: Final = {
-    "None": Level.NONE,
-    "Metadata": Level.METADATA,
-    "Request": Level.REQUEST,
-    "RequestResponse": Level.REQUEST_RESPONSE,
+    "None": AuditLevel.NONE,
+    "Metadata": AuditLevel.METADATA,
+    "Request": AuditLevel.REQUEST,
+    "RequestResponse": AuditLevel.REQUEST_RESPONSE,
 }
 LEVEL_NAMES: Final = {level: name for name, level in NAMES.items()}
 
@@ -64,7 +64,7 @@ class GroupResources(NamedTuple):
 class AuditRule:
     """An empty sequence matches everything."""
 
-    level: Level
+    level: AuditLevel
     users: frozenset[str]
     groups: frozenset[str]
     verbs: frozenset[str]
@@ -114,16 +114,16 @@ def _path_matches(path: str, pattern: str) -> bool:
 
 
 class AuditDecision(NamedTuple):
-    level: Level
+    level: AuditLevel
     omit_stages: frozenset[str]
     omit_managed_fields: bool
 
 
-_NOTHING: Final = AuditDecision(Level.NONE, frozenset(STAGES), True)
+_NOTHING: Final = AuditDecision(AuditLevel.NONE, frozenset(STAGES), True)
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class AuditPolicy:
     rules: tuple[AuditRule, ...]
 
     def decide(self, user: User | None, attributes: Attributes) -> AuditDecision:
@@ -133,7 +133,7 @@ class Policy:
         return _NOTHING
 
 
-def load(path: Path) -> Policy:
+def load(path: Path) -> AuditPolicy:
     """Loads a policy file. Raises PolicyError."""
     try:
         return parse(path.read_bytes())
@@ -143,7 +143,7 @@ def load(path: Path) -> Policy:
         raise PolicyError(f"{path}: {problem}") from problem
 
 
-def parse(data: bytes) -> Policy:
+def parse(data: bytes) -> AuditPolicy:
     """Parses a policy in YAML or JSON. Raises PolicyError."""
     try:
         value = decode_yaml(data).value
@@ -159,7 +159,7 @@ def parse(data: bytes) -> Policy:
     given = value.get("rules")
     if not isinstance(given, list) or not given:
         raise PolicyError("rules: there must be one at least")
-    return Policy(tuple(_rule(rule, f"rules[{i}]", stages, omit=omit) for i, rule in enumerate(given)))
+    return AuditPolicy(tuple(_rule(rule, f"rules[{i}]", stages, omit=omit) for i, rule in enumerate(given)))
 
 
 _RULE_KEYS: Final = {

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from starlette.types import Message, Receive, Scope, Send
 
-from registry.audit.policy import LEVEL_NAMES, AuditDecision, Level, Policy
+from registry.audit.policy import LEVEL_NAMES, AuditDecision, AuditLevel, AuditPolicy
 from registry.audit.sinks import Sink
 from registry.authentication.user import User
 from registry.authorization.attributes import Attributes
@@ -35,7 +35,7 @@ class Trail:
     """`decision` is None until the user is known."""
 
     def __init__(
-        self, policy: Policy, sink: Sink, scope: Scope, version: str, attributes: Attributes, audit_id: str
+        self, policy: AuditPolicy, sink: Sink, scope: Scope, version: str, attributes: Attributes, audit_id: str
     ) -> None:
         self._policy = policy
         self._sink = sink
@@ -49,7 +49,7 @@ class Trail:
         self._constraint = ""
         self._annotations: dict[str, str] = {}
         self._decision: AuditDecision | None = None
-        self._level = Level.NONE
+        self._level = AuditLevel.NONE
         self._request = _Kept()
         self._answer = _Kept()
         self._code = 0
@@ -82,12 +82,12 @@ class Trail:
         attributes = self._attributes
         secret = (attributes.group, attributes.resource) in _SECRET or attributes.subresource == "token"
         self._decision = decision
-        self._level = min(decision.level, Level.METADATA) if secret else decision.level
+        self._level = min(decision.level, AuditLevel.METADATA) if secret else decision.level
 
     def receiving(self, receive: Receive) -> Receive:
         async def received() -> Message:
             message = await receive()
-            if self._level >= Level.REQUEST and message["type"] == "http.request":
+            if self._level >= AuditLevel.REQUEST and message["type"] == "http.request":
                 self._request.add(message.get("body", b""))
             return message
 
@@ -101,7 +101,7 @@ class Trail:
                 self._answer.is_packed = bool(_header(message["headers"], b"content-encoding"))
                 if self._is_stream and self._decision is not None:
                     await self._emit("ResponseStarted")
-            elif self._is_failure or (self._level >= Level.REQUEST_RESPONSE and not self._is_stream):
+            elif self._is_failure or (self._level >= AuditLevel.REQUEST_RESPONSE and not self._is_stream):
                 self._answer.add(message.get("body", b""))
             await send(message)
 
@@ -127,7 +127,7 @@ class Trail:
 
     async def _emit(self, stage: str) -> None:
         assert self._decision is not None, "the policy has been asked"
-        if self._level is Level.NONE or stage in self._decision.omit_stages:
+        if self._level is AuditLevel.NONE or stage in self._decision.omit_stages:
             return
         await self._sink.put(self._event(stage))
 
@@ -190,8 +190,8 @@ class Trail:
         given = _header(self._scope["headers"], b"content-type")
         self._request.media_type = given or "application/json"
         for name, kept, level in (
-            ("requestObject", self._request, Level.REQUEST),
-            ("responseObject", self._answer, Level.REQUEST_RESPONSE),
+            ("requestObject", self._request, AuditLevel.REQUEST),
+            ("responseObject", self._answer, AuditLevel.REQUEST_RESPONSE),
         ):
             if self._level < level or (name == "responseObject" and stage != "ResponseComplete"):
                 continue

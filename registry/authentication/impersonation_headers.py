@@ -21,12 +21,12 @@ _MALFORMED = re.compile(r"%(?![0-9A-Fa-f]{2})")
 ACCOUNTS = "system:serviceaccounts"
 
 
-class NobodyNamed(Exception):
+class NoUserNamed(Exception):
     """Groups, a uid or extras were requested without a user; `str()` is the message of a 400."""
 
 
 def requested_user(headers: Iterable[tuple[bytes, bytes]]) -> User | None:
-    """The user to impersonate; None if the request has no such header. Raises NobodyNamed.
+    """The user to impersonate; None if the request has no such header. Raises NoUserNamed.
 
     If a header that takes one value is repeated, the first counts, even if empty.
     """
@@ -51,7 +51,7 @@ def requested_user(headers: Iterable[tuple[bytes, bytes]]) -> User | None:
     if name:
         return User(name, _groups(name, groups), uid, {key: tuple(values) for key, values in extra.items()})
     if groups or uid or extra:
-        raise NobodyNamed(f"requested {_go_user(uid, groups, extra)} without impersonating a user name")
+        raise NoUserNamed(f"requested {_go_user(uid, groups, extra)} without impersonating a user name")
     return None
 
 

@@ -72,6 +72,6 @@ def _texts(name: x509.Name, kind: ObjectIdentifier) -> list[str]:
     found = []
     for attribute in name.get_attributes_for_oid(kind):
         if not isinstance(attribute.value, str):
-            raise ValueError("the certificate's subject is no text")
+            raise ValueError("the certificate's subject is not text")
         found.append(attribute.value)
     return found

@@ -20,7 +20,7 @@ from registry.authorization.attributes import Attributes, Decision, Rules
 from registry.authorization.rbac.defaults import default_entries
 from registry.authorization.rbac.model import EVERYTHING, Binding
 from registry.authorization.rbac.policy import Policy, review_rules
-from registry.authorization.rbac.stored import RESOURCES, Entries, Entry, Which, policy_of, refresh
+from registry.authorization.rbac.stored import RESOURCES, Entries, RoleEntry, Which, policy_of, refresh
 from registry.caches import LruCache
 from registry.flowcontrol.evaluation import shared_aside
 from registry.store.store import Store
@@ -105,7 +105,7 @@ class Authorizer:
             return  # nothing is cached, and nothing is being read
         self._written[tenant.id] = self._written.get(tenant.id, 0) + 1
 
-    def first_touch(self, tenant: Tenant) -> bool:
+    def is_first_access(self, tenant: Tenant) -> bool:
         """Whether this is the first access to the tenant's roles in this process, as far as it remembers."""
         if self._touched.get(tenant.id):
             return False
@@ -155,7 +155,7 @@ class Authorizer:
 
     async def _read(self, tenant: Tenant, known: _Known | None, now: float, writes: int) -> _Known:
         before: Entries = known.entries if known is not None else {}
-        entries: dict[Which, Entry] = {}
+        entries: dict[Which, RoleEntry] = {}
         async for rows in self._store.lookups.rows_of(
             tenant, RESOURCES, newer=known.newest if known is not None else 0
         ):

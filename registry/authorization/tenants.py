@@ -25,7 +25,7 @@ _LABEL: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 _MAX_DEPTH: Final = 16
 
 
-class Tenants:
+class TenantDirectory:
     def __init__(self, store: Store) -> None:
         self._store = store
 
@@ -37,7 +37,7 @@ class Tenants:
             raise TenantNotFound("the tenant does not exist")
         return await self._store.tenant(TenantName(wanted))
 
-    async def governs(self, user: User, tenant: Tenant) -> bool:
+    async def administers(self, user: User, tenant: Tenant) -> bool:
         """Whether the user administers an ancestor of this tenant, and therefore this tenant.
 
         May be some seconds old, like everything that a process knows about tenants.

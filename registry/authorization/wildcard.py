@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from registry.authentication.user import User
-from registry.authorization.tenants import DEFAULT, SYSTEM, Tenants
+from registry.authorization.tenants import DEFAULT, SYSTEM, TenantDirectory
 from registry.store.errors import TenantNotFound
 from registry.store.store import Store
 from registry.store.types import DomainId, Tenant
@@ -23,7 +23,7 @@ SUBRESOURCE: Final = "across"
 
 
 @dataclass(frozen=True, slots=True)
-class Across:
+class WildcardScope:
     """The tenants of a request: those of a domain that have bound exports of `provider`; all of them if it is None."""
 
     domain: DomainId
@@ -33,16 +33,16 @@ class Across:
 class WildcardTarget(NamedTuple):
     """`authorizing` is the tenant whose roles decide, `lead` the one whose discovery is served."""
 
-    across: Across
+    scope: WildcardScope
     authorizing: Tenant
     lead: Tenant
 
 
-def is_across(tenant: str) -> bool:
+def is_wildcard(tenant: str) -> bool:
     return tenant == "*" or tenant.startswith("*.")
 
 
-async def resolve_wildcard(tenants: Tenants, store: Store, user: User, named: str) -> WildcardTarget:
+async def resolve_wildcard(tenants: TenantDirectory, store: Store, user: User, named: str) -> WildcardTarget:
     """Resolves "*" or "*.<domain>". Raises TenantNotFound."""
     domain_name = named[2:]
     of_platform = user.tenant is None or user.tenant == SYSTEM
@@ -56,4 +56,4 @@ async def resolve_wildcard(tenants: Tenants, store: Store, user: User, named: st
         if of_platform:
             lead = await tenants.tenant_of(user, found[1])
     authorizing = await tenants.tenant_of(user, SYSTEM) if of_platform else home
-    return WildcardTarget(Across(domain, None if of_platform else home), authorizing, lead)
+    return WildcardTarget(WildcardScope(domain, None if of_platform else home), authorizing, lead)

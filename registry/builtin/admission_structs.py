@@ -5,51 +5,19 @@ Follows staging/src/k8s.io/api/admissionregistration/v1/types.go at v1.36.
 
 from __future__ import annotations
 
-from registry.definitions.structs.scalars import BYTES, INT_32, INT_64, STRING, Scalar
+from registry.builtin.meta_structs import Condition, LabelSelector, kind
+from registry.definitions.structs.scalars import BYTES, INT_32, INT_64, STRING, string_type
 from registry.definitions.structs.structs import STRINGS, Field, Pointer, Slice, Struct
-from registry.definitions.structs.structs import Map as MapOf
-from registry.definitions.types import TIME, ObjectMeta
 
-
-def _string_type(name: str) -> Scalar:
-    return Scalar(f"v1.{name}", str, "")
-
-
-def _kind(name: str, *fields: Field) -> Struct:
-    return Struct(
-        name, (Field("kind", STRING), Field("apiVersion", STRING), Field("metadata", ObjectMeta, True), *fields)
-    )
-
-
-_FAILURE_POLICY = Field("failurePolicy", Pointer(_string_type("FailurePolicyType")))
-_MATCH_POLICY = Field("matchPolicy", Pointer(_string_type("MatchPolicyType")))
-
-LabelSelector = Struct(
-    "LabelSelector",
-    (
-        Field("matchLabels", MapOf(STRING)),
-        Field(
-            "matchExpressions",
-            Slice(
-                Struct(
-                    "LabelSelectorRequirement",
-                    (
-                        Field("key", STRING, True),
-                        Field("operator", _string_type("LabelSelectorOperator"), True),
-                        Field("values", STRINGS),
-                    ),
-                )
-            ),
-        ),
-    ),
-)
+_FAILURE_POLICY = Field("failurePolicy", Pointer(string_type("FailurePolicyType")))
+_MATCH_POLICY = Field("matchPolicy", Pointer(string_type("MatchPolicyType")))
 
 _RULE = (
-    Field("operations", Slice(_string_type("OperationType"))),
+    Field("operations", Slice(string_type("OperationType"))),
     Field("apiGroups", STRINGS),
     Field("apiVersions", STRINGS),
     Field("resources", STRINGS),
-    Field("scope", Pointer(_string_type("ScopeType"))),
+    Field("scope", Pointer(string_type("ScopeType"))),
 )
 _RuleWithOperations = Struct("RuleWithOperations", _RULE)
 _NamedRule = Struct("NamedRuleWithOperations", (Field("resourceNames", STRINGS), *_RULE))
@@ -80,7 +48,7 @@ _PARAM_REF = Field(
                 Field("name", STRING),
                 Field("namespace", STRING),
                 Field("selector", Pointer(LabelSelector)),
-                Field("parameterNotFoundAction", Pointer(_string_type("ParameterNotFoundActionType"))),
+                Field("parameterNotFoundAction", Pointer(string_type("ParameterNotFoundActionType"))),
             ),
         )
     ),
@@ -91,24 +59,12 @@ _Validation = Struct(
     (
         Field("expression", STRING, True),
         Field("message", STRING),
-        Field("reason", Pointer(_string_type("StatusReason"))),
+        Field("reason", Pointer(string_type("StatusReason"))),
         Field("messageExpression", STRING),
     ),
 )
 
-_Condition = Struct(
-    "Condition",
-    (
-        Field("type", STRING, True),
-        Field("status", _string_type("ConditionStatus"), True),
-        Field("observedGeneration", INT_64),
-        Field("lastTransitionTime", TIME, True),
-        Field("reason", STRING, True),
-        Field("message", STRING, True),
-    ),
-)
-
-ValidatingAdmissionPolicy = _kind(
+ValidatingAdmissionPolicy = kind(
     "ValidatingAdmissionPolicy",
     Field(
         "spec",
@@ -156,14 +112,14 @@ ValidatingAdmissionPolicy = _kind(
                         )
                     ),
                 ),
-                Field("conditions", Slice(_Condition)),
+                Field("conditions", Slice(Condition)),
             ),
         ),
         True,
     ),
 )
 
-ValidatingAdmissionPolicyBinding = _kind(
+ValidatingAdmissionPolicyBinding = kind(
     "ValidatingAdmissionPolicyBinding",
     Field(
         "spec",
@@ -173,7 +129,7 @@ ValidatingAdmissionPolicyBinding = _kind(
                 Field("policyName", STRING),
                 _PARAM_REF,
                 Field("matchResources", Pointer(MatchResources)),
-                Field("validationActions", Slice(_string_type("ValidationAction"))),
+                Field("validationActions", Slice(string_type("ValidationAction"))),
             ),
         ),
         True,
@@ -181,7 +137,7 @@ ValidatingAdmissionPolicyBinding = _kind(
 )
 
 _Expression = (Field("expression", STRING),)
-MutatingAdmissionPolicy = _kind(
+MutatingAdmissionPolicy = kind(
     "MutatingAdmissionPolicy",
     Field(
         "spec",
@@ -197,7 +153,7 @@ MutatingAdmissionPolicy = _kind(
                         Struct(
                             "Mutation",
                             (
-                                Field("patchType", _string_type("PatchType"), True),
+                                Field("patchType", string_type("PatchType"), True),
                                 Field("applyConfiguration", Pointer(Struct("ApplyConfiguration", _Expression))),
                                 Field("jsonPatch", Pointer(Struct("JSONPatch", _Expression))),
                             ),
@@ -206,14 +162,14 @@ MutatingAdmissionPolicy = _kind(
                 ),
                 _FAILURE_POLICY,
                 _MATCH_CONDITIONS,
-                Field("reinvocationPolicy", _string_type("ReinvocationPolicyType")),
+                Field("reinvocationPolicy", string_type("ReinvocationPolicyType")),
             ),
         ),
         True,
     ),
 )
 
-MutatingAdmissionPolicyBinding = _kind(
+MutatingAdmissionPolicyBinding = kind(
     "MutatingAdmissionPolicyBinding",
     Field(
         "spec",
@@ -254,16 +210,16 @@ _WEBHOOK = (
     _MATCH_POLICY,
     Field("namespaceSelector", Pointer(LabelSelector)),
     Field("objectSelector", Pointer(LabelSelector)),
-    Field("sideEffects", Pointer(_string_type("SideEffectClass")), True),
+    Field("sideEffects", Pointer(string_type("SideEffectClass")), True),
     Field("timeoutSeconds", Pointer(INT_32)),
     Field("admissionReviewVersions", STRINGS, True),
 )
 
-ValidatingWebhookConfiguration = _kind(
+ValidatingWebhookConfiguration = kind(
     "ValidatingWebhookConfiguration",
     Field("webhooks", Slice(Struct("ValidatingWebhook", (*_WEBHOOK, _MATCH_CONDITIONS)))),
 )
-MutatingWebhookConfiguration = _kind(
+MutatingWebhookConfiguration = kind(
     "MutatingWebhookConfiguration",
     Field(
         "webhooks",
@@ -272,7 +228,7 @@ MutatingWebhookConfiguration = _kind(
                 "MutatingWebhook",
                 (
                     *_WEBHOOK,
-                    Field("reinvocationPolicy", Pointer(_string_type("ReinvocationPolicyType"))),
+                    Field("reinvocationPolicy", Pointer(string_type("ReinvocationPolicyType"))),
                     _MATCH_CONDITIONS,
                 ),
             )

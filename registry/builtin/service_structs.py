@@ -5,18 +5,13 @@ Follows staging/src/k8s.io/api/core/v1/types.go at v1.36.
 
 from __future__ import annotations
 
+from registry.builtin.meta_structs import Condition
 from registry.builtin.scalars import INT_OR_STRING
-from registry.builtin.structs import Condition
-from registry.definitions.structs.scalars import BOOL, INT_32, STRING, Scalar
+from registry.definitions.structs.scalars import BOOL, INT_32, STRING, string_type
 from registry.definitions.structs.structs import STRINGS, Field, Map, Pointer, Slice, Struct
 from registry.definitions.types import ObjectMeta
 
-
-def _string_type(name: str) -> Scalar:
-    return Scalar(f"v1.{name}", str, "")
-
-
-_PROTOCOL = Field("protocol", _string_type("Protocol"))
+_PROTOCOL = Field("protocol", string_type("Protocol"))
 
 _ServicePort = Struct(
     "ServicePort",
@@ -42,21 +37,21 @@ _ServiceSpec = Struct(
         Field("selector", Map(STRING)),
         Field("clusterIP", STRING),
         Field("clusterIPs", STRINGS),
-        Field("type", _string_type("ServiceType")),
+        Field("type", string_type("ServiceType")),
         Field("externalIPs", STRINGS),
-        Field("sessionAffinity", _string_type("ServiceAffinity")),
+        Field("sessionAffinity", string_type("ServiceAffinity")),
         Field("loadBalancerIP", STRING),
         Field("loadBalancerSourceRanges", STRINGS),
         Field("externalName", STRING),
-        Field("externalTrafficPolicy", _string_type("ServiceExternalTrafficPolicy")),
+        Field("externalTrafficPolicy", string_type("ServiceExternalTrafficPolicy")),
         Field("healthCheckNodePort", INT_32),
         Field("publishNotReadyAddresses", BOOL),
         Field("sessionAffinityConfig", Pointer(_SessionAffinityConfig)),
-        Field("ipFamilies", Slice(_string_type("IPFamily"))),
-        Field("ipFamilyPolicy", Pointer(_string_type("IPFamilyPolicy"))),
+        Field("ipFamilies", Slice(string_type("IPFamily"))),
+        Field("ipFamilyPolicy", Pointer(string_type("IPFamilyPolicy"))),
         Field("allocateLoadBalancerNodePorts", Pointer(BOOL)),
         Field("loadBalancerClass", Pointer(STRING)),
-        Field("internalTrafficPolicy", Pointer(_string_type("ServiceInternalTrafficPolicy"))),
+        Field("internalTrafficPolicy", Pointer(string_type("ServiceInternalTrafficPolicy"))),
         Field("trafficDistribution", Pointer(STRING)),
     ),
 )
@@ -68,7 +63,7 @@ _LoadBalancerIngress = Struct(
     (
         Field("ip", STRING),
         Field("hostname", STRING),
-        Field("ipMode", Pointer(_string_type("LoadBalancerIPMode"))),
+        Field("ipMode", Pointer(string_type("LoadBalancerIPMode"))),
         Field("ports", Slice(_PortStatus)),
     ),
 )

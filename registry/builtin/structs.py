@@ -6,22 +6,11 @@ Follows staging/src/k8s.io/api/{core,events,coordination,authentication,authoriz
 
 from __future__ import annotations
 
+from registry.builtin.meta_structs import Condition, LabelSelector, LabelSelectorRequirement, kind
 from registry.builtin.scalars import BYTES_MAP, MICRO_TIME, QUANTITY
-from registry.definitions.structs.scalars import BOOL, INT_32, INT_64, STRING, Scalar
+from registry.definitions.structs.scalars import BOOL, INT_32, INT_64, STRING, Scalar, string_type
 from registry.definitions.structs.structs import STRINGS, Field, Map, Pointer, Slice, Struct
-from registry.definitions.types import TIME, ObjectMeta
-
-
-def _string_type(name: str) -> Scalar:
-    return Scalar(f"v1.{name}", str, "")
-
-
-def _kind(name: str, *fields: Field) -> Struct:
-    """A whole kind: type and object metadata, then its own fields."""
-    return Struct(
-        name, (Field("kind", STRING), Field("apiVersion", STRING), Field("metadata", ObjectMeta, True), *fields)
-    )
-
+from registry.definitions.types import TIME
 
 _RESOURCES = Map(QUANTITY)
 
@@ -38,19 +27,19 @@ ObjectReference = Struct(
     ),
 )
 
-ConfigMap = _kind(
+ConfigMap = kind(
     "ConfigMap", Field("immutable", Pointer(BOOL)), Field("data", Map(STRING)), Field("binaryData", BYTES_MAP)
 )
 
-Secret = _kind(
+Secret = kind(
     "Secret",
     Field("immutable", Pointer(BOOL)),
     Field("data", BYTES_MAP),
     Field("stringData", Map(STRING)),
-    Field("type", _string_type("SecretType")),
+    Field("type", string_type("SecretType")),
 )
 
-ServiceAccount = _kind(
+ServiceAccount = kind(
     "ServiceAccount",
     Field("secrets", Slice(ObjectReference)),
     Field("imagePullSecrets", Slice(Struct("LocalObjectReference", (Field("name", STRING),)))),
@@ -60,22 +49,22 @@ ServiceAccount = _kind(
 NamespaceCondition = Struct(
     "NamespaceCondition",
     (
-        Field("type", _string_type("NamespaceConditionType"), True),
-        Field("status", _string_type("ConditionStatus"), True),
+        Field("type", string_type("NamespaceConditionType"), True),
+        Field("status", string_type("ConditionStatus"), True),
         Field("lastTransitionTime", TIME, True),
         Field("reason", STRING),
         Field("message", STRING),
     ),
 )
 
-Namespace = _kind(
+Namespace = kind(
     "Namespace",
-    Field("spec", Struct("NamespaceSpec", (Field("finalizers", Slice(_string_type("FinalizerName"))),)), True),
+    Field("spec", Struct("NamespaceSpec", (Field("finalizers", Slice(string_type("FinalizerName"))),)), True),
     Field(
         "status",
         Struct(
             "NamespaceStatus",
-            (Field("phase", _string_type("NamespacePhase")), Field("conditions", Slice(NamespaceCondition))),
+            (Field("phase", string_type("NamespacePhase")), Field("conditions", Slice(NamespaceCondition))),
         ),
         True,
     ),
@@ -84,13 +73,13 @@ Namespace = _kind(
 _ScopeRequirement = Struct(
     "ScopedResourceSelectorRequirement",
     (
-        Field("scopeName", _string_type("ResourceQuotaScope"), True),
-        Field("operator", _string_type("ScopeSelectorOperator"), True),
+        Field("scopeName", string_type("ResourceQuotaScope"), True),
+        Field("operator", string_type("ScopeSelectorOperator"), True),
         Field("values", STRINGS),
     ),
 )
 
-ResourceQuota = _kind(
+ResourceQuota = kind(
     "ResourceQuota",
     Field(
         "spec",
@@ -98,7 +87,7 @@ ResourceQuota = _kind(
             "ResourceQuotaSpec",
             (
                 Field("hard", _RESOURCES),
-                Field("scopes", Slice(_string_type("ResourceQuotaScope"))),
+                Field("scopes", Slice(string_type("ResourceQuotaScope"))),
                 Field(
                     "scopeSelector",
                     Pointer(Struct("ScopeSelector", (Field("matchExpressions", Slice(_ScopeRequirement)),))),
@@ -113,7 +102,7 @@ ResourceQuota = _kind(
 _LimitRangeItem = Struct(
     "LimitRangeItem",
     (
-        Field("type", _string_type("LimitType"), True),
+        Field("type", string_type("LimitType"), True),
         Field("max", _RESOURCES),
         Field("min", _RESOURCES),
         Field("default", _RESOURCES),
@@ -122,13 +111,13 @@ _LimitRangeItem = Struct(
     ),
 )
 
-LimitRange = _kind(
+LimitRange = kind(
     "LimitRange", Field("spec", Struct("LimitRangeSpec", (Field("limits", Slice(_LimitRangeItem), True),)), True)
 )
 
 _EventSource = Struct("EventSource", (Field("component", STRING), Field("host", STRING)))
 
-Event = _kind(
+Event = kind(
     "Event",
     Field("involvedObject", ObjectReference, True),
     Field("reason", STRING),
@@ -149,14 +138,14 @@ Event = _kind(
 )
 
 # Scale of autoscaling/v1, which is a view of objects of other kinds.
-Scale = _kind(
+Scale = kind(
     "Scale",
     Field("spec", Struct("ScaleSpec", (Field("replicas", INT_32),)), True),
     Field("status", Struct("ScaleStatus", (Field("replicas", INT_32, True), Field("selector", STRING))), True),
 )
 
 # Event of events.k8s.io.
-NewEvent = _kind(
+NewEvent = kind(
     "Event",
     Field("eventTime", MICRO_TIME, True),
     Field(
@@ -177,7 +166,7 @@ NewEvent = _kind(
     Field("deprecatedCount", INT_32),
 )
 
-Lease = _kind(
+Lease = kind(
     "Lease",
     Field(
         "spec",
@@ -189,7 +178,7 @@ Lease = _kind(
                 Field("acquireTime", Pointer(MICRO_TIME)),
                 Field("renewTime", Pointer(MICRO_TIME)),
                 Field("leaseTransitions", Pointer(INT_32)),
-                Field("strategy", Pointer(_string_type("CoordinatedLeaseStrategy"))),
+                Field("strategy", Pointer(string_type("CoordinatedLeaseStrategy"))),
                 Field("preferredHolder", Pointer(STRING)),
             ),
         ),
@@ -199,17 +188,6 @@ Lease = _kind(
 
 # -- roles and bindings
 
-_LabelRequirement = Struct(
-    "LabelSelectorRequirement",
-    (
-        Field("key", STRING, True),
-        Field("operator", _string_type("LabelSelectorOperator"), True),
-        Field("values", STRINGS),
-    ),
-)
-_LabelSelector = Struct(
-    "LabelSelector", (Field("matchLabels", Map(STRING)), Field("matchExpressions", Slice(_LabelRequirement)))
-)
 _RULES = Field(
     "rules",
     Slice(
@@ -248,30 +226,18 @@ _BINDING = (
     ),
 )
 
-Role = _kind("Role", _RULES)
-ClusterRole = _kind(
+Role = kind("Role", _RULES)
+ClusterRole = kind(
     "ClusterRole",
     _RULES,
     Field(
-        "aggregationRule", Pointer(Struct("AggregationRule", (Field("clusterRoleSelectors", Slice(_LabelSelector)),)))
+        "aggregationRule", Pointer(Struct("AggregationRule", (Field("clusterRoleSelectors", Slice(LabelSelector)),)))
     ),
 )
-RoleBinding = _kind("RoleBinding", *_BINDING)
-ClusterRoleBinding = _kind("ClusterRoleBinding", *_BINDING)
+RoleBinding = kind("RoleBinding", *_BINDING)
+ClusterRoleBinding = kind("ClusterRoleBinding", *_BINDING)
 
-Condition = Struct(
-    "Condition",
-    (
-        Field("type", STRING, True),
-        Field("status", _string_type("ConditionStatus"), True),
-        Field("observedGeneration", INT_64),
-        Field("lastTransitionTime", TIME, True),
-        Field("reason", STRING, True),
-        Field("message", STRING, True),
-    ),
-)
-
-StorageVersionMigration = _kind(
+StorageVersionMigration = kind(
     "StorageVersionMigration",
     Field(
         "spec",
@@ -301,14 +267,6 @@ StorageVersionMigration = _kind(
 
 # -- reviews
 
-_Requirement = Struct(
-    "LabelSelectorRequirement",
-    (
-        Field("key", STRING, True),
-        Field("operator", _string_type("LabelSelectorOperator"), True),
-        Field("values", STRINGS),
-    ),
-)
 _ResourceAttributes = Struct(
     "ResourceAttributes",
     (
@@ -324,7 +282,7 @@ _ResourceAttributes = Struct(
             Pointer(
                 Struct(
                     "FieldSelectorAttributes",
-                    (Field("rawSelector", STRING), Field("requirements", Slice(_Requirement))),
+                    (Field("rawSelector", STRING), Field("requirements", Slice(LabelSelectorRequirement))),
                 )
             ),
         ),
@@ -333,7 +291,7 @@ _ResourceAttributes = Struct(
             Pointer(
                 Struct(
                     "LabelSelectorAttributes",
-                    (Field("rawSelector", STRING), Field("requirements", Slice(_Requirement))),
+                    (Field("rawSelector", STRING), Field("requirements", Slice(LabelSelectorRequirement))),
                 )
             ),
         ),
@@ -371,13 +329,13 @@ _NonResourceRule = Struct("NonResourceRule", (Field("verbs", STRINGS, True), Fie
 
 
 def _review(name: str, spec: Struct) -> Struct:
-    return _kind(name, Field("spec", spec, True), Field("status", _ReviewStatus, True))
+    return kind(name, Field("spec", spec, True), Field("status", _ReviewStatus, True))
 
 
 SubjectAccessReview = _review("SubjectAccessReview", _SubjectSpec)
 LocalSubjectAccessReview = _review("LocalSubjectAccessReview", _SubjectSpec)
 SelfSubjectAccessReview = _review("SelfSubjectAccessReview", Struct("SelfSubjectAccessReviewSpec", _ATTRIBUTES))
-SelfSubjectRulesReview = _kind(
+SelfSubjectRulesReview = kind(
     "SelfSubjectRulesReview",
     Field("spec", Struct("SelfSubjectRulesReviewSpec", (Field("namespace", STRING),)), True),
     Field(
@@ -403,13 +361,13 @@ _UserInfo = Struct(
         Field("extra", Map(Slice(STRING, "v1.ExtraValue"))),
     ),
 )
-SelfSubjectReview = _kind(
+SelfSubjectReview = kind(
     "SelfSubjectReview", Field("status", Struct("SelfSubjectReviewStatus", (Field("userInfo", _UserInfo, True),)), True)
 )
 
 # -- tokens
 
-TokenReview = _kind(
+TokenReview = kind(
     "TokenReview",
     Field("spec", Struct("TokenReviewSpec", (Field("token", STRING), Field("audiences", STRINGS))), True),
     Field(
@@ -426,7 +384,7 @@ TokenReview = _kind(
         True,
     ),
 )
-TokenRequest = _kind(
+TokenRequest = kind(
     "TokenRequest",
     Field(
         "spec",

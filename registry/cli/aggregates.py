@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from registry.cli.api_client import ApiClient, Object
 from registry.cli.errors import CommandError
-from registry.cli.resource_names import Resource, find_resource
+from registry.cli.resource_names import NamedResource, find_resource
 from registry.cli.table import print_table
 
 QUERIES: Final = "/apis/query.registry/v1/queries"
@@ -42,7 +42,7 @@ def is_aggregate(typed: dict[str, Any]) -> bool:
     return any(typed[flag] for flag in FLAGS)
 
 
-def spec_of(typed: dict[str, Any], resource: Resource, namespace: str, client: ApiClient) -> Object:
+def spec_of(typed: dict[str, Any], resource: NamedResource, namespace: str, client: ApiClient) -> Object:
     """Returns the spec for the flags; `namespace` "" means all. Raises CommandError."""
     spec: Object = {
         "group": resource.group,
@@ -80,7 +80,7 @@ def run_aggregate(client: ApiClient, spec: Object, *, as_json: bool) -> None:
 def _key(text: str) -> Object:
     match = _KEY.fullmatch(text.strip())
     if match is None:
-        raise CommandError(f'--group-by: "{text}" is no field, alone or as NAME=FIELD')
+        raise CommandError(f'--group-by: "{text}" is not a field, alone or as NAME=FIELD')
     name, field, of_type = match.groups()
     last = _LAST.search(field)
     if name is None and last is not None and last[1]:

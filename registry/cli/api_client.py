@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
-from registry.cli.errors import Refused, describe
+from registry.cli.errors import RequestRefused, describe
 
 Object = dict[str, Any]
 
@@ -24,7 +24,7 @@ class ApiClient:
 
     def __init__(self, url: str, context: ssl.SSLContext | None, headers: Mapping[str, str]) -> None:
         if not url.startswith(("https://", "http://")):
-            raise Refused(f"{url} is not the address of a server: it must begin with https://")
+            raise RequestRefused(f"{url} is not the address of a server: it must begin with https://")
         self.url = url.rstrip("/")
         self._context = context
         self._headers = {"Accept": "application/json", **headers}
@@ -51,9 +51,11 @@ class ApiClient:
         except urllib.error.HTTPError as error:
             with error:
                 message = _message(error.read()) or f"the server answered {error.code}"
-                raise Refused(message, error.code) from error
+                raise RequestRefused(message, error.code) from error
         except (OSError, http.client.HTTPException, ValueError) as error:
-            raise Refused(f"{self.url} cannot be reached: {_reason(error)} (is `registry serve` running?)") from error
+            raise RequestRefused(
+                f"{self.url} cannot be reached: {_reason(error)} (is `registry serve` running?)"
+            ) from error
 
     def items(self, path: str, query: str = "") -> Iterator[Object]:
         """Yields all items of a list, page by page."""
@@ -73,7 +75,7 @@ class ApiClient:
     def create_unless_exists(self, path: str, body: Object) -> None:
         try:
             self.request("POST", path, body)
-        except Refused as refused:
+        except RequestRefused as refused:
             if refused.code != 409:
                 raise
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from registry.cel.checker.schema_types import Declared
 from registry.cel.ext.table import PER_CALL_LIMIT
 from registry.cel.rules.check import RULE_COST_LIMIT, TOTAL_COST_LIMIT
-from registry.cel.rules.inspection import CheckedRule, Evaluation, inspect_object, inspect_schema
+from registry.cel.rules.inspection import CheckedRule, RuleEvaluation, inspect_object, inspect_schema
 from registry.cel.rules.rules import OBJECT_BUDGET
 from registry.cli.errors import CommandError
 from registry.cli.manifests import documents_of, read_definition
@@ -141,7 +141,7 @@ def _prepare(version: Version, obj: Object) -> None:
         raise CommandError(f"the object does not fit the schema: {printable(errors[0].message())}")
 
 
-def _evaluated(evaluation: Evaluation, opinion: SecondOpinion | None) -> Iterator[str]:
+def _evaluated(evaluation: RuleEvaluation, opinion: SecondOpinion | None) -> Iterator[str]:
     result = "does not hold" if evaluation.errors else "holds"
     yield f"{evaluation.path or '<root>'}: {_one_line(evaluation.rule.source)}"
     yield f"  {result}, cost {evaluation.cost} of {PER_CALL_LIMIT}"

@@ -12,7 +12,7 @@ from registry.cli.errors import CommandError
 from registry.cli.manifests import documents_of, read_definition
 
 if TYPE_CHECKING:
-    from registry.conversion.declarative.plan import Plan
+    from registry.conversion.declarative.plan import ConversionPlan
 
 Object = dict[str, Any]
 
@@ -66,16 +66,16 @@ def check(given: Object, samples: list[Object], *, quiet: bool) -> int:
     return 0 if all(verdicts) else 1
 
 
-def _plan(crd: Object) -> Plan:
-    from registry.conversion.declarative.plan import Plan
+def _plan(crd: Object) -> ConversionPlan:
+    from registry.conversion.declarative.plan import ConversionPlan
     from registry.definitions.compiled import compile_definition
 
     definition = compile_definition(crd)
     schemas = {name: version.schema for name, version in definition.versions.items()}
-    return Plan(definition.group, definition.conversion_rules, schemas)
+    return ConversionPlan(definition.group, definition.conversion_rules, schemas)
 
 
-def _try(crd: Object, plan: Plan, sample: Object, *, quiet: bool) -> bool:
+def _try(crd: Object, plan: ConversionPlan, sample: Object, *, quiet: bool) -> bool:
     """Returns whether a sample converts to each version and back."""
     from registry.codec.yaml_encode import encode_yaml
     from registry.conversion.errors import ConversionError

@@ -13,7 +13,7 @@ from registry.cli.api_client import Object
 from registry.cli.errors import CommandError
 from registry.cli.history import LAST_APPLIED, add_target, changes, find_target
 from registry.cli.kubeconfig_client import Session, add_client_flags, open_session
-from registry.cli.resource_names import Resource
+from registry.cli.resource_names import NamedResource
 from registry.cli.table import printable
 
 
@@ -53,13 +53,13 @@ def run(typed: dict[str, Any]) -> int:
     return 1 if lines else 0
 
 
-def state(session: Session, resource: Resource, name: str, revision: str | None) -> Object:
+def state(session: Session, resource: NamedResource, name: str, revision: str | None) -> Object:
     """Returns the object at a revision of the tenant; None means the current one."""
     query = f"?atResourceVersion={quote(revision, safe='')}" if revision else ""
     return session.client.request("GET", resource.path(session.namespace, name) + query)
 
 
-def _previous(session: Session, resource: Resource, name: str) -> str:
+def _previous(session: Session, resource: NamedResource, name: str) -> str:
     found = list(changes(session, resource, name, 1))
     if not found or "previousResourceVersion" not in found[0]:
         raise CommandError(f"{resource.plural} {name} has not changed within what is kept: name --from")

@@ -16,7 +16,7 @@ from registry.store.encryption import master_keys, resealing
 from registry.store.encryption.master_keys import MasterKeyError
 from registry.store.encryption.sealing import Sealing
 from registry.store.errors import StoreError
-from registry.store.settings import Settings as SharedSettings
+from registry.store.settings import SharedSettings
 
 
 def run(typed: dict[str, Any]) -> int:

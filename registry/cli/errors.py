@@ -7,7 +7,7 @@ class CommandError(Exception):
     """The command cannot do what was requested; the text is one line for the user."""
 
 
-class Refused(CommandError):
+class RequestRefused(CommandError):
     """A server's error response, or why it was not reached. `code` is the HTTP status, 0 without a response."""
 
     def __init__(self, message: str, code: int = 0) -> None:

@@ -15,7 +15,7 @@ from registry.cli.api_client import Object
 from registry.cli.errors import CommandError, describe
 from registry.cli.history import LAST_APPLIED
 from registry.cli.kubeconfig_client import Session, add_client_flags, open_session
-from registry.cli.resource_names import Resource, find_resource
+from registry.cli.resource_names import NamedResource, find_resource
 
 # Fields that a server assigns. Owner references contain uids, which differ elsewhere: the garbage collector would
 # delete objects that still have them.
@@ -64,7 +64,7 @@ def _opened(path: Path | None) -> Iterator[TextIO]:
         yield file
 
 
-def _export(session: Session, resource: Resource, namespace: str, selector: str, out: TextIO) -> None:
+def _export(session: Session, resource: NamedResource, namespace: str, selector: str, out: TextIO) -> None:
     from registry.cli.progress import Progress
     from registry.codec.yaml_encode import encode_yaml
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from registry.cli.api_client import Object
 from registry.cli.kubeconfig_client import Session, add_client_flags, open_session
-from registry.cli.resource_names import Resource, find_resource, split_target
+from registry.cli.resource_names import NamedResource, find_resource, split_target
 from registry.cli.table import print_table
 
 _PAGE: Final = 50
@@ -59,12 +59,12 @@ def run(typed: dict[str, Any]) -> int:
     return 0
 
 
-def find_target(session: Session, words: list[str]) -> tuple[Resource, str]:
+def find_target(session: Session, words: list[str]) -> tuple[NamedResource, str]:
     kind, name = split_target(words)
     return find_resource(session.client, kind), name
 
 
-def changes(session: Session, resource: Resource, name: str, limit: int) -> Iterator[Object]:
+def changes(session: Session, resource: NamedResource, name: str, limit: int) -> Iterator[Object]:
     """Yields the newest `limit` entries of the history."""
     path, following = resource.path(session.namespace, name, "history"), ""
     while limit > 0:

@@ -33,7 +33,7 @@ def run(typed: dict[str, Any]) -> int:
         running = None if settings.database_url else running_url(settings.data_dir / "postgres")
         with nullcontext(running[0]) if running else database(settings) as url, migration_errors():
             if direction == "plan":
-                plan = migrations.planned(url, revision or "head")
+                plan = migrations.plan_upgrade(url, revision or "head")
                 print("\n".join(plan.lines()))
                 if refusal := plan.refusal():
                     raise CommandError(refusal)

@@ -16,7 +16,7 @@ from registry.cli.errors import CommandError
 _ACCEPT: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
-class Resource(NamedTuple):
+class NamedResource(NamedTuple):
     """`names` are all names that it can be addressed by, in lower case."""
 
     group: str
@@ -37,7 +37,7 @@ class Resource(NamedTuple):
         return "/".join(parts)
 
 
-def find_resource(client: ApiClient, wanted: str) -> Resource:
+def find_resource(client: ApiClient, wanted: str) -> NamedResource:
     """Returns the first resource, in the server's order, with this name. Raises CommandError."""
     word = wanted.lower()
     known = list(resources(client))
@@ -62,7 +62,7 @@ def split_target(words: list[str]) -> tuple[str, str]:
     return kind, name
 
 
-def resources(client: ApiClient) -> Iterator[Resource]:
+def resources(client: ApiClient) -> Iterator[NamedResource]:
     for path in ("/api", "/apis"):
         for group in client.request("GET", path, accept=_ACCEPT).get("items") or ():
             name = (group.get("metadata") or {}).get("name") or ""
@@ -71,8 +71,8 @@ def resources(client: ApiClient) -> Iterator[Resource]:
                     yield _resource(name, version["version"], found)
 
 
-def _resource(group: str, version: str, found: Object) -> Resource:
+def _resource(group: str, version: str, found: Object) -> NamedResource:
     kind = (found.get("responseKind") or {}).get("kind") or ""
     plural = found["resource"]
     names = {plural, found.get("singularResource") or kind.lower(), kind.lower(), *(found.get("shortNames") or ())}
-    return Resource(group, version, plural, kind, found.get("scope") == "Namespaced", frozenset(names))
+    return NamedResource(group, version, plural, kind, found.get("scope") == "Namespaced", frozenset(names))

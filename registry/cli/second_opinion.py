@@ -17,7 +17,7 @@ from lark.exceptions import LarkError
 from registry.cel.common.times import Duration, Timestamp
 from registry.cel.common.values import EvalError, ListValue, MapValue, Uint, Value
 from registry.cel.rules.expressions import OLD_SELF, SELF
-from registry.cel.rules.inspection import Evaluation
+from registry.cel.rules.inspection import RuleEvaluation
 
 _MAX_TEXT: Final = 160
 
@@ -34,7 +34,7 @@ class SecondOpinion:
             return f"cannot be parsed: {_line(error)}"
         return "can be parsed"
 
-    def of_evaluation(self, evaluation: Evaluation) -> str:
+    def of_evaluation(self, evaluation: RuleEvaluation) -> str:
         """Returns 'agrees', 'disagrees: true', or why it cannot say."""
         try:
             program = self._environment.program(self._environment.compile(evaluation.rule.source))
@@ -47,7 +47,7 @@ class SecondOpinion:
         return "agrees" if holds is not bool(evaluation.errors) else f"disagrees: {str(holds).lower()}"
 
 
-def _variables(evaluation: Evaluation) -> dict[str, Any]:
+def _variables(evaluation: RuleEvaluation) -> dict[str, Any]:
     view = evaluation.node.view()
     found = {SELF: _converted(view.convert(evaluation.value))}
     if evaluation.old is not None:

@@ -82,7 +82,7 @@ async def _grant(url: str, settings: Settings, typed: dict[str, Any]) -> None:
         reporting = reporting_of(pool)
         await reporting.prepare()
         if wish.across:
-            await reporting.make_across()
+            await reporting.make_wildcard_views()
     except ReportingUnavailable as problem:
         raise LoginError(str(problem)) from problem
     finally:

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from registry.cli import kubeconfig as made
 from registry.cli.api_client import ApiClient
-from registry.cli.errors import CommandError, Refused
+from registry.cli.errors import CommandError, RequestRefused
 from registry.cli.platform import Platform
 from registry.files import write_private
 
@@ -60,9 +60,9 @@ def check_exists(platform: Platform, tenant: str, token: str | None = None) -> N
     knows = None if platform.settings.admin_token_path.exists() else token
     try:
         platform.client(quote(tenant, safe=""), knows).request("GET", "/version")
-    except Refused as refused:
+    except RequestRefused as refused:
         if refused.code == 404:
-            raise Refused(f"there is no tenant {tenant!r}", 404) from refused
+            raise RequestRefused(f"there is no tenant {tenant!r}", 404) from refused
         if refused.code != 403:
             raise
 

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from registry.cli import tenant_access
 from registry.cli.api_client import Object
-from registry.cli.errors import CommandError, Refused
+from registry.cli.errors import CommandError, RequestRefused
 from registry.cli.kubeconfig_command import print_kubeconfig
 from registry.cli.platform import Platform, open_platform
 from registry.cli.tenants import print_tenants
@@ -103,7 +103,7 @@ def _wait_until_gone(platform: Platform, path: str) -> None:
         while True:
             try:
                 deletion = (platform.client().request("GET", path).get("status") or {}).get("deletion") or {}
-            except Refused as refused:
+            except RequestRefused as refused:
                 if refused.code == 404:
                     return
                 raise

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import quote
 
-from registry.cli.errors import CommandError, Refused
+from registry.cli.errors import CommandError, RequestRefused
 from registry.cli.history import add_output_flag
 from registry.cli.kubeconfig_client import add_client_flags, open_session
 from registry.cli.table import print_table
@@ -44,7 +44,7 @@ def explaining_rights() -> Iterator[None]:
     """Adds to a refusal for lack of rights who has them."""
     try:
         yield
-    except Refused as refused:
+    except RequestRefused as refused:
         if refused.code != 403:
             raise
         needed = "it needs rights in the tenant `system`, as `registry kubeconfig --platform-admin` gives"

@@ -132,7 +132,7 @@ def _plain_map(value: Mapping[Any, Any]) -> dict[str, Json]:
     for key, item in value.items():
         name = _plain(key) if isinstance(key, str | bytes) else None
         if name is None:
-            raise CborError("cbor: cannot unmarshal a map key that is no string")
+            raise CborError("cbor: cannot unmarshal a map key that is not a string")
         if name in found:
             raise CborError("cbor: duplicate map key")
         found[name] = _plain(item)

@@ -32,7 +32,7 @@ from registry.webhooks.connection import Origin, Unreachable
 from registry.webhooks.egress import EgressPolicy
 from registry.webhooks.endpoint import parse_https_url
 from registry.webhooks.errors import CallFailed
-from registry.webhooks.https import Answer, HttpsClient, Limits
+from registry.webhooks.https import HttpsAnswer, HttpsClient, Limits
 
 logger = logging.getLogger(__name__)
 
@@ -173,7 +173,7 @@ class SignIn:
             await client.aclose()
 
 
-def _decode(answer: Answer) -> dict[str, Any]:
+def _decode(answer: HttpsAnswer) -> dict[str, Any]:
     try:
         value = decode_bounded_json(answer.data, max_values=_MAX_VALUES)
     except DecodeError as error:

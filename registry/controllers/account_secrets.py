@@ -13,7 +13,7 @@ from typing import Any, Final
 from registry.api.options import DeleteOptions, Preconditions
 from registry.api.strategies.secret import ACCOUNT_NAME, ACCOUNT_TOKEN
 from registry.api.verbs.update import copy_of
-from registry.authentication.tokens.service_accounts import SECRETS, SERVICE_ACCOUNTS, Reference
+from registry.authentication.tokens.service_accounts import SECRETS, SERVICE_ACCOUNTS, BoundReference
 from registry.codec.stored import decode_stored
 from registry.controllers.controller_client import CONTROLLER_MANAGER, ControllerClient
 from registry.store.types import Match, ObjectKey, Requirement, Row
@@ -22,23 +22,23 @@ ACCOUNT_UID: Final = "kubernetes.io/service-account.uid"
 _OF_ACCOUNTS: Final = Requirement("f:type", Match.IN, (ACCOUNT_TOKEN,))
 
 
-async def reconcile_account(controlled: ControllerClient, key: ObjectKey, root_ca: str) -> None:
+async def reconcile_account(client: ControllerClient, key: ObjectKey, root_ca: str) -> None:
     """Reconciles the secrets of a deleted account."""
-    row, _ = await controlled.backend.store.load(controlled.tenant, SERVICE_ACCOUNTS, key)
+    row, _ = await client.backend.store.load(client.tenant, SERVICE_ACCOUNTS, key)
     if row is not None:
         return
     namespace, _, name = key.partition("/")
-    async for page in controlled.backend.store.scan(
-        controlled.tenant, SECRETS, namespace=namespace, requirements=(_OF_ACCOUNTS,)
+    async for page in client.backend.store.scan(
+        client.tenant, SECRETS, namespace=namespace, requirements=(_OF_ACCOUNTS,)
     ):
         for secret in page.rows:
             if _annotations(_object(secret)).get(ACCOUNT_NAME) == name:
-                await reconcile_secret(controlled, secret.key, root_ca)
+                await reconcile_secret(client, secret.key, root_ca)
 
 
-async def reconcile_secret(controlled: ControllerClient, key: ObjectKey, root_ca: str) -> None:
+async def reconcile_secret(client: ControllerClient, key: ObjectKey, root_ca: str) -> None:
     """Fills a secret, or deletes it if its account is gone."""
-    store, tenant = controlled.backend.store, controlled.tenant
+    store, tenant = client.backend.store, client.tenant
     row, _ = await store.load(tenant, SECRETS, key)
     if row is None:
         return
@@ -50,14 +50,14 @@ async def reconcile_secret(controlled: ControllerClient, key: ObjectKey, root_ca
     name, uid = annotations.get(ACCOUNT_NAME) or "", annotations.get(ACCOUNT_UID)
     account, _ = await store.load(tenant, SERVICE_ACCOUNTS, ObjectKey(f"{namespace}/{name}"))
     if account is None or (uid and uid != account.uid):
-        await _delete(controlled, row)
+        await _delete(client, row)
     elif not secret.get("immutable"):
-        await _fill(controlled, row, secret, account, root_ca)
+        await _fill(client, row, secret, account, root_ca)
 
 
-async def _fill(controlled: ControllerClient, row: Row, secret: dict[str, Any], account: Row, root_ca: str) -> None:
+async def _fill(client: ControllerClient, row: Row, secret: dict[str, Any], account: Row, root_ca: str) -> None:
     data = secret.get("data") or {}
-    tokens = controlled.backend.tokens
+    tokens = client.backend.tokens
     wanted = {"namespace": _base64(row.key.partition("/")[0]), **({"ca.crt": _base64(root_ca)} if root_ca else {})}
     right = data.get("token") and all(data.get(name) == value for name, value in wanted.items())
     if right and _annotations(secret).get(ACCOUNT_UID) == account.uid:
@@ -65,14 +65,14 @@ async def _fill(controlled: ControllerClient, row: Row, secret: dict[str, Any], 
     namespace, _, name = row.key.partition("/")
     if not data.get("token"):
         token = await tokens.issue(
-            controlled.tenant,
+            client.tenant,
             namespace,
             account.key.partition("/")[2],
             str(account.uid),
-            audiences=[tokens.issuer_of(controlled.tenant.name)],
+            audiences=[tokens.issuer_of(client.tenant.name)],
             now=datetime.datetime.now(datetime.UTC),
             seconds=None,
-            bound=Reference("secret", name, str(row.uid)),
+            bound=BoundReference("secret", name, str(row.uid)),
         )
         wanted["token"] = _base64(token)
 
@@ -83,13 +83,13 @@ async def _fill(controlled: ControllerClient, row: Row, secret: dict[str, Any], 
         new["metadata"] = {**new["metadata"], "annotations": annotations}
         return new
 
-    await controlled.with_manager(CONTROLLER_MANAGER).change("", "secrets", row.key, filled, uid=str(row.uid))
+    await client.with_manager(CONTROLLER_MANAGER).change("", "secrets", row.key, filled, uid=str(row.uid))
 
 
-async def _delete(controlled: ControllerClient, row: Row) -> None:
-    served = (await controlled.cached_catalog()).served("", "v1", "secrets")
+async def _delete(client: ControllerClient, row: Row) -> None:
+    served = (await client.cached_catalog()).served("", "v1", "secrets")
     assert served is not None, "every tenant has secrets"
-    await controlled.with_manager(CONTROLLER_MANAGER).delete(
+    await client.with_manager(CONTROLLER_MANAGER).delete(
         served, row.key, DeleteOptions(preconditions=Preconditions(uid=str(row.uid)))
     )
 

@@ -25,15 +25,15 @@ MANAGER: Final = "clusterrole-aggregation-controller"
 ALL: Final = ObjectKey("*")
 
 
-async def reconcile(controlled: ControllerClient, key: ObjectKey) -> None:
+async def reconcile(client: ControllerClient, key: ObjectKey) -> None:
     roles: dict[ObjectKey, Object] = {}
     size = 0
-    async for page in controlled.backend.store.scan(controlled.tenant, CLUSTER_ROLES):
+    async for page in client.backend.store.scan(client.tenant, CLUSTER_ROLES):
         size += page.size
         roles |= await evaluate(partial(_decoded, page.rows), page.size, repeatable=True)
     found = await evaluate(partial(aggregate_rules, roles), size, repeatable=True)
     for name, rules in found.items():
-        await controlled.with_manager(MANAGER).change(GROUP, "clusterroles", name, _with_rules(rules))
+        await client.with_manager(MANAGER).change(GROUP, "clusterroles", name, _with_rules(rules))
 
 
 def _decoded(rows: Sequence[Row]) -> dict[ObjectKey, Object]:

@@ -16,7 +16,7 @@ from registry.api.served import Object, Served
 from registry.api.strategies.base import Context
 from registry.api.verbs.create import create_object
 from registry.api.verbs.delete import DeleteOperation
-from registry.api.verbs.driver import DefinitionsUnsettled, NoLongerServed, run, run_current
+from registry.api.verbs.driver import DefinitionsUnstable, NoLongerServed, run, run_current
 from registry.api.verbs.update import UpdateOperation
 from registry.authentication.user import ADMINISTRATORS, AUTHENTICATED, User
 from registry.codec.stored import decode_stored
@@ -143,8 +143,8 @@ class ControllerClient:
             return await run_current(self.backend, known, self.context(), address, write)
         except NoLongerServed:
             return None
-        except DefinitionsUnsettled as unsettled:
-            raise Requeue from unsettled
+        except DefinitionsUnstable as error:
+            raise Requeue from error
         except StatusError as error:
             if error.code == 404:
                 return None

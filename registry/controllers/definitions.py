@@ -51,17 +51,17 @@ class DueDefinitions:
         return found
 
 
-async def reconcile_due(controlled: ControllerClient, due: DueDefinitions) -> list[ObjectKey]:
+async def reconcile_due(client: ControllerClient, due: DueDefinitions) -> list[ObjectKey]:
     """Writes the status of all definitions of a tenant that are due. Returns those to be reconciled individually,
     because their objects must be deleted, or their status could not be written."""
-    keys = due.take(controlled.tenant)
+    keys = due.take(client.tenant)
     try:
-        outcomes = await write_due_statuses(controlled, keys)
-        await _release_names(controlled, {key for key, outcome in outcomes.items() if _releases_names(outcome)})
+        outcomes = await write_due_statuses(client, keys)
+        await _release_names(client, {key for key, outcome in outcomes.items() if _releases_names(outcome)})
     except TenantNotFound:
         raise
     except BaseException:
-        due.add(controlled.tenant, keys)
+        due.add(client.tenant, keys)
         raise
     return [
         key
@@ -70,19 +70,19 @@ async def reconcile_due(controlled: ControllerClient, due: DueDefinitions) -> li
     ]
 
 
-async def reconcile(controlled: ControllerClient, key: ObjectKey) -> None:
+async def reconcile(client: ControllerClient, key: ObjectKey) -> None:
     """Reconciles one definition. Raises Requeue while finalizers hold its objects, or the error of a failed write."""
-    outcome = (await write_due_statuses(controlled, [key]))[key]
+    outcome = (await write_due_statuses(client, [key]))[key]
     if not isinstance(outcome, Reconciled):
         raise outcome
     if _releases_names(outcome):
-        await _release_names(controlled, {key})
+        await _release_names(client, {key})
     if outcome.crd is not None and strategy.awaits_cleanup(outcome.crd):
-        await _clean_up(controlled, key, outcome.crd)
+        await _clean_up(client, key, outcome.crd)
 
 
-async def _write(controlled: ControllerClient, key: ObjectKey, make: Callable[[Object], Object]) -> Object | None:
-    return await controlled.change(GROUP, PLURAL, key, lambda old: _copy(make(old)), subresource="status")
+async def _write(client: ControllerClient, key: ObjectKey, make: Callable[[Object], Object]) -> Object | None:
+    return await client.change(GROUP, PLURAL, key, lambda old: _copy(make(old)), subresource="status")
 
 
 def _copy(obj: Object) -> Object:
@@ -97,31 +97,31 @@ def _releases_names(outcome: object) -> bool:
     return isinstance(outcome, Reconciled) and (outcome.crd is None or outcome.renamed)
 
 
-async def _release_names(controlled: ControllerClient, changed: set[ObjectKey]) -> None:
+async def _release_names(client: ControllerClient, changed: set[ObjectKey]) -> None:
     """Enqueues the definitions that wait for a name, since `changed` may have released one."""
     if not changed:
         return
-    catalog = await controlled.catalog()
+    catalog = await client.catalog()
     for key, entry in catalog.entries.items():
         if entry.waits_for_names and changed != {key}:
-            controlled.backend.enqueue(controlled.tenant, DEFINITIONS, key)
+            client.backend.enqueue(client.tenant, DEFINITIONS, key)
 
 
-async def _clean_up(controlled: ControllerClient, key: ObjectKey, crd: Object) -> None:
+async def _clean_up(client: ControllerClient, key: ObjectKey, crd: Object) -> None:
     if is_true(crd, "Established"):
-        begun = await _write(controlled, key, lambda old: strategy.begin_cleanup(old, _now()))
+        begun = await _write(client, key, lambda old: strategy.begin_cleanup(old, _now()))
         if begun is None:
             return
-        if await _delete_objects(controlled, begun):
+        if await _delete_objects(client, begun):
             raise Requeue
-    await _write(controlled, key, lambda old: strategy.finish_cleanup(old, _now()))
-    await _release_names(controlled, {key})
+    await _write(client, key, lambda old: strategy.finish_cleanup(old, _now()))
+    await _release_names(client, {key})
 
 
-async def _delete_objects(controlled: ControllerClient, crd: Object) -> int:
+async def _delete_objects(client: ControllerClient, crd: Object) -> int:
     """Deletes every object of the definition; returns the number of those that remain because of finalizers."""
     definition = compile_definition(crd)
-    catalog = await controlled.catalog()
+    catalog = await client.catalog()
     served = catalog.at_version(definition, definition.versions[definition.storage_version])
-    await controlled.delete_all(served, DeleteOptions())
-    return await controlled.backend.store.lookups.count(controlled.tenant, served.resource_name)
+    await client.delete_all(served, DeleteOptions())
+    return await client.backend.store.lookups.count(client.tenant, served.resource_name)

@@ -54,7 +54,7 @@ class Reconciled(NamedTuple):
 
 
 async def write_due_statuses(
-    controlled: ControllerClient, keys: Iterable[ObjectKey]
+    client: ControllerClient, keys: Iterable[ObjectKey]
 ) -> dict[ObjectKey, Reconciled | StatusError | StoreError | Requeue]:
     """Writes every due status of these definitions. Returns an outcome for each, which may be an error.
 
@@ -65,7 +65,7 @@ async def write_due_statuses(
     for _ in range(_ATTEMPTS):
         if not left:
             break
-        writer = _StatusWriter(controlled, await controlled.catalog())
+        writer = _StatusWriter(client, await client.catalog())
         try:
             for at in range(0, len(left), _MAX_DEFINITIONS):
                 await writer.write_due(left[at : at + _MAX_DEFINITIONS])
@@ -96,8 +96,8 @@ class _StatusWriter:
     Invariant: `_in_use` are the names of the tenant's definitions at `_guards`.
     """
 
-    def __init__(self, controlled: ControllerClient, catalog: TenantCatalog) -> None:
-        self._controlled = controlled
+    def __init__(self, client: ControllerClient, catalog: TenantCatalog) -> None:
+        self._controlled = client
         self._catalog = catalog
         self._in_use = catalog.names_in_use()
         self._guards = catalog.guards

@@ -18,12 +18,12 @@ REASON: Final = "OwnerRefInvalidNamespace"
 
 
 async def report_invalid_namespace(
-    controlled: ControllerClient, served: Served, metadata: Object, reference: Reference
+    client: ControllerClient, served: Served, metadata: Object, reference: Reference
 ) -> None:
     """Records the event once for each object and owner, unless the namespace is being deleted."""
-    event = invalid_namespace_event(served, metadata, reference, controlled.context().timestamp)
+    event = invalid_namespace_event(served, metadata, reference, client.context().timestamp)
     try:
-        await controlled.create("", "v1", "events", event["metadata"]["namespace"], event)
+        await client.create("", "v1", "events", event["metadata"]["namespace"], event)
     except StatusError as error:
         if error.code not in (403, 409):
             raise

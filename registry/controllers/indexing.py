@@ -21,7 +21,7 @@ from registry.api.request import Backend
 from registry.api.served import Object, Served
 from registry.controllers.controller_client import ControllerClient
 from registry.controllers.queue import Requeue, WorkQueue
-from registry.controllers.work import Look, Work
+from registry.controllers.work import Work
 from registry.store.errors import QuotaExceeded
 from registry.store.types import ObjectKey, ResourceName, Tenant
 
@@ -59,7 +59,7 @@ class IndexingController:
         await self._queue.__aexit__(kind, error, trace)
 
     def enqueue(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
-        work = Work(tenant, INDEXES, key, Look.OBJECT)
+        work = Work(tenant, INDEXES, key)
         if resource == DEFINITIONS:
             self._queue.delay(work, _REST_SECONDS)
         elif resource == INDEXES:
@@ -69,48 +69,48 @@ class IndexingController:
         await reconcile(ControllerClient(self._backend, work.tenant), work.key)
 
 
-async def reconcile(controlled: ControllerClient, key: ObjectKey) -> None:
+async def reconcile(client: ControllerClient, key: ObjectKey) -> None:
     """Completes the indexes of a resource. Raises Requeue if a write has invalidated the build."""
-    served = await _served(controlled, key)
+    served = await _served(client, key)
     if served is None:
         return
     # A bound definition belongs to its provider: its status is not this tenant's to write.
-    is_own = key in (await controlled.cached_catalog()).entries
+    is_own = key in (await client.cached_catalog()).entries
     if is_own:
         # Each write of the condition is a write of the definition, which enqueues it again: a refusal stands until
         # there is progress.
-        await _update_condition(controlled, served, key, keeps_refusal=True)
-    indexing = controlled.backend.store.indexing
+        await _update_condition(client, served, key, keeps_refusal=True)
+    indexing = client.backend.store.indexing
     indexes = served.indexes
     if not indexes.all or indexing.seals(served.resource_name):
         return
-    build = await indexing.begin(controlled.tenant, served.resource_name, indexes.numbers)
+    build = await indexing.begin(client.tenant, served.resource_name, indexes.numbers)
     if build is None:
         return
     after = ObjectKey("")
-    while rows := await indexing.stale(controlled.tenant, served.resource_name, indexes.layout, after, _ROWS):
+    while rows := await indexing.stale(client.tenant, served.resource_name, indexes.layout, after, _ROWS):
         entries = [served.entries_of_row(row) for row in rows]
         try:
-            if not await indexing.put(controlled.tenant, build, indexes.layout, rows, entries):
+            if not await indexing.put(client.tenant, build, indexes.layout, rows, entries):
                 raise Requeue
             if is_own and not after:
-                await _update_condition(controlled, served, key)
+                await _update_condition(client, served, key)
         except QuotaExceeded as error:
             # It continues with the next query that needs the index, or the next write of the definition.
             if is_own:
-                await _update_condition(controlled, served, key, error)
+                await _update_condition(client, served, key, error)
             return
         after = rows[-1].key
         await asyncio.sleep(_PAUSE_SECONDS)
-    if not await indexing.finish(controlled.tenant, served.resource_name, indexes.numbers, build):
+    if not await indexing.finish(client.tenant, served.resource_name, indexes.numbers, build):
         raise Requeue
     if is_own:
-        await _update_condition(controlled, served, key)
+        await _update_condition(client, served, key)
 
 
-async def _served(controlled: ControllerClient, key: ObjectKey) -> Served | None:
+async def _served(client: ControllerClient, key: ObjectKey) -> Served | None:
     """Returns the resource at its storage version, by the current definition."""
-    catalog = await controlled.catalog()
+    catalog = await client.catalog()
     plural, _, group = key.partition(".")
     definition = catalog.definition(group, plural)
     if definition is None or not (definition.revision or definition.queries):
@@ -119,7 +119,7 @@ async def _served(controlled: ControllerClient, key: ObjectKey) -> Served | None
 
 
 async def _update_condition(
-    controlled: ControllerClient,
+    client: ControllerClient,
     served: Served,
     key: ObjectKey,
     refused: QuotaExceeded | None = None,
@@ -130,9 +130,9 @@ async def _update_condition(
     if served.definition.queries.get(CONDITION, "").strip().lower() not in ("true", "on", "yes"):
         return
     indexes = served.indexes
-    ready = await controlled.backend.store.indexing.ready(controlled.tenant, served.resource_name)
+    ready = await client.backend.store.indexing.ready(client.tenant, served.resource_name)
     done = sum(number in ready for number in indexes.numbers)
-    sealed = controlled.backend.store.indexing.seals(served.resource_name)
+    sealed = client.backend.store.indexing.seals(served.resource_name)
     if indexes.errors or sealed:
         reason = "Refused"
         message = "; ".join(indexes.errors) or "objects that are encrypted at rest have no indexes"
@@ -145,7 +145,7 @@ async def _update_condition(
     else:
         reason = "Complete" if done == len(indexes.numbers) else _BUILDING
         message = f"{done} of {len(indexes.numbers)} indexes are complete"
-    await controlled.change(
+    await client.change(
         "apiextensions.k8s.io",
         "customresourcedefinitions",
         key,

@@ -30,7 +30,7 @@ from registry.controllers.namespace_defaults import Trust, ensure_defaults, name
 from registry.controllers.policy_status import POLICIES
 from registry.controllers.queue import LIMIT, WorkQueue
 from registry.controllers.storage_migration.runner import MigrationSettings, Migrator
-from registry.controllers.work import Look, Work
+from registry.controllers.work import Work
 from registry.store.errors import StoreError
 from registry.store.leader import Leader
 from registry.store.types import ObjectKey, ResourceName, Tenant
@@ -129,31 +129,31 @@ class ControllerManager:
     def enqueue(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
         """Enqueues whatever may be due for this object."""
         if resource == CLUSTER_ROLES:
-            self._queue.enqueue(Work(tenant, resource, aggregation.ALL, Look.OBJECT))
+            self._queue.enqueue(Work(tenant, resource, aggregation.ALL))
         elif resource == API_SERVICES:
-            self._queue.delay(Work(tenant, resource, automatic.ALL, Look.OBJECT), automatic.REST_SECONDS)
+            self._queue.delay(Work(tenant, resource, automatic.ALL), automatic.REST_SECONDS)
         elif resource == POLICIES:
-            self._queue.delay(Work(tenant, resource, key, Look.OBJECT), policy_status.REST_SECONDS)
+            self._queue.delay(Work(tenant, resource, key), policy_status.REST_SECONDS)
         elif resource in _CONTROLLERS:
-            self._queue.enqueue(Work(tenant, resource, key, Look.OBJECT))
+            self._queue.enqueue(Work(tenant, resource, key))
         if resource == DEFINITIONS:
             self._due.add(tenant, [key])
-            self._queue.enqueue(Work(tenant, resource, definitions.ALL, Look.OBJECT))
-            self._queue.delay(Work(tenant, API_SERVICES, automatic.ALL, Look.OBJECT), automatic.REST_SECONDS)
+            self._queue.enqueue(Work(tenant, resource, definitions.ALL))
+            self._queue.delay(Work(tenant, API_SERVICES, automatic.ALL), automatic.REST_SECONDS)
         self._migrator.enqueue(tenant, resource, key)
         if resource == tenants.TENANTS:
-            self._removal.enqueue(Work(tenant, resource, key, Look.OBJECT))
+            self._removal.enqueue(Work(tenant, resource, key))
         if resource in _OF_ACCOUNTS:
-            self._defaults.enqueue(Work(tenant, resource, key, Look.OBJECT))
+            self._defaults.enqueue(Work(tenant, resource, key))
         if resource == QUOTAS:
             self._enqueue_quotas(tenant, key)
         namespace = namespace_to_complete(resource, key)
         if namespace is not None:
-            self._defaults.enqueue(Work(tenant, NAMESPACES, namespace, Look.OBJECT))
+            self._defaults.enqueue(Work(tenant, NAMESPACES, namespace))
 
     def _enqueue_quotas(self, tenant: Tenant, key: ObjectKey) -> None:
         """Enqueues a count of the key's namespace."""
-        self._quotas.enqueue(Work(tenant, QUOTAS, ObjectKey(f"{key.partition('/')[0]}/"), Look.OBJECT))
+        self._quotas.enqueue(Work(tenant, QUOTAS, ObjectKey(f"{key.partition('/')[0]}/")))
 
     async def _count(self, work: Work) -> None:
         await quota.reconcile(ControllerClient(self._backend, work.tenant), work.key)

@@ -54,35 +54,35 @@ class Trust:
     front_proxy: FrontProxy | None = None
 
 
-async def ensure_defaults(controlled: ControllerClient, key: ObjectKey, trust: Trust) -> None:
+async def ensure_defaults(client: ControllerClient, key: ObjectKey, trust: Trust) -> None:
     """Creates what is missing in one namespace, unless it is terminating."""
-    row, _ = await controlled.backend.store.load(controlled.tenant, NAMESPACES, key)
+    row, _ = await client.backend.store.load(client.tenant, NAMESPACES, key)
     if row is None or (decode_stored('{"metadata":{' + row.body)["metadata"]).get("deletionTimestamp"):
         return
-    controlled = controlled.with_manager(CONTROLLER_MANAGER)
+    client = client.with_manager(CONTROLLER_MANAGER)
     if key == SYSTEM_NAMESPACE and trust.front_proxy is not None:
-        await _ensure_authentication(controlled, trust.front_proxy, trust.client_ca)
+        await _ensure_authentication(client, trust.front_proxy, trust.client_ca)
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": SERVICE_ACCOUNT}}
-    await _ensure(controlled, key, SERVICE_ACCOUNTS, account)
+    await _ensure(client, key, SERVICE_ACCOUNTS, account)
     certificates = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "data": {"ca.crt": trust.root_ca},
         "metadata": {"name": CONFIG_MAP, "annotations": {"kubernetes.io/description": _DESCRIPTION}},
     }
-    await _ensure(controlled, key, CONFIG_MAPS, certificates)
+    await _ensure(client, key, CONFIG_MAPS, certificates)
 
 
-async def _ensure_authentication(controlled: ControllerClient, proxy: FrontProxy, client_ca: str) -> None:
+async def _ensure_authentication(client: ControllerClient, proxy: FrontProxy, client_ca: str) -> None:
     """Ensures the config map from which the servers of APIServices configure their authentication. A CA that verifies
     this server's certificate is kept.
 
     Follows kubernetes pkg/controlplane/controller/clusterauthenticationtrust.
     """
-    tenant = controlled.tenant.id
+    tenant = client.tenant.id
     data = proxy.configuration(tenant, client_ca)
     key = ObjectKey(f"{SYSTEM_NAMESPACE}/{AUTHENTICATION_CONFIG_MAP}")
-    row, _ = await controlled.backend.store.load(controlled.tenant, CONFIG_MAPS, key)
+    row, _ = await client.backend.store.load(client.tenant, CONFIG_MAPS, key)
     if row is not None:
         authority = (decode_stored('{"metadata":{' + row.body).get("data") or {}).get(_PROXY_CA) or ""
         if proxy.trusts(authority, tenant):
@@ -90,25 +90,25 @@ async def _ensure_authentication(controlled: ControllerClient, proxy: FrontProxy
     wanted = {
         "apiVersion": "v1", "kind": "ConfigMap", "data": data, "metadata": {"name": AUTHENTICATION_CONFIG_MAP},
     }  # fmt: skip
-    await _ensure(controlled, ObjectKey(SYSTEM_NAMESPACE), CONFIG_MAPS, wanted)
+    await _ensure(client, ObjectKey(SYSTEM_NAMESPACE), CONFIG_MAPS, wanted)
 
 
 async def _ensure(
-    controlled: ControllerClient, namespace: ObjectKey, resource: ResourceName, wanted: dict[str, Any]
+    client: ControllerClient, namespace: ObjectKey, resource: ResourceName, wanted: dict[str, Any]
 ) -> None:
     key = ObjectKey(f"{namespace}/{wanted['metadata']['name']}")
-    row, _ = await controlled.backend.store.load(controlled.tenant, resource, key)
+    row, _ = await client.backend.store.load(client.tenant, resource, key)
     if row is None:
-        await _create(controlled, namespace, resource, wanted)
+        await _create(client, namespace, resource, wanted)
     elif "data" in wanted and decode_stored('{"metadata":{' + row.body).get("data") != wanted["data"]:
-        await controlled.change("", resource, key, lambda old: {**copy_of(old), "data": wanted["data"]})
+        await client.change("", resource, key, lambda old: {**copy_of(old), "data": wanted["data"]})
 
 
 async def _create(
-    controlled: ControllerClient, namespace: ObjectKey, resource: ResourceName, wanted: dict[str, Any]
+    client: ControllerClient, namespace: ObjectKey, resource: ResourceName, wanted: dict[str, Any]
 ) -> None:
     try:
-        await controlled.create("", "v1", resource, namespace, wanted)
+        await client.create("", "v1", resource, namespace, wanted)
     except StatusError as error:
         # It exists by now, the namespace is terminating, or a quota does not allow it (which is retried).
         if error.code != 409 and not _ends(error):

@@ -35,12 +35,12 @@ GRACE_SECONDS = 2.0
 _MAX_FINALIZER_OBJECTS = 10_000
 
 
-async def reconcile(controlled: ControllerClient, key: ObjectKey, cleaner: NamespaceCleaner | None = None) -> None:
+async def reconcile(client: ControllerClient, key: ObjectKey, cleaner: NamespaceCleaner | None = None) -> None:
     """Reconciles one namespace. Raises Requeue while finalizers hold objects in it.
 
     `cleaner` deletes what other servers hold in it.
     """
-    row, _ = await controlled.backend.store.load(controlled.tenant, NAMESPACES, key)
+    row, _ = await client.backend.store.load(client.tenant, NAMESPACES, key)
     if row is None or '"deletionTimestamp"' not in row.body:
         return
     marked = metadata_of(row).get("deletionTimestamp")
@@ -48,25 +48,25 @@ async def reconcile(controlled: ControllerClient, key: ObjectKey, cleaner: Names
         return
     if _age_seconds(marked) < GRACE_SECONDS:
         raise Requeue
-    controlled = controlled.with_manager(CONTROLLER_MANAGER)
-    remaining, finalizers = await _delete_content(controlled, str(key))
-    elsewhere = await _delete_elsewhere(controlled, str(key), cleaner)
-    await _update_conditions(controlled, key, remaining, finalizers, elsewhere)
+    client = client.with_manager(CONTROLLER_MANAGER)
+    remaining, finalizers = await _delete_content(client, str(key))
+    elsewhere = await _delete_elsewhere(client, str(key), cleaner)
+    await _update_conditions(client, key, remaining, finalizers, elsewhere)
     if elsewhere is None or remaining or elsewhere.remaining or elsewhere.failures:
         raise Requeue
     if elsewhere.unavailable and _age_seconds(marked) < UNAVAILABLE_SECONDS:
         raise Requeue
     for server in elsewhere.unavailable:
-        await controlled.change(AGGREGATION, PLURAL, ObjectKey(server.name), _with_left(str(key)))
-    await controlled.change("", "namespaces", key, _without_finalizer, subresource="finalize")
+        await client.change(AGGREGATION, PLURAL, ObjectKey(server.name), _with_left(str(key)))
+    await client.change("", "namespaces", key, _without_finalizer, subresource="finalize")
 
 
 async def _delete_elsewhere(
-    controlled: ControllerClient, namespace: str, cleaner: NamespaceCleaner | None
+    client: ControllerClient, namespace: str, cleaner: NamespaceCleaner | None
 ) -> Elsewhere | None:
     """Returns None while the deletion on other servers is in progress."""
-    aggregated = (await controlled.cached_catalog()).aggregated
-    return cleaner.look(controlled.tenant, aggregated, namespace) if cleaner and aggregated else Elsewhere()
+    aggregated = (await client.cached_catalog()).aggregated
+    return cleaner.delete_content(client.tenant, aggregated, namespace) if cleaner and aggregated else Elsewhere()
 
 
 def _with_left(namespace: str) -> Callable[[Object], Object]:
@@ -101,18 +101,18 @@ def _without_finalizer(old: Object) -> Object:
     return {**copy_of(old), "spec": spec}
 
 
-async def _delete_content(controlled: ControllerClient, namespace: str) -> tuple[Mapping[str, int], Mapping[str, int]]:
+async def _delete_content(client: ControllerClient, namespace: str) -> tuple[Mapping[str, int], Mapping[str, int]]:
     """Deletes all objects of the namespace; returns how many remain of each resource, and how many each finalizer
     holds."""
-    catalog = await controlled.catalog()
-    for served, _ in await _content(controlled, catalog, namespace):
-        await controlled.delete_all(served, DeleteOptions(propagation_policy="Background"), namespace)
+    catalog = await client.catalog()
+    for served, _ in await _content(client, catalog, namespace):
+        await client.delete_all(served, DeleteOptions(propagation_policy="Background"), namespace)
     remaining: dict[str, int] = {}
     finalizers: Counter[str] = Counter()
-    for served, count in await _content(controlled, catalog, namespace):
+    for served, count in await _content(client, catalog, namespace):
         remaining[f"{served.resource.name}.{served.resource.group}"] = count
         looked_at = 0
-        async for row in controlled.rows(served, namespace):
+        async for row in client.rows(served, namespace):
             finalizers.update(set(metadata_of(row).get("finalizers") or ()))
             looked_at += 1
             if looked_at >= _MAX_FINALIZER_OBJECTS:
@@ -120,9 +120,9 @@ async def _delete_content(controlled: ControllerClient, namespace: str) -> tuple
     return remaining, finalizers
 
 
-async def _content(controlled: ControllerClient, catalog: TenantCatalog, namespace: str) -> list[tuple[Served, int]]:
+async def _content(client: ControllerClient, catalog: TenantCatalog, namespace: str) -> list[tuple[Served, int]]:
     found = []
-    for resource, count in await controlled.backend.store.lookups.resources_in_namespace(controlled.tenant, namespace):
+    for resource, count in await client.backend.store.lookups.resources_in_namespace(client.tenant, namespace):
         served = served_by_name(catalog, resource)
         if served is not None and served.namespaced:
             found.append((served, count))
@@ -130,7 +130,7 @@ async def _content(controlled: ControllerClient, catalog: TenantCatalog, namespa
 
 
 async def _update_conditions(
-    controlled: ControllerClient,
+    client: ControllerClient,
     key: ObjectKey,
     remaining: Mapping[str, int],
     finalizers: Mapping[str, int],
@@ -149,4 +149,4 @@ async def _update_conditions(
         )
         return {**copy_of(old), "status": status}
 
-    await controlled.change("", "namespaces", key, update, subresource="status")
+    await client.change("", "namespaces", key, update, subresource="status")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from registry.admission.configuration import GROUP, VALIDATING_POLICIES
-from registry.admission.typecheck import Kind, type_warnings
+from registry.admission.typecheck import TypedKind, type_warnings
 from registry.api.catalog import TenantCatalog
 from registry.api.served import Object
 from registry.controllers.controller_client import ControllerClient
@@ -25,9 +25,9 @@ class _Checked(Exception):
     """Nothing is due."""
 
 
-async def reconcile(controlled: ControllerClient, key: ObjectKey) -> None:
+async def reconcile(client: ControllerClient, key: ObjectKey) -> None:
     """Type checks one policy, unless that was done since its last change."""
-    catalog = await controlled.catalog()
+    catalog = await client.catalog()
 
     def with_status(old: Object) -> Object:
         generation = old["metadata"].get("generation", 0)
@@ -43,18 +43,18 @@ async def reconcile(controlled: ControllerClient, key: ObjectKey) -> None:
         }
 
     try:
-        await controlled.with_manager(_MANAGER).change(GROUP, VALIDATING_POLICIES, key, with_status, "status")
+        await client.with_manager(_MANAGER).change(GROUP, VALIDATING_POLICIES, key, with_status, "status")
     except _Checked:
         pass
 
 
-def _kind(catalog: TenantCatalog, group: str, version: str, plural: str) -> Kind | None:
+def _kind(catalog: TenantCatalog, group: str, version: str, plural: str) -> TypedKind | None:
     definition = catalog.definition(group, plural)
     found = definition.versions.get(version) if definition is not None else None
     return _as_kind(definition, found)
 
 
-def _param_kind(catalog: TenantCatalog, policy: Object) -> Kind | None:
+def _param_kind(catalog: TenantCatalog, policy: Object) -> TypedKind | None:
     wanted = (policy.get("spec") or {}).get("paramKind") or {}
     group, _, version = (wanted.get("apiVersion") or "").rpartition("/")
     for definition in catalog.definitions():
@@ -63,7 +63,7 @@ def _param_kind(catalog: TenantCatalog, policy: Object) -> Kind | None:
     return None
 
 
-def _as_kind(definition: Definition | None, version: Version | None) -> Kind | None:
+def _as_kind(definition: Definition | None, version: Version | None) -> TypedKind | None:
     if definition is None or version is None or not version.served:
         return None
-    return Kind(definition.group, version.name, definition.names.kind, version.schema().structural)
+    return TypedKind(definition.group, version.name, definition.names.kind, version.schema().structural)

@@ -96,14 +96,14 @@ class Recount:
         self._next = part.next
 
 
-async def reconcile(controlled: ControllerClient, key: ObjectKey) -> None:
+async def reconcile(client: ControllerClient, key: ObjectKey) -> None:
     """Recounts the quotas of a namespace; `key` is that of any object in the namespace."""
     namespace = key.partition("/")[0]
-    controlled = controlled.with_manager(CONTROLLER_MANAGER)
-    changed, lower = await _count(controlled, namespace, {})
+    client = client.with_manager(CONTROLLER_MANAGER)
+    changed, lower = await _count(client, namespace, {})
     await asyncio.sleep(PAUSE_SECONDS)
     if lower:
-        await _count(controlled, namespace, lower)
+        await _count(client, namespace, lower)
     if changed or lower:
         raise Requeue
 
@@ -112,22 +112,20 @@ async def reconcile(controlled: ControllerClient, key: ObjectKey) -> None:
 _Lower = dict[ObjectKey, tuple[int, Object]]
 
 
-async def _count(controlled: ControllerClient, namespace: str, seen: _Lower) -> tuple[bool, _Lower]:
+async def _count(client: ControllerClient, namespace: str, seen: _Lower) -> tuple[bool, _Lower]:
     """Writes the status that quotas should have. Returns whether anything was written, and what was not written yet.
 
     Admission raises the usage before it stores the object (admission/quota.py). A count between the two would release
     the reservation, which another create could take: so a usage is lowered only if an earlier count has `seen` the
     same, and the quota has not changed since.
     """
-    store = controlled.backend.store
-    page = await store.page(controlled.tenant, QUOTAS, namespace=namespace)
+    store = client.backend.store
+    page = await store.page(client.tenant, QUOTAS, namespace=namespace)
     if not page.rows:
         return False, {}
-    catalog = await controlled.catalog()
-    counts = {
-        str(name): count for name, count in await store.lookups.resources_in_namespace(controlled.tenant, namespace)
-    }
-    services = await _services(controlled, namespace) if counts.get("services") else {}
+    catalog = await client.catalog()
+    counts = {str(name): count for name, count in await store.lookups.resources_in_namespace(client.tenant, namespace)}
+    services = await _services(client, namespace) if counts.get("services") else {}
     changed, lower = False, _Lower()
     for row in page.rows:
         quota = decode_stored('{"metadata":{' + row.body)
@@ -138,7 +136,7 @@ async def _count(controlled: ControllerClient, namespace: str, seen: _Lower) -> 
             lower[row.key] = (row.revision, status)
             continue
         changed = True
-        await controlled.change(
+        await client.change(
             "", "resourcequotas", row.key, partial(_with_status, status, row.revision), subresource="status"
         )
     return changed, lower
@@ -174,10 +172,10 @@ def _usage(name: str, catalog: TenantCatalog, counts: Mapping[str, int], service
     return 0 if resource in _OF_CLUSTERS else None
 
 
-async def _services(controlled: ControllerClient, namespace: str) -> dict[str, int]:
+async def _services(client: ControllerClient, namespace: str) -> dict[str, int]:
     """Returns what services use: node ports and load balancers."""
     found = {"services.nodeports": 0, "services.loadbalancers": 0}
-    async for page in controlled.backend.store.scan(controlled.tenant, SERVICES, namespace=namespace):
+    async for page in client.backend.store.scan(client.tenant, SERVICES, namespace=namespace):
         for row in page.rows:
             for name, amount in service_usage(decode_stored('{"metadata":{' + row.body)).items():
                 found[name] += amount

@@ -28,7 +28,7 @@ from registry.builtin import definitions
 from registry.codec.stored import decode_stored
 from registry.controllers.controller_client import ControllerClient
 from registry.controllers.queue import Requeue, WorkQueue
-from registry.controllers.work import Look, Work
+from registry.controllers.work import Work
 from registry.definitions.conditions import is_true
 from registry.reporting.evolution import grow
 from registry.reporting.facets import Documents
@@ -38,8 +38,8 @@ from registry.reporting.report import documents_of, report_of
 from registry.store.connection import Pool
 from registry.store.errors import StoreError
 from registry.store.reporting.documents import Document, put_documents, stale_documents
-from registry.store.reporting.model import BUILT_IN, BuiltInViews, Report
-from registry.store.reporting.views import Outcome, Reporting, ReportingUnavailable
+from registry.store.reporting.model import BUILT_IN, BuiltInViews, Report, ReportOutcome
+from registry.store.reporting.views import Reporting, ReportingUnavailable
 from registry.store.types import ObjectKey, ResourceName, Tenant
 
 logger = logging.getLogger(__name__)
@@ -98,7 +98,7 @@ class ReportingController:
 
     def enqueue(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
         if resource == DEFINITIONS:
-            self._queue.delay(Work(tenant, DEFINITIONS, key, Look.OBJECT), _REST_SECONDS)
+            self._queue.delay(Work(tenant, DEFINITIONS, key), _REST_SECONDS)
 
     async def _reconcile(self, work: Work) -> None:
         await self._ready.wait()
@@ -137,15 +137,15 @@ class ReportingController:
         for drift in await self._reporting.repair_logins():
             LOGIN_DRIFTS.labels(drift.what).inc()
             logger.warning("the SQL login %s had changed its own %s: what it was granted is put back", *drift)
-        await self._reporting.tidy(self._backend.store.retention)
+        await self._reporting.drop_expired(self._backend.store.retention)
 
     async def _catch_up(self, tenant: Tenant) -> None:
-        controlled = ControllerClient(self._backend, tenant)
+        client = ControllerClient(self._backend, tenant)
         for key in await self._reporting.due_definitions(tenant, DEFINITIONS):
             try:
-                await reconcile(controlled, self._reporting, key)
+                await reconcile(client, self._reporting, key)
             except Requeue:
-                self._queue.enqueue(Work(tenant, DEFINITIONS, key, Look.OBJECT))
+                self._queue.enqueue(Work(tenant, DEFINITIONS, key))
         refusal = await self._reporting.name_schema(tenant)
         if refusal:
             logger.warning("the tenant %s has no schema of its own: %s", tenant.name, refusal)
@@ -169,10 +169,10 @@ def built_in_views() -> tuple[BuiltInViews, ...]:
     return tuple(found)
 
 
-async def reconcile(controlled: ControllerClient, reporting: Reporting, key: ObjectKey) -> None:
+async def reconcile(client: ControllerClient, reporting: Reporting, key: ObjectKey) -> None:
     """Does all that is due for one definition: views, documents, indexed fields, the condition."""
-    tenant = controlled.tenant
-    row, _ = await controlled.backend.store.load(tenant, DEFINITIONS, key)
+    tenant = client.tenant
+    row, _ = await client.backend.store.load(tenant, DEFINITIONS, key)
     if row is None:
         await reporting.forget(tenant, key)
         return
@@ -182,28 +182,28 @@ async def reconcile(controlled: ControllerClient, reporting: Reporting, key: Obj
     report = await asyncio.to_thread(report_of, crd)
     if not report.enabled:
         await reporting.apply_report(tenant, report, row.revision, indexed=False)
-        await _rewrite(controlled, reporting, report, crd)
-        await _update_condition(controlled, key, report, Outcome("off", "views are switched off"), crd)
+        await _rewrite(client, reporting, report, crd)
+        await _update_condition(client, key, report, ReportOutcome("off", "views are switched off"), crd)
         return
     wanted = {facet.slot: list(facet.path) for facet in report.facets}
     live = await reporting.facets_live(tenant, report.resource)
     if live is None or live == wanted:
         # A new definition, or one with the same indexed fields: its objects first, most of which need nothing.
-        await _rewrite(controlled, reporting, report, crd)
+        await _rewrite(client, reporting, report, crd)
         outcome = await reporting.apply_report(tenant, report, row.revision, indexed=True)
     else:
         outcome = await reporting.apply_report(tenant, report, row.revision, indexed=False)
-        await _rewrite(controlled, reporting, report, crd)
+        await _rewrite(client, reporting, report, crd)
         await reporting.mark_indexed(tenant, report.resource, report.facets)
-    await _update_condition(controlled, key, report, outcome, crd)
+    await _update_condition(client, key, report, outcome, crd)
 
 
-async def _rewrite(controlled: ControllerClient, reporting: Reporting, report: Report, crd: Object) -> None:
+async def _rewrite(client: ControllerClient, reporting: Reporting, report: Report, crd: Object) -> None:
     """Gives all objects of a definition documents of the report's layout, or removes them: the tenant's own, and those
     of tenants that use its definition."""
     documents = await asyncio.to_thread(documents_of, crd) if report.enabled else None
-    for tenant in (controlled.tenant, *await reporting.bound(controlled.tenant, report.resource)):
-        await _rewrite_of(tenant, controlled.backend.store.reporting_pool, report, documents)
+    for tenant in (client.tenant, *await reporting.bound(client.tenant, report.resource)):
+        await _rewrite_of(tenant, client.backend.store.reporting_pool, report, documents)
 
 
 async def _rewrite_of(tenant: Tenant, pool: Pool, report: Report, documents: Documents | None) -> None:
@@ -221,13 +221,13 @@ async def _rewrite_of(tenant: Tenant, pool: Pool, report: Report, documents: Doc
 
 
 async def _update_condition(
-    controlled: ControllerClient, key: ObjectKey, report: Report, outcome: Outcome, crd: Object
+    client: ControllerClient, key: ObjectKey, report: Report, outcome: ReportOutcome, crd: Object
 ) -> None:
     """Writes the condition if it is requested, or needed because there are no views; else removes it."""
     tells = report.wants_condition or outcome.state == "refused"
     present = any(c["type"] == "Reported" for c in (crd.get("status") or {}).get("conditions") or ())
     if tells or present:
-        await controlled.change(
+        await client.change(
             "apiextensions.k8s.io",
             "customresourcedefinitions",
             key,
@@ -236,7 +236,7 @@ async def _update_condition(
         )
 
 
-def _with_condition(old: Object, outcome: Outcome | None) -> Object:
+def _with_condition(old: Object, outcome: ReportOutcome | None) -> Object:
     """Returns `old` with a condition `Reported`, whose time is that of its last transition; without one for None."""
     status = dict(old.get("status") or {})
     conditions = [c for c in status.get("conditions") or () if c["type"] != "Reported"]

@@ -17,7 +17,7 @@ from registry.api.errors import StatusError
 from registry.api.options import DeleteOptions
 from registry.api.request import CatalogStale
 from registry.api.served import Object, Served
-from registry.api.strategies.sharing import FINALIZER, SettlingStrategy
+from registry.api.strategies.sharing import FINALIZER, ControllerBindingStrategy
 from registry.api.verbs.driver import run
 from registry.api.verbs.update import UpdateOperation, copy_of
 from registry.builtin.sharing import EXPORTS as EXPORTS_PLURAL
@@ -51,25 +51,25 @@ class BindingOutcome(NamedTuple):
     sharing: str | None
 
 
-async def reconcile_export(controlled: ControllerClient, key: ObjectKey) -> None:
+async def reconcile_export(client: ControllerClient, key: ObjectKey) -> None:
     """Enqueues the bindings of an export, which may have more to bind."""
-    for tenant, binding in await controlled.backend.store.sharing.consumers(controlled.tenant, key):
-        controlled.backend.enqueue(tenant, BINDINGS, binding)
+    for tenant, binding in await client.backend.store.sharing.consumers(client.tenant, key):
+        client.backend.enqueue(tenant, BINDINGS, binding)
 
 
-async def reconcile(controlled: ControllerClient, key: ObjectKey) -> None:
+async def reconcile(client: ControllerClient, key: ObjectKey) -> None:
     """Reconciles one binding. Raises Requeue while finalizers hold its objects."""
     for _ in range(_ATTEMPTS):
-        row, _ = await controlled.backend.store.load(controlled.tenant, BINDINGS, key)
+        row, _ = await client.backend.store.load(client.tenant, BINDINGS, key)
         if row is None:
             return
         binding = _object(row)
-        catalog = await controlled.catalog()
+        catalog = await client.catalog()
         try:
             if binding["metadata"].get("deletionTimestamp"):
-                await _unbind(controlled, catalog, key, binding)
+                await _unbind(client, catalog, key, binding)
             else:
-                await _bind(controlled, catalog, key, binding)
+                await _bind(client, catalog, key, binding)
             return
         except CatalogStale:
             continue  # the tenant's definitions have changed: check again
@@ -82,27 +82,27 @@ async def reconcile(controlled: ControllerClient, key: ObjectKey) -> None:
 
 
 # -- binding
-async def _bind(controlled: ControllerClient, catalog: TenantCatalog, key: ObjectKey, binding: Object) -> None:
-    outcome = await _check(controlled, catalog, binding)
+async def _bind(client: ControllerClient, catalog: TenantCatalog, key: ObjectKey, binding: Object) -> None:
+    outcome = await _check(client, catalog, binding)
     status = _status(binding, outcome)
     if status != binding.get("status"):
-        await _write(controlled, catalog, key, lambda old: {**copy_of(old), "status": status}, outcome.sharing)
+        await _write(client, catalog, key, lambda old: {**copy_of(old), "status": status}, outcome.sharing)
 
 
-async def _check(controlled: ControllerClient, catalog: TenantCatalog, binding: Object) -> BindingOutcome:
-    store = controlled.backend.store
+async def _check(client: ControllerClient, catalog: TenantCatalog, binding: Object) -> BindingOutcome:
+    store = client.backend.store
     reference = binding["spec"]["reference"]
     already: list[str] = (binding.get("status") or {}).get("boundDefinitions") or []
     try:
-        provider = await store.load_tenant(TenantName(reference["tenant"]))
+        provider = await store.tenancy.reload(TenantName(reference["tenant"]))
     except TenantNotFound:
         return BindingOutcome(already, *_NOT_OFFERED, None)
     row, _ = await store.load(provider, EXPORTS, ObjectKey(reference["export"]))
     if row is None:
         return BindingOutcome(already, *_NOT_OFFERED, None)
     export = _object(row)
-    gone = bool(export["metadata"].get("deletionTimestamp")) or provider.id == controlled.tenant.id
-    if not already and (gone or not await _admits(controlled, provider, export)):
+    gone = bool(export["metadata"].get("deletionTimestamp")) or provider.id == client.tenant.id
+    if not already and (gone or not await _admits(client, provider, export)):
         return BindingOutcome(already, *_NOT_OFFERED, None)
     revisions: dict[str, int] = {}
     reason = message = ""
@@ -133,30 +133,30 @@ async def _check(controlled: ControllerClient, catalog: TenantCatalog, binding: 
     return BindingOutcome(sorted(revisions), reason, message, sharing)
 
 
-async def _admits(controlled: ControllerClient, provider: Tenant, export: Object) -> bool:
+async def _admits(client: ControllerClient, provider: Tenant, export: Object) -> bool:
     """Returns whether an export is offered to the tenant."""
     offered: Mapping[str, Any] = export["spec"].get("tenants") or {}
-    tenant = controlled.tenant
+    tenant = client.tenant
     if offered.get("all") or tenant.name in (offered.get("names") or ()):
         return True
-    if offered.get("children") and await _is_below(controlled, provider):
+    if offered.get("children") and await _is_below(client, provider):
         return True
     labels: Mapping[str, str] = (offered.get("selector") or {}).get("matchLabels") or {}
     if not labels:
         return False
-    system = await controlled.backend.store.tenant(TenantName(SYSTEM))
-    row, _ = await controlled.backend.store.load(system, _TENANTS, ObjectKey(tenant.name))
+    system = await client.backend.store.tenant(TenantName(SYSTEM))
+    row, _ = await client.backend.store.load(system, _TENANTS, ObjectKey(tenant.name))
     has = _object(row)["metadata"].get("labels") or {} if row is not None else {}
     return all(has.get(label) == value for label, value in labels.items())
 
 
-async def _is_below(controlled: ControllerClient, provider: Tenant) -> bool:
-    above = (await controlled.backend.store.load_tenant(controlled.tenant.name)).attributes.get("parent")
+async def _is_below(client: ControllerClient, provider: Tenant) -> bool:
+    above = (await client.backend.store.tenancy.reload(client.tenant.name)).attributes.get("parent")
     for _ in range(_MAX_DEPTH):
         if not above or above == provider.name:
             return bool(above)
         try:
-            above = (await controlled.backend.store.load_tenant(TenantName(above))).attributes.get("parent")
+            above = (await client.backend.store.tenancy.reload(TenantName(above))).attributes.get("parent")
         except TenantNotFound:
             return False
     return False
@@ -194,7 +194,7 @@ def _status(binding: Object, outcome: BindingOutcome) -> Object:
 
 
 # -- the end
-async def _unbind(controlled: ControllerClient, catalog: TenantCatalog, key: ObjectKey, binding: Object) -> None:
+async def _unbind(client: ControllerClient, catalog: TenantCatalog, key: ObjectKey, binding: Object) -> None:
     """Deletes the objects of what is bound, which accepts no new ones since the deletion was marked, then unbinds."""
     if FINALIZER not in (binding["metadata"].get("finalizers") or ()):
         return
@@ -205,11 +205,11 @@ async def _unbind(controlled: ControllerClient, catalog: TenantCatalog, key: Obj
             continue
         definition = shared.definition
         served = catalog.at_version(definition, definition.versions[definition.storage_version])
-        await controlled.delete_all(served, DeleteOptions())
-        left += await controlled.backend.store.lookups.count(controlled.tenant, served.resource_name)
+        await client.delete_all(served, DeleteOptions())
+        left += await client.backend.store.lookups.count(client.tenant, served.resource_name)
     if left:
         raise Requeue
-    await _write(controlled, await controlled.catalog(), key, _release, None)
+    await _write(client, await client.catalog(), key, _release, None)
 
 
 def _release(old: Object) -> Object:
@@ -219,7 +219,7 @@ def _release(old: Object) -> Object:
 
 
 async def _write(
-    controlled: ControllerClient,
+    client: ControllerClient,
     catalog: TenantCatalog,
     key: ObjectKey,
     make: Callable[[Object], Object],
@@ -227,9 +227,9 @@ async def _write(
 ) -> None:
     definition = binding_definition()
     version = definition.versions["v1"]
-    served = Served(definition, version, SettlingStrategy(definition, version, sharing))
-    operation = UpdateOperation(lambda _, old: make(old), "update", controlled.manager)
-    await run(controlled.request(catalog, served, key), operation)
+    served = Served(definition, version, ControllerBindingStrategy(definition, version, sharing))
+    operation = UpdateOperation(lambda _, old: make(old), "update", client.manager)
+    await run(client.request(catalog, served, key), operation)
 
 
 def _object(row: Row) -> Object:

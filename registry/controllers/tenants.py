@@ -27,50 +27,50 @@ TELL_SECONDS: Final = 1.0
 LONGEST_PAUSE_SECONDS: Final = 0.25
 
 
-async def reconcile(controlled: ControllerClient, key: ObjectKey) -> None:
+async def reconcile(client: ControllerClient, key: ObjectKey) -> None:
     """Removes a tenant that has been deleted."""
-    if controlled.tenant.name != SYSTEM:
+    if client.tenant.name != SYSTEM:
         return
-    store = controlled.backend.store
-    row, _ = await store.load(controlled.tenant, TENANTS, key)
+    store = client.backend.store
+    row, _ = await store.load(client.tenant, TENANTS, key)
     if row is None or '"deletionTimestamp"' not in row.body:
         return
     metadata = decode_stored('{"metadata":{' + row.body)["metadata"]
     if not metadata.get("deletionTimestamp") or FINALIZER not in (metadata.get("finalizers") or ()):
         return
-    ending = await store.terminating_tenant(TenantName(key))
-    if ending is not None and not ending.is_due:
+    terminating = await store.tenancy.find_terminating(TenantName(key))
+    if terminating is not None and not terminating.is_due:
         return
-    if ending is not None:
-        await _remove(controlled, key, ending)
-    await controlled.change(GROUP, PLURAL, key, _without_finalizer)
+    if terminating is not None:
+        await _remove(client, key, terminating)
+    await client.change(GROUP, PLURAL, key, _without_finalizer)
 
 
-async def _remove(controlled: ControllerClient, key: ObjectKey, ending: TerminatingTenant) -> None:
+async def _remove(client: ControllerClient, key: ObjectKey, terminating: TerminatingTenant) -> None:
     clock = asyncio.get_running_loop().time
-    store = controlled.backend.store
+    store = client.backend.store
     reported = clock()
-    await _update_status(controlled, key, ending.objects)
+    await _update_status(client, key, terminating.objects)
     while True:
         started = clock()
-        if not await store.remove_next_rows(ending):
+        if not await store.tenancy.remove_next_rows(terminating):
             return
         ended = clock()
         await asyncio.sleep(min(ended - started, LONGEST_PAUSE_SECONDS))
         if ended - reported >= TELL_SECONDS:
-            left = await store.terminating_tenant(TenantName(key))
-            await _update_status(controlled, key, left.objects if left is not None else 0)
+            left = await store.tenancy.find_terminating(TenantName(key))
+            await _update_status(client, key, left.objects if left is not None else 0)
             reported = ended
 
 
-async def _update_status(controlled: ControllerClient, key: ObjectKey, remaining: int) -> None:
+async def _update_status(client: ControllerClient, key: ObjectKey, remaining: int) -> None:
     def update(old: Object) -> Object:
         status = dict(old.get("status") or {})
         before = status.get("deletion") or {}
         status["deletion"] = {"totalObjects": before.get("totalObjects", remaining), "remainingObjects": remaining}
         return {**copy_of(old), "status": status}
 
-    await controlled.change(GROUP, PLURAL, key, update, subresource="status")
+    await client.change(GROUP, PLURAL, key, update, subresource="status")
 
 
 def _without_finalizer(old: Object) -> Object:

@@ -8,10 +8,10 @@ from typing import NamedTuple
 from registry.store.types import ObjectKey, ResourceName, Tenant
 
 
-class Look(enum.Enum):
-    """Why an object is examined, which determines how much is checked."""
+class WorkScope(enum.Enum):
+    """How much of an object is checked."""
 
-    OBJECT = "object"  # whatever is due
+    ALL = "all"  # whatever is due
     NEW_OWNERS = "new owners"  # only whether there are any; collection for a waiting owner is not requested yet
     WAITING = "waiting"  # only whether its deletion can continue
 
@@ -22,10 +22,10 @@ class Work(NamedTuple):
     tenant: Tenant
     resource: ResourceName
     key: ObjectKey
-    look: Look
+    scope: WorkScope = WorkScope.ALL
 
     def __hash__(self) -> int:
-        return hash((self.tenant.id, self.resource, self.key, self.look))
+        return hash((self.tenant.id, self.resource, self.key, self.scope))
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -33,7 +33,7 @@ class Work(NamedTuple):
             and self.tenant.id == other.tenant.id
             and self.resource == other.resource
             and self.key == other.key
-            and self.look is other.look
+            and self.scope is other.scope
         )
 
     def __str__(self) -> str:

@@ -78,7 +78,7 @@ def _validate_client(
         errors = validate_webhook_url(url, f"{path}.url", old_urls)
     else:
         # kube-apiserver passes name and namespace in the wrong order, so that a missing one is reported as the other.
-        errors = validate_webhook_service(client["service"], f"{path}.service", name="namespace", namespace="name")
+        errors = validate_webhook_service(client["service"], f"{path}.service")
     bundle = client.get("caBundle")
     if bundle and not allow_invalid_ca_bundle:
         why = _ca_bundle_error(bundle)
@@ -122,14 +122,12 @@ def validate_webhook_url(text: str, path: str, old_urls: Collection[str] = ()) -
     return errors
 
 
-def validate_webhook_service(
-    service: Json, path: str, *, name: str = "name", namespace: str = "namespace"
-) -> list[FieldError]:
-    """`name` and `namespace` are the fields that kube-apiserver reads as such."""
+def validate_webhook_service(service: Json, path: str) -> list[FieldError]:
+    """Takes each of name and namespace for the other, as kube-apiserver does (webhook.ValidateWebhookService)."""
     errors = []
-    if not service.get(name):
+    if not service.get("namespace"):
         errors.append(required(f"{path}.name"))
-    if not service.get(namespace):
+    if not service.get("name"):
         errors.append(required(f"{path}.namespace"))
     port = service.get("port") or 0
     if not 1 <= port <= 65535:

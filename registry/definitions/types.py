@@ -9,13 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 from registry.definitions.structs.base import Context, GoType, Link, StructDecodeError, mismatch
-from registry.definitions.structs.scalars import BOOL, BYTES, FLOAT_64, INT_32, INT_64, RAW, STRING, Scalar
+from registry.definitions.structs.scalars import BOOL, BYTES, FLOAT_64, INT_32, INT_64, RAW, STRING, Scalar, string_type
 from registry.definitions.structs.structs import STRINGS, Field, Map, OneOf, Pointer, Slice, Struct
 from registry.schema.gotime import TimeError, canonical_time
-
-
-def _string_type(name: str) -> Scalar:
-    return Scalar(f"v1.{name}", str, "")
 
 
 class Time(GoType):
@@ -54,7 +50,7 @@ ManagedFieldsEntry = Struct(
     "ManagedFieldsEntry",
     (
         Field("manager", STRING),
-        Field("operation", _string_type("ManagedFieldsOperationType")),
+        Field("operation", string_type("ManagedFieldsOperationType")),
         Field("apiVersion", STRING),
         Field("time", Pointer(TIME)),
         Field("fieldsType", STRING),
@@ -119,7 +115,7 @@ WebhookConversion = Struct(
 Conversion = Struct(
     "CustomResourceConversion",
     (
-        Field("strategy", _string_type("ConversionStrategyType"), required=True),
+        Field("strategy", string_type("ConversionStrategyType"), required=True),
         Field("webhook", Pointer(WebhookConversion)),
     ),
 )
@@ -130,7 +126,7 @@ ValidationRule = Struct(
         Field("rule", STRING, required=True),
         Field("message", STRING),
         Field("messageExpression", STRING),
-        Field("reason", Pointer(_string_type("FieldValueErrorReason"))),
+        Field("reason", Pointer(string_type("FieldValueErrorReason"))),
         Field("fieldPath", STRING),
         Field("optionalOldSelf", Pointer(BOOL)),
     ),
@@ -182,7 +178,7 @@ _SCHEMA_MAP = Map(JSONSchemaProps)
 JSONSchemaProps.extend(
     (
         Field("id", STRING),
-        Field("$schema", _string_type("JSONSchemaURL")),
+        Field("$schema", string_type("JSONSchemaURL")),
         Field("$ref", Pointer(STRING)),
         Field("description", STRING),
         Field("type", STRING),
@@ -278,7 +274,7 @@ Spec = Struct(
     (
         Field("group", STRING, required=True),
         Field("names", Names, required=True),
-        Field("scope", _string_type("ResourceScope"), required=True),
+        Field("scope", string_type("ResourceScope"), required=True),
         Field("versions", Slice(Version), required=True),
         Field("conversion", Pointer(Conversion)),
         Field("preserveUnknownFields", BOOL),
@@ -288,8 +284,8 @@ Spec = Struct(
 Condition = Struct(
     "CustomResourceDefinitionCondition",
     (
-        Field("type", _string_type("CustomResourceDefinitionConditionType"), required=True),
-        Field("status", _string_type("ConditionStatus"), required=True),
+        Field("type", string_type("CustomResourceDefinitionConditionType"), required=True),
+        Field("status", string_type("ConditionStatus"), required=True),
         Field("lastTransitionTime", TIME, required=True),
         Field("reason", STRING),
         Field("message", STRING),

@@ -41,7 +41,7 @@ from registry.store.errors import TenantSuspended
 from registry.webhooks.connection import Unreachable
 from registry.webhooks.http1 import Connection, Head
 from registry.webhooks.https import Lost
-from registry.webhooks.streaming import Server, TooManyConnections
+from registry.webhooks.streaming import PooledServer, TooManyConnections
 
 # kube-apiserver's timeouts for requests that are not long-running, and for discovery of another server.
 REQUEST_SECONDS: Final = 60.0
@@ -57,7 +57,7 @@ _OPENAPI: Final = "/openapi/v3"
 _REDIRECT: Final = b"the backend attempted to redirect this request, which is not permitted"
 
 
-class Unavailable(Exception):
+class ServerUnavailable(Exception):
     """503 with this text."""
 
 
@@ -74,7 +74,7 @@ class AggregationMiddleware:
     ) -> None:
         self._app = app
         self._catalogs = backend.catalogs
-        self._authorizer = backend.policies
+        self._authorizer = backend.authorizer
         self._backends = aggregation.backends
         self._monitor = aggregation.monitor
         self._queue = queue
@@ -83,7 +83,7 @@ class AggregationMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         state: RequestState = scope[STATE]
         tenant, info = state.authorized.tenant, state.info
-        if tenant is NO_TENANT or state.authorized.across is not None or not _may_be_aggregated(info):
+        if tenant is NO_TENANT or state.authorized.wildcard is not None or not _may_be_aggregated(info):
             await self._app(scope, receive, send)
             return
         catalog = await self._monitor.catalog(tenant)
@@ -119,7 +119,7 @@ class AggregationMiddleware:
                 await exchange.run()
         except TimeoutError:
             await exchange.end_late()
-        except Unavailable as unavailable:
+        except ServerUnavailable as unavailable:
             await exchange.end_unavailable(str(unavailable))
             self._monitor.suspect(tenant)
         except TooManyConnections as error:
@@ -192,11 +192,11 @@ class _Exchange:
         except Lost as error:
             self._end_broken(error)
         except NotLocated as error:
-            raise Unavailable(_UNAVAILABLE) from error
+            raise ServerUnavailable(_UNAVAILABLE) from error
         except Unreachable as error:
-            raise Unavailable(f"error trying to reach service: {error}") from error
+            raise ServerUnavailable(f"error trying to reach service: {error}") from error
         except fields.InvalidHeader as error:
-            raise Unavailable(f"error trying to reach service: {error}") from error
+            raise ServerUnavailable(f"error trying to reach service: {error}") from error
         finally:
             for task in self._tasks:
                 task.cancel()
@@ -205,11 +205,11 @@ class _Exchange:
         if self._scope.get(IS_GONE, lambda: False)():
             raise ClientGone from error
         if not self._started:
-            raise Unavailable(f"error trying to reach service: {error}") from error
+            raise ServerUnavailable(f"error trying to reach service: {error}") from error
         if not self._stopping.is_set() and (abort := self._scope.get(ABORT)) is not None:
             abort()  # the client must not take a partial answer for the whole
 
-    async def _run(self, target: Server) -> None:
+    async def _run(self, target: PooledServer) -> None:
         method = self._scope["method"]
         body, more = await self._first_part()
         request = self._head(target) + self._framing(body, more=more) + body_in_chunk(body, chunked=self._is_chunked)
@@ -217,7 +217,7 @@ class _Exchange:
         if not await self._try(target, request, more=more, new=False, repeatable=repeatable):
             await self._try(target, request, more=more, new=True, repeatable=False)
 
-    async def _try(self, target: Server, request: bytes, *, more: bool, new: bool, repeatable: bool) -> bool:
+    async def _try(self, target: PooledServer, request: bytes, *, more: bool, new: bool, repeatable: bool) -> bool:
         """Returns False if a kept connection, closed by the server, failed a `repeatable` request."""
         method, connections = self._scope["method"], self._backends.connections
         connection = await connections.acquire(target, fresh=method not in _REPEATABLE, new=new)
@@ -253,7 +253,7 @@ class _Exchange:
         return self._stopping.is_set() or bool(self._scope.get(IS_GONE, lambda: False)())
 
     # -- the request
-    def _head(self, target: Server) -> bytes:
+    def _head(self, target: PooledServer) -> bytes:
         state, client = self._state, self._scope.get("client")
         return fields.request_head(
             self._scope["method"],

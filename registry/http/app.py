@@ -47,7 +47,7 @@ class Application(Starlette):
 
 
 def _without_traceback(send: Send) -> Send:
-    """Replaces Starlette's traceback of a failed start, which is no use if the database is unavailable."""
+    """Replaces Starlette's traceback of a failed start, which is of no use if the database is unavailable."""
 
     async def send_reason(message: Message) -> None:
         if message["type"] == "lifespan.startup.failed" and isinstance(error := sys.exception(), StoreError):

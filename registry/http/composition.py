@@ -31,7 +31,7 @@ from registry.api.tenant_bootstrap import bootstrap
 from registry.api.write_events import WriteEvents
 from registry.audit.log import audit_log
 from registry.authorization.authorizer import Authorizer
-from registry.authorization.tenants import Tenants
+from registry.authorization.tenants import TenantDirectory
 from registry.controllers.activity import ActivityPublisher
 from registry.controllers.api_services.monitor import Monitor
 from registry.controllers.indexing import IndexingController
@@ -84,7 +84,7 @@ async def serving(settings: Settings, stopping: Stopping) -> AsyncIterator[Servi
         evaluations = Evaluations(settings.evaluation_limit_milliseconds / 1000, queue.is_shared)
         stack.callback(evaluations.close)
         backend = _backend(settings, store, converter, evaluations)
-        tenants = Tenants(store)
+        tenants = TenantDirectory(store)
         proxy = FrontProxy(*await store.keys.secret("front-proxy", secrets.token_bytes(SECRET_BYTES)))
         trust = Trust(root_certificates(settings), _client_ca(settings), proxy)
         aggregation = await stack.enter_async_context(_aggregation(backend, converter.client, proxy))
@@ -149,7 +149,7 @@ def _backend(settings: Settings, store: Store, converter: Converter, evaluations
         authentication,
         tokens,
         WriteEvents(),
-        webhooks=SharedConversions(converter),
+        conversions=SharedConversions(converter),
         reports=settings.sql_views,
         clusterpedia_labels=settings.clusterpedia_labels,
         evaluations=evaluations,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from registry.authentication.authenticator import AdministratorToken, Anonymous, Authentication, Authenticator
-from registry.authentication.oidc.external_issuers import OutsideTokens
+from registry.authentication.oidc.external_issuers import ExternalIssuerTokens
 from registry.authentication.tokens.bearer import BearerTokens
 from registry.authentication.tokens.keys import SigningKeys
 from registry.authentication.tokens.service_accounts import AccountTokens
@@ -21,5 +21,5 @@ def credentials(settings: Settings, store: Store) -> tuple[Authentication, Accou
     by_setting = Anonymous(settings.anonymous_auth)
     if settings.authentication_config is None:
         return Authentication(authenticators, lambda: by_setting), accounts
-    outside = OutsideTokens(settings.authentication_config, issuer, EgressPolicy(settings.allow_egress_to))
+    outside = ExternalIssuerTokens(settings.authentication_config, issuer, EgressPolicy(settings.allow_egress_to))
     return Authentication((*authenticators, outside), lambda: outside.anonymous or by_setting), accounts

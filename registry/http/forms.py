@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from registry.api.errors import bad_request, not_acceptable, plain_internal
-from registry.api.options import Query
+from registry.api.options import Query, first
 from registry.api.served import Object, Served
 from registry.api.tables.table import IncludeObjectError, Table, check_include_object, partial_object_metadata
 from registry.codec.cbor import encode_cbor
@@ -48,14 +48,14 @@ class Form:
         """Returns an object in this form; for a Table, one with a single row."""
         match self.representation.transform:
             case "":
-                return self.as_asked(obj)
+                return self.project(obj)
             case kind if kind == TABLE:
                 assert self.table is not None
                 row = self.table.row(obj, now, self.include, self.representation.version)
                 metadata = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
                 return self.table.document([row], metadata, self.representation.version, headers)
             case kind if kind == PARTIAL:
-                return self.as_asked(partial_object_metadata(obj, self.representation.version))
+                return self.project(partial_object_metadata(obj, self.representation.version))
             case _ if self._custom:
                 raise plain_internal("content is not a list")
             case _:
@@ -64,7 +64,7 @@ class Form:
                     f"({go_type(obj['apiVersion'], obj['kind'])})"
                 )
 
-    def as_asked(self, obj: Mapping[str, Any]) -> Mapping[str, Any]:
+    def project(self, obj: Mapping[str, Any]) -> Mapping[str, Any]:
         """Returns `obj` without the fields that the client does not want."""
         if self.representation.keeps:
             return keep(obj, self.representation.keeps)
@@ -77,9 +77,8 @@ def form_of(representation: Representation, table: Table, query: Query, *, custo
     """Returns the form of an answer. Raises 400 for a bad includeObject."""
     include = ""
     if representation.transform == TABLE:
-        given = query.get("includeObject")
         try:
-            include = check_include_object(given[0] if given else "")
+            include = check_include_object(first(query, "includeObject"))
         except IncludeObjectError as error:
             raise bad_request(str(error)) from error
     return Form(representation, table if representation.transform == TABLE else None, include, custom=custom)
@@ -109,9 +108,8 @@ def prettify(found: Representation, query: Query, headers: Mapping[bytes, bytes]
     """Returns the representation, indented if the client requests it or is interactive."""
     if found.encoding != JSON or found.pretty:
         return found
-    given = query.get("pretty")
     agent = headers.get(b"user-agent", b"").decode("latin-1")
-    return replace(found, pretty=True) if pretty(given[0] if given else "", agent) else found
+    return replace(found, pretty=True) if pretty(first(query, "pretty"), agent) else found
 
 
 def encode_document(value: Mapping[str, Any], representation: Representation) -> bytes:

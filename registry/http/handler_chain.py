@@ -28,7 +28,7 @@ from registry import tracing
 from registry.api.request import Backend
 from registry.api.tenant_bootstrap import TenantBootstrapper
 from registry.audit.log import AuditLog
-from registry.authorization.tenants import Tenants
+from registry.authorization.tenants import TenantDirectory
 from registry.console.app import Console
 from registry.console.oidc import SignIn
 from registry.flowcontrol.byte_shares import MIB, Answers, Uploads
@@ -57,7 +57,7 @@ from registry.settings import Settings
 def handler_chain(
     settings: Settings,
     backend: Backend,
-    tenants: Tenants,
+    tenants: TenantDirectory,
     audit: AuditLog | None,
     aggregation: Aggregation,
     queue: FairQueue,
@@ -72,8 +72,8 @@ def handler_chain(
     app: ASGIApp = router(backend, aggregation.monitor, stopping, settings.service_account_jwks_uri)
     app = AggregationMiddleware(app, backend, aggregation, queue, stopping)
     app = TenantLimitsMiddleware(app, queue, Rates(), uploads, answers, backend.activity, TenantBootstrapper(backend))
-    app = AuthorizationMiddleware(app, backend.policies, tenants)
-    app = ImpersonationMiddleware(app, backend.policies)
+    app = AuthorizationMiddleware(app, backend.authorizer, tenants)
+    app = ImpersonationMiddleware(app, backend.authorizer)
     app = TenancyMiddleware(app, tenants, backend.store, hosts, backend.evaluations)
     app = AuthenticationMiddleware(app, backend.authentication)
     app = FairnessMiddleware(app, queue)

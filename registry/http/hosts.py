@@ -33,7 +33,7 @@ class HostPattern:
 
 
 def tenant_in_path(raw_path: bytes, tenant: str) -> str:
-    """Returns the tenant in a path as it was sent: a name with escapes is no tenant's.
+    """Returns the tenant in a path as it was sent: a name with escapes is not a tenant's.
 
     `tenant` is the name in the decoded path; decoded, `/clusters/a%2Fb` would be the tenant a.
     """

@@ -35,7 +35,7 @@ PIECE_BYTES = GZIP_THRESHOLD_BYTES
 HELD_LIST_BYTES = 64 << 20
 
 
-def encoded_list(answer: ListAnswer, form: Form) -> AsyncGenerator[bytes, None]:
+def list_pieces(answer: ListAnswer, form: Form) -> AsyncGenerator[bytes, None]:
     """Yields the pieces of a list, of any size; at least one."""
     if form.is_plain:
         return _plain_list(answer)
@@ -43,7 +43,7 @@ def encoded_list(answer: ListAnswer, form: Form) -> AsyncGenerator[bytes, None]:
         return _proto_list(answer, form)
     if form.representation.encoding == CBOR:
         return _cbor_list(answer, form)
-    return _formed_list(answer, form)
+    return _list_by_item(answer, form)
 
 
 async def _plain_list(answer: ListAnswer) -> AsyncGenerator[bytes, None]:
@@ -79,7 +79,7 @@ def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
 _ITEMS = "-- the items --"
 
 
-async def _formed_list(answer: ListAnswer, form: Form) -> AsyncGenerator[bytes, None]:
+async def _list_by_item(answer: ListAnswer, form: Form) -> AsyncGenerator[bytes, None]:
     """Yields the other forms of a list, item by item: no more than one object is decoded at a time."""
     item_bytes, separator, mark = _ITEM_FORMS[layout_of(form.representation)]
     ending = b""
@@ -223,7 +223,7 @@ def _item(obj: Object, form: Form, now: float, budget: Budget, *, is_builtin: bo
     if form.table is not None:
         return form.table.row(obj, now, form.include, form.representation.version, budget)
     if form.representation.transform == PARTIAL_LIST:
-        return form.as_asked(partial_object_metadata(obj, form.representation.version))
+        return form.project(partial_object_metadata(obj, form.representation.version))
     if is_builtin and form.representation.encoding != PROTOBUF:
         del obj["apiVersion"], obj["kind"]
-    return form.as_asked(obj)
+    return form.project(obj)

@@ -9,11 +9,10 @@ from sys import getsizeof
 from starlette.types import Scope, Send
 
 from registry.api.answers import ListAnswer
-from registry.api.strategies.base import Context
 from registry.flowcontrol.time_slice import TimeSlice
 from registry.http.compression import GZIP_HEADERS, GZIP_THRESHOLD_BYTES, Gzip, accepts_gzip
 from registry.http.forms import Form
-from registry.http.list_encoding import PIECE_BYTES, encoded_list
+from registry.http.list_encoding import PIECE_BYTES, list_pieces
 from registry.http.responses import HELD_TIMES, PART_BYTES, Headers, headers_for, hold, send_body, send_part
 
 # The number of objects on all pages of a list together, if requested.
@@ -21,14 +20,14 @@ TOTAL_COUNT = b"x-total-count"
 
 
 async def respond_list(
-    send: Send, scope: Scope, answer: ListAnswer, form: Form, context: Context, accept_encoding: bytes
+    send: Send, scope: Scope, answer: ListAnswer, form: Form, warnings: Sequence[str], accept_encoding: bytes
 ) -> None:
     """Sends a list in pieces; a short one in one piece with its length."""
-    headers = headers_for(form.representation.media_type, context.warnings)
+    headers = headers_for(form.representation.media_type, warnings)
     if answer.total is not None:
         headers.append((TOTAL_COUNT, str(answer.total).encode()))
     answer.chunks = _held(answer.chunks)
-    async with aclosing(_joined(encoded_list(answer, form))) as joined:
+    async with aclosing(_joined(list_pieces(answer, form))) as joined:
         await _stream(send, scope, headers, joined, accept_encoding)
 
 

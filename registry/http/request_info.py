@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import NamedTuple
 from urllib.parse import parse_qsl
 
-from registry.api.options import Query, is_watch
+from registry.api.options import Query, is_true
 from registry.api.selectors import name_of_selector
 from registry.authorization.attributes import Attributes
 from registry.builtin.tenancy import GROUP, PLURAL
@@ -93,35 +93,26 @@ def request_info(method: str, path: str, query_string: bytes = b"") -> RequestIn
         rest = rest[1:]
     if not rest:
         return RequestInfo(method.lower(), path, query, tenant, True, group, version)
-    namespace, has_namespace = "", False
-    if rest[0] == "namespaces" and len(rest) > 1:
-        namespace = rest[1]
-        if len(rest) > 2 and not (rest[2] in _NAMESPACE_SUBRESOURCES and group == ""):
-            has_namespace = True
-            rest = rest[2:]
-        elif group:
-            has_namespace = True
+    namespace, has_namespace, rest = _namespace(rest, group)
     resource, name, subresource = rest[0], (rest[1] if len(rest) > 1 else ""), "/".join(rest[2:])
     if not resource:
         verb = method.lower()
     else:
-        verb = _verb(method, name, watch=watch or (not name and is_watch(query)))
+        verb = _verb(method, name, watch=watch or (not name and is_true(query, "watch")))
         if query and not subresource:
             subresource = _subresource_of_query(verb, group, resource, query)
     return RequestInfo(
-        verb,
-        path,
-        query,
-        tenant,
-        True,
-        group,
-        version,
-        resource,
-        namespace if has_namespace else "",
-        name,
-        subresource,
-        has_namespace,
+        verb, path, query, tenant, True, group, version, resource, namespace, name, subresource, has_namespace
     )
+
+
+def _namespace(rest: list[str], group: str) -> tuple[str, bool, list[str]]:
+    """Returns the namespace, whether the path has one, and the path from the resource on: `configmaps/a`."""
+    if rest[0] != "namespaces" or len(rest) < 2:
+        return "", False, rest
+    if len(rest) > 2 and not (rest[2] in _NAMESPACE_SUBRESOURCES and group == ""):
+        return rest[1], True, rest[2:]
+    return (rest[1], True, rest) if group else ("", False, rest)
 
 
 def _verb(method: str, name: str, *, watch: bool) -> str:

@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from registry.api.answers import Answer, ListAnswer, ObjectAnswer, WatchAnswer
 from registry.api.catalog import TenantCatalog
-from registry.api.confining import confined
+from registry.api.confining import confine
 from registry.api.errors import (
     Qualified,
     bad_request,
@@ -87,7 +87,7 @@ class ResourceEndpoint:
         state: RequestState = scope[STATE]
         info, context, headers = state.info, state.authorized, state.headers
         verb, query = info.verb, info.query
-        if context.across is not None:
+        if context.wildcard is not None:
             if verb not in ("list", "watch"):
                 raise method_not_supported(Qualified(info.resource, info.group), verb)
             await find_lead(self._backend, context, info.group, info.version, info.resource)
@@ -131,20 +131,20 @@ class ResourceEndpoint:
         representation: Representation,
         state: RequestState,
     ) -> None:
-        context, query = state.authorized, state.info.query
+        warnings, query = state.authorized.warnings, state.info.query
         accept_encoding = state.headers.get(b"accept-encoding", b"")
         match answer:
             case ObjectAnswer():
                 form = form_of(representation, answer.served.table, query, custom=not answer.served.definition.builtin)
-                await respond_object(send, scope, answer, form, context, accept_encoding)
+                await respond_object(send, scope, answer, form, warnings, accept_encoding)
             case ListAnswer():
                 form = list_form_of(representation, answer.served, query)
-                await respond_list(send, scope, answer, form, context, accept_encoding)
+                await respond_list(send, scope, answer, form, warnings, accept_encoding)
             case WatchAnswer():
                 form = form_of(representation, answer.served.table, query, custom=not answer.served.definition.builtin)
-                await respond_watch(scope, receive, send, answer, form, context, self._stopping)
+                await respond_watch(scope, receive, send, answer, form, warnings, self._stopping)
             case _:
-                await respond_document(send, scope, answer, representation, context, query)
+                await respond_document(send, scope, answer, representation, warnings, query)
 
     async def _resolve(self, context: Context, info: RequestInfo) -> tuple[TenantCatalog, Served]:
         catalog = await self._backend.catalogs.get(context.tenant)
@@ -279,7 +279,7 @@ async def _answer(
     if verb in _DELETIONS:
         return await dispatch.serve(request, verb, None, await _deletion_body(request, verb, data, headers))
     body = await body_of(data, media_type) if media_type else None
-    return confined(await dispatch.serve(request, verb, body), request, verb)
+    return confine(await dispatch.serve(request, verb, body), request, verb)
 
 
 async def _deletion_body(

@@ -12,7 +12,6 @@ from registry import logs
 from registry.api.answers import DocumentAnswer, ObjectAnswer
 from registry.api.errors import StatusError
 from registry.api.options import Query
-from registry.api.strategies.base import Context
 from registry.flowcontrol.byte_shares import HeldAnswer
 from registry.flowcontrol.evaluation import evaluate
 from registry.http.compression import GZIP_HEADERS, GZIP_THRESHOLD_BYTES, Gzip, accepts_gzip
@@ -87,7 +86,7 @@ async def send_page_not_found(send: Send, scope: Scope, warnings: Sequence[str])
 
 
 async def respond_object(
-    send: Send, scope: Scope, answer: ObjectAnswer, form: Form, context: Context, accept_encoding: bytes
+    send: Send, scope: Scope, answer: ObjectAnswer, form: Form, warnings: Sequence[str], accept_encoding: bytes
 ) -> None:
     representation = form.representation
     if form.is_plain:
@@ -98,7 +97,7 @@ async def respond_object(
             return encode_document(form.of_object(answer.object, time.time()), representation)
 
         body = await evaluate(encode, repeatable=True)
-    headers = headers_for(representation.media_type, context.warnings)
+    headers = headers_for(representation.media_type, warnings)
     if len(body) > GZIP_THRESHOLD_BYTES and accepts_gzip(accept_encoding):
         hold(2 * len(body))  # including what it was made from
         headers += GZIP_HEADERS
@@ -108,10 +107,15 @@ async def respond_object(
 
 
 async def respond_document(
-    send: Send, scope: Scope, answer: DocumentAnswer, representation: Representation, context: Context, query: Query
+    send: Send,
+    scope: Scope,
+    answer: DocumentAnswer,
+    representation: Representation,
+    warnings: Sequence[str],
+    query: Query,
 ) -> None:
     body: Mapping[str, Any] = answer.body
     if answer.table is not None:
         body = form_of(representation, answer.table, query, custom=False).of_object(answer.body, time.time())
-    headers = headers_for(representation.media_type, context.warnings)
+    headers = headers_for(representation.media_type, warnings)
     await send_body(send, scope, answer.code, headers, encode_document(body, representation))

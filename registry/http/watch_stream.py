@@ -20,7 +20,6 @@ from starlette.types import Receive, Scope, Send
 
 from registry.api.answers import Event, WatchAnswer
 from registry.api.event_forms import EVENT_FORMS
-from registry.api.strategies.base import Context
 from registry.codec.cbor import encode_event
 from registry.codec.json_encode import encode_json
 from registry.codec.protobuf.envelope import encode_watch_event
@@ -40,7 +39,7 @@ async def respond_watch(
     send: Send,
     answer: WatchAnswer,
     form: Form,
-    context: Context,
+    warnings: Sequence[str],
     stopping: asyncio.Event,
 ) -> None:
     """Sends the watch until it times out, the client disconnects or the server stops."""
@@ -49,7 +48,7 @@ async def respond_watch(
         media_type += ";stream=watch"
     elif form.representation.encoding == CBOR:
         media_type = CBOR_SEQUENCE
-    headers = headers_for(media_type, context.warnings)
+    headers = headers_for(media_type, warnings)
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     if scope["method"] == "HEAD":
         await send({"type": "http.response.body", "body": b""})
@@ -139,7 +138,7 @@ class _EventWriter:
 
     async def _line(self, event: Event) -> bytes:
         if event.type == "ERROR":  # a Status, in every form
-            return self._encoded("ERROR", decode_stored(event.text))
+            return self._encode_event("ERROR", decode_stored(event.text))
         headers, self._headers = self._headers, False
         key = (event.type, event.text_key, self._form.cache_key)
         if event.cache is not None and not headers:
@@ -155,17 +154,17 @@ class _EventWriter:
         return line
 
     def _encode(self, event: Event, *, headers: bool) -> bytes:
-        shown = self._form.of_object(decode_stored(event.text), time.time(), headers=headers)
-        return self._encoded(event.type, shown)
+        obj = self._form.of_object(decode_stored(event.text), time.time(), headers=headers)
+        return self._encode_event(event.type, obj)
 
-    def _encoded(self, type_: str, shown: Mapping[str, Any]) -> bytes:
+    def _encode_event(self, type_: str, obj: Mapping[str, Any]) -> bytes:
         match self._form.representation.encoding:
             case encoding if encoding == PROTOBUF:
-                return encode_watch_event(type_, shown)
+                return encode_watch_event(type_, obj)
             case encoding if encoding == CBOR:
-                return encode_event(type_, shown)
+                return encode_event(type_, obj)
             case _:
-                return encode_json({"type": type_, "object": shown}) + b"\n"
+                return encode_json({"type": type_, "object": obj}) + b"\n"
 
 
 def plain_line(event: Event) -> bytes:

@@ -23,7 +23,7 @@ class AccountError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class SystemAccount:
     """`changes` says whether processes must be switched to this account, i.e. whether root started us."""
 
     name: str
@@ -86,7 +86,7 @@ class Account:
         return self.run(["/bin/sh", "-c", 'test -x "$1"', "sh", str(folder)]).returncode == 0
 
 
-def account_for(user: str | None) -> Account:
+def account_for(user: str | None) -> SystemAccount:
     """Returns the account to run PostgreSQL under, given the setting (None: not set)."""
     if os.geteuid() != 0:
         current = pwd.getpwuid(os.geteuid())
@@ -94,7 +94,7 @@ def account_for(user: str | None) -> Account:
             raise AccountError(
                 f"only root can run PostgreSQL as another account ({user!r}); this is {current.pw_name!r}"
             )
-        return Account(current.pw_name, current.pw_uid, current.pw_gid, changes=False)
+        return SystemAccount(current.pw_name, current.pw_uid, current.pw_gid, changes=False)
     for name in (user,) if user else UNPRIVILEGED_ACCOUNTS:
         try:
             found = pwd.getpwnam(name)
@@ -102,7 +102,7 @@ def account_for(user: str | None) -> Account:
             continue
         if found.pw_uid == 0:
             raise AccountError("PostgreSQL does not run as root: name another account")
-        return Account(found.pw_name, found.pw_uid, found.pw_gid, changes=True)
+        return SystemAccount(found.pw_name, found.pw_uid, found.pw_gid, changes=True)
     raise AccountError(
         f"there is no account {user!r} to run PostgreSQL"
         if user

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from registry.postgres.account import Account
+from registry.postgres.account import SystemAccount
 
 OLDEST_MAJOR_VERSION = 14
 
@@ -60,7 +60,7 @@ class Binaries:
         return os.access(self.folder / name, os.X_OK)
 
 
-def find_binaries(setting: Path | None, account: Account, copies: Path, *, major: int | None = None) -> Binaries:
+def find_binaries(setting: Path | None, account: SystemAccount, copies: Path, *, major: int | None = None) -> Binaries:
     """Returns the first PostgreSQL that `account` can run and that fits the data folder (`major`; None: a new folder).
 
     A wheel that the account cannot read (a virtual environment under a private home) is copied into `copies` once.
@@ -123,7 +123,7 @@ def _number_in(folder: Path) -> int:
     return int(numbers[-1]) if numbers else 0
 
 
-def version_of(folder: Path, account: Account) -> str | None:
+def version_of(folder: Path, account: SystemAccount) -> str | None:
     """Returns the version that `postgres --version` prints. Raises OSError if the account cannot execute it."""
     try:
         done = account.run([str(folder / "postgres"), "--version"], timeout_seconds=10)

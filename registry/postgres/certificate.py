@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from registry.files import Stamp, stamp_of, write_private
-from registry.postgres.account import Account
+from registry.postgres.account import SystemAccount
 
 # Returns the files of a certificate and its key, after renewing them if due.
 Source = Callable[[], tuple[Path, Path]]
@@ -18,7 +18,7 @@ Source = Callable[[], tuple[Path, Path]]
 class CertificateCopy:
     """The files `server.crt` and `server.key` in `folder`."""
 
-    def __init__(self, source: Source, folder: Path, account: Account) -> None:
+    def __init__(self, source: Source, folder: Path, account: SystemAccount) -> None:
         self._source = source
         self._account = account
         self._stamps: list[Stamp] = []

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from registry.postgres.account import Account
+from registry.postgres.account import SystemAccount
 from registry.postgres.binaries import Binaries
 
 MEBIBYTE = 1 << 20
@@ -85,17 +85,17 @@ def _tls(certificate: tuple[Path, Path] | None) -> dict[str, str]:
     }
 
 
-def has_tls(binaries: Binaries, account: Account, data: Path) -> bool:
+def has_tls(binaries: Binaries, account: SystemAccount, data: Path) -> bool:
     """Returns whether this build supports TLS (packagers' do, not every wheel's)."""
     return _accepts(binaries, account, data, "ssl", "on")
 
 
-def best_compression(binaries: Binaries, account: Account, data: Path) -> str:
+def best_compression(binaries: Binaries, account: SystemAccount, data: Path) -> str:
     """Returns 'lz4' if this build supports it (packagers' do, the wheels do not), else 'pglz'."""
     return "lz4" if _accepts(binaries, account, data, "default_toast_compression", "lz4") else "pglz"
 
 
-def _accepts(binaries: Binaries, account: Account, data: Path, setting: str, value: str) -> bool:
+def _accepts(binaries: Binaries, account: SystemAccount, data: Path, setting: str, value: str) -> bool:
     asked = ["-c", f"{setting}={value}", "-c", "config_file=" + str(data / "postgresql.conf")]
     done = account.run(
         [binaries.program("postgres"), "-D", str(data), *asked, "-C", setting], environment=environment()

@@ -39,7 +39,7 @@ import psycopg
 from registry.files import Stamp, stamp_of
 from registry.postgres import config as embedded_config
 from registry.postgres import orphans
-from registry.postgres.account import Account, AccountError, account_for
+from registry.postgres.account import AccountError, SystemAccount, account_for
 from registry.postgres.binaries import Binaries, BinariesError, find_binaries, version_of
 from registry.postgres.certificate import CertificateCopy, Source
 
@@ -95,7 +95,7 @@ class EmbeddedPostgres:
         self._wanted_user = user
         self._settings = dict(settings or {})
         self._data = self.folder / "data"
-        self._account: Account
+        self._account: SystemAccount
         self._binaries: Binaries
         self._socket_folder: Path
         self._lock: IO[str] | None = None

@@ -26,7 +26,7 @@ MAX_GROUPS: Final = 10_000
 MAX_HELD: Final = 200_000
 
 
-class Function(enum.Enum):
+class AggregateFunction(enum.Enum):
     COUNT = "Count"
     COUNT_DISTINCT = "CountDistinct"
     SUM = "Sum"
@@ -53,15 +53,15 @@ class Aggregate:
     """`input` None counts objects. `fraction` is that of a percentile, from 0 to 1."""
 
     name: str
-    function: Function
+    function: AggregateFunction
     input: Reading | None = None
     fraction: Fraction = Fraction(0)
 
     @property
     def type(self) -> ValueType:
-        if self.input is None or self.function in (Function.COUNT, Function.COUNT_DISTINCT):
+        if self.input is None or self.function in (AggregateFunction.COUNT, AggregateFunction.COUNT_DISTINCT):
             return ValueType.INTEGER
-        if self.function is Function.AVG and self.input.type is ValueType.INTEGER:
+        if self.function is AggregateFunction.AVG and self.input.type is ValueType.INTEGER:
             return ValueType.NUMBER
         return self.input.type
 
@@ -245,12 +245,12 @@ class _Percentile:
         return None
 
 
-_STATES: Final[dict[Function, type]] = {
-    Function.COUNT: _Count,
-    Function.COUNT_DISTINCT: _CountDistinct,
-    Function.SUM: _Sum,
-    Function.AVG: _Avg,
-    Function.MIN: _Least,
-    Function.MAX: _Greatest,
-    Function.PERCENTILE: _Percentile,
+_STATES: Final[dict[AggregateFunction, type]] = {
+    AggregateFunction.COUNT: _Count,
+    AggregateFunction.COUNT_DISTINCT: _CountDistinct,
+    AggregateFunction.SUM: _Sum,
+    AggregateFunction.AVG: _Avg,
+    AggregateFunction.MIN: _Least,
+    AggregateFunction.MAX: _Greatest,
+    AggregateFunction.PERCENTILE: _Percentile,
 }

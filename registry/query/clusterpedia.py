@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from registry.query.reserved import ReservedError, terms_of
+from registry.query.reserved import ReservedError, separate
 
 # Its keys begin with search.clusterpedia.io/ and internalstorage.clusterpedia.io/.
 PREFIX: Final = ".clusterpedia.io/"
@@ -25,7 +25,6 @@ _TERM: Final = re.compile(
     r"\s*((?:search|internalstorage)\.clusterpedia\.io/[^\s=!(),]+)\s*(?:==?\s*([^(),]*?)|\s+in\s*\(([^)]*)\))\s*",
     re.DOTALL,
 )
-_MAX_LENGTH: Final = 1000
 _FIELDS: Final = {
     "name": "metadata.name",
     "namespace": "metadata.namespace",
@@ -46,17 +45,11 @@ class Labels:
 
 def split(selector: str) -> Labels:
     """Splits a selector. Raises ReservedError."""
-    rest: list[str] = []
     filters: list[str] = []
     parameters: dict[str, str] = {}
     seen: set[str] = set()
-    for part in terms_of(selector):
-        if PREFIX not in part.partition("=")[0].partition("(")[0]:
-            rest.append(part)
-            continue
-        match = _TERM.fullmatch(part) if len(part) <= _MAX_LENGTH else None
-        if match is None:
-            raise ReservedError(f'"{part.strip()[:200]}": a key of clusterpedia is followed by = or in, and a value')
+    rest, matches = separate(selector, PREFIX, _TERM, "a key of clusterpedia is followed by = or in, and a value")
+    for match in matches:
         key, value, several = match.groups()
         values = [one.strip() for one in (value if several is None else several).split(",")]
         if key in seen:
@@ -72,7 +65,7 @@ def split(selector: str) -> Labels:
             raise ReservedError(
                 f'"{key}" has no meaning here: these have, {", ".join(sorted((*_FILTERS, *_PARAMETERS)))}'
             )
-    return Labels(",".join(rest), " && ".join(filters), parameters)
+    return Labels(rest, " && ".join(filters), parameters)
 
 
 def _one(values: Sequence[str]) -> str:
@@ -103,7 +96,7 @@ def _moment(values: Sequence[str]) -> str:
         else:
             found = datetime.datetime.fromisoformat(text)
     except (ValueError, OverflowError):
-        raise ReservedError(f'"{text[:100]}" is no time') from None
+        raise ReservedError(f'"{text[:100]}" is not a time') from None
     if found.tzinfo is None:
         found = found.replace(tzinfo=datetime.UTC)
     return f'timestamp("{found.isoformat()}")'

@@ -24,7 +24,7 @@ from registry.cel.interpreter.compile import compile_program
 from registry.cel.syntax import ast
 from registry.cel.syntax.ast import Call, Comprehension, Expr, Ident, ListExpr, Literal, NodeKind, Select
 from registry.query.encoding import MAX_ENTRY, OVERFLOW, PRESENT, behind, encode, prefix_range, successor
-from registry.query.fields import EACH, Field, FieldPathError, Kind, Path, nodes_along, resolve
+from registry.query.fields import EACH, FieldKind, FieldPathError, Path, QueryField, nodes_along, resolve
 from registry.query.language import NOW, OBJECT, Filter, search_of, timestamp_of
 from registry.query.text import Lookup
 
@@ -36,7 +36,7 @@ MAX_POINTS: Final = 100
 class Points:
     """The field has one of these values (sorted components)."""
 
-    field: Field
+    field: QueryField
     components: tuple[bytes, ...]
     # The constants themselves, if they are strings.
     texts: tuple[str, ...] | None = None
@@ -46,7 +46,7 @@ class Points:
 class Range:
     """The component is within [start, end)."""
 
-    field: Field
+    field: QueryField
     start: bytes
     end: bytes
 
@@ -83,12 +83,12 @@ _FLIPPED: Final[Mapping[str, str]] = {
 }
 # The kinds of fields that are compared with constants of only one type.
 _TYPES: Final = {
-    Kind.STRING: TypeKind.STRING,
-    Kind.INTEGER: TypeKind.INT,
-    Kind.NUMBER: TypeKind.DOUBLE,
-    Kind.BOOLEAN: TypeKind.BOOL,
-    Kind.TIME: TypeKind.TIMESTAMP,
-    Kind.DURATION: TypeKind.DURATION,
+    FieldKind.STRING: TypeKind.STRING,
+    FieldKind.INTEGER: TypeKind.INT,
+    FieldKind.NUMBER: TypeKind.DOUBLE,
+    FieldKind.BOOLEAN: TypeKind.BOOL,
+    FieldKind.TIME: TypeKind.TIMESTAMP,
+    FieldKind.DURATION: TypeKind.DURATION,
 }
 _FIRST: Final = PRESENT
 _LAST: Final = successor(PRESENT)
@@ -154,9 +154,9 @@ class _Reader:
 
     def _flag(self, node: Expr, wanted: bool) -> tuple[Constraint, bool] | None:
         field = self._field(node)
-        if field is None or field.kind is not Kind.BOOLEAN:
+        if field is None or field.kind is not FieldKind.BOOLEAN:
             return None
-        return Points(field, (encode(Kind.BOOLEAN, wanted),)), True
+        return Points(field, (encode(FieldKind.BOOLEAN, wanted),)), True
 
     def _compare(self, function: str, left: Expr, right: Expr) -> tuple[Constraint, bool] | None:
         field = self._field(left)
@@ -191,7 +191,7 @@ class _Reader:
             components = sorted({encode(field.kind, value) for value in values})
             if len(components) > MAX_POINTS or any(len(found) > MAX_ENTRY // 2 for found in components):
                 return None
-            texts = tuple(dict.fromkeys(values)) if field.kind is Kind.STRING else None
+            texts = tuple(dict.fromkeys(values)) if field.kind is FieldKind.STRING else None
             return Points(field, tuple(components), texts), True
         return self._element(right, left)
 
@@ -228,19 +228,19 @@ class _Reader:
 
     def _prefix(self, target: Expr, prefix: Expr) -> tuple[Constraint, bool] | None:
         field = self._field(target)
-        if field is None or field.kind is not Kind.STRING:
+        if field is None or field.kind is not FieldKind.STRING:
             return None
-        value = self._constant(prefix, Kind.STRING)
+        value = self._constant(prefix, FieldKind.STRING)
         if value is _NOTHING or len(value) > MAX_ENTRY // 8:
             return None
         return Range(field, *prefix_range(value)), True
 
     # --- fields and constants
 
-    def _field(self, node: Expr, *more: str) -> Field | None:
+    def _field(self, node: Expr, *more: str) -> QueryField | None:
         if isinstance(node, Call) and node.function == "timestamp" and node.target is None and len(node.args) == 1:
             found = self._field(node.args[0])  # the timestamp of a timestamp is itself
-            return found if found is not None and found.kind is Kind.TIME else None
+            return found if found is not None and found.kind is FieldKind.TIME else None
         path = self._path(node)
         if not path:
             return None
@@ -279,10 +279,10 @@ class _Reader:
         nodes = [self._root, *nodes_along(self._root, path)]
         return nodes[-1] if len(nodes) == len(path) + 1 else None
 
-    def _constant(self, node: Expr, kind: Kind) -> Any:
+    def _constant(self, node: Expr, kind: FieldKind) -> Any:
         """Returns the value of an expression that does not depend on the object, in the field's type."""
         wanted = _TYPES.get(kind)
-        if kind is Kind.NUMBER and isinstance(node, Literal) and node.kind is NodeKind.INT:
+        if kind is FieldKind.NUMBER and isinstance(node, Literal) and node.kind is NodeKind.INT:
             assert isinstance(node.value, int)
             return float(node.value) if abs(node.value) <= _EXACT else _NOTHING
         if wanted is None or self._checked.types[node.id].kind is not wanted:
@@ -301,12 +301,12 @@ class _Reader:
         except (EvalError, CostExceeded, BudgetExceeded, RecursionError):
             return _NOTHING
         fits = {
-            Kind.STRING: str,
-            Kind.INTEGER: int,
-            Kind.NUMBER: float,
-            Kind.BOOLEAN: bool,
-            Kind.TIME: Timestamp,
-            Kind.DURATION: Duration,
+            FieldKind.STRING: str,
+            FieldKind.INTEGER: int,
+            FieldKind.NUMBER: float,
+            FieldKind.BOOLEAN: bool,
+            FieldKind.TIME: Timestamp,
+            FieldKind.DURATION: Duration,
         }
         return value if type(value) is fits[kind] and value == value else _NOTHING
 
@@ -336,7 +336,7 @@ def _both(left: Constraint, right: Constraint) -> Constraint:
         kept = [found for found in left.components if found in right.components]
     if not kept:
         return Range(left.field, _FIRST, _FIRST)
-    texts = None if left.texts is None else tuple(t for t in left.texts if encode(Kind.STRING, t) in kept)
+    texts = None if left.texts is None else tuple(t for t in left.texts if encode(FieldKind.STRING, t) in kept)
     return Points(left.field, tuple(kept), texts)
 
 

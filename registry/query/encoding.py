@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from registry.cel.common.times import Duration, Timestamp
 from registry.cel.common.values import EvalError
-from registry.query.fields import Field, Kind, Path, elements_at, values_at
+from registry.query.fields import FieldKind, Path, QueryField, elements_at, values_at
 from registry.query.text import indexed_words
 
 PRESENT: Final = b"\x01"
@@ -34,7 +34,7 @@ _BIAS: Final = 1 << 95
 _INVERTED: Final = bytes(255 - i for i in range(256))
 
 
-def component(field: Field, value: Any) -> bytes:
+def component(field: QueryField, value: Any) -> bytes:
     """Encodes a JSON value. One that the schema does not allow (of an object of an earlier schema) is absent."""
     if value is None:
         return ABSENT
@@ -44,23 +44,23 @@ def component(field: Field, value: Any) -> bytes:
         return ABSENT
 
 
-def encode(kind: Kind, value: Any) -> bytes:
+def encode(kind: FieldKind, value: Any) -> bytes:
     """Encodes a CEL value of that kind."""
     match kind:
-        case Kind.STRING:
+        case FieldKind.STRING:
             return PRESENT + _text(value)
-        case Kind.INTEGER:
+        case FieldKind.INTEGER:
             return PRESENT + _integer(value)
-        case Kind.NUMBER:
+        case FieldKind.NUMBER:
             return PRESENT + _double(value)
-        case Kind.BOOLEAN:
+        case FieldKind.BOOLEAN:
             return PRESENT + (b"\x01" if value else b"\x00")
-        case Kind.TIME | Kind.DURATION:
+        case FieldKind.TIME | FieldKind.DURATION:
             assert isinstance(value, Timestamp | Duration)
             return PRESENT + _integer(value.nanoseconds)
-        case Kind.BYTES:
+        case FieldKind.BYTES:
             return PRESENT + _escaped(value)
-        case Kind.INT_OR_STRING:
+        case FieldKind.INT_OR_STRING:
             return PRESENT + (b"\x06" + _text(value) if isinstance(value, str) else b"\x05" + _integer(value))
 
 
@@ -102,13 +102,13 @@ def _inverted_beginning(start: bytes) -> bytes:
     return PRESENT + start[1:].translate(_INVERTED)
 
 
-def component_of(field: Field, obj: Any) -> bytes:
+def component_of(field: QueryField, obj: Any) -> bytes:
     """Encodes the field of an object."""
     values = values_at(obj, field.path)
     return component(field, values[0]) if values else ABSENT
 
 
-def entries_of(index_id: bytes, fields: Sequence[Field], descending: Sequence[bool], obj: Any) -> list[bytes]:
+def entries_of(index_id: bytes, fields: Sequence[QueryField], descending: Sequence[bool], obj: Any) -> list[bytes]:
     """Returns an object's entries in an index: one, or one per element if a field is an array (none if it is empty)."""
     array = next((i for i, field in enumerate(fields) if field.is_array), None)
     parts = [b"" if field.is_array else component_of(field, obj) for field in fields]

@@ -30,7 +30,7 @@ class FieldPathError(ValueError):
     """The text says what is wrong with a path, for the client."""
 
 
-class Kind(enum.Enum):
+class FieldKind(enum.Enum):
     """How values are ordered."""
 
     STRING = "string"
@@ -44,11 +44,11 @@ class Kind(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class QueryField:
     """A scalar field, or with EACH at the end of its path the elements of an array of scalars."""
 
     path: Path
-    kind: Kind
+    kind: FieldKind
     view: View
 
     @property
@@ -70,12 +70,12 @@ def parse_path(text: str) -> Path:
         match = _STEP.match(text, position)
         if match is None or (match[1] and position and text[position] != "."):
             raise FieldPathError(
-                f'"{text}" is no path of a field: found "{text[position]}" at character {position + 1}'
+                f'"{text}" is not a path of a field: found "{text[position]}" at character {position + 1}'
             )
         steps.append(next(part for part in match.groups() if part is not None))
         position = match.end()
     if not steps or steps[0] == EACH:
-        raise FieldPathError(f'"{text}" is no path of a field')
+        raise FieldPathError(f'"{text}" is not a path of a field')
     return tuple(steps)
 
 
@@ -92,7 +92,7 @@ def path_text(path: Path) -> str:
     return found
 
 
-def resolve(root: Structural, path: Path) -> Field:
+def resolve(root: Structural, path: Path) -> QueryField:
     """Returns the field. Raises FieldPathError if the schema has no scalar there. `root` is that of `query_schema`."""
     nodes = list(nodes_along(root, path))
     node = nodes[-1] if len(nodes) == len(path) else None
@@ -104,8 +104,8 @@ def resolve(root: Structural, path: Path) -> Field:
     if node is None:
         raise FieldPathError(f'"{path_text(path)}": the schema has no such field')
     if kind is None:
-        raise FieldPathError(f'"{path_text(path)}" is no scalar field')
-    return Field(path, kind, view_of(node))
+        raise FieldPathError(f'"{path_text(path)}" is not a scalar field')
+    return QueryField(path, kind, view_of(node))
 
 
 def nodes_along(root: Structural, path: Path) -> Iterator[Structural]:
@@ -126,15 +126,20 @@ def nodes_along(root: Structural, path: Path) -> Iterator[Structural]:
         yield node
 
 
-_BY_FORMAT: Final = {"date-time": Kind.TIME, "date": Kind.TIME, "duration": Kind.DURATION, "byte": Kind.BYTES}
-_BY_TYPE: Final = {"integer": Kind.INTEGER, "number": Kind.NUMBER, "boolean": Kind.BOOLEAN}
+_BY_FORMAT: Final = {
+    "date-time": FieldKind.TIME,
+    "date": FieldKind.TIME,
+    "duration": FieldKind.DURATION,
+    "byte": FieldKind.BYTES,
+}
+_BY_TYPE: Final = {"integer": FieldKind.INTEGER, "number": FieldKind.NUMBER, "boolean": FieldKind.BOOLEAN}
 
 
-def kind_of(schema: Structural) -> Kind | None:
+def kind_of(schema: Structural) -> FieldKind | None:
     if schema.int_or_string:
-        return Kind.INT_OR_STRING
+        return FieldKind.INT_OR_STRING
     if schema.type == "string":
-        return _BY_FORMAT.get(schema.format, Kind.STRING)
+        return _BY_FORMAT.get(schema.format, FieldKind.STRING)
     return _BY_TYPE.get(schema.type)
 
 

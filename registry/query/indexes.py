@@ -26,10 +26,10 @@ from registry.definitions.model import Definition
 from registry.query.encoding import OVERFLOW, entries_of, text_entries_of
 from registry.query.fields import (
     EACH,
-    Field,
+    FieldKind,
     FieldPathError,
-    Kind,
     Path,
+    QueryField,
     parse_path,
     path_text,
     projection,
@@ -60,7 +60,7 @@ class Index:
     `descending` fields are stored so that they sort in reverse, absent ones still last."""
 
     number: int
-    fields: tuple[Field, ...]
+    fields: tuple[QueryField, ...]
     versions: frozenset[str]
     descending: tuple[bool, ...]
 
@@ -204,24 +204,24 @@ def _text_index(
     errors: list[str],
 ) -> Index | None:
     """Returns the index of the searchable fields; adds problems of others to `errors`."""
-    fields: list[Field] = []
+    fields: list[QueryField] = []
     for path in paths:
         try:
             field = _field(roots[definition.storage_version], path, sensitive)
         except FieldPathError as error:
             errors.append(str(error))
             continue
-        if field.kind is Kind.STRING:
+        if field.kind is FieldKind.STRING:
             fields.append(field)
         else:
-            errors.append(f'"{field.text}" is no text')
+            errors.append(f'"{field.text}" is not text')
     if len(fields) > MAX_SEARCH_FIELDS:
         errors.append(f"more than {MAX_SEARCH_FIELDS} searched fields: the first of them count")
         del fields[MAX_SEARCH_FIELDS:]
     return _identified(definition, roots, tuple(fields), (False,) * len(fields), "text") if fields else None
 
 
-def _field(root: Structural, path: Path, sensitive: Sequence[Path]) -> Field:
+def _field(root: Structural, path: Path, sensitive: Sequence[Path]) -> QueryField:
     """Returns the field. Raises FieldPathError if there is none that can be indexed."""
     if path in _NEVER:
         raise FieldPathError(f'"{path_text(path)}" cannot be indexed')
@@ -233,7 +233,7 @@ def _field(root: Structural, path: Path, sensitive: Sequence[Path]) -> Field:
 def _identified(
     definition: Definition,
     roots: Mapping[str, Structural],
-    fields: tuple[Field, ...],
+    fields: tuple[QueryField, ...],
     descending: tuple[bool, ...],
     *kind: str,
 ) -> Index:

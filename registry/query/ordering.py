@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from registry.query.encoding import component_of, inverted
-from registry.query.fields import Field, FieldPathError, parse_path, path_text, query_schema, resolve
+from registry.query.fields import FieldPathError, QueryField, parse_path, path_text, query_schema, resolve
 from registry.schema.model import Structural
 
 MAX_TERMS: Final = 8
@@ -25,17 +25,17 @@ class OrderError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
-    field: Field
+class OrderTerm:
+    field: QueryField
     descending: bool = False
 
 
-Order = tuple[Term, ...]
+Order = tuple[OrderTerm, ...]
 
 
 def parse_order(text: str, schema: Structural) -> Order:
     """Parses an order. Raises OrderError."""
-    terms: list[Term] = []
+    terms: list[OrderTerm] = []
     for part in _COMMA.split(text):
         match = _TERM.fullmatch(part)
         if match is None:
@@ -46,7 +46,7 @@ def parse_order(text: str, schema: Structural) -> Order:
             raise OrderError(f"orderBy: {error}") from error
         if field.is_array:
             raise OrderError(f'orderBy: "{field.text}" has many values')
-        terms.append(Term(field, (match[2] or "").lower() == "desc"))
+        terms.append(OrderTerm(field, (match[2] or "").lower() == "desc"))
     if len(terms) > MAX_TERMS:
         raise OrderError(f"orderBy: more than {MAX_TERMS} fields")
     if len({term.field.path for term in terms}) < len(terms):
@@ -58,10 +58,10 @@ def order_text(order: Order) -> str:
     return ",".join(path_text(term.field.path) + (" desc" if term.descending else "") for term in order)
 
 
-def position(order: Sequence[Term], obj: Any) -> bytes:
+def position(order: Sequence[OrderTerm], obj: Any) -> bytes:
     """Returns bytes that compare as the objects do in this order."""
     return b"".join([place(term, component_of(term.field, obj)) for term in order])
 
 
-def place(term: Term, component: bytes) -> bytes:
+def place(term: OrderTerm, component: bytes) -> bytes:
     return inverted(component) if term.descending else component

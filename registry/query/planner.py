@@ -17,9 +17,9 @@ from typing import Final, NamedTuple
 
 from registry.query.constraints import MAX_POINTS, Constraint, Points, Range
 from registry.query.encoding import ABSENT, OVERFLOW, PRESENT, behind, encode, inverted, inverted_range
-from registry.query.fields import METADATA, Field, Path, path_text, resolve
+from registry.query.fields import METADATA, Path, QueryField, path_text, resolve
 from registry.query.indexes import Index
-from registry.query.ordering import Order, Term
+from registry.query.ordering import Order, OrderTerm
 from registry.schema.model import Structural
 
 NAMESPACE: Final[Path] = ("metadata", "namespace")
@@ -127,7 +127,7 @@ def _by(
         if last is not None and turned:
             last = Range(field, *inverted_range(last.start, last.end))
         break
-    rest = tuple(map(Term, index.fields[bound:], index.descending[bound:]))
+    rest = tuple(map(OrderTerm, index.fields[bound:], index.descending[bound:]))
     if any(term.field.is_array for term in rest):
         return None
     covers = exact and used.issuperset(range(len(required)))
@@ -147,7 +147,7 @@ def _by(
     return (bound + (last is not None), 0, -len(index.fields)), Plan(index, segments, prefixes[0], order, False, covers)
 
 
-def _find(constraints: Sequence[Constraint], field: Field, kind: type, used: set[int]) -> Constraint | None:
+def _find(constraints: Sequence[Constraint], field: QueryField, kind: type, used: set[int]) -> Constraint | None:
     for number, one in enumerate(constraints):
         if number not in used and isinstance(one, kind) and one.field.path == field.path:
             used.add(number)

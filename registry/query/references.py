@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from registry.definitions.model import Definition
-from registry.query.fields import Field, FieldPathError, Kind, Path, parse_path, path_text, resolve, values_at
+from registry.query.fields import FieldKind, FieldPathError, Path, QueryField, parse_path, path_text, resolve, values_at
 from registry.schema.model import Structural
 
 REFERENCES: Final = "query.registry/references"
@@ -64,7 +64,7 @@ def references_of(definition: Definition) -> tuple[list[Reference], list[str]]:
         left, arrow, target = part.partition("->")
         paths = _SLASH.split(left)
         if not arrow or not target.strip() or len(paths) > 2:
-            errors.append(f'"{part.strip()[:200]}" is no reference, such as spec.team -> teams.example.com')
+            errors.append(f'"{part.strip()[:200]}" is not a reference such as spec.team -> teams.example.com')
             continue
         try:
             *namespace, name = [parse_path(one.strip()) for one in paths]
@@ -82,11 +82,11 @@ def check_reference(reference: Reference, root: Structural) -> None:
     """Raises ReferenceFault if its fields are not strings in the schema. `root` is that of `query_schema`."""
     for path in reference.paths:
         try:
-            field: Field = resolve(root, path)
+            field: QueryField = resolve(root, path)
         except FieldPathError as error:
             raise ReferenceFault(str(error)) from error
-        if field.kind is not Kind.STRING or (field.is_array and path is not reference.name):
-            raise ReferenceFault(f'"{field.text}" is no string')
+        if field.kind is not FieldKind.STRING or (field.is_array and path is not reference.name):
+            raise ReferenceFault(f'"{field.text}" is not a string')
 
 
 def referents(reference: Reference, obj: Mapping[str, Any], *, namespaced: bool) -> list[Referent]:

@@ -39,25 +39,21 @@ class Reserved:
 
 def split_reserved(selector: str) -> Reserved:
     """Splits a selector. Raises ReservedError."""
-    rest: list[str] = []
     given: dict[str, list[str]] = {}
-    for part in terms_of(selector):
-        if PREFIX not in part.partition("=")[0].partition("(")[0]:
-            rest.append(part)
-            continue
-        match = _TERM.fullmatch(part) if len(part) <= _MAX_LENGTH else None
-        if match is None:
-            raise ReservedError(f'"{part.strip()[:200]}": a reserved key is followed by = and a value')
+    rest, matches = separate(selector, PREFIX, _TERM, "a reserved key is followed by = and a value")
+    for match in matches:
         key, value, values = match.groups()
         if key not in KEYS:
-            raise ReservedError(f'"{PREFIX}{key}" is no reserved key: these are {", ".join(PREFIX + k for k in KEYS)}')
+            raise ReservedError(
+                f'"{PREFIX}{key}" is not a reserved key; these are {", ".join(PREFIX + k for k in KEYS)}'
+            )
         if key in given:
             raise ReservedError(f'"{PREFIX}{key}" is given twice')
         given[key] = [one.strip() for one in values.split(",")] if values is not None else [value.strip()]
         if key != "order-by" and len(given[key]) > 1:
             raise ReservedError(f'"{PREFIX}{key}" has one value')
     return Reserved(
-        ",".join(rest),
+        rest,
         ",".join(re.sub(r"_(desc|asc)$", r" \1", field) for field in given.get("order-by", ())),
         _one(given, "offset"),
         _one(given, "count"),
@@ -65,9 +61,22 @@ def split_reserved(selector: str) -> Reserved:
     )
 
 
-def terms_of(selector: str) -> list[str]:
-    """Returns the terms of a label selector, verbatim."""
-    return _TERMS.findall(selector)
+def separate(selector: str, prefix: str, pattern: re.Pattern[str], rule: str) -> tuple[str, list[re.Match[str]]]:
+    """Returns a label selector without the terms whose keys have `prefix`, and the matches of these with `pattern`.
+
+    Raises ReservedError, with `rule`, for one that does not match.
+    """
+    rest: list[str] = []
+    found: list[re.Match[str]] = []
+    for part in _TERMS.findall(selector):
+        if prefix not in part.partition("=")[0].partition("(")[0]:
+            rest.append(part)
+            continue
+        match = pattern.fullmatch(part) if len(part) <= _MAX_LENGTH else None
+        if match is None:
+            raise ReservedError(f'"{part.strip()[:200]}": {rule}')
+        found.append(match)
+    return ",".join(rest), found
 
 
 def _one(given: dict[str, list[str]], key: str) -> str:
@@ -88,7 +97,7 @@ def _moment(key: str, text: str) -> str:
     try:
         found = datetime.datetime.fromisoformat(text)
     except ValueError:
-        raise ReservedError(f'"{PREFIX}{key}": "{text[:100]}" is no date and no time as in RFC 3339') from None
+        raise ReservedError(f'"{PREFIX}{key}": "{text[:100]}" is neither a date nor a time as in RFC 3339') from None
     if found.tzinfo is None:
         found = found.replace(tzinfo=datetime.UTC)
     return found.isoformat()

@@ -28,7 +28,7 @@ class RowsError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class RowColumn:
     name: str
     type: ValueType
 
@@ -45,7 +45,7 @@ class RowPage(NamedTuple):
     total: int
 
 
-def parse_row_order(text: str, columns: Sequence[Column]) -> tuple[ColumnTerm, ...]:
+def parse_row_order(text: str, columns: Sequence[RowColumn]) -> tuple[ColumnTerm, ...]:
     """Parses an order of rows. Raises RowsError."""
     names = [column.name for column in columns]
     terms: list[ColumnTerm] = []
@@ -54,7 +54,7 @@ def parse_row_order(text: str, columns: Sequence[Column]) -> tuple[ColumnTerm, .
         if match is None:
             raise RowsError(f'"{part.strip()[:200]}" is not a column, alone or with asc or desc behind it')
         if match[1] not in names:
-            raise RowsError(f'"{match[1][:200]}" is no column: these are {", ".join(names)}')
+            raise RowsError(f'"{match[1][:200]}" is not a column; these are {", ".join(names)}')
         terms.append(ColumnTerm(names.index(match[1]), (match[2] or "").lower() == "desc"))
     if len({term.column for term in terms}) < len(terms):
         raise RowsError("a column is named twice")
@@ -63,7 +63,7 @@ def parse_row_order(text: str, columns: Sequence[Column]) -> tuple[ColumnTerm, .
 
 def page_of(
     groups: Groups,
-    columns: Sequence[Column],
+    columns: Sequence[RowColumn],
     key_count: int,
     order: Sequence[ColumnTerm],
     *,
@@ -92,7 +92,7 @@ def page_of(
     return RowPage([_row_json(row, columns, groups) for row in rows[offset : offset + limit]], len(rows))
 
 
-def _row_json(row: Row, columns: Sequence[Column], groups: Groups) -> dict[str, Any]:
+def _row_json(row: Row, columns: Sequence[RowColumn], groups: Groups) -> dict[str, Any]:
     return {
         column.name: to_json(column.type, value, binary=i in groups.binary)
         for i, (column, value) in enumerate(zip(columns, row, strict=True))

@@ -41,7 +41,7 @@ class SearchError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class SearchTerm:
     """Consecutive words within one value. `prefix`: the last one is the beginning of a word."""
 
     words: tuple[str, ...]
@@ -53,7 +53,7 @@ class Term:
 class Search:
     """All terms of at least one alternative."""
 
-    alternatives: tuple[tuple[Term, ...], ...]
+    alternatives: tuple[tuple[SearchTerm, ...], ...]
 
     def matches(self, texts: Sequence[str]) -> bool:
         """Evaluates the search; `texts` are the values of the declared fields (texts_of)."""
@@ -93,14 +93,14 @@ def parse_search(text: str) -> Search:
     """Parses a search. Raises SearchError."""
     if len(text) > MAX_QUERY:
         raise SearchError(f"it is longer than {MAX_QUERY} characters")
-    alternatives: list[list[Term]] = [[]]
+    alternatives: list[list[SearchTerm]] = [[]]
     for minus, phrase, _, plain in _TERM.findall(text):
         if plain.lower() == "or" and not minus:
             alternatives.append([])
             continue
         words = tuple(words_of(phrase or plain))
         if words:
-            alternatives[-1].append(Term(words, plain.endswith("*"), bool(minus)))
+            alternatives[-1].append(SearchTerm(words, plain.endswith("*"), bool(minus)))
     if any(all(term.excluded for term in terms) for terms in alternatives):
         raise SearchError("it must have a word that is looked for, on each side of or")
     if sum(len(term.words) for terms in alternatives for term in terms) > MAX_WORDS:
@@ -137,7 +137,7 @@ def indexed_words(obj: Mapping[str, Any], fields: Sequence[Path]) -> list[str] |
     return sorted(found) if sum(len(word.encode()) for word in found) <= MAX_INDEXED_BYTES else None
 
 
-def _occurs(term: Term, values: Sequence[Sequence[str]], present: set[str]) -> bool:
+def _occurs(term: SearchTerm, values: Sequence[Sequence[str]], present: set[str]) -> bool:
     whole = term.words[:-1] if term.prefix else term.words
     if not present.issuperset(whole):
         return False
@@ -150,7 +150,7 @@ def _windows(words: Sequence[str], size: int) -> Iterator[Sequence[str]]:
     return (words[start : start + size] for start in range(len(words) - size + 1))
 
 
-def _follow(term: Term, words: Sequence[str]) -> bool:
+def _follow(term: SearchTerm, words: Sequence[str]) -> bool:
     last, found = term.words[-1], words[-1]
     if list(words[:-1]) != list(term.words[:-1]):
         return False

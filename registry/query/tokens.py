@@ -69,12 +69,12 @@ def encode_token(token: Token) -> str:
 def decode_token(text: str, query: str) -> Token:
     """Decodes a token. Raises TokenError."""
     if len(text) > _MAX_LENGTH or not text.isascii():
-        raise TokenError("it is no token of this server")
+        raise TokenError("it is not a token of this server")
     try:
         raw = base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True)
         value: Any = decode_json(raw).value
     except (binascii.Error, ValueError, DecodeError) as error:
-        raise TokenError("it is no token of this server") from error
+        raise TokenError("it is not a token of this server") from error
     if not isinstance(value, dict) or value.get("v") != _VERSION:
         raise TokenError("it is of a list without filter and order")
     numbers = [value.get("rv"), value.get("seen"), *([] if value.get("total") is None else [value["total"]])]
@@ -85,7 +85,7 @@ def decode_token(text: str, query: str) -> Token:
         or not isinstance(value.get("order"), str | None)
         or not _HEX.fullmatch(value["at"])
     ):
-        raise TokenError("it is no token of this server")
+        raise TokenError("it is not a token of this server")
     if value["q"] != query:
         message = "it is of another query: filter, orderBy, selectors and namespace must stay the same"
         raise TokenError(message, is_of_other_query=True)

@@ -23,7 +23,7 @@ from registry.cel.common.values import EvalError
 from registry.cel.ext.clock import to_duration, to_timestamp
 from registry.cel.ext.quantity import parse_quantity
 from registry.query.encoding import ABSENT, PRESENT, component_of, integer_of, reverted
-from registry.query.fields import Field, Kind
+from registry.query.fields import FieldKind, QueryField
 from registry.query.indexes import Index
 from registry.schema.model import Structural
 
@@ -51,21 +51,21 @@ class BinaryQuantity(Fraction):
 
 
 _OF_KIND: Final = {
-    Kind.STRING: ValueType.STRING,
-    Kind.INTEGER: ValueType.INTEGER,
-    Kind.NUMBER: ValueType.NUMBER,
-    Kind.BOOLEAN: ValueType.BOOLEAN,
-    Kind.TIME: ValueType.TIMESTAMP,
-    Kind.DURATION: ValueType.DURATION,
-    Kind.BYTES: ValueType.BYTES,
-    Kind.INT_OR_STRING: ValueType.INT_OR_STRING,
+    FieldKind.STRING: ValueType.STRING,
+    FieldKind.INTEGER: ValueType.INTEGER,
+    FieldKind.NUMBER: ValueType.NUMBER,
+    FieldKind.BOOLEAN: ValueType.BOOLEAN,
+    FieldKind.TIME: ValueType.TIMESTAMP,
+    FieldKind.DURATION: ValueType.DURATION,
+    FieldKind.BYTES: ValueType.BYTES,
+    FieldKind.INT_OR_STRING: ValueType.INT_OR_STRING,
 }
 # The type names that a query may give a column, and for which fields.
-_READ_AS: Final[Mapping[ValueType, tuple[Kind, ...]]] = {
-    ValueType.QUANTITY: (Kind.STRING, Kind.INTEGER, Kind.INT_OR_STRING),
-    ValueType.DURATION: (Kind.STRING,),
-    ValueType.TIMESTAMP: (Kind.STRING,),
-    ValueType.NUMBER: (Kind.INTEGER,),
+_READ_AS: Final[Mapping[ValueType, tuple[FieldKind, ...]]] = {
+    ValueType.QUANTITY: (FieldKind.STRING, FieldKind.INTEGER, FieldKind.INT_OR_STRING),
+    ValueType.DURATION: (FieldKind.STRING,),
+    ValueType.TIMESTAMP: (FieldKind.STRING,),
+    ValueType.NUMBER: (FieldKind.INTEGER,),
 }
 # The pattern that controller-gen writes for resource.Quantity.
 QUANTITY_PATTERN: Final = (
@@ -77,7 +77,7 @@ QUANTITY_PATTERN: Final = (
 class Reading:
     """How a field is read: as its own type, or as another one that the query names."""
 
-    field: Field
+    field: QueryField
     type: ValueType
 
     def of_object(self, obj: Mapping[str, Any]) -> Value | None:
@@ -90,11 +90,11 @@ class Reading:
         return value if self.type is _OF_KIND[self.field.kind] else _read_as(self.type, value)
 
 
-def reading(field: Field, schema: Structural, wanted: str) -> Reading:
+def reading(field: QueryField, schema: Structural, wanted: str) -> Reading:
     """Returns the reading. `wanted` is the name of a type, such as `Quantity`, or empty; `schema` that of the field.
     Raises ReadingError."""
     if not wanted:
-        is_quantity = field.kind is Kind.INT_OR_STRING and schema.pattern == QUANTITY_PATTERN
+        is_quantity = field.kind is FieldKind.INT_OR_STRING and schema.pattern == QUANTITY_PATTERN
         return Reading(field, ValueType.QUANTITY if is_quantity else _OF_KIND[field.kind])
     found = ValueType(wanted.lower())
     if found is not _OF_KIND[field.kind] and field.kind not in _READ_AS.get(found, ()):
@@ -132,21 +132,21 @@ def _amount(text: str) -> Fraction:
 # --- components
 
 
-def decode(kind: Kind, component: bytes) -> Value:
+def decode(kind: FieldKind, component: bytes) -> Value:
     """Returns the value of a component that is present: what `encode` was given."""
     body = component[1:]
     match kind:
-        case Kind.STRING:
+        case FieldKind.STRING:
             return _text(body)
-        case Kind.INTEGER | Kind.TIME | Kind.DURATION:
+        case FieldKind.INTEGER | FieldKind.TIME | FieldKind.DURATION:
             return integer_of(body)
-        case Kind.NUMBER:
+        case FieldKind.NUMBER:
             return _double(body)
-        case Kind.BOOLEAN:
+        case FieldKind.BOOLEAN:
             return body == b"\x01"
-        case Kind.BYTES:
+        case FieldKind.BYTES:
             return _unescaped(body)
-        case Kind.INT_OR_STRING:
+        case FieldKind.INT_OR_STRING:
             return (1, _text(body[1:])) if body[:1] == b"\x06" else (0, integer_of(body[1:]))
 
 
@@ -162,16 +162,22 @@ def split(entry: bytes, index: Index) -> list[bytes]:
     return found
 
 
-_LENGTHS: Final = {Kind.INTEGER: 12, Kind.TIME: 12, Kind.DURATION: 12, Kind.NUMBER: 8, Kind.BOOLEAN: 1}
+_LENGTHS: Final = {
+    FieldKind.INTEGER: 12,
+    FieldKind.TIME: 12,
+    FieldKind.DURATION: 12,
+    FieldKind.NUMBER: 8,
+    FieldKind.BOOLEAN: 1,
+}
 
 
-def _end(kind: Kind, entry: bytes, start: int, *, turned: bool) -> int:
+def _end(kind: FieldKind, entry: bytes, start: int, *, turned: bool) -> int:
     """Returns the end of a component. A reversed one has each byte inverted, and one more byte."""
     if entry[start : start + 1] != PRESENT:
         return start + 1
     zero, escape, integer = (b"\xff", b"\x00", 255 - 5) if turned else (b"\x00", b"\xff", 5)
     length = _LENGTHS.get(kind)
-    if kind is Kind.INT_OR_STRING and entry[start + 1] == integer:
+    if kind is FieldKind.INT_OR_STRING and entry[start + 1] == integer:
         length = 13
     if length is not None:
         return start + 1 + length + turned

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from registry.reporting import names
-from registry.store.reporting.model import Child, Column, Grown, Path, Shape
+from registry.store.reporting.model import Child, Grown, Path, ReportColumn, Shape
 
 # PostgreSQL's limit is 1,600, metadata included.
 MOST_COLUMNS: Final = 1_500
@@ -56,8 +56,8 @@ def _may_share(old: Shape, grown: Shape, added: int, full: bool) -> bool:
 
 
 def _grow_columns(
-    old: tuple[Column, ...], new: tuple[Column, ...], redacted: tuple[Path, ...], limit: int, above: Path
-) -> tuple[tuple[Column, ...], int, bool]:
+    old: tuple[ReportColumn, ...], new: tuple[ReportColumn, ...], redacted: tuple[Path, ...], limit: int, above: Path
+) -> tuple[tuple[ReportColumn, ...], int, bool]:
     wanted = {c.identity: c for c in new}
     kept = []
     for column in old:

@@ -19,17 +19,17 @@ from registry.codec.json_encode import encode_canonical, encode_json_text
 from registry.codec.stored import decode_stored
 from registry.reporting.fields import at_path, has_ready, kind_of
 from registry.schema.model import Structural
-from registry.store.reporting.model import Facet, Kind, Path
+from registry.store.reporting.model import Facet, Path, ReportKind
 
 # Increment this when documents of the same objects change.
 _ALGORITHM: Final = 2
 
 # The available columns of each type (registry/store/tables.py).
-SLOTS: Final[Mapping[Kind, tuple[str, ...]]] = {
-    Kind.TEXT: ("text1", "text2", "text3"),
-    Kind.INTEGER: ("int1", "int2"),
-    Kind.NUMBER: ("float1",),
-    Kind.TIME: ("time1",),
+SLOTS: Final[Mapping[ReportKind, tuple[str, ...]]] = {
+    ReportKind.TEXT: ("text1", "text2", "text3"),
+    ReportKind.INTEGER: ("int1", "int2"),
+    ReportKind.NUMBER: ("float1",),
+    ReportKind.TIME: ("time1",),
 }
 # The entry size limit of a B-tree is 2.7 kB, at four bytes per character.
 LONGEST_TEXT: Final = 500
@@ -165,4 +165,9 @@ def _time(value: Any) -> float | None:
         return None
 
 
-_FACET_OF: Final = {Kind.TEXT: _text, Kind.INTEGER: _integer, Kind.NUMBER: _number, Kind.TIME: _time}
+_FACET_OF: Final = {
+    ReportKind.TEXT: _text,
+    ReportKind.INTEGER: _integer,
+    ReportKind.NUMBER: _number,
+    ReportKind.TIME: _time,
+}

@@ -14,7 +14,7 @@ from typing import Final
 from registry.reporting import names
 from registry.reporting.redaction import holds_sensitive, is_marked, redacted_paths, storable_text
 from registry.schema.model import Structural
-from registry.store.reporting.model import Child, Column, Kind, Path, Shape
+from registry.store.reporting.model import Child, Path, ReportColumn, ReportKind, Shape
 
 MAX_DEPTH: Final = 16
 # PostgreSQL allows 1,600 columns of a view; some are reserved for later additions to a definition.
@@ -33,7 +33,7 @@ CONDITIONS: Final[Path] = ("status", "conditions")
 @dataclass(slots=True)
 class Leaf:
     path: Path
-    kind: Kind
+    kind: ReportKind
     description: str
     # A sensitive leaf gets no column.
     sensitive: bool = False
@@ -86,20 +86,20 @@ def has_ready(schema: Structural) -> bool:
     return bool(items and "type" in items.properties and "status" in items.properties)
 
 
-def kind_of(schema: Structural) -> Kind:
+def kind_of(schema: Structural) -> ReportKind:
     """The type of a leaf's column."""
     if schema.int_or_string:
-        return Kind.TEXT
+        return ReportKind.TEXT
     match schema.type:
         case "string":
-            return {"date-time": Kind.TIME, "date": Kind.DATE}.get(schema.format, Kind.TEXT)
+            return {"date-time": ReportKind.TIME, "date": ReportKind.DATE}.get(schema.format, ReportKind.TEXT)
         case "integer":
-            return Kind.INTEGER
+            return ReportKind.INTEGER
         case "number":
-            return Kind.NUMBER
+            return ReportKind.NUMBER
         case "boolean":
-            return Kind.BOOLEAN
-    return Kind.JSON
+            return ReportKind.BOOLEAN
+    return ReportKind.JSON
 
 
 def at_path(schema: Structural, path: Path) -> Structural | None:
@@ -121,7 +121,7 @@ def _walk(
     """Collects the leaves and arrays below a node. `path` starts at the row's document, `above` leads to that."""
     whole = (*above, *path)
     if schema.format == "password" or is_marked(whole, growth.marks):
-        leaves.append(Leaf(path, Kind.JSON, "", sensitive=True))
+        leaves.append(Leaf(path, ReportKind.JSON, "", sensitive=True))
     elif schema.properties and not schema.int_or_string and schema.type in ("object", "") and depth < MAX_DEPTH:
         for name, below in schema.properties.items():
             _walk(below, (*path, storable_text(name)), above, depth + 1, growth, leaves, arrays)
@@ -129,7 +129,7 @@ def _walk(
         arrays.append(Array(path, schema.items, schema.description))
     else:
         kind = kind_of(schema)
-        sensitive = kind is Kind.JSON and holds_sensitive(schema, whole, growth.marks)
+        sensitive = kind is ReportKind.JSON and holds_sensitive(schema, whole, growth.marks)
         if sensitive:
             growth.left_out.append(f"{'.'.join(whole)}, which holds a sensitive field")
         leaves.append(Leaf(path, kind, schema.description, sensitive))
@@ -148,7 +148,7 @@ def _children(arrays: list[Array], leaves: list[Leaf], growth: _Growth) -> tuple
             whole = tuple(step for path in place for step in path)
             if number > CHILD_LEVELS or len(unfinished) >= MAX_CHILDREN or width >= MAX_ALL_CHILD_COLUMNS:
                 sensitive = holds_sensitive(array.items, whole, growth.marks)
-                owner.append(Leaf(array.path, Kind.JSON, array.description, sensitive))
+                owner.append(Leaf(array.path, ReportKind.JSON, array.description, sensitive))
                 continue
             below: list[Leaf] = []
             further: list[Array] = []
@@ -173,7 +173,7 @@ def _view_name(whole: Path, taken: set[str]) -> str:
 
 def _columns(
     leaves: list[Leaf], limit: int, what: str, growth: _Growth, printed: dict[Path, str]
-) -> tuple[Column, ...]:
+) -> tuple[ReportColumn, ...]:
     taken = set(names.RESERVED)
     shown = [leaf for leaf in leaves if not leaf.sensitive]
     if len(shown) > limit:
@@ -181,10 +181,10 @@ def _columns(
     return tuple(_column(leaf, leaf.path, taken, printed) for leaf in shown[:limit])
 
 
-def _column(leaf: Leaf, path: Path, taken: set[str], printed: dict[Path, str]) -> Column:
+def _column(leaf: Leaf, path: Path, taken: set[str], printed: dict[Path, str]) -> ReportColumn:
     name = names.column_name(path, taken)
     taken.add(name)
     description = storable_text(leaf.description[:LONGEST_DESCRIPTION])
     if path in printed:
         description = f"{description}\n(printer column {printed[path]})".lstrip()
-    return Column(name, leaf.kind, path, description)
+    return ReportColumn(name, leaf.kind, path, description)

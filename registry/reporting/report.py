@@ -12,9 +12,9 @@ from registry.reporting import marking
 from registry.reporting.facets import Documents, documents_for, facets_of
 from registry.reporting.fields import has_ready, shape_of
 from registry.schema.model import from_json
-from registry.store.reporting.model import Facet, Kind, Path, Report, shape_to_json
+from registry.store.reporting.model import Facet, Path, Report, ReportKind, shape_to_json
 
-READY = Facet("ready", ("status", "conditions"), Kind.BOOLEAN)
+READY = Facet("ready", ("status", "conditions"), ReportKind.BOOLEAN)
 
 
 def report_of(crd: Mapping[str, Any]) -> Report:

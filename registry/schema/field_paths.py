@@ -18,7 +18,7 @@ class PathError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ResolvedPath:
     """`path` as field errors print it, `root` its first segment, `schema` the node at its end."""
 
     path: str
@@ -30,7 +30,7 @@ class Found:
 _TOKEN = re.compile(r"[.\[\]]|'(?:.*?(?<!\\)'|.*)|[^.\[\]]+", re.DOTALL)
 
 
-def resolve(json_path: str, schema: Schema, *, brackets: bool = True) -> Found:
+def resolve(json_path: str, schema: Schema, *, brackets: bool = True) -> ResolvedPath:
     """The node at `json_path` in `schema`. An empty path is the schema itself. Raises PathError."""
     tokens = iter(_TOKEN.findall(json_path))
     path, root = "", ""
@@ -57,7 +57,7 @@ def resolve(json_path: str, schema: Schema, *, brackets: bool = True) -> Found:
             closing = _next(tokens)
             if closing != "]":
                 raise PathError(f"expected ] but got {closing}")
-    return Found(path, root, schema)
+    return ResolvedPath(path, root, schema)
 
 
 def _next(tokens: Any) -> str:

@@ -23,7 +23,7 @@ class HostError(ValueError):
     """Its text follows the name of the field or `host "x": `."""
 
 
-def split_host_port(text: str, default_port: int = 443) -> tuple[str, int]:
+def split_host_port(text: str) -> tuple[str, int]:
     """`hook.example.com:8443` gives `("hook.example.com", 8443)`, `[2001:DB8::1]` gives `("2001:db8::1", 443)`.
 
     Raises HostError.
@@ -39,7 +39,7 @@ def split_host_port(text: str, default_port: int = 443) -> tuple[str, int]:
         host, _, port = text.partition(":")
     if port and not (_PORT.fullmatch(port) and 0 < int(port) < 65536):
         raise HostError("port must be between 1 and 65535, inclusive")
-    return canonical_host(host), int(port or default_port)
+    return canonical_host(host), int(port or 443)
 
 
 def canonical_host(host: str) -> str:

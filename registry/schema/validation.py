@@ -179,17 +179,43 @@ def _check_object(
     fast_check: FastChecks | None,
     result: Result,
 ) -> None:
-    size = len(value)
-    spend(size + len(schema.required))
+    spend(len(value) + len(schema.required))
+    _check_size(schema, len(value), path, result)
+    _check_additional(schema, value, path, correlation, fast_check, result)
+    if len(value) < len(schema.properties):
+        names = [name for name in value if name in schema.properties]
+    else:
+        names = [name for name in schema.properties if name in value]
+    for name in names:
+        inner_schema, inner = schema.properties[name], value[name]
+        if fast_check is None or not fast_check(inner_schema)(inner):
+            result.merge(_validate(inner_schema, inner, child(path, name), _child(correlation, name, path), fast_check))
+            if len(result.problems) > MAX_ERRORS:
+                break
+    for name in schema.required:
+        if name not in value:
+            missing = _member(path, name)
+            result.add(f"{missing} in body is required", missing, required(""))
+
+
+def _check_size(schema: Structural, size: int, path: str, result: Result) -> None:
     if schema.min_properties is not None and size < schema.min_properties:
         text = f"{path} in body should have at least {schema.min_properties} properties"
         result.add(text, path, invalid("", size, text))
     if schema.max_properties is not None and size > schema.max_properties:
-        result.add(
-            f"{path} in body should have at most {schema.max_properties} properties",
-            path,
-            too_many("", size, schema.max_properties),
-        )
+        text = f"{path} in body should have at most {schema.max_properties} properties"
+        result.add(text, path, too_many("", size, schema.max_properties))
+
+
+def _check_additional(
+    schema: Structural,
+    value: dict[str, Json],
+    path: str,
+    correlation: Correlation | None,
+    fast_check: FastChecks | None,
+    result: Result,
+) -> None:
+    """Checks the members that are not among `properties`."""
     additional = schema.additional_properties
     if additional is False:
         for key in value:
@@ -207,20 +233,6 @@ def _check_object(
                 )
                 if len(result.problems) > MAX_ERRORS:
                     break
-    if len(value) < len(schema.properties):
-        names = [name for name in value if name in schema.properties]
-    else:
-        names = [name for name in schema.properties if name in value]
-    for name in names:
-        inner_schema, inner = schema.properties[name], value[name]
-        if fast_check is None or not fast_check(inner_schema)(inner):
-            result.merge(_validate(inner_schema, inner, child(path, name), _child(correlation, name, path), fast_check))
-            if len(result.problems) > MAX_ERRORS:
-                break
-    for name in schema.required:
-        if name not in value:
-            missing = _member(path, name)
-            result.add(f"{missing} in body is required", missing, required(""))
 
 
 def _member(path: str, name: str) -> str:

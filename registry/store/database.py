@@ -23,7 +23,7 @@ from typing import Final
 
 import psycopg
 
-from registry.logs import Condition
+from registry.logs import LoggedCondition
 from registry.store import session
 from registry.store.errors import Unavailable
 from registry.store.session import Connection
@@ -72,7 +72,7 @@ class Database:
         self._asked = asyncio.Event()
         self._answer = asyncio.Event()
         self.clock_problem: str | None = None
-        self._condition = Condition(logger, "PostgreSQL is away", "PostgreSQL is back")
+        self._condition = LoggedCondition(logger, "PostgreSQL is away", "PostgreSQL is back")
 
     def start(self) -> None:
         """Starts the probe; `close` stops it."""
@@ -128,7 +128,7 @@ class Database:
             raise
         self._connections.add(connection)
         if self._several_hosts:
-            self.dsn = session.preferring(self.dsn, connection.info.host, connection.info.port)
+            self.dsn = session.with_host_first(self.dsn, connection.info.host, connection.info.port)
         return connection
 
     async def connect_with_retry(self, purpose: str, *, lookups_only: bool = False) -> Connection:

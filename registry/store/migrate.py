@@ -22,7 +22,7 @@ from psycopg import sql
 from sqlalchemy import Connection, create_engine, pool
 from sqlalchemy.exc import DBAPIError
 
-from registry.store.migration_plan import Incompatible, Plan, note_servers, plan, require_usable, running
+from registry.store.migration_plan import Incompatible, MigrationPlan, note_servers, plan, require_usable, running
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ def downgrade(url: str, revision: str, *, scripts: str = SCRIPTS) -> None:
     _run(url, scripts, apply)
 
 
-def planned(url: str, revision: str = "head", *, scripts: str = SCRIPTS) -> Plan:
+def plan_upgrade(url: str, revision: str = "head", *, scripts: str = SCRIPTS) -> MigrationPlan:
     """Returns what `upgrade` would do."""
     with _connect(url) as connection:
         return _plan(connection, ScriptDirectory.from_config(_config(scripts)), revision)
@@ -96,10 +96,10 @@ def current(url: str) -> str | None:
         return _revision(connection)
 
 
-def _plan(connection: Connection, directory: ScriptDirectory, revision: str) -> Plan:
+def _plan(connection: Connection, directory: ScriptDirectory, revision: str) -> MigrationPlan:
     current = _revision(connection)
     if current is not None and current not in _known(directory):
-        return Plan(current, [], running(connection))
+        return MigrationPlan(current, [], running(connection))
     return plan(connection, directory, current, revision)
 
 

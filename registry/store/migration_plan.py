@@ -65,7 +65,7 @@ class Step(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class MigrationPlan:
     """`running` is the revision and the name of each running server process."""
 
     current: str | None
@@ -100,12 +100,14 @@ def _line(lock: TableLock) -> str:
     return f"{lock.table}: {lock.mode}, {what}: {seconds}"
 
 
-def plan(connection: Connection, scripts: ScriptDirectory, current: str | None, target: str) -> Plan:
+def plan(connection: Connection, scripts: ScriptDirectory, current: str | None, target: str) -> MigrationPlan:
     try:
         pending = list(scripts.iterate_revisions(target, current or "base"))[::-1]
     except RevisionError as error:
         raise CommandError(str(error)) from error
-    return Plan(current, [_step(connection, one.revision, one.doc, one.module) for one in pending], running(connection))
+    return MigrationPlan(
+        current, [_step(connection, one.revision, one.doc, one.module) for one in pending], running(connection)
+    )
 
 
 def _step(connection: Connection, revision: str, doc: str, module: Any) -> Step:

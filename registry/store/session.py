@@ -161,7 +161,7 @@ def has_several_hosts(dsn: str) -> bool:
     return "," in str(given.get("host") or given.get("hostaddr") or "")
 
 
-def preferring(dsn: str, host: str, port: int) -> str:
+def with_host_first(dsn: str, host: str, port: int) -> str:
     """Returns the DSN with the last known primary first: otherwise every new connection would wait for a host that is
     silently down.
 

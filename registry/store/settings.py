@@ -24,7 +24,7 @@ REPLACE: Final = statement(
 )
 
 
-class Settings:
+class SharedSettings:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 

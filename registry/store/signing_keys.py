@@ -94,7 +94,7 @@ class StoredKey:
     verifies_until: datetime.datetime
 
 
-class SigningKeys:
+class StoredSigningKeys:
     def __init__(self, pool: Pool, masters: MasterKeys | None) -> None:
         self._pool = pool
         self._masters = masters

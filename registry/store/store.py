@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, Self
+from typing import Any, Final, Self, Unpack
 
 from registry.store import change_log, compaction
 from registry.store.commit.writer import Writer
@@ -30,23 +30,21 @@ from registry.store.indexes import Indexing
 from registry.store.leader import Leader
 from registry.store.process_activity import ProcessActivity
 from registry.store.process_heartbeats import ProcessHeartbeats
-from registry.store.reads import history, indexed
-from registry.store.reads import statistics as reads_of_statistics
-from registry.store.reads import wildcard as across
+from registry.store.reads import indexed, wildcard
 from registry.store.reads.grouped import GroupReads
-from registry.store.reads.history import HistoryPage
+from registry.store.reads.history import HistoryReads
 from registry.store.reads.indexed import IndexReads
 from registry.store.reads.lookups import Lookups
-from registry.store.reads.pages import CHUNK_ROWS, PLACES, Pages, Places, Query
-from registry.store.reads.points import Reader
-from registry.store.reads.statistics import Statistics
+from registry.store.reads.pages import CHUNK_ROWS, PLACES, Pages, Places, Query, Where
+from registry.store.reads.points import PointReader
+from registry.store.reads.statistics import StatisticsReads
 from registry.store.reads.wildcard import WildcardPage
 from registry.store.reads.words import Words
 from registry.store.rewrites import Rewrites
 from registry.store.session_check import SessionCheck
 from registry.store.sharing import Sharing
-from registry.store.signing_keys import SigningKeys
-from registry.store.tenants import Tenants, TerminatingTenant, Usage
+from registry.store.signing_keys import StoredSigningKeys
+from registry.store.tenants import Tenants
 from registry.store.timelines import Timelines
 from registry.store.tokens import Tokens
 from registry.store.types import (
@@ -56,7 +54,6 @@ from registry.store.types import (
     Guards,
     ObjectKey,
     Page,
-    Requirement,
     ResourceName,
     Row,
     State,
@@ -96,7 +93,7 @@ class Store:
         if listen_dsn is not None:
             listens = Database(listen_dsn, connect_timeout_seconds=connect_timeout_seconds, timelines=timelines)
         self._pool = Pool(self.database, "pool", pool_size)
-        self._reader = Reader(self.database, connections=readers)
+        self._reader = PointReader(self.database, connections=readers)
         # A separate pool, so that lists do not delay watches.
         self._feed_pool = Pool(self.database, "feed", 2)
         self._sealing = Sealing(self._pool, encryption)
@@ -114,14 +111,16 @@ class Store:
         self.group_reads = GroupReads(self._query_pool)
         self.indexing = Indexing(self._pool, self._sealing)
         self._pages = Pages(self._pool)
-        self._tenants = Tenants(self._pool)
+        self.tenancy = Tenants(self._pool)
+        self.history = HistoryReads(self._pool, self._sealing)
+        self.statistics = StatisticsReads(self._pool, self._sealing)
         self.lookups = Lookups(self._pool, self._sealing)
         self.rewrites = Rewrites(self._pool, self._sealing)
         self.tokens = Tokens(self._pool)
         self.sharing = Sharing(self._pool)
         # One connection: views are created one at a time, and wait for each other in PostgreSQL.
         self.reporting_pool = Pool(self.database, "reporting", 1)
-        self.keys = SigningKeys(self._pool, self._sealing.masters)
+        self.keys = StoredSigningKeys(self._pool, self._sealing.masters)
         self._housekeeping: asyncio.Task[None] | None = None
 
     @classmethod
@@ -157,8 +156,8 @@ class Store:
     def _forget(self) -> None:
         """Drops caches when PostgreSQL is on a new timeline: what was read on the old one may be lost."""
         self._sealing.forget()
-        self._tenants.forget_all()
-        self._feed.look_again()
+        self.tenancy.forget_all()
+        self._feed.wake_all()
         # Connections to the old server may still be open, and carry nothing.
         self.database.abort()
 
@@ -177,14 +176,14 @@ class Store:
         try:
             committed = await self._writer.commit(tenant, write)
         except TenantNotFound:
-            self._tenants.forget(tenant)
+            self.tenancy.forget(tenant)
             raise
         except (AlreadyExists, RevisionConflict) as error:
             error.current = await self._sealing.row(tenant.id, error.current)
             raise
         finally:
             if write.tenancy is not None:
-                self._tenants.forget_name(write.key)
+                self.tenancy.forget_name(write.key)
         previous = await self._sealing.row(tenant.id, committed.previous)
         return committed if previous is committed.previous else replace(committed, previous=previous)
 
@@ -192,7 +191,7 @@ class Store:
         try:
             row, state = await self._reader.load(tenant, resource, key)
         except TenantNotFound:
-            self._tenants.forget(tenant)
+            self.tenancy.forget(tenant)
             raise
         return await self._sealing.row(tenant.id, row), state
 
@@ -200,7 +199,7 @@ class Store:
         try:
             return await self._reader.state(tenant)
         except TenantNotFound:
-            self._tenants.forget(tenant)
+            self.tenancy.forget(tenant)
             raise
 
     async def page(
@@ -208,67 +207,46 @@ class Store:
         tenant: Tenant,
         resource: ResourceName,
         *,
-        namespace: str | None = None,
-        at: int | None = None,
-        after: ObjectKey | None = None,
         limit: int | None = None,
-        requirements: Sequence[Requirement] = (),
-        key: ObjectKey | None = None,
         left: int | None = None,
+        **where: Unpack[Where],
     ) -> Page:
         """Returns rows in the order of their keys, exact at one revision: `at`, or now. Without `limit` all of them, if
         they total at most GATHERED_BYTES (registry/store/bounds.py). `left` is `remaining` of the page before.
 
         Raises RevisionExpired, RevisionInFuture, TooManyBytes.
         """
-        page = await self._pages.page(tenant, Query(resource, namespace, at, after, requirements, key, left), limit)
-        return await self._open_page(tenant, page)
+        return await self._open_page(tenant, await self._pages.page(tenant, Query(resource, left=left, **where), limit))
 
-    def scan(
+    async def scan(
         self,
         tenant: Tenant,
         resource: ResourceName,
         *,
-        namespace: str | None = None,
-        at: int | None = None,
-        after: ObjectKey | None = None,
-        requirements: Sequence[Requirement] = (),
-        key: ObjectKey | None = None,
         words: Words | None = None,
         rows: int = CHUNK_ROWS,
+        **where: Unpack[Where],
     ) -> AsyncGenerator[Page, None]:
         """Yields all rows in chunks of about `rows`, at one revision; at least one chunk. Holds two chunks at a
         time."""
-        return self._scan(tenant, Query(resource, namespace, at, after, requirements, key, words=words), rows)
-
-    async def _scan(self, tenant: Tenant, query: Query, rows: int) -> AsyncGenerator[Page, None]:
-        async with aclosing(self._pages.scan(tenant, query, rows)) as pages:
+        async with aclosing(self._pages.scan(tenant, Query(resource, words=words, **where), rows)) as pages:
             async for page in pages:
                 yield await self._open_page(tenant, page)
 
     async def places(
-        self,
-        tenant: Tenant,
-        resource: ResourceName,
-        *,
-        namespace: str | None = None,
-        at: int | None = None,
-        after: ObjectKey | None = None,
-        requirements: Sequence[Requirement] = (),
-        key: ObjectKey | None = None,
-        limit: int | None = None,
+        self, tenant: Tenant, resource: ResourceName, *, limit: int | None = None, **where: Unpack[Where]
     ) -> AsyncGenerator[Places, None]:
         """Yields the places of objects without their bodies, all at one revision: at least one part, perhaps empty."""
         left = limit
+        query = Query(resource, **where)
         while True:
-            query = Query(resource, namespace, at, after, requirements, key)
             part = await self._pages.places(tenant, query, min(left or PLACES, PLACES))
             yield part
             if left is not None:
                 left -= len(part.places)
             if not part.more or left == 0:
                 return
-            at, after = part.revision, part.places[-1].key
+            query = replace(query, at=part.revision, after=part.places[-1].key)
 
     async def _open_page(self, tenant: Tenant, page: Page) -> Page:
         rows = await self._sealing.rows(tenant.id, page.rows)
@@ -293,7 +271,7 @@ class Store:
         *,
         namespace: str | None = None,
         at: int | None = None,
-        after: tuple[TenantId, ObjectKey] = across.START,
+        after: tuple[TenantId, ObjectKey] = wildcard.START,
         limit: int,
     ) -> WildcardPage:
         """Returns rows of the tenants of a domain that have bound a definition of `provider`; without one, of all
@@ -301,7 +279,7 @@ class Store:
 
         Ordered by tenant and key, exact at one revision. Raises RevisionExpired, RevisionInFuture.
         """
-        page = await across.page(
+        page = await wildcard.page(
             self._pool, domain, provider, resource, namespace=namespace, at=at, after=after, limit=limit
         )
         rows = [await self._sealing.row(one.tenant.id, one.row) for one in page.rows]
@@ -325,96 +303,18 @@ class Store:
             await self._sealing.changes(tenant.id, changes)
             yield changes
 
-    async def history(
-        self, tenant: Tenant, resource: ResourceName, key: ObjectKey, *, before: int, limit: int
-    ) -> HistoryPage:
-        """Returns the logged changes of one object below the revision `before`, newest first."""
-        past = await history.of_object(self._pool, tenant, resource, key, before=before, limit=limit)
-        await self._sealing.changes(tenant.id, past.changes)
-        return past
-
-    async def list_deleted(
-        self,
-        tenant: Tenant,
-        resource: ResourceName,
-        *,
-        namespace: str | None,
-        key: ObjectKey | None = None,
-        after: ObjectKey,
-        limit: int,
-    ) -> HistoryPage:
-        """Returns the last deletion of each key after `after`, or of `key` alone, where no object exists now."""
-        past = await history.list_deleted(
-            self._pool, tenant, resource, namespace=namespace, key=key, after=after, limit=limit
-        )
-        await self._sealing.changes(tenant.id, past.changes)
-        return past
-
-    async def statistics(
-        self, tenant: Tenant, resource: ResourceName, *, namespace: str | None, seconds: float, buckets: int
-    ) -> Statistics:
-        """Returns objects and writes of a resource over the last `seconds`, in `buckets` intervals. Raises
-        TooManyWrites."""
-        return await reads_of_statistics.statistics(
-            self._pool, tenant, resource, namespace=namespace, seconds=seconds, buckets=buckets
-        )
-
-    async def changes_since(
-        self,
-        tenant: Tenant,
-        resource: ResourceName,
-        *,
-        namespace: str | None,
-        since: datetime.datetime,
-        upto: int,
-        after: tuple[ObjectKey, int] | None,
-        limit: int,
-    ) -> list[Change]:
-        """Returns changes of a resource from a time up to a revision, ordered by key and revision, starting after
-        `after`."""
-        found = await reads_of_statistics.changes_since(
-            self._pool, tenant, resource, namespace=namespace, since=since, upto=upto, after=after, limit=limit
-        )
-        await self._sealing.changes(tenant.id, found)
-        return found
-
     async def create_tenant(
         self, name: TenantName, domain: DomainId | None = None, attributes: dict[str, Any] | None = None
     ) -> Tenant:
         """Raises TenantExists. `domain` is that of the tenants with which it is to be watched together."""
-        return await self._tenants.create(name, domain, attributes)
+        return await self.tenancy.create(name, domain, attributes)
 
     async def tenant(self, name: TenantName) -> Tenant:
         """Returns a tenant, cached for CACHE_SECONDS; its guards and attributes may be that old."""
-        return await self._tenants.find(name)
+        return await self.tenancy.find(name)
 
     async def tenants(self, after: TenantName | None = None, limit: int = 500) -> list[Tenant]:
-        return await self._tenants.list(after, limit)
-
-    async def update_tenant_note(self, tenant: Tenant, note: dict[str, Any]) -> None:
-        """Merges server-side state of a tenant into "server" of its attributes."""
-        await self._tenants.note(tenant, note)
-
-    async def usage(self, names: list[str]) -> dict[str, Usage]:
-        """Returns usage and limits of tenants, by their names."""
-        return await self._tenants.usage(names)
-
-    async def usage_after(self, name: str, limit: int) -> dict[str, Usage]:
-        """Returns the same for the next tenants after a name, in the order of their names."""
-        return await self._tenants.usage_after(name, limit)
-
-    async def terminating_tenant(self, name: TenantName) -> TerminatingTenant | None:
-        """Returns a tenant that has been deleted; None if there is none of this name."""
-        return await self._tenants.ending(name)
-
-    async def remove_next_rows(self, ending: TerminatingTenant) -> bool:
-        """Performs one step of a tenant's removal; False when nothing was left."""
-        return await self._tenants.remove_next_rows(ending)
-
-    async def load_tenant(self, name: TenantName) -> Tenant:
-        """Reads the tenant's row, bypassing the cache."""
-        self._tenants.forget_name(name)
-        return await self._tenants.find(name)
+        return await self.tenancy.list(after, limit)
 
     def leader(self, name: str, *, seconds: float = 15.0) -> Leader:
         """Returns a candidate, for this process, for the leadership of a background job."""
@@ -462,6 +362,6 @@ class Store:
 
     async def _run_housekeeping(self) -> None:
         leader = self.leader("store housekeeping", seconds=LEASE_SECONDS)
-        finish_deletions = partial(self._tenants.finish_deletions, seconds=10 * INTERVAL_SECONDS)
+        finish_deletions = partial(self.tenancy.finish_deletions, seconds=10 * INTERVAL_SECONDS)
         clean = [self.tokens.clean, self.keys.clean, self.sharing.clean]
         await run_housekeeping(self.database, leader, [self.make_partitions, self.compact, finish_deletions, *clean])

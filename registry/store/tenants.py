@@ -68,8 +68,8 @@ DELETED: Final = statement(
     """,
 )
 
-ENDING: Final = statement(
-    "ending-tenant",
+TERMINATING: Final = statement(
+    "terminating-tenant",
     "A tenant that has been deleted, how many objects it still has, and whether its removal may begin; by the unique"
     " index of names.",
     "SELECT id, domain_id, objects, deleted_at <= clock_timestamp() FROM tenants"
@@ -254,27 +254,32 @@ class Tenants:
         for row in await self._pool.fetch(DELETED, {"seconds": seconds}):
             await self._finish(TenantId(row[0]), DomainId(row[1]))
 
-    async def ending(self, name: TenantName) -> TerminatingTenant | None:
+    async def find_terminating(self, name: TenantName) -> TerminatingTenant | None:
         """Returns a deleted tenant, or None if there is none of this name."""
-        rows = await self._pool.fetch(ENDING, {"name": storable(name)})
+        rows = await self._pool.fetch(TERMINATING, {"name": storable(name)})
         return TerminatingTenant(TenantId(rows[0][0]), DomainId(rows[0][1]), *rows[0][2:]) if rows else None
 
-    async def remove_next_rows(self, ending: TerminatingTenant) -> bool:
+    async def remove_next_rows(self, tenant: TerminatingTenant) -> bool:
         """Removes at most DELETE_ROWS rows; False when nothing was left, and the tenant's own row is gone too.
 
         Each step is a transaction, so an interrupted removal can be continued.
         """
-        values = {"id": ending.id, "limit": DELETE_ROWS}
+        values = {"id": tenant.id, "limit": DELETE_ROWS}
         for step in (DELETE_OBJECTS, DELETE_CHANGES):
             if await self._pool.execute(step, values):
                 return True
-        if await self._drop_schema(ending.id):
+        if await self._drop_schema(tenant.id):
             return True
         for step in OTHER_TABLES:
             if await self._pool.execute(step, values):
                 return True
-        await self._pool.execute(DELETE, {"id": ending.id, "domain": ending.domain})
+        await self._pool.execute(DELETE, {"id": tenant.id, "domain": tenant.domain})
         return False
+
+    async def reload(self, name: TenantName) -> Tenant:
+        """Returns the tenant as it is stored, bypassing the cache. Raises TenantNotFound."""
+        self.forget_name(name)
+        return await self.find(name)
 
     def forget(self, tenant: Tenant) -> None:
         self._cache.pop(tenant.name)

@@ -34,7 +34,7 @@ from typing import Final
 
 import psycopg
 
-from registry.logs import Condition
+from registry.logs import LoggedCondition
 from registry.store.session import Connection
 from registry.store.statements import statement
 
@@ -99,7 +99,7 @@ class Timelines:
         # The WAL position of the server of `_newest`, in bytes.
         self._wal_bytes = 0
         self._unsupported = False
-        self._refused = Condition(logger, "a server is refused", "no server is refused any more")
+        self._refused = LoggedCondition(logger, "a server is refused", "no server is refused any more")
 
     async def admit(self, connection: Connection) -> None:
         """Returns if the connection's server may be used. Raises WrongServer, and psycopg's errors."""

@@ -18,7 +18,7 @@ from registry.webhooks.connection import Origin, Unreachable
 from registry.webhooks.egress import EgressPolicy
 from registry.webhooks.endpoint import Endpoint, bad_bundle
 from registry.webhooks.errors import CallFailed, NotReached
-from registry.webhooks.https import Answer, HttpsClient, Limits, Lost
+from registry.webhooks.https import HttpsAnswer, HttpsClient, Limits, Lost
 from registry.webhooks.refusals import refusal_text
 from registry.webhooks.services import Services
 
@@ -118,7 +118,9 @@ class WebhookClient:
         except _Refused as refused:
             raise CallFailed(str(refused)) from refused
 
-    async def _posted(self, origin: Origin, target: str, body: bytes, read: Callable[[Answer], T], again: bool) -> T:
+    async def _posted(
+        self, origin: Origin, target: str, body: bytes, read: Callable[[HttpsAnswer], T], again: bool
+    ) -> T:
         try:
             try:
                 return await self.https.exchange(origin, "POST", target, _HEADERS, body, read)
@@ -134,7 +136,7 @@ class WebhookClient:
 class _Refused(Exception):
     """An unsuccessful answer; the text is that of the error."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: HttpsAnswer) -> None:
         super().__init__(refusal_text(answer))
         self._answer = answer
 
@@ -145,7 +147,7 @@ class _Refused(Exception):
         return int(text) if busy and text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
-def _result(answer: Answer, decode: Callable[[bytes], T]) -> T:
+def _result(answer: HttpsAnswer, decode: Callable[[bytes], T]) -> T:
     if not 200 <= answer.status <= 206:
         raise _Refused(answer)
     if not answer.data:

@@ -84,7 +84,7 @@ class Dialer:
             raise Unreachable(f"dial tcp {shown}: the connection leads to another address")
 
 
-class JudgingBackend(httpcore.AsyncNetworkBackend):
+class AddressCheckingBackend(httpcore.AsyncNetworkBackend):
     """The network of one origin's connection pool. Raises Unreachable; the pool passes it on."""
 
     def __init__(self, origin: Origin, dialer: Dialer, *, connect_seconds: float) -> None:

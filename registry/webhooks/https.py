@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, TypeVar
 import httpcore
 
 from registry.webhooks.answers import run_aside
-from registry.webhooks.connection import Dialer, JudgingBackend, Origin, Unreachable
+from registry.webhooks.connection import AddressCheckingBackend, Dialer, Origin, Unreachable
 from registry.webhooks.egress import EgressPolicy
 from registry.webhooks.resolver import Resolver
 
@@ -53,7 +53,7 @@ class Limits:
     body_bytes: int = 16 * 1024 * 1024
 
 
-class Answer(NamedTuple):
+class HttpsAnswer(NamedTuple):
     status: int
     content_type: str
     retry_after: str
@@ -91,7 +91,7 @@ class HttpsClient:
         target: str,
         headers: Mapping[str, str],
         body: bytes,
-        read: Callable[[Answer], T],
+        read: Callable[[HttpsAnswer], T],
     ) -> T:
         """Returns what `read`, which is pure, makes of the answer. Raises Unreachable, Lost, ssl.SSLError for a bad
         `ca`.
@@ -120,7 +120,7 @@ class HttpsClient:
         finally:
             pool.busy -= 1
 
-    async def _answer(self, pool: _Pool, request: httpcore.Request, held: AsyncExitStack) -> Answer:
+    async def _answer(self, pool: _Pool, request: httpcore.Request, held: AsyncExitStack) -> HttpsAnswer:
         try:
             response = await self._head(pool, request)
             try:
@@ -141,7 +141,7 @@ class HttpsClient:
         except TimeoutError as error:
             raise Lost("net/http: timeout awaiting response headers") from error
 
-    async def _body(self, pool: _Pool, response: httpcore.Response, held: AsyncExitStack) -> Answer:
+    async def _body(self, pool: _Pool, response: httpcore.Response, held: AsyncExitStack) -> HttpsAnswer:
         """Reads the body within its bounds. A large one occupies a slot for large answers until `held` is closed."""
         headers = {name.lower(): value.decode("latin-1") for name, value in response.headers}
         success = 200 <= response.status <= 206
@@ -169,7 +169,7 @@ class HttpsClient:
         except BaseException:
             pieces.clear()  # an error keeps its frames alive while it is handled
             raise
-        return Answer(
+        return HttpsAnswer(
             response.status, headers.get(b"content-type", ""), headers.get(b"retry-after", ""), b"".join(pieces)
         )
 
@@ -178,7 +178,7 @@ class HttpsClient:
         if pool is not None:
             self._pools.move_to_end(origin)
             return pool
-        network = JudgingBackend(origin, self.dialer, connect_seconds=self._limits.connect_seconds)
+        network = AddressCheckingBackend(origin, self.dialer, connect_seconds=self._limits.connect_seconds)
         pool = self._pools[origin] = _Pool(
             httpcore.AsyncConnectionPool(
                 ssl_context=tls_context(origin.ca),

@@ -6,7 +6,7 @@ from registry.codec.json_decode import decode_json
 from registry.codec.model import DecodeError
 from registry.schema.field import go_quote
 from registry.webhooks.answers import shorten
-from registry.webhooks.https import Answer
+from registry.webhooks.https import HttpsAnswer
 
 _REFUSALS = {
     400: "the server rejected our request for an unknown reason",
@@ -25,7 +25,7 @@ _SHOWN_BYTES = 2048
 _STATUS_BYTES = 64 * 1024
 
 
-def refusal_text(answer: Answer) -> str:
+def refusal_text(answer: HttpsAnswer) -> str:
     """Returns the message of a Status; of anything else Go's client quotes plain text."""
     own = _status_message(answer)
     if own is not None:
@@ -45,7 +45,7 @@ def refusal_text(answer: Answer) -> str:
     return f"the server responded with the status code {answer.status} but did not return more information"
 
 
-def _status_message(answer: Answer) -> str | None:
+def _status_message(answer: HttpsAnswer) -> str | None:
     """Returns the message of `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": ...}`."""
     if len(answer.data) > _STATUS_BYTES:
         return None

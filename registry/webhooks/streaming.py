@@ -31,7 +31,7 @@ class TooManyConnections(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class PooledServer:
     """Where requests go, and how TLS is spoken there. Connections are shared by servers that are equal.
 
     `owner` is the tenant; `identity` stands for what `context` was made from: CA, verification and client certificate.
@@ -49,11 +49,11 @@ class Connections:
         self._connect_seconds = connect_seconds
         self._tls_seconds = tls_seconds
         # By server, the one used last at the end; with its expiry timer, and since when it is idle.
-        self._idle: dict[Server, list[tuple[Connection, asyncio.TimerHandle, float]]] = {}
+        self._idle: dict[PooledServer, list[tuple[Connection, asyncio.TimerHandle, float]]] = {}
         self._idle_count = 0
         self._of_tenants: dict[int, int] = {}
 
-    async def acquire(self, server: Server, *, fresh: bool = False, new: bool = False) -> Connection:
+    async def acquire(self, server: PooledServer, *, fresh: bool = False, new: bool = False) -> Connection:
         """Returns a connection for one exchange. Raises Unreachable, TooManyConnections. Give it back with `release`.
 
         `fresh`: one that was used recently, or a new one. `new`: a new one.
@@ -73,7 +73,7 @@ class Connections:
             self._count(server.owner, -1)
             raise
 
-    def release(self, server: Server, connection: Connection) -> None:
+    def release(self, server: PooledServer, connection: Connection) -> None:
         """Keeps a connection whose exchange is complete for reuse, and closes any other."""
         kept = self._idle.get(server, [])
         has_room = len(kept) < _IDLE_OF_SERVER and self._idle_count < _IDLE
@@ -92,7 +92,7 @@ class Connections:
                 connection.close()
                 self._count(server.owner, -1)
 
-    def _take_idle(self, server: Server, *, fresh: bool) -> Connection | None:
+    def _take_idle(self, server: PooledServer, *, fresh: bool) -> Connection | None:
         kept = self._idle.get(server)
         while kept:
             connection, timer, since = kept.pop()
@@ -107,7 +107,7 @@ class Connections:
             self._count(server.owner, -1)
         return None
 
-    def _expire(self, server: Server, connection: Connection) -> None:
+    def _expire(self, server: PooledServer, connection: Connection) -> None:
         kept = self._idle.get(server, [])
         left = [entry for entry in kept if entry[0] is not connection]
         if len(left) == len(kept):

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from registry.admission.authorizer import Answer, Question, Undecided
+from registry.admission.authorizer import AuthorizerAnswer, AuthorizerQuestion, Undecided
 from registry.admission.environment import (
     Activation,
-    Expression,
     Failed,
     Inputs,
     OutOfBudget,
     Paused,
+    PolicyExpression,
     Rounds,
     Scope,
     compile_expression,
@@ -187,7 +187,7 @@ def test_one_expression_is_bounded() -> None:
 
 
 def test_a_policy_is_bounded() -> None:
-    def expression() -> Expression:
+    def expression() -> PolicyExpression:
         return compile_expression("object.spec.tags.all(a, a == 'x')", Scope())
 
     activation = Activation(inputs(object=LONG), budget=50_000)
@@ -354,7 +354,7 @@ def test_three_questions_about_rights_are_too_much_for_one_expression() -> None:
     made = inputs()
     asked = "authorizer.group('').resource('pods').check('{0}').allowed()"
     for verb in ("get", "list", "watch"):
-        made.decisions.known[Question(None, verb, "", "", "pods")] = Answer(True)
+        made.decisions.known[AuthorizerQuestion(None, verb, "", "", "pods")] = AuthorizerAnswer(True)
     two = compile_expression(" && ".join(map(asked.format, ("get", "list"))), Scope())
     three = compile_expression(" && ".join(map(asked.format, ("get", "list", "watch"))), Scope())
     assert Activation(made).value(two) is True
@@ -368,8 +368,8 @@ def test_questions_about_rights_wait_for_their_answer() -> None:
     with pytest.raises(Undecided) as caught:
         Activation(made).value(expression)
     question = caught.value.question
-    assert question == Question(None, "get", "", "g", "ks", "", "n", "a")
-    made.decisions.known[question] = Answer(False, "because")
+    assert question == AuthorizerQuestion(None, "get", "", "g", "ks", "", "n", "a")
+    made.decisions.known[question] = AuthorizerAnswer(False, "because")
     assert Activation(made).value(expression) is True
 
 
@@ -378,19 +378,19 @@ def test_questions_about_rights_wait_for_their_answer() -> None:
     [
         (
             "authorizer.group('g').resource('r').subresource('s').namespace('n').name('x').check('get').allowed()",
-            Question(None, "get", "", "g", "r", "s", "n", "x"),
+            AuthorizerQuestion(None, "get", "", "g", "r", "s", "n", "x"),
         ),
         (
             "authorizer.serviceAccount('n', 'sa').path('/healthz').check('get').allowed()",
-            Question(("n", "sa"), "get", "/healthz"),
+            AuthorizerQuestion(("n", "sa"), "get", "/healthz"),
         ),
         (
             "authorizer.group('').resource('r').fieldSelector('a=b').labelSelector('c').check('list').errored()",
-            Question(None, "list", "", "", "r", "", "", "", "a=b", "c"),
+            AuthorizerQuestion(None, "list", "", "", "r", "", "", "", "a=b", "c"),
         ),
     ],
 )
-def test_questions(text: str, question: Question) -> None:
+def test_questions(text: str, question: AuthorizerQuestion) -> None:
     with pytest.raises(Undecided) as caught:
         value(text)
     assert caught.value.question == question

@@ -8,7 +8,7 @@ import pytest
 
 from registry.admission.environment import Inputs
 from registry.admission.policies import MutatingPolicy, MutationFailed, ValidatingPolicy
-from registry.admission.typecheck import Kind, type_warnings
+from registry.admission.typecheck import TypedKind, type_warnings
 from registry.apply.types import compile_type
 from registry.schema.model import Structural, from_json
 
@@ -281,9 +281,9 @@ def test_mutations_that_fail(expression: str, patch: bool, why: str) -> None:
     assert str(caught.value) == why
 
 
-def kind(group: str, version: str, plural: str) -> Kind | None:
+def kind(group: str, version: str, plural: str) -> TypedKind | None:
     known: dict[str, Structural] = {"widgets": SCHEMA}
-    return Kind(group, version, "Widget", known[plural]) if group == GROUP and plural in known else None
+    return TypedKind(group, version, "Widget", known[plural]) if group == GROUP and plural in known else None
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from registry.api.catalog import Entry, TenantCatalog
+from registry.api.catalog import CatalogEntry, TenantCatalog
 from registry.api.strategies import strategy_for
 from registry.definitions.compiled import compile_definition
 from registry.definitions.naming import HeldNames
@@ -28,7 +28,7 @@ def test_a_version_that_is_not_served_is_found_by_nobody(asked: tuple[str, ...])
     assert served.version.name == "v1"
 
 
-class Unread(dict[ObjectKey, Entry]):
+class Unread(dict[ObjectKey, CatalogEntry]):
     """Entries of which single ones may be looked up."""
 
     def __iter__(self) -> Iterator[ObjectKey]:
@@ -39,7 +39,7 @@ class Unread(dict[ObjectKey, Entry]):
 
 def test_a_catalog_is_made_without_looking_at_each_definition() -> None:
     """It is made again whenever one of a tenant's definitions changes, and a tenant may have thousands."""
-    entry = Entry(1, WIDGETS, HeldNames(WIDGETS.name, WIDGETS.group, (), ()), False, "")
+    entry = CatalogEntry(1, WIDGETS, HeldNames(WIDGETS.name, WIDGETS.group, (), ()), False, "")
     catalog = TenantCatalog(Guards(1, 1), {}, Unread({ObjectKey(WIDGETS.name): entry}), strategy_for)
     assert catalog.definition(*KEY) is WIDGETS
     assert catalog.served(WIDGETS.group, "v1", WIDGETS.names.plural) is not None

@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 
 from registry.api import tenant_bootstrap as bootstrap
 from registry.api.request import Backend
-from registry.authorization.tenants import Tenants
+from registry.authorization.tenants import TenantDirectory
 from registry.store.types import TenantName
 from tests.api.client import Client
 from tests.api.errors import failure
@@ -22,7 +22,7 @@ from tests.api.widgets import DEFINITIONS, NAMESPACES, WIDGETS, define, make, na
 async def other(api: Client, app: Starlette) -> Client:
     """The tenant `acme`, which has the same definition."""
     backend: Backend = app.state.backend
-    tenant = await Tenants(backend.store).ensure(TenantName("acme"))
+    tenant = await TenantDirectory(backend.store).ensure(TenantName("acme"))
     await bootstrap.create_defaults(backend, tenant)
     acme = api.of_tenant("acme")
     await define(acme, widgets_definition())

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from registry.apply.fieldsets import FieldSet
-from registry.apply.fieldtexts import MAX_DEPTH, Unreadable, path_text, paths, read
+from registry.apply.fieldtexts import MAX_DEPTH, UnreadableFields, path_text, paths, read
 from tests.apply.paths import some_paths, tree
 
 
@@ -79,7 +79,7 @@ def test_read(written: Any, expected: FieldSet) -> None:
     ],
 )
 def test_unreadable(written: Any) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableFields):
         read(written)
 
 
@@ -87,7 +87,7 @@ def test_the_depth_of_what_a_client_sends_is_bounded() -> None:
     deep: Any = {}
     for _ in range(MAX_DEPTH + 2):
         deep = {"f:a": deep}
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableFields):
         read(deep)
 
 

@@ -132,7 +132,7 @@ def test_untypable(spec: Any) -> None:
         pytest.param(
             "rooms",
             {"name": {"a": 1}},
-            "associative list with keys has an element whose key is no scalar",
+            "associative list with keys has an element whose key is not a scalar",
             id="a document for a key",
         ),
         pytest.param("tags", {}, "associative list without keys has an element that's a map type", id="map in a set"),

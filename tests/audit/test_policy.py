@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from registry.audit.policy import Level, PolicyError, parse
+from registry.audit.policy import AuditLevel, PolicyError, parse
 from registry.authentication.user import User
 from registry.authorization.attributes import Attributes
 
@@ -36,27 +36,27 @@ def of(
     return Attributes(verb, path, resource, sub, group, namespace, name)
 
 
-CASES: dict[str, tuple[Attributes, str, Level]] = {
-    "a user": (of(resource="widgets", name="a"), "system:quiet", Level.NONE),
-    "a group and verb": (of("delete", "anything", "h"), "member", Level.REQUEST),
-    "a group, another verb": (of("get", "anything", "h"), "member", Level.NONE),
-    "a named object": (of(resource="widgets", name="a"), "u", Level.REQUEST_RESPONSE),
-    "its status": (of(resource="widgets", name="a", sub="status"), "u", Level.REQUEST_RESPONSE),
-    "its scale": (of(resource="widgets", name="a", sub="scale"), "u", Level.REQUEST),
-    "its history": (of(resource="widgets", name="a", sub="history"), "u", Level.NONE),
-    "another name": (of(resource="widgets", name="b"), "u", Level.NONE),
-    "another namespace": (of(resource="widgets", name="a", namespace="m"), "u", Level.NONE),
-    "any subresource": (of(resource="gadgets", sub="status"), "u", Level.REQUEST),
-    "the resource itself": (of(resource="gadgets"), "u", Level.REQUEST),
-    "a path": (of(path="/healthz/ping"), "u", Level.NONE),
-    "no namespace": (of(resource="others", namespace=""), "u", Level.REQUEST),
-    "a whole group": (of(resource="x", group="other"), "u", Level.METADATA),
-    "no rule": (of(path="/metrics"), "u", Level.NONE),
+CASES: dict[str, tuple[Attributes, str, AuditLevel]] = {
+    "a user": (of(resource="widgets", name="a"), "system:quiet", AuditLevel.NONE),
+    "a group and verb": (of("delete", "anything", "h"), "member", AuditLevel.REQUEST),
+    "a group, another verb": (of("get", "anything", "h"), "member", AuditLevel.NONE),
+    "a named object": (of(resource="widgets", name="a"), "u", AuditLevel.REQUEST_RESPONSE),
+    "its status": (of(resource="widgets", name="a", sub="status"), "u", AuditLevel.REQUEST_RESPONSE),
+    "its scale": (of(resource="widgets", name="a", sub="scale"), "u", AuditLevel.REQUEST),
+    "its history": (of(resource="widgets", name="a", sub="history"), "u", AuditLevel.NONE),
+    "another name": (of(resource="widgets", name="b"), "u", AuditLevel.NONE),
+    "another namespace": (of(resource="widgets", name="a", namespace="m"), "u", AuditLevel.NONE),
+    "any subresource": (of(resource="gadgets", sub="status"), "u", AuditLevel.REQUEST),
+    "the resource itself": (of(resource="gadgets"), "u", AuditLevel.REQUEST),
+    "a path": (of(path="/healthz/ping"), "u", AuditLevel.NONE),
+    "no namespace": (of(resource="others", namespace=""), "u", AuditLevel.REQUEST),
+    "a whole group": (of(resource="x", group="other"), "u", AuditLevel.METADATA),
+    "no rule": (of(path="/metrics"), "u", AuditLevel.NONE),
 }
 
 
 @pytest.mark.parametrize("attributes, name, level", CASES.values(), ids=CASES.keys())
-def test_the_first_rule_that_matches_decides(attributes: Attributes, name: str, level: Level) -> None:
+def test_the_first_rule_that_matches_decides(attributes: Attributes, name: str, level: AuditLevel) -> None:
     user = User(name, ("watched",) if name == "member" else ())
     assert parse(POLICY).decide(user, attributes).level is level
 
@@ -67,7 +67,7 @@ def test_stages_are_omitted_by_either() -> None:
     assert decision.omit_stages == {"RequestReceived", "ResponseStarted"}
     assert policy.decide(None, of(resource="x", group="other")).omit_stages == {"RequestReceived"}
     # Rules for users do not match whom nobody knows.
-    assert policy.decide(None, of("delete", "anything", "h")).level is Level.NONE
+    assert policy.decide(None, of("delete", "anything", "h")).level is AuditLevel.NONE
 
 
 def rule(text: str) -> str:

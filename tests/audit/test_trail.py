@@ -69,7 +69,7 @@ async def test_what_an_event_tells(api_database: str, tmp_path: Path) -> None:
 async def test_a_changed_policy_is_taken_up_and_a_broken_one_is_not(
     api_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(audited, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(audited, "CHECK_SECONDS", 0.01)
     file = tmp_path / "policy.yaml"
 
     async def levels() -> set[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from registry.authentication.impersonation_headers import NobodyNamed, requested_user
+from registry.authentication.impersonation_headers import NoUserNamed, requested_user
 from registry.authentication.user import User
 
 Headers = list[tuple[str, str]]
@@ -99,6 +99,6 @@ NOBODY: dict[str, tuple[Headers, str]] = {
 
 @pytest.mark.parametrize("headers, shown", NOBODY.values(), ids=NOBODY)
 def test_something_of_nobody(headers: Headers, shown: str) -> None:
-    with pytest.raises(NobodyNamed) as caught:
+    with pytest.raises(NoUserNamed) as caught:
         requested(headers)
     assert str(caught.value) == f'requested &user.DefaultInfo{{Name:"", {shown}}} without impersonating a user name'

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from registry.authentication.authenticator import Anonymous, Rejected
 from registry.authentication.oidc import provider as module
-from registry.authentication.oidc.external_issuers import OutsideTokens
+from registry.authentication.oidc.external_issuers import ExternalIssuerTokens
 from registry.authentication.user import User
 from registry.webhooks.egress import EgressPolicy
 from tests.application import serving
@@ -48,13 +48,13 @@ def configuration(issuer: Issuer, **more: Any) -> dict[str, Any]:
     }
 
 
-def outside(folder: Path, document: dict[str, Any], policy: EgressPolicy = LOCAL) -> OutsideTokens:
+def outside(folder: Path, document: dict[str, Any], policy: EgressPolicy = LOCAL) -> ExternalIssuerTokens:
     path = folder / "authentication.yaml"
     path.write_text(yaml.safe_dump(document))
-    return OutsideTokens(path, OWN, policy)
+    return ExternalIssuerTokens(path, OWN, policy)
 
 
-async def user_of(tokens: OutsideTokens, token: str) -> User:
+async def user_of(tokens: ExternalIssuerTokens, token: str) -> User:
     found = await tokens.identify(token)
     assert found is not None
     return found.user
@@ -303,15 +303,15 @@ async def test_a_discovery_address_of_its_own(issuer: Issuer, tmp_path: Path) ->
 async def test_a_changed_file_is_taken_up(issuer: Issuer, tmp_path: Path) -> None:
     path = tmp_path / "authentication.yaml"
     path.write_text(yaml.safe_dump(configuration(issuer)))
-    tokens = OutsideTokens(path, OWN, LOCAL)
+    tokens = ExternalIssuerTokens(path, OWN, LOCAL)
     assert (await user_of(tokens, issuer.token())).name == "oidc:ann"
     path.write_text("nothing: right")
-    await tokens.look_again()
+    await tokens.reload()
     assert tokens.anonymous is None
     assert (await user_of(tokens, issuer.token())).name == "oidc:ann", "what cannot be used changes nothing"
     changed = configuration(issuer, claimMappings={"username": {"claim": "sub", "prefix": "new:"}})
     path.write_text(yaml.safe_dump({**changed, "anonymous": {"enabled": False}}))
-    await tokens.look_again()
+    await tokens.reload()
     assert (await user_of(tokens, issuer.token())).name == "new:ann"
     assert tokens.anonymous == Anonymous(False)
 

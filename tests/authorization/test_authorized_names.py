@@ -17,7 +17,7 @@ import pytest
 import pytest_asyncio
 
 from registry.api.answers import DocumentAnswer, Event, ListAnswer, WatchAnswer
-from registry.api.confining import confined
+from registry.api.confining import confine
 from registry.api.request import ResourceRequest
 from tests.api.client import PARTIAL, TABLE, Body, Client
 from tests.api.errors import failure
@@ -184,17 +184,17 @@ def _request(name: str, *, administrator: bool = False) -> ResourceRequest:
 
 async def test_a_handler_that_does_not_select_shows_nothing_more(caplog: pytest.LogCaptureFixture) -> None:
     served: Any = None
-    listed = confined(ListAnswer(served, 1, _chunks(_object("a"), _object("b")), remaining=7), _request("a"), "list")
+    listed = confine(ListAnswer(served, 1, _chunks(_object("a"), _object("b")), remaining=7), _request("a"), "list")
     assert isinstance(listed, ListAnswer)
     assert listed.remaining is None
     assert [t async for texts in listed.chunks for t in texts] == [_object("a")]
-    watched = confined(
+    watched = confine(
         WatchAnswer(served, _batches(Event("ADDED", _object("b")), Event("BOOKMARK", "{}"))), _request("a"), "watch"
     )
     assert isinstance(watched, WatchAnswer)
     assert [e.type async for batch in watched.events for e in batch] == ["BOOKMARK"]
     items = [{"name": "a"}, {"name": "b"}, {"object": {"metadata": {"name": "b"}}}, {}]
-    document = confined(DocumentAnswer({"metadata": {"continue": "b"}, "items": items}), _request("a"), "list")
+    document = confine(DocumentAnswer({"metadata": {"continue": "b"}, "items": items}), _request("a"), "list")
     assert isinstance(document, DocumentAnswer)
     assert document.body == {"metadata": {}, "items": [{"name": "a"}]}
     assert len(caplog.records) == 3
@@ -203,7 +203,7 @@ async def test_a_handler_that_does_not_select_shows_nothing_more(caplog: pytest.
 @pytest.mark.parametrize("name, administrator", [("", False), ("a", True)], ids=["all", "administrator"])
 def test_who_is_authorized_for_all_is_answered_all(name: str, administrator: bool) -> None:
     answer = DocumentAnswer({"items": [{"name": "a"}, {"name": "b"}]})
-    assert confined(answer, _request(name, administrator=administrator), "list") is answer
+    assert confine(answer, _request(name, administrator=administrator), "list") is answer
 
 
 # --- selecting what is gone

@@ -218,7 +218,7 @@ async def test_what_a_dead_process_left_is_aggregated_by_the_next(
         part = role("part", rule("widgets", "list"))
         part["metadata"]["labels"] = {"rbac.authorization.k8s.io/aggregate-to-view": "true"}
         (await api.post(CLUSTER, part)).ok(201)
-    backend.policies._touched.clear()  # as in a process that has just begun
+    backend.authorizer._touched.clear()  # as in a process that has just begun
 
     async def follows() -> bool:
         return rule("widgets", "list") in (await api.get(f"{CLUSTER}/admin")).ok()["rules"]

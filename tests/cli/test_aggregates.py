@@ -9,9 +9,9 @@ import pytest
 from registry.cli.aggregates import FLAGS, is_aggregate, spec_of
 from registry.cli.api_client import ApiClient
 from registry.cli.errors import CommandError
-from registry.cli.resource_names import Resource
+from registry.cli.resource_names import NamedResource
 
-BACKUPS = Resource("demo.example.com", "v1", "backups", "Backup", True, frozenset({"backups"}))
+BACKUPS = NamedResource("demo.example.com", "v1", "backups", "Backup", True, frozenset({"backups"}))
 NO_CLIENT = cast(ApiClient, None)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from registry.cli.api_client import ApiClient
-from registry.cli.errors import Refused
+from registry.cli.errors import RequestRefused
 
 
 class Server(http.server.ThreadingHTTPServer):
@@ -73,7 +73,7 @@ def client(server: Server) -> ApiClient:
 
 def test_a_token_does_not_follow_a_redirect(server: Server, other: Server) -> None:
     server.code, server.location = 302, f"{other.url}/stolen"
-    with pytest.raises(Refused, match="the server answered 302"):
+    with pytest.raises(RequestRefused, match="the server answered 302"):
         client(server).request("GET", "/api")
     assert other.asked == []
 
@@ -97,6 +97,6 @@ def test_a_token_passes_no_proxy_without_tls(server: Server, other: Server, monk
 )
 def test_what_goes_wrong_is_a_line_with_the_code(server: Server, code: int, body: bytes, message: str) -> None:
     server.code, server.body = code, body
-    with pytest.raises(Refused, match=message) as refused:
+    with pytest.raises(RequestRefused, match=message) as refused:
         client(server).request("GET", "/api")
     assert refused.value.code == (code if code >= 400 else 0)

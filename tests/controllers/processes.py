@@ -47,14 +47,14 @@ async def process(database_url: str) -> AsyncIterator[ControllerClient]:
         await store.close()
 
 
-async def widgets(controlled: ControllerClient) -> Served:
-    served = served_by_name(await controlled.catalog(), WIDGETS)
+async def widgets(client: ControllerClient) -> Served:
+    served = served_by_name(await client.catalog(), WIDGETS)
     assert served is not None
     return served
 
 
-async def born(controlled: ControllerClient, name: str, *owners: Object, finalizers: list[str] | None = None) -> Object:
-    served = await widgets(controlled)
+async def born(client: ControllerClient, name: str, *owners: Object, finalizers: list[str] | None = None) -> Object:
+    served = await widgets(client)
     references = [
         {
             "apiVersion": f"{GROUP}/v1",
@@ -67,22 +67,22 @@ async def born(controlled: ControllerClient, name: str, *owners: Object, finaliz
     ]
     metadata = {"ownerReferences": references} if references else {}
     obj = widget(name, metadata={**metadata, **({"finalizers": finalizers} if finalizers else {})})
-    context, catalog = Context(controlled.tenant, SERVER), await controlled.catalog()
-    request = ResourceRequest(controlled.backend, context, catalog, served, "default", "", "", {})
+    context, catalog = Context(client.tenant, SERVER), await client.catalog()
+    request = ResourceRequest(client.backend, context, catalog, served, "default", "", "", {})
     answer = await create_object(request, obj, WriteOptions(), "tests", "create")
     made: Object = answer.object
     return made
 
 
-async def names(controlled: ControllerClient) -> set[str]:
+async def names(client: ControllerClient) -> set[str]:
     """Of the widgets that there are."""
-    return {row.key.partition("/")[2] async for row in controlled.rows(await widgets(controlled))}
+    return {row.key.partition("/")[2] async for row in client.rows(await widgets(client))}
 
 
 def key(name: str) -> ObjectKey:
     return ObjectKey(f"default/{name}")
 
 
-def manager_of(controlled: ControllerClient) -> ControllerManager:
+def manager_of(client: ControllerClient) -> ControllerManager:
     """With controllers that do not make tests wait."""
-    return ControllerManager(controlled.backend, sweep_seconds=0.05, renew_seconds=0.05, recount_seconds=0.05)
+    return ControllerManager(client.backend, sweep_seconds=0.05, renew_seconds=0.05, recount_seconds=0.05)

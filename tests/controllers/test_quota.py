@@ -129,22 +129,20 @@ async def test_ports_and_balancers_are_limited(api: Client) -> None:
 
 async def test_nothing_is_made_where_the_use_is_not_known(api_database: str) -> None:
     """Reported before anything that is exceeded, with all that the quota limits of the kind."""
-    async with process(api_database) as controlled:
+    async with process(api_database) as client:
         full = {"hard": {"configmaps": "0"}, "used": {"configmaps": "0"}}
         unknown = {"hard": {"count/configmaps": "5", "configmaps": "5"}, "used": {"configmaps": "0"}}
-        quotas = served_by_name(await controlled.catalog(), QUOTA)
+        quotas = served_by_name(await client.catalog(), QUOTA)
         for name, status in (("a", full), ("b", unknown)):
             assert quotas is not None
             request = ResourceRequest(
-                controlled.backend, controlled.context(), await controlled.catalog(), quotas, "default", "", "", {}
+                client.backend, client.context(), await client.catalog(), quotas, "default", "", "", {}
             )
             await create_object(request, quota(name), WriteOptions(), "tests", "create")
-            await controlled.change("", "resourcequotas", key(name), partial(_with_status, status), "status")
-        maps = served_by_name(await controlled.catalog(), ResourceName("configmaps"))
+            await client.change("", "resourcequotas", key(name), partial(_with_status, status), "status")
+        maps = served_by_name(await client.catalog(), ResourceName("configmaps"))
         assert maps is not None
-        making = ResourceRequest(
-            controlled.backend, controlled.context(), await controlled.catalog(), maps, "default", "", "", {}
-        )
+        making = ResourceRequest(client.backend, client.context(), await client.catalog(), maps, "default", "", "", {})
         with pytest.raises(StatusError) as refused:
             async with reserve_quota(making, {"metadata": {"name": "x"}}, dry_run=False):
                 pass
@@ -159,28 +157,28 @@ def _with_status(status: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:
 
 async def test_a_create_that_is_under_way_keeps_its_place(api_database: str) -> None:
     """Between what admission says of it and its object: only a second count, which finds the same, takes it back."""
-    async with process(api_database) as controlled:
-        catalog = await controlled.catalog()
+    async with process(api_database) as client:
+        catalog = await client.catalog()
         quotas = served_by_name(catalog, QUOTA)
         assert quotas is not None
-        request = ResourceRequest(controlled.backend, controlled.context(), catalog, quotas, "default", "", "", {})
+        request = ResourceRequest(client.backend, client.context(), catalog, quotas, "default", "", "", {})
         limited = {**quota("q"), "spec": {"hard": {WIDGET_COUNT: "2"}}}
         await create_object(request, limited, WriteOptions(), "tests", "create")
-        assert (await count(controlled, "default", {}))[0]
+        assert (await count(client, "default", {}))[0]
 
         async def used() -> str:
-            row, _ = await controlled.backend.store.load(controlled.tenant, QUOTA, key("q"))
+            row, _ = await client.backend.store.load(client.tenant, QUOTA, key("q"))
             assert row is not None
             return str(decode_stored('{"metadata":{' + row.body)["status"]["used"][WIDGET_COUNT])
 
-        catalog = await controlled.catalog()
+        catalog = await client.catalog()
         making = ResourceRequest(
-            controlled.backend, controlled.context(), catalog, await widgets(controlled), "default", "", "", {}
+            client.backend, client.context(), catalog, await widgets(client), "default", "", "", {}
         )
         async with reserve_quota(making, widget("a"), dry_run=False):
             assert await used() == "1"
-            changed, lower = await count(controlled, "default", {})
+            changed, lower = await count(client, "default", {})
             assert (changed, len(lower), await used()) == (False, 1, "1")
         # It comes to nothing after all.
-        assert (await count(controlled, "default", lower))[0]
+        assert (await count(client, "default", lower))[0]
         assert await used() == "0"

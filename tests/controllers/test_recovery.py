@@ -24,20 +24,20 @@ COUNT = f"count/{WIDGETS}"
 @pytest.fixture
 async def dying(api_database: str) -> AsyncIterator[ControllerClient]:
     """It has said that it lives, for a moment, and handles nothing of what it commits."""
-    async with process(api_database) as controlled:
-        await controlled.backend.store.heartbeats(seconds=0.05).renew(0.0)
-        yield controlled
+    async with process(api_database) as client:
+        await client.backend.store.heartbeats(seconds=0.05).renew(0.0)
+        yield client
 
 
 @pytest.fixture
 async def next_one(api_database: str) -> AsyncIterator[ControllerClient]:
-    async with process(api_database) as controlled:
-        yield controlled
+    async with process(api_database) as client:
+        yield client
 
 
-async def _left(controlled: ControllerClient, expected: set[str]) -> None:
+async def _left(client: ControllerClient, expected: set[str]) -> None:
     async def so() -> bool:
-        return await names(controlled) == expected
+        return await names(client) == expected
 
     await eventually(so)
 

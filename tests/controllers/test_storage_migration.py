@@ -87,7 +87,7 @@ def mode(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 async def api(api_database: str, tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Client]:
     """A server that begins a migration at once or not by itself."""
-    monkeypatch.setattr(migrator, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(migrator, "CHECK_SECONDS", 0.1)
     monkeypatch.setattr(storage_migration, "UNKNOWN_SECONDS", 0.0)
     more = {"migrate_storage": mode, "migrate_storage_after_seconds": 0, "allow_egress_to": ("127.0.0.0/8",)}
     async with serving(api_database, tmp_path, **more) as client:
@@ -456,7 +456,7 @@ async def test_migrations_of_one_resource_wait_for_each_other(
 
     async def another() -> None:
         (await api.post(MIGRATIONS, migration("second"))).ok(201)
-        await asyncio.sleep(0.1)  # The runner looks again after LOOK_SECONDS, and must not begin it.
+        await asyncio.sleep(0.1)  # The runner looks again after CHECK_SECONDS, and must not begin it.
         seen.append((await api.get(f"{MIGRATIONS}/second")).ok()["status"])
 
     between.append(another)

@@ -26,24 +26,22 @@ from tests.tenancy.tenants import CONFIG_MAPS, change, config_map, make, token_o
 DEFINITIONS = ResourceName("customresourcedefinitions.apiextensions.k8s.io")
 
 
-async def served(controlled: ControllerClient, resource: ResourceName) -> Served:
-    found = served_by_name(await controlled.catalog(), resource)
+async def served(client: ControllerClient, resource: ResourceName) -> Served:
+    found = served_by_name(await client.catalog(), resource)
     assert found is not None
     return found
 
 
-async def created(controlled: ControllerClient, resource: ResourceName, namespace: str, name: str) -> None:
+async def created(client: ControllerClient, resource: ResourceName, namespace: str, name: str) -> None:
     """An object that says no more than its name."""
-    kind = await served(controlled, resource)
+    kind = await served(client, resource)
     obj = {"apiVersion": kind.api_version, "kind": kind.kind.name, "metadata": {"name": name}}
-    request = ResourceRequest(
-        controlled.backend, controlled.context(), await controlled.catalog(), kind, namespace, "", "", {}
-    )
+    request = ResourceRequest(client.backend, client.context(), await client.catalog(), kind, namespace, "", "", {})
     await create_object(request, copy.deepcopy(obj), WriteOptions(), "tests", "create")
 
 
-async def is_gone(controlled: ControllerClient, resource: ResourceName, name: ObjectKey) -> bool:
-    row, _ = await controlled.backend.store.load(controlled.tenant, resource, name)
+async def is_gone(client: ControllerClient, resource: ResourceName, name: ObjectKey) -> bool:
+    row, _ = await client.backend.store.load(client.tenant, resource, name)
     return row is None
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from registry.api.served import body_of
 from registry.codec.json_encode import encode_canonical
 from registry.conversion.declarative.complement import ANNOTATION
-from registry.conversion.declarative.plan import Plan
+from registry.conversion.declarative.plan import ConversionPlan
 from registry.definitions.conversion import RULES
 from registry.schema.compiled import compile_schema
 
@@ -42,16 +42,16 @@ def definition(links: list[Json], **specs: Schema) -> dict[str, Any]:
     return {"metadata": {"annotations": {RULES: text}}, "spec": {"versions": versions}}
 
 
-def plan(links: list[Json], **specs: Schema) -> Plan:
+def plan(links: list[Json], **specs: Schema) -> ConversionPlan:
     schemas = {name: partial(compile_schema, root(spec)) for name, spec in specs.items()}
-    return Plan("g", encode_canonical({"conversions": links}), schemas)
+    return ConversionPlan("g", encode_canonical({"conversions": links}), schemas)
 
 
 def thing(version: str, spec: Json, **metadata: Json) -> dict[str, Any]:
     return {"apiVersion": f"g/{version}", "kind": "Thing", "metadata": {"name": "a", **metadata}, "spec": spec}
 
 
-def body_there(by: Plan, given: dict[str, Any], target: str) -> None:
+def body_there(by: ConversionPlan, given: dict[str, Any], target: str) -> None:
     """What lists make of a stored body is what `convert` makes of the object."""
     source = given["apiVersion"].rpartition("/")[2]
     stored = {**given, "metadata": {**given["metadata"], "uid": "u-1"}}
@@ -62,7 +62,7 @@ def body_there(by: Plan, given: dict[str, Any], target: str) -> None:
         assert found == body_of(by.convert(stored, f"g/{target}"))
 
 
-def there_and_back(by: Plan, spec: Json, source: str = "v1", target: str = "v2") -> tuple[Json, bool]:
+def there_and_back(by: ConversionPlan, spec: Json, source: str = "v1", target: str = "v2") -> tuple[Json, bool]:
     """What the spec becomes, and whether an annotation came with it; the way back must be exact."""
     given = thing(source, spec)
     before = copy.deepcopy(given)

@@ -10,7 +10,7 @@ import pytest
 
 from registry.codec.json_encode import encode_canonical
 from registry.conversion.declarative.check import validate_rules
-from registry.conversion.declarative.plan import Plan
+from registry.conversion.declarative.plan import ConversionPlan
 from registry.schema.compiled import compile_schema
 from registry.schema.model import KEEPS_ALL
 from tests.conversion.plans import (
@@ -186,7 +186,7 @@ def _thing(chance: random.Random, schema: Schema, name: str = "") -> Json:
     return _value(chance, schema)
 
 
-def _random_plan(seed: int) -> tuple[Plan, Schema, Schema]:
+def _random_plan(seed: int) -> tuple[ConversionPlan, Schema, Schema]:
     chance = random.Random(seed)
     old = _schema(chance)
     new = copy.deepcopy(old)
@@ -225,7 +225,7 @@ def test_where_nothing_is_pruned_nothing_is_lost() -> None:
     specs = {"v1": obj(a=INT, b=INT), "v2": obj(a=INT, c=INT)}
     schemas = {name: partial(compile_schema, {**root(spec), KEEPS_ALL: True}) for name, spec in specs.items()}
     rules = [link({"set": {"path": "spec.c", "cel": "self.spec.a"}}, back=[], loss="Keep")]
-    by = Plan("g", encode_canonical({"conversions": rules}), schemas)
+    by = ConversionPlan("g", encode_canonical({"conversions": rules}), schemas)
     assert there_and_back(by, {"a": 1, "b": 2, "d": 3}) == ({"a": 1, "b": 2, "c": 1, "d": 3}, True)
 
 

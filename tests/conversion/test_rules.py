@@ -8,7 +8,7 @@ from registry.api.served import body_of
 from registry.codec.json_encode import encode_canonical
 from registry.conversion.declarative.check import validate_rules
 from registry.conversion.declarative.complement import ANNOTATION
-from registry.conversion.declarative.plan import Plan
+from registry.conversion.declarative.plan import ConversionPlan
 from registry.conversion.errors import ConversionError
 from tests.conversion.plans import INT, TEXT, Json, Schema, definition, link, list_of, obj, plan, there_and_back, thing
 
@@ -201,7 +201,7 @@ def test_the_place_where_metadata_ends_is_not_mistaken() -> None:
     )
 
 
-def _metadata_ends(by: Plan) -> None:
+def _metadata_ends(by: ConversionPlan) -> None:
     for more in (
         {},
         {"annotations": {"uid": "u-1"}},

@@ -17,7 +17,7 @@ import psutil
 import pytest
 import yaml
 
-from registry.postgres.account import Account, account_for
+from registry.postgres.account import SystemAccount, account_for
 from registry.postgres.binaries import find_binaries
 from registry.postgres.config import environment
 from tests.processes import wait_until
@@ -38,7 +38,7 @@ def require() -> None:
 class Member:
     """A Patroni and the PostgreSQL that it runs."""
 
-    def __init__(self, folder: Path, name: str, account: Account, etcd_port: int, *, synchronous: bool) -> None:
+    def __init__(self, folder: Path, name: str, account: SystemAccount, etcd_port: int, *, synchronous: bool) -> None:
         self.name = name
         self.port = free_port()
         self._api = free_port()

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from registry.http.serving import heads
-from registry.http.serving.heads import PARAMETERS_LIMIT, RefusalLog, Refused, check_head
+from registry.http.serving.heads import PARAMETERS_LIMIT, HeadRefused, RefusalLog, check_head
 
 HOST = (b"host", b"x")
 CHUNKED = (b"transfer-encoding", b"chunked")
@@ -68,13 +68,13 @@ REFUSED: dict[str, tuple[Head, int]] = {
 def test_heads_that_are_accepted(given: Head) -> None:
     try:
         check_head(*given[:4], upgrades=given[4])
-    except Refused as refused:
+    except HeadRefused as refused:
         pytest.fail(f"{refused.code}: {refused}")
 
 
 @pytest.mark.parametrize("given, code", REFUSED.values(), ids=REFUSED.keys())
 def test_heads_that_are_refused(given: Head, code: int) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(HeadRefused) as refused:
         check_head(*given[:4], upgrades=given[4])
     assert refused.value.code == code
     lines = refused.value.encode([(b"x-content-type-options", b"nosniff")]).split(b"\r\n")
@@ -87,9 +87,9 @@ def test_refusals_are_logged_at_a_limited_rate(caplog: pytest.LogCaptureFixture)
     log = RefusalLog(lambda: now)
     with caplog.at_level(logging.WARNING):
         for _ in range(100):
-            log.note(("192.0.2.1", 1), Refused(400, "too many Host headers"))
+            log.note(("192.0.2.1", 1), HeadRefused(400, "too many Host headers"))
         now = heads.LOG_SECONDS
-        log.note(None, Refused(431))
+        log.note(None, HeadRefused(431))
     assert caplog.messages == [
         "requests refused: 1, the last from 192.0.2.1 with 400: too many Host headers",
         "requests refused: 100, the last from an unknown address with 431: Request Header Fields Too Large",

@@ -90,7 +90,7 @@ class Asker:
 async def test_files_that_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(module, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(module, "CHECK_SECONDS", 0.1)
     old, new = Authority(tmp_path, "old"), Authority(tmp_path, "new")
     ann, bob = old.files((CN, "ann")), new.files((CN, "bob"))
     first, second = (ensure_certificates(tmp_path / name, "127.0.0.1") for name in ("first", "second"))

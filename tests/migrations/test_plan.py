@@ -142,7 +142,7 @@ def test_a_migration_is_refused_while_servers_run_that_it_is_too_far_from(
 
 def test_the_plan_shows_the_refusal(database_url: str, next_release: Any) -> None:
     _announce(database_url, "web-1", None)
-    planned = migrate.planned(database_url, scripts=next_release("9999"))
+    planned = migrate.plan_upgrade(database_url, scripts=next_release("9999"))
     assert [step.revision for step in planned.steps] == ["9999"]
     assert planned.running == [(FIRST_RELEASE, "web-1")]
     assert "web-1" in str(planned.refusal())

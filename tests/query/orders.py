@@ -8,7 +8,7 @@ from typing import Any
 
 from registry.cel.common.values import EvalError
 from registry.query.fields import values_at
-from registry.query.ordering import Term
+from registry.query.ordering import OrderTerm
 
 ORDERS = ["spec.size desc,spec.name", "spec.name,spec.ratio desc", "spec.owner.name desc,spec.size", "spec.ratio desc",
           "spec.seen desc", "spec.seen", "spec.size desc"]  # fmt: skip
@@ -24,7 +24,7 @@ def order_of(chance: random.Random) -> str:
     )
 
 
-def value_of(wanted: Term, obj: dict[str, Any]) -> Any:
+def value_of(wanted: OrderTerm, obj: dict[str, Any]) -> Any:
     """The value by which an object is sorted; None without one."""
     values = values_at(obj, wanted.field.path)
     try:
@@ -36,7 +36,7 @@ def value_of(wanted: Term, obj: dict[str, Any]) -> Any:
     return getattr(found, "nanoseconds", found)
 
 
-def reference_order(order: tuple[Term, ...], found: list[dict[str, Any]]) -> list[str]:
+def reference_order(order: tuple[OrderTerm, ...], found: list[dict[str, Any]]) -> list[str]:
     def compare(left: dict[str, Any], right: dict[str, Any]) -> int:
         for one in order:
             a, b = value_of(one, left), value_of(one, right)

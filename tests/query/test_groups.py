@@ -25,14 +25,14 @@ from registry.cel.common.values import EvalError
 from registry.cel.interpreter.compile import Program, compile_program
 from registry.cel.interpreter.views import view_of
 from registry.cel.syntax.parser import parse
-from registry.query.aggregation import SUMMABLE, Aggregate, AggregateError, Function, Groups
+from registry.query.aggregation import SUMMABLE, Aggregate, AggregateError, AggregateFunction, Groups
 from registry.query.conditions import ROW, Condition
 from registry.query.constraints import Constraints, constraints_of
 from registry.query.covering import covering
 from registry.query.encoding import inverted
 from registry.query.fields import nodes_along, query_schema, resolve
 from registry.query.language import compile_filter
-from registry.query.rows import Column, page_of, parse_row_order
+from registry.query.rows import RowColumn, page_of, parse_row_order
 from registry.query.values import Reading, ValueType, decode, duration_text, quantity_text, reading, schema_of, split
 from registry.schema.model import Structural
 from tests.query.generated import INDEXES, NOW, STRUCTURAL, objects, term
@@ -90,32 +90,34 @@ def value_of(obj: Any, field: str, wanted: str) -> Any:
     return Fraction(found.digits) * Fraction(10) ** found.scale
 
 
-def reference(function: Function, values: list[Any], count: int, fraction: Fraction, of: ValueType | None) -> Any:
+def reference(
+    function: AggregateFunction, values: list[Any], count: int, fraction: Fraction, of: ValueType | None
+) -> Any:
     """What an aggregate comes to; `values` are those that are there."""
     match function:
-        case Function.COUNT:
+        case AggregateFunction.COUNT:
             return count if of is None else len(values)
-        case Function.COUNT_DISTINCT:
+        case AggregateFunction.COUNT_DISTINCT:
             return len(set(values))
     if not values:
         return None
     match function:
-        case Function.MIN:
+        case AggregateFunction.MIN:
             return min(values)
-        case Function.MAX:
+        case AggregateFunction.MAX:
             return max(values)
-        case Function.PERCENTILE:
+        case AggregateFunction.PERCENTILE:
             ordered = sorted(values)
             reached = [v for i, v in enumerate(ordered) if Fraction(i + 1, len(ordered)) >= fraction]
             return reached[0]
     exact = [Fraction(v) for v in values]
-    total = sum(exact, Fraction(0)) / (len(exact) if function is Function.AVG else 1)
-    if of is ValueType.NUMBER or (of is ValueType.INTEGER and function is Function.AVG):
-        return math.fsum(values) if function is Function.SUM else float(total)
+    total = sum(exact, Fraction(0)) / (len(exact) if function is AggregateFunction.AVG else 1)
+    if of is ValueType.NUMBER or (of is ValueType.INTEGER and function is AggregateFunction.AVG):
+        return math.fsum(values) if function is AggregateFunction.SUM else float(total)
     return total if of is ValueType.QUANTITY else round(total)
 
 
-def question(chance: random.Random) -> tuple[list[tuple[str, str]], list[tuple[Function, str, str, Fraction]]]:
+def question(chance: random.Random) -> tuple[list[tuple[str, str]], list[tuple[AggregateFunction, str, str, Fraction]]]:
     # Those of one index, or any.
     fields = chance.choice([INDEXED, INDEXED, (FIELDS,)])
     pool = chance.choice(fields)
@@ -125,15 +127,15 @@ def question(chance: random.Random) -> tuple[list[tuple[str, str]], list[tuple[F
         return found, chance.choice(READ_AS.get(found, [""]))
 
     keys = [field() for _ in range(chance.choice((0, 1, 1, 2)))]
-    aggregates: list[tuple[Function, str, str, Fraction]] = []
+    aggregates: list[tuple[AggregateFunction, str, str, Fraction]] = []
     for _ in range(chance.choice((0, 1, 2, 3)) if keys else chance.choice((1, 2, 3))):
-        function = chance.choice(list(Function))
-        if function is Function.COUNT and chance.random() < 0.5:
+        function = chance.choice(list(AggregateFunction))
+        if function is AggregateFunction.COUNT and chance.random() < 0.5:
             aggregates.append((function, "", "", Fraction(0)))
             continue
         name, wanted = field()
-        if function in (Function.SUM, Function.AVG) and read(name, wanted).type not in SUMMABLE:
-            function = Function.PERCENTILE
+        if function in (AggregateFunction.SUM, AggregateFunction.AVG) and read(name, wanted).type not in SUMMABLE:
+            function = AggregateFunction.PERCENTILE
         percent = chance.choice(("0", "50", "90", "99.9", "100", "33.3"))
         aggregates.append((function, name, wanted, Fraction(Decimal(percent)) / 100))
     return keys, aggregates
@@ -247,8 +249,8 @@ def index_entries(index: Any, obj: Any) -> list[bytes]:
 
 # --- the rows of an answer
 
-COLUMNS = [Column("team", ValueType.STRING), Column("port", ValueType.INT_OR_STRING), Column("n", ValueType.INTEGER),
-           Column("size", ValueType.INTEGER), Column("seen", ValueType.TIMESTAMP), Column("age", ValueType.DURATION)]  # fmt: skip
+COLUMNS = [RowColumn("team", ValueType.STRING), RowColumn("port", ValueType.INT_OR_STRING), RowColumn("n", ValueType.INTEGER),
+           RowColumn("size", ValueType.INTEGER), RowColumn("seen", ValueType.TIMESTAMP), RowColumn("age", ValueType.DURATION)]  # fmt: skip
 HAVING: dict[str, Callable[[dict[str, Any]], bool]] = {
     "row.n > 1": lambda row: row["n"] > 1,
     "row.team == 'ä' || row.size < 3": lambda row: row["team"] == "ä" or (row["size"] is not None and row["size"] < 3),
@@ -275,8 +277,8 @@ def test_rows_are_selected_ordered_and_paged(seed: int) -> None:
     for _ in range(100):
         groups = Groups(
             [inputs["team"], inputs["port"]],
-            [Aggregate("n", Function.COUNT)]
-            + [Aggregate(name, Function.MAX, inputs[name]) for name in ("size", "seen", "age")],
+            [Aggregate("n", AggregateFunction.COUNT)]
+            + [Aggregate(name, AggregateFunction.MAX, inputs[name]) for name in ("size", "seen", "age")],
         )
         given: dict[tuple[Any, Any], dict[str, Any]] = {}
         for _ in range(chance.randrange(12)):

@@ -142,7 +142,7 @@ WRONG = [
     ({"filter": "object.spec.size >"}, "Syntax error"),
     ({"filter": "x == 1"}, "undeclared reference to 'x'"),
     ({"orderBy": "spec.sise"}, 'orderBy: "spec.sise": the schema has no such field'),
-    ({"orderBy": "spec.parts"}, "is no scalar field"),
+    ({"orderBy": "spec.parts"}, "is not a scalar field"),
     ({"orderBy": "spec.size up"}, "is not a field"),
     ({"orderBy": "spec.size; DROP TABLE objects"}, "orderBy"),
     ({"orderBy": "spec.size,spec.size"}, "named twice"),

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.query import DEFINITION, GROUP, fill
 from registry.definitions.compiled import compile_definition
 from registry.query.encoding import ABSENT, OVERFLOW, PRESENT, behind, encode, prefix_range
-from registry.query.fields import Kind
+from registry.query.fields import FieldKind
 from registry.query.indexes import indexes_of
 from registry.query.text import Word
 from registry.store.reads import grouped, indexed
@@ -30,11 +30,11 @@ INDEXES = indexes_of(COMPILED)
 BY_TEXT = {index.text: index for index in INDEXES.indexes}
 SIZE, OWNER, NAME = (BY_TEXT[f"spec.{name}"].id for name in ("size", "owner", "name"))
 ALL_SIZES = Span(SIZE + PRESENT, SIZE + behind(ABSENT))
-OWNERS = [OWNER + encode(Kind.STRING, f"owner-{number}") for number in (5, 6, 7)]
-NAMES = [NAME + encode(Kind.STRING, f"name-{number}") for number in (1, 22, 333)]
-TAG = BY_TEXT["spec.tags[*]"].id + encode(Kind.STRING, "tag-7")
-OWNED = BY_TEXT["spec.owner,spec.size"].id + encode(Kind.STRING, "owner-5")
-MIDDLE = (SIZE + encode(Kind.INTEGER, 500_000), ObjectKey("default/i1"))
+OWNERS = [OWNER + encode(FieldKind.STRING, f"owner-{number}") for number in (5, 6, 7)]
+NAMES = [NAME + encode(FieldKind.STRING, f"name-{number}") for number in (1, 22, 333)]
+TAG = BY_TEXT["spec.tags[*]"].id + encode(FieldKind.STRING, "tag-7")
+OWNED = BY_TEXT["spec.owner,spec.size"].id + encode(FieldKind.STRING, "owner-5")
+MIDDLE = (SIZE + encode(FieldKind.INTEGER, 500_000), ObjectKey("default/i1"))
 
 
 def read(*spans: Span, **options: Any) -> IndexRead:
@@ -47,14 +47,14 @@ READS = {
     "a page of equal ones": read(
         Span(OWNERS[0], behind(OWNERS[0])), by_key=True, after=(b"", ObjectKey("default/i00001"))
     ),
-    "range": read(Span(SIZE + encode(Kind.INTEGER, 10), SIZE + encode(Kind.INTEGER, 900_000))),
+    "range": read(Span(SIZE + encode(FieldKind.INTEGER, 10), SIZE + encode(FieldKind.INTEGER, 900_000))),
     "sorted page": read(ALL_SIZES),
     "a further sorted page": read(ALL_SIZES, after=MIDDLE),
     "descending": read(ALL_SIZES, descending=True),
     "a further descending page": read(ALL_SIZES, descending=True, after=MIDDLE),
     "prefix": read(Span(*(NAME + end for end in prefix_range("name-12")))),
     "array element": read(Span(TAG, behind(TAG)), by_key=True),
-    "two fields": read(Span(OWNED + encode(Kind.INTEGER, 500_000), OWNED + behind(PRESENT))),
+    "two fields": read(Span(OWNED + encode(FieldKind.INTEGER, 500_000), OWNED + behind(PRESENT))),
     "sorted within an owner, descending": read(Span(OWNED + PRESENT, OWNED + ABSENT), descending=True),
     "in a namespace": read(ALL_SIZES, namespace="default"),
 }

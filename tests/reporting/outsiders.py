@@ -77,7 +77,7 @@ async def logged_in(reports: Reports) -> Outsiders:
                 body='"name":"s"},"data":{"password":"Z2VoZWlt"}}',
             ),
         )
-    await reports.reporting.make_across()
+    await reports.reporting.make_wildcard_views()
     connection = await connect(reports.url, "test")
     await close_side_doors(connection, embedded=False)
     await connection.close()

@@ -10,7 +10,8 @@ import psycopg
 
 from registry.codec.json_encode import encode_canonical
 from registry.reporting.report import documents_of, report_of
-from registry.store.reporting.views import Outcome, Reporting
+from registry.store.reporting.model import ReportOutcome
+from registry.store.reporting.views import Reporting
 from registry.store.store import Store
 from registry.store.types import Actor, Committed, ObjectKey, Operation, ResourceName, Tenant, TenantName, Uid, Write
 
@@ -65,7 +66,7 @@ class Reports:
             self.tenants[name] = await self.store.create_tenant(TenantName(name))
         return self.tenants[name]
 
-    async def define(self, tenant: str, crd: Object, *, indexed: bool = True) -> Outcome:
+    async def define(self, tenant: str, crd: Object, *, indexed: bool = True) -> ReportOutcome:
         self.revision += 1
         return await self.reporting.apply_report(
             await self.tenant(tenant), report_of(crd), self.revision, indexed=indexed

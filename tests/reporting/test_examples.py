@@ -19,7 +19,7 @@ async def test_every_query_runs(reports: Reports) -> None:
     crd["status"] = {"acceptedNames": {"plural": "crontabs"}}
     outcome = await reports.define("acme", crd)
     await reports.put("acme", crd, "a", {"spec": {"schedule": "* * * * *"}})
-    await reports.reporting.make_across()
+    await reports.reporting.make_wildcard_views()
     assert outcome.view == "crontabs_jobs_example_com"
     queries = sorted((ROOT / "examples/reporting").glob("*.sql"))
     assert queries

@@ -10,7 +10,7 @@ import pytest
 from registry.api.served import body_of
 from registry.reporting.facets import Documents, documents_for, facets_of
 from registry.schema.model import from_json
-from registry.store.reporting.model import Facet, Kind
+from registry.store.reporting.model import Facet, ReportKind
 
 SCHEMA = from_json(
     {
@@ -96,25 +96,25 @@ def test_characters_that_jsonb_refuses_are_replaced() -> None:
     assert found["spec"] == {"a": "\ufffd\\u0000"}
 
 
-VALUES: list[tuple[str, Kind, Any, Any]] = [
-    ("text", Kind.TEXT, "red", "red"),
-    ("long text", Kind.TEXT, "x" * 600, "x" * 500),
-    ("whole number as text", Kind.TEXT, 5, "5"),
-    ("object as text", Kind.TEXT, {}, None),
-    ("integer", Kind.INTEGER, 5, 5),
-    ("whole float", Kind.INTEGER, 5.0, 5),
-    ("too large", Kind.INTEGER, 1 << 63, None),
-    ("truth is no number", Kind.INTEGER, True, None),
-    ("number", Kind.NUMBER, 1.5, 1.5),
-    ("time", Kind.TIME, "2026-01-01T00:00:00.5Z", 1767225600.5),
-    ("time with an offset", Kind.TIME, "2026-01-01T01:00:00+01:00", 1767225600),
-    ("no time", Kind.TIME, "yesterday", None),
-    ("absent", Kind.TEXT, None, None),
+VALUES: list[tuple[str, ReportKind, Any, Any]] = [
+    ("text", ReportKind.TEXT, "red", "red"),
+    ("long text", ReportKind.TEXT, "x" * 600, "x" * 500),
+    ("whole number as text", ReportKind.TEXT, 5, "5"),
+    ("object as text", ReportKind.TEXT, {}, None),
+    ("integer", ReportKind.INTEGER, 5, 5),
+    ("whole float", ReportKind.INTEGER, 5.0, 5),
+    ("too large", ReportKind.INTEGER, 1 << 63, None),
+    ("truth is no number", ReportKind.INTEGER, True, None),
+    ("number", ReportKind.NUMBER, 1.5, 1.5),
+    ("time", ReportKind.TIME, "2026-01-01T00:00:00.5Z", 1767225600.5),
+    ("time with an offset", ReportKind.TIME, "2026-01-01T01:00:00+01:00", 1767225600),
+    ("no time", ReportKind.TIME, "yesterday", None),
+    ("absent", ReportKind.TEXT, None, None),
 ]
 
 
 @pytest.mark.parametrize("kind, value, expected", [case[1:] for case in VALUES], ids=[case[0] for case in VALUES])
-def test_values(kind: Kind, value: Any, expected: Any) -> None:
+def test_values(kind: ReportKind, value: Any, expected: Any) -> None:
     found = document({"metadata": {"name": "a"}, "spec": {"x": value}}, Facet("slot", ("spec", "x"), kind))
     assert found["metadata"]["facets"].get("slot") == expected
 

@@ -16,7 +16,7 @@ import pytest
 from registry.reporting.fields import kind_of
 from registry.reporting.report import report_of
 from registry.schema.model import Structural, from_json
-from registry.store.reporting.model import Child, Column, Kind
+from registry.store.reporting.model import Child, ReportColumn, ReportKind
 from tests.reporting.reports import Object, Reports, definition
 
 SHARED = Path(__file__).parents[3] / "shared" / "crds"
@@ -178,7 +178,7 @@ def elements_read_back(reports: Reports, relation: str, child: Child, objects: d
             assert _same(row[column.name], value, column.kind), (relation, column, value)
 
 
-def every_leaf_has_a_column(schema: Structural, columns: tuple[Column, ...]) -> None:
+def every_leaf_has_a_column(schema: Structural, columns: tuple[ReportColumn, ...]) -> None:
     known = {column.path for column in columns}
 
     def walk(node: Structural, path: tuple[str, ...]) -> None:
@@ -216,22 +216,22 @@ def _value(schema: Structural, dice: random.Random, depth: int) -> Any:
     if schema.type == "array" and schema.items is not None:
         return [_value(schema.items, dice, depth + 1) for _ in range(dice.randint(0, 2))]
     match kind_of(schema):
-        case Kind.INTEGER:
+        case ReportKind.INTEGER:
             return dice.randint(-1 << 63, (1 << 63) - 1)
-        case Kind.NUMBER:
+        case ReportKind.NUMBER:
             return dice.choice([0.1, -1.5e20, 5e-324, 3])
-        case Kind.BOOLEAN:
+        case ReportKind.BOOLEAN:
             return dice.random() < 0.5
-        case Kind.TIME:
+        case ReportKind.TIME:
             return dice.choice(["2026-02-28T01:02:03Z", "0001-01-01T00:00:00Z", "2026-01-01T00:00:00.123456-05:30"])
-        case Kind.DATE:
+        case ReportKind.DATE:
             return "2024-02-29"
-        case Kind.TEXT:
+        case ReportKind.TEXT:
             return dice.choice(["", "x", 'it\'s "ö" \\', "'; DROP TABLE objects; --", "日本"])
     return dice.choice([{"key": [1, "two", None]}, {}]) if schema.type == "object" else [1, {"two": None}]
 
 
-def _at(content: Object, column: Column) -> Any:
+def _at(content: Object, column: ReportColumn) -> Any:
     value: Any = content
     for step in column.path:
         value = value.get(step) if isinstance(value, dict) else None
@@ -250,12 +250,12 @@ def _elements(content: Any, path: tuple[tuple[str, ...], ...]) -> list[Any]:
     return found
 
 
-def _same(shown: Any, expected: Any, kind: Kind) -> bool:
-    if kind is Kind.TIME and expected is not None:
+def _same(shown: Any, expected: Any, kind: ReportKind) -> bool:
+    if kind is ReportKind.TIME and expected is not None:
         expected = datetime.datetime.fromisoformat(expected)
-    elif kind is Kind.DATE and expected is not None:
+    elif kind is ReportKind.DATE and expected is not None:
         expected = datetime.date.fromisoformat(expected)
-    elif kind is Kind.TEXT and isinstance(expected, int):
+    elif kind is ReportKind.TEXT and isinstance(expected, int):
         expected = str(expected)
     return bool(shown == expected)
 

@@ -21,7 +21,7 @@ PARTS = definition("parts", {"spec": {"type": "object", "properties": {"size": {
 async def fill(reports: Reports) -> None:
     """A view in every schema that there can be."""
     tenant = await reports.tenant("acme")
-    await reports.reporting.make_across()
+    await reports.reporting.make_wildcard_views()
     await reports.define("acme", PARTS)
     await reports.put("acme", PARTS, "a", {"spec": {"size": 3}})
     with psycopg.connect(reports.url) as connection:

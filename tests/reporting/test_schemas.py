@@ -165,9 +165,9 @@ async def test_the_views_of_a_definition_that_is_gone(reports: Reports) -> None:
         await reports.define(tenant, crd)
     await reports.reporting.forget(await reports.tenant("acme"), "crontabs.example.com")
     assert len(views(reports, "acme")) == 3
-    assert await reports.reporting.tidy(reports.store.retention) == []
+    assert await reports.reporting.drop_expired(reports.store.retention) == []
     assert len(views(reports, "acme")) == 3
-    assert await reports.reporting.tidy(datetime.timedelta(0)) == []
+    assert await reports.reporting.drop_expired(datetime.timedelta(0)) == []
     assert views(reports, "acme") == []
     assert reports.ask("acme", "SELECT * FROM definitions") == []
     assert reports.columns("crontabs_example_com")

@@ -122,7 +122,7 @@ async def test_what_was_refused_is_tried_again(reports: Reports) -> None:
             else:
                 await reports.define("beta", CRD)
                 await reports.reporting.forget(await reports.tenant("beta"), "crontabs.example.com")
-                assert await reports.reporting.tidy(datetime.timedelta(0)) == [VIEW]
+                assert await reports.reporting.drop_expired(datetime.timedelta(0)) == [VIEW]
             assert connection.execute(counting).fetchone() == (0,)
     assert (await reports.define("acme", definition("others", {"spec": of(a=TEXT)}))).state == "ready"
 

@@ -112,8 +112,8 @@ async def test_a_definition_that_goes_leaves_its_history_for_a_while(reports: Re
     await reports.remove("acme", CRD, "a")
     await reports.reporting.forget(await reports.tenant("acme"), "crontabs.example.com")
     assert len(reports.ask("acme", f"SELECT * FROM {VIEW}_history")) == 2
-    assert await reports.reporting.tidy(datetime.timedelta(days=1)) == []
-    assert await reports.reporting.tidy(datetime.timedelta(0)) == [VIEW]
+    assert await reports.reporting.drop_expired(datetime.timedelta(days=1)) == []
+    assert await reports.reporting.drop_expired(datetime.timedelta(0)) == [VIEW]
     assert reports.ask("acme", "SELECT * FROM definitions") == []
 
 

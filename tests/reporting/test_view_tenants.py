@@ -19,7 +19,7 @@ async def test_equal_definitions_share_a_view_and_tenants_see_their_own(reports:
         await reports.put(tenant, CRD, f"of-{tenant}", {"spec": {"phase": "x"}})
     assert [r["name"] for r in reports.ask("acme", f"SELECT name FROM {VIEW}")] == ["of-acme"]
     assert [r["name"] for r in reports.ask("beta", f"SELECT name FROM {VIEW}")] == ["of-beta"]
-    await reports.reporting.make_across()
+    await reports.reporting.make_wildcard_views()
     rows = reports.ask("acme", f"SELECT tenant, name FROM reports_all.{VIEW} ORDER BY name")
     assert rows == [{"tenant": "acme", "name": "of-acme"}, {"tenant": "beta", "name": "of-beta"}]
 
@@ -86,8 +86,8 @@ async def test_a_tenant_goes_with_its_schema_and_its_views(reports: Reports) -> 
             assert connection.execute(f"SELECT 1 FROM {table} WHERE tenant_id = %s", (row[0],)).fetchall() == []
         assert connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = 'going'").fetchall() == []
     # Nobody has its views any more: they go in their time, which begins when that is noticed.
-    assert await reports.reporting.tidy(datetime.timedelta(0)) == []
-    assert await reports.reporting.tidy(datetime.timedelta(0)) == [VIEW]
+    assert await reports.reporting.drop_expired(datetime.timedelta(0)) == []
+    assert await reports.reporting.drop_expired(datetime.timedelta(0)) == [VIEW]
 
 
 async def test_who_uses_anothers_definition_sees_its_objects_in_that_view(reports: Reports) -> None:

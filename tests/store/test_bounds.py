@@ -14,7 +14,7 @@ from registry.store import bounds, change_log
 from registry.store.errors import TooManyBytes
 from registry.store.reads import pages
 from registry.store.reads.pages import CHUNK_ROWS
-from registry.store.reads.points import Reader
+from registry.store.reads.points import PointReader
 from registry.store.reporting.documents import stale_documents
 from registry.store.store import Store
 from registry.store.types import Match, ObjectKey, Requirement, Tenant, TenantName, Uid, WriteFlag
@@ -95,7 +95,7 @@ async def _history(store: Store, tenant: Tenant) -> AsyncIterator[Part]:
         await store.commit(tenant, update(KEYS[0], body=BODY.replace("aa", f"{i}a", 1)))
     before = 1 << 62
     while True:
-        past = await store.history(tenant, WIDGETS, ObjectKey(KEYS[0]), before=before, limit=100)
+        past = await store.history.of_object(tenant, WIDGETS, ObjectKey(KEYS[0]), before=before, limit=100)
         yield [KEYS[len(KEYS) - 1]] * len(past.changes), _bytes(past.changes)
         if not past.more:
             return
@@ -106,7 +106,7 @@ async def _deleted(store: Store, tenant: Tenant) -> AsyncIterator[Part]:
     await commit_all(store, tenant, [delete(key) for key in KEYS])
     after = ObjectKey("")
     while True:
-        past = await store.list_deleted(tenant, WIDGETS, namespace=None, after=after, limit=100)
+        past = await store.history.list_deleted(tenant, WIDGETS, namespace=None, after=after, limit=100)
         yield [change.key for change in past.changes], _bytes(past.changes)
         if not past.more:
             return
@@ -229,7 +229,7 @@ async def test_point_reads_of_large_bodies_are_answered_one_after_the_other(
     assert found[COUNT][0] is None
     assert type(found[-1]).__name__ == "TenantNotFound"
     assert max(sizes) <= READ
-    assert isinstance(store._reader, Reader)
+    assert isinstance(store._reader, PointReader)
 
 
 async def test_no_tenant_keeps_the_changes_of_another_from_being_read(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from registry.store.session import has_several_hosts, preferring
+from registry.store.session import has_several_hosts, with_host_first
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ from registry.store.session import has_several_hosts, preferring
 )
 def test_the_last_primary_comes_first(dsn: str, host: str, port: int, expected: str) -> None:
     to_dict = psycopg.conninfo.conninfo_to_dict
-    assert to_dict(preferring(dsn, host, port)) == to_dict(expected)
+    assert to_dict(with_host_first(dsn, host, port)) == to_dict(expected)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from registry.store.encryption import master_keys, resealing, sealing
 from registry.store.encryption.master_keys import MasterKeyError, MasterKeys
 from registry.store.encryption.sealing import Encryption, Sealing
 from registry.store.errors import AlreadyExists, RevisionConflict, Unreadable
-from registry.store.settings import Settings
+from registry.store.settings import SharedSettings
 from registry.store.store import Store
 from registry.store.types import Actor, ObjectKey, Operation, ResourceName, Tenant, TenantId, TenantName, Uid, Write
 
@@ -110,8 +110,8 @@ async def test_every_way_out_opens(store: Store, tenant: Tenant) -> None:
     changes = [
         c async for part in store.changes(tenant, SECRETS, after=state.revision - 5, upto=state.revision) for c in part
     ]
-    past = await store.history(tenant, SECRETS, ObjectKey("ns/a"), before=1 << 62, limit=10)
-    gone = await store.list_deleted(tenant, SECRETS, namespace="ns", after=ObjectKey(""), limit=10)
+    past = await store.history.of_object(tenant, SECRETS, ObjectKey("ns/a"), before=1 << 62, limit=10)
+    gone = await store.history.list_deleted(tenant, SECRETS, namespace="ns", after=ObjectKey(""), limit=10)
     watched: list[Any] = []
     while len(watched) < 5:
         watched += (await subscription.next_batch(20)).changes
@@ -196,7 +196,7 @@ async def test_rotation_reseals_everything(
         assert (done.tenants, done.objects, done.changes) == (1, 2, 5)
         assert await resealing.masters_in_use(pool) == {"new": 1}
         # Done with: the next one is another.
-        assert not await Settings(pool).get(resealing.SETTING)
+        assert not await SharedSettings(pool).get(resealing.SETTING)
     finally:
         await pool.close()
     number = 1 if before is None else 2
@@ -211,7 +211,7 @@ async def test_rotation_reseals_everything(
         assert row is not None
         assert "hidden two" in row.body
         assert found.revision == state.revision
-        past = await store.history(tenant, SECRETS, ObjectKey("ns/a"), before=1 << 62, limit=10)
+        past = await store.history.of_object(tenant, SECRETS, ObjectKey("ns/a"), before=1 << 62, limit=10)
         assert ["hidden two" in past.changes[0].body, "hidden one" in past.changes[1].body] == [True, True]
     finally:
         await store.close()

@@ -6,13 +6,13 @@ import asyncio
 
 import psycopg
 
-from registry.store.settings import Settings
+from registry.store.settings import SharedSettings
 from registry.store.store import Store
 from tests.store.writes import eventually
 
 
 async def test_a_setting_is_compared_and_set(store: Store, other_store: Store) -> None:
-    settings, others = Settings(store.reporting_pool), Settings(other_store.reporting_pool)
+    settings, others = SharedSettings(store.reporting_pool), SharedSettings(other_store.reporting_pool)
     assert await settings.get("key") is None
     won = await asyncio.gather(*(s.put("key", n) for n, s in enumerate([settings, others] * 3)))
     assert won.count(True) == 1

@@ -91,7 +91,7 @@ async def test_a_deletion_that_was_interrupted_is_finished(store: Store, tenant:
     await mark_deleted(store, tenant)
     with pytest.raises(TenantExists):
         await store.create_tenant(tenant.name)
-    await store._tenants.finish_deletions()
+    await store.tenancy.finish_deletions()
     assert await store.lookups.count(tenant, WIDGETS) == 0
     await store.create_tenant(tenant.name)
 

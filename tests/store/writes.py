@@ -138,10 +138,10 @@ async def mark_deleted(store: Store, tenant: Tenant) -> None:
     async with store._pool.connection() as connection, connection.transaction():
         await connection.execute("SELECT FROM domains WHERE id = %s FOR UPDATE", (tenant.domain,))
         await connection.execute("UPDATE tenants SET deleted_at = now() WHERE id = %s", (tenant.id,))
-    store._tenants.forget(tenant)
+    store.tenancy.forget(tenant)
 
 
 async def delete_tenant(store: Store, tenant: Tenant) -> None:
     """Hides a tenant, and removes it."""
     await mark_deleted(store, tenant)
-    await store._tenants.finish_deletions()
+    await store.tenancy.finish_deletions()

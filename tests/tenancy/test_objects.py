@@ -264,13 +264,13 @@ async def reasons(client: Client) -> list[str]:
 async def used_bytes(client: Client) -> int:
     store: Any = client._app.state.backend.store  # type: ignore[attr-defined]
     name = client.prefix.rpartition("/")[2]
-    return int((await store.usage([name]))[name].bytes)
+    return int((await store.tenancy.usage([name]))[name].bytes)
 
 
 async def count(client: Client) -> int:
     store: Any = client._app.state.backend.store  # type: ignore[attr-defined]
     name = client.prefix.rpartition("/")[2]
-    return int((await store.usage([name]))[name].objects)
+    return int((await store.tenancy.usage([name]))[name].objects)
 
 
 async def wait_until_idle(client: Client) -> None:

@@ -151,7 +151,7 @@ async def test_the_previous_release_is_replaced_while_it_serves(folder: Path, po
         load = Load(balancer.url, fleet.token, TENANTS, rate=WRITES_PER_SECOND, watches=WATCHES, rotate=5)
         load.start()
         await load.more(200)
-        plan = await asyncio.to_thread(migrate.planned, postgres.url)
+        plan = await asyncio.to_thread(migrate.plan_upgrade, postgres.url)
         assert len(plan.running) == 2
         assert plan.refusal() is None
         await fleet.stop(drained_first=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from registry.webhooks.https import Answer
+from registry.webhooks.https import HttpsAnswer
 from registry.webhooks.refusals import refusal_text
 
 STATUS = {"apiVersion": "v1", "kind": "Status", "status": "Failure", "message": "no room"}
@@ -36,4 +36,4 @@ MORE = "but did not return more information"
     ],
 )
 def test_texts(status: int, content_type: str, data: bytes, text: str) -> None:
-    assert refusal_text(Answer(status, content_type, "", data)) == text
+    assert refusal_text(HttpsAnswer(status, content_type, "", data)) == text

@@ -20,7 +20,7 @@ from registry.admission.configuration import Admission, policies_apply, webhooks
 from registry.api.admission.inputs import AdmissionInputs
 from registry.api.admission.options import Options
 from registry.api.admission.policies import PolicyAdmission
-from registry.api.admission.reinvocation import Rounds
+from registry.api.admission.reinvocation import MutationRounds
 from registry.api.admission.webhooks import WebhookAdmission
 from registry.api.request import ResourceRequest
 from registry.definitions.model import Definition
@@ -109,7 +109,7 @@ class Admitter:
         if not self._admission.mutates:
             return obj
         attributes = self._attributes(operation, name, obj, old)
-        rounds = Rounds()
+        rounds = MutationRounds()
         for again in (False, True):
             if again and not rounds.again:
                 break

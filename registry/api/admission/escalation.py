@@ -13,7 +13,7 @@ from registry.api.errors import Qualified, forbidden, not_found
 from registry.authentication.user import User
 from registry.authorization.attributes import Attributes
 from registry.authorization.rbac.cover import go_texts, missing_rules, missing_texts
-from registry.authorization.rbac.model import GROUP, PolicyRule, Reference
+from registry.authorization.rbac.model import GROUP, PolicyRule, RoleReference
 from registry.authorization.rbac.policy import Policy, aggregate
 from registry.schema.field import go_quote
 
@@ -36,7 +36,7 @@ class Authority:
         if missing:
             raise forbidden(Qualified(self.plural, GROUP), name, refusal or missing)
 
-    def check_binding(self, name: str, role: Reference) -> None:
+    def check_binding(self, name: str, role: RoleReference) -> None:
         """Raises a StatusError unless the writer has all rights of the role, or may bind it."""
         if self._may("bind", "clusterroles" if role.kind == "ClusterRole" else "roles", role.name):
             return

@@ -10,9 +10,9 @@ from functools import partial
 from typing import Any, TypeVar
 
 from registry.admission.attributes import Attributes, Resource
-from registry.admission.authorizer import Answer, Decisions, Question, Undecided
+from registry.admission.authorizer import AuthorizerAnswer, AuthorizerQuestion, Decisions, Undecided
 from registry.admission.environment import Paused, Rounds
-from registry.admission.policies import Binding, ParamKind
+from registry.admission.policies import ParamKind, PolicyBinding
 from registry.admission.selectors import Labels
 from registry.api.admission.namespace_lifecycle import NAMESPACES
 from registry.api.converted_texts import run_with_conversions
@@ -152,7 +152,7 @@ class AdmissionInputs:
         return None
 
     async def params(
-        self, kind: ParamKind, served: Served, binding: Binding, namespace: str
+        self, kind: ParamKind, served: Served, binding: PolicyBinding, namespace: str
     ) -> Sequence[Object | None]:
         """Returns the parameters of a binding: [None] if it declares none, empty if the binding is to be skipped."""
         ref = binding.param_ref
@@ -217,7 +217,7 @@ class AdmissionInputs:
             self.decisions.known[asked] = await self._answer(asked)
         raise internal_error("the expressions of a policy ask about too many rights")
 
-    async def _answer(self, question: Question) -> Answer:
+    async def _answer(self, question: AuthorizerQuestion) -> AuthorizerAnswer:
         request = self._request
         user = request.context.user if question.account is None else _service_account(*question.account)
         asked = Asked(
@@ -230,8 +230,8 @@ class AdmissionInputs:
             name=question.name,
             of_resource=not question.path,
         )
-        decision = await request.backend.policies.decide(request.tenant, user, asked)
-        return Answer(decision.allowed, decision.reason, decision.evaluation_error)
+        decision = await request.backend.authorizer.decide(request.tenant, user, asked)
+        return AuthorizerAnswer(decision.allowed, decision.reason, decision.evaluation_error)
 
 
 def _same_form(one: Resource, other: Resource) -> bool:

@@ -47,7 +47,7 @@ INTERNAL_ERROR: Final = "apiserver_internal_error"
 _CODES: Final = frozenset(status.value for status in HTTPStatus)
 
 
-class Call:
+class WebhookCall:
     """A call of a webhook, timed from its construction. Its outcome is recorded once."""
 
     def __init__(self, operation: str, *, mutating: bool) -> None:

@@ -13,9 +13,9 @@ from typing import Any, Final
 from registry.admission.attributes import Attributes, Object, Resource
 from registry.admission.environment import OUT_OF_BUDGET, Failed, Inputs
 from registry.admission.policies import (
-    Binding,
     MutatingPolicy,
     MutationFailed,
+    PolicyBinding,
     PolicyDecision,
     PolicyOutcome,
     ValidatingPolicy,
@@ -23,7 +23,7 @@ from registry.admission.policies import (
 from registry.admission.rules import Match
 from registry.api.admission.inputs import AdmissionInputs, ConfigurationError
 from registry.api.admission.metrics import CHECKS, NO_ERROR
-from registry.api.admission.reinvocation import Rounds
+from registry.api.admission.reinvocation import MutationRounds
 from registry.api.errors import Qualified, StatusError, forbidden
 from registry.api.request import ResourceRequest
 from registry.apply.types import UNTYPED, compile_type
@@ -50,11 +50,14 @@ class PolicyAdmission:
     # -- mutating
 
     async def mutate(
-        self, policies: Sequence[tuple[MutatingPolicy, tuple[Binding, ...]]], attributes: Attributes, rounds: Rounds
+        self,
+        policies: Sequence[tuple[MutatingPolicy, tuple[PolicyBinding, ...]]],
+        attributes: Attributes,
+        rounds: MutationRounds,
     ) -> None:
         progress = rounds.policies
         if rounds.is_again:
-            progress.look(attributes.object)
+            progress.require_if_changed(attributes.object)
         errors: list[tuple[str, str]] = []
         found = []
         for policy, bindings in policies:
@@ -86,11 +89,11 @@ class PolicyAdmission:
     async def _mutate_by(
         self,
         policy: MutatingPolicy,
-        binding: Binding,
+        binding: PolicyBinding,
         resource: Resource,
         param: Object | None,
         attributes: Attributes,
-        rounds: Rounds,
+        rounds: MutationRounds,
         key: Any,
     ) -> tuple[bool | None, list[str]]:
         """Returns whether the policy changed the object, or None if it was not evaluated; and its failures.
@@ -138,9 +141,9 @@ class PolicyAdmission:
     # -- validating
 
     async def validate(
-        self, policies: Sequence[tuple[ValidatingPolicy, tuple[Binding, ...]]], attributes: Attributes
+        self, policies: Sequence[tuple[ValidatingPolicy, tuple[PolicyBinding, ...]]], attributes: Attributes
     ) -> None:
-        denied: list[tuple[ValidatingPolicy, Binding | None, PolicyDecision]] = []
+        denied: list[tuple[ValidatingPolicy, PolicyBinding | None, PolicyDecision]] = []
         audited: list[dict[str, Any]] = []
         for policy, bindings in policies:
             noted: dict[str, list[str]] = {}
@@ -171,10 +174,10 @@ class PolicyAdmission:
             raise self._denial(attributes, *denied[0])
 
     def _enforce(
-        self, policy: ValidatingPolicy, binding: Binding, outcome: PolicyOutcome, audited: list[dict[str, Any]]
-    ) -> list[tuple[ValidatingPolicy, Binding | None, PolicyDecision]]:
+        self, policy: ValidatingPolicy, binding: PolicyBinding, outcome: PolicyOutcome, audited: list[dict[str, Any]]
+    ) -> list[tuple[ValidatingPolicy, PolicyBinding | None, PolicyDecision]]:
         """Returns the failures that the binding's actions deny; adds warnings, and failures for the audit log."""
-        denied: list[tuple[ValidatingPolicy, Binding | None, PolicyDecision]] = []
+        denied: list[tuple[ValidatingPolicy, PolicyBinding | None, PolicyDecision]] = []
         where = f"'{policy.name}' with binding '{binding.name}'"
         for index, decision in outcome.decisions:
             error_type = _error_type(decision)
@@ -192,7 +195,7 @@ class PolicyAdmission:
         return denied
 
     def _denial(
-        self, attributes: Attributes, policy: ValidatingPolicy, binding: Binding | None, decision: PolicyDecision
+        self, attributes: Attributes, policy: ValidatingPolicy, binding: PolicyBinding | None, decision: PolicyDecision
     ) -> StatusError:
         where = f" with binding '{binding.name}'" if binding is not None else ""
         text = f"ValidatingAdmissionPolicy '{policy.name}'{where} denied request: {decision.message}"
@@ -203,8 +206,8 @@ class PolicyAdmission:
     # -- both
 
     async def _bound(
-        self, policy: MutatingPolicy | ValidatingPolicy, bindings: tuple[Binding, ...], attributes: Attributes
-    ) -> list[tuple[Binding | None, Resource, list[Object | None], str]]:
+        self, policy: MutatingPolicy | ValidatingPolicy, bindings: tuple[PolicyBinding, ...], attributes: Attributes
+    ) -> list[tuple[PolicyBinding | None, Resource, list[Object | None], str]]:
         """Returns the bindings by which a policy applies to the request, with their parameters or an error."""
         resource = await self._match(policy.match, attributes)
         if resource is None:
@@ -215,7 +218,7 @@ class PolicyAdmission:
             if served is None:
                 error = f"failed to find resource referenced by paramKind: '{policy.param_kind}'"
                 return [(None, resource, [], f"failed to configure policy: {error}")]
-        found: list[tuple[Binding | None, Resource, list[Object | None], str]] = []
+        found: list[tuple[PolicyBinding | None, Resource, list[Object | None], str]] = []
         for binding in bindings:
             if binding.match is not None and await self._match(binding.match, attributes) is None:
                 continue
@@ -255,7 +258,7 @@ def _error_type(decision: PolicyDecision) -> str:
     return "out_of_budget" if decision.message == OUT_OF_BUDGET else "invalid_error"
 
 
-def _denial_message(policy: MutatingPolicy, binding: Binding | None, message: str) -> str:
+def _denial_message(policy: MutatingPolicy, binding: PolicyBinding | None, message: str) -> str:
     if binding is None:
         return f'policy "{policy.name}" denied request: {message}'
     return f"policy '{policy.name}' with binding '{binding.name}' denied request: {message}"
@@ -273,7 +276,7 @@ def _display_name(attributes: Attributes) -> str:
     return metadata.get("name") or metadata.get("generateName") or "Unknown"
 
 
-def _audited(policy: ValidatingPolicy, binding: Binding, index: int, decision: PolicyDecision) -> dict[str, Any]:
+def _audited(policy: ValidatingPolicy, binding: PolicyBinding, index: int, decision: PolicyDecision) -> dict[str, Any]:
     """Returns a failure as the audit log has it (ValidationFailureValue)."""
     return {
         "message": decision.message,

@@ -21,7 +21,7 @@ class Invocations:
         self.wanted: set[Any] = set()
         self.output: Object | None = None
 
-    def look(self, obj: Object | None) -> None:
+    def require_if_changed(self, obj: Object | None) -> None:
         """In the second round, requires reinvocation if others have changed the object since."""
         if self.output is not None and not equal(self.output, obj or {}):
             self.require()
@@ -32,7 +32,7 @@ class Invocations:
         self.invoked = set()
 
 
-class Rounds:
+class MutationRounds:
     __slots__ = ("again", "is_again", "policies", "webhooks")
 
     def __init__(self) -> None:

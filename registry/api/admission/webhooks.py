@@ -18,11 +18,11 @@ from registry.admission.environment import Failed, Inputs
 from registry.admission.review import BadPatch, InvalidAnswer, Verdict, decode_patch, denial, request_body, verdict
 from registry.admission.webhooks import Webhook
 from registry.api.admission.inputs import AdmissionInputs
-from registry.api.admission.metrics import CALLING_ERROR, INTERNAL_ERROR, NO_ERROR, Call
-from registry.api.admission.reinvocation import Rounds
+from registry.api.admission.metrics import CALLING_ERROR, INTERNAL_ERROR, NO_ERROR, WebhookCall
+from registry.api.admission.reinvocation import MutationRounds
 from registry.api.errors import Qualified, StatusError, bad_request, forbidden, internal_error
 from registry.api.request import ResourceRequest
-from registry.api.retry_memo import Answer, NoAnswer, Question, RetryMemo
+from registry.api.retry_memo import Answer, NoAnswer, RetryMemo, WebhookQuestion
 from registry.apply import json_patch
 from registry.apply.errors import ApplyError
 from registry.apply.values import equal
@@ -44,10 +44,10 @@ class WebhookAdmission:
         self._inputs = inputs
         self._slices = TimeSlice.current()
 
-    async def mutate(self, hooks: Sequence[Webhook], attributes: Attributes, rounds: Rounds) -> None:
+    async def mutate(self, hooks: Sequence[Webhook], attributes: Attributes, rounds: MutationRounds) -> None:
         progress = rounds.webhooks
         if rounds.is_again:
-            progress.look(attributes.object)
+            progress.require_if_changed(attributes.object)
         for hook in hooks:
             if rounds.is_again and hook.identity not in progress.wanted:
                 # Order only affects the cost: matching is skipped for webhooks that are not called.
@@ -127,7 +127,7 @@ class WebhookAdmission:
 
         An answer to the same question in an earlier attempt of this request is reused.
         """
-        call = Call(attributes.operation, mutating=mutating)
+        call = WebhookCall(attributes.operation, mutating=mutating)
         if attributes.dry_run and hook.side_effects not in ("None", "NoneOnDryRun"):
             call.refuse(INTERNAL_ERROR, 0)
             raise bad_request(f'admission webhook "{hook.name}" does not support dry run')
@@ -136,13 +136,13 @@ class WebhookAdmission:
         uid = str(uuid.uuid4())
         body = request_body(hook.review_version, uid, attributes, resource, obj, old)
         memo = self._request.context.memo or RetryMemo()
-        question = Question.of(hook, body, uid, again=again)
+        question = WebhookQuestion.of(hook, body, uid, again=again)
         answer = memo.answers.get(question)
         if answer is None:
             answer = memo.answers[question] = await self._call_once(hook, body, uid, call, dry_run=attributes.dry_run)
         return self._verdict(hook, answer)
 
-    async def _call_once(self, hook: Webhook, body: bytes, uid: str, call: Call, *, dry_run: bool) -> Answer:
+    async def _call_once(self, hook: Webhook, body: bytes, uid: str, call: WebhookCall, *, dry_run: bool) -> Answer:
         """Calls the webhook and records the outcome in metrics."""
         try:
             found = await self._call(
@@ -179,14 +179,14 @@ class WebhookAdmission:
             body,
             decode,
             timeout_seconds=hook.timeout_seconds,
-            again=hook.may_be_asked_twice(dry_run=dry_run),
+            again=hook.is_retryable(dry_run=dry_run),
         )
 
     def _client(self) -> WebhookClient:
-        webhooks = self._request.backend.webhooks
-        if webhooks is None:
+        conversions = self._request.backend.conversions
+        if conversions is None:
             raise CallFailed("this process calls no webhooks")
-        return webhooks.converter.client
+        return conversions.converter.client
 
     def _fail(self, hook: Webhook, reason: str) -> None:
         """Raises if a failed call refuses the request; otherwise logs it."""
@@ -226,7 +226,7 @@ def _denial(hook: Webhook, found: Verdict) -> StatusError:
     return StatusError(*denial(hook.name, found.status))
 
 
-def _unheard(call: Call, hook: Webhook, code: int) -> None:
+def _unheard(call: WebhookCall, hook: Webhook, code: int) -> None:
     """Records a call without a usable answer."""
     if hook.fails:
         call.refuse(CALLING_ERROR, code)

@@ -33,7 +33,7 @@ class Item(NamedTuple, Generic[ItemT]):
     value: ItemT
 
 
-class Page(NamedTuple, Generic[ItemT]):
+class GatheredPage(NamedTuple, Generic[ItemT]):
     """`total` is the number for the header; None unless requested."""
 
     values: Sequence[ItemT]
@@ -61,7 +61,7 @@ class GatheredQuery:
     def position(self, obj: Mapping[str, Any]) -> bytes:
         return position(self.order, visible(obj, self.hidden))
 
-    def page(self, found: list[Item[ItemT]], revision: int) -> Page[ItemT]:
+    def page(self, found: list[Item[ItemT]], revision: int) -> GatheredPage[ItemT]:
         """Returns a page of all matches, which can be in any order."""
         found.sort(key=lambda item: (item.position, item.key))
         total = len(found)
@@ -77,7 +77,7 @@ class GatheredQuery:
             token = encode_token(
                 Token(self.which, revision, order_text(self.order), last.position, last.key, total - remaining, total)
             )
-        return Page([item.value for item in shown], token, remaining or None, total if self.count else None)
+        return GatheredPage([item.value for item in shown], token, remaining or None, total if self.count else None)
 
 
 def is_gathered(options: ListOptions) -> bool:

@@ -16,7 +16,7 @@ from registry.api.served import Served
 from registry.api.verbs.list import Selection, list_revision, parse_selection
 from registry.query.constraints import Constraints, Points, constraints_of
 from registry.query.encoding import MAX_ENTRY, encode
-from registry.query.fields import Field, Kind, Path, query_schema, resolve
+from registry.query.fields import FieldKind, Path, QueryField, query_schema, resolve
 from registry.query.indexes import is_hidden, selects_any_field
 from registry.query.language import Filter
 from registry.query.ordering import Order, OrderError, parse_order
@@ -145,15 +145,15 @@ def _with_terms(found: Constraints, selection: Selection) -> Constraints:
     return found._replace(found=(*found.found, *terms))
 
 
-def field_constant(field: Field, text: str) -> str | int | bool | None:
+def field_constant(field: QueryField, text: str) -> str | int | bool | None:
     """Returns the only value with the text of a field selector; None if there are several, or none of the type."""
     match field.kind:
-        case Kind.STRING:
+        case FieldKind.STRING:
             return text if 0 < len(text) <= MAX_ENTRY // 8 else None  # an absent field has the empty text, too
-        case Kind.INTEGER:
+        case FieldKind.INTEGER:
             number = int(text) if _INTEGER.fullmatch(text) else None
             return number if number is not None and str(number) == text else None
-        case Kind.BOOLEAN:
+        case FieldKind.BOOLEAN:
             return {"true": True, "false": False}.get(text)
     return None
 

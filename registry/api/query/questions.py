@@ -14,13 +14,13 @@ from registry.api.query.parsing import parse_query
 from registry.api.query.targets import Target, find_target, query_error
 from registry.api.request import ResourceRequest
 from registry.flowcontrol.evaluation import evaluate
-from registry.query.aggregation import SUMMABLE, Aggregate, Function
+from registry.query.aggregation import SUMMABLE, Aggregate, AggregateFunction
 from registry.query.conditions import JOINED, ROW, Condition
-from registry.query.fields import Field, FieldPathError, Path, nodes_along, parse_path, path_text, resolve
+from registry.query.fields import FieldPathError, Path, QueryField, nodes_along, parse_path, path_text, resolve
 from registry.query.indexes import is_hidden
 from registry.query.language import OBJECT, FilterError
 from registry.query.references import Reference, ReferenceFault, check_reference, references_of
-from registry.query.rows import Column, ColumnTerm, RowsError, parse_row_order
+from registry.query.rows import ColumnTerm, RowColumn, RowsError, parse_row_order
 from registry.query.values import Reading, ReadingError, Value, reading, schema_of
 from registry.schema.field import FieldError, duplicate, required
 from registry.schema.field import invalid as invalid_field
@@ -62,7 +62,7 @@ class Question:
     keys: tuple[Input, ...]
     aggregates: tuple[Aggregate, ...]
     inputs: tuple[Input | None, ...]
-    columns: tuple[Column, ...]
+    columns: tuple[RowColumn, ...]
     having: Condition | None
     order: tuple[ColumnTerm, ...]
     limit: int
@@ -102,8 +102,8 @@ class _Parser:
         join = self._join(spec["join"]) if "join" in spec else None
         self._check_selection(spec)
         self._raise()
-        columns = [Column(name, one.reading.type) for name, one in keys if one is not None]
-        columns += [Column(one.name, one.type) for one, _ in found if one is not None]
+        columns = [RowColumn(name, one.reading.type) for name, one in keys if one is not None]
+        columns += [RowColumn(one.name, one.type) for one, _ in found if one is not None]
         having, order = self._having(spec, columns), self._order(spec, columns)
         self._raise()
         return Question(
@@ -149,11 +149,15 @@ class _Parser:
         return name, found
 
     def _aggregate(self, spec: dict[str, Any], at: str) -> tuple[Aggregate | None, Input | None]:
-        function = Function(spec["function"])
+        function = AggregateFunction(spec["function"])
         found = self._input(spec, at) if spec.get("field") else None
         if spec.get("field") and found is None:
             return None, None
-        if found is not None and function in (Function.SUM, Function.AVG) and found.reading.type not in SUMMABLE:
+        if (
+            found is not None
+            and function in (AggregateFunction.SUM, AggregateFunction.AVG)
+            and found.reading.type not in SUMMABLE
+        ):
             why = f'"{spec["field"]}" is of type {found.reading.type.value}, of which there is no {function.value}'
             self._errors.append(invalid_field(f"{at}.function", function.value, why))
         fraction = Fraction(str(spec.get("percentile") or 0)) / 100
@@ -173,7 +177,7 @@ class _Parser:
             self._errors.append(invalid_field(f"{at}.field", spec["field"], str(error)))
             return None
 
-    def _field(self, target: Target, text: str) -> Field:
+    def _field(self, target: Target, text: str) -> QueryField:
         """Resolves a field. Raises FieldPathError, also if it is hidden."""
         path = parse_path(text)
         if is_hidden(path, target.hidden):
@@ -228,7 +232,7 @@ class _Parser:
             self._errors.append(invalid_field(at, text, str(error)))
             return None
 
-    def _having(self, spec: dict[str, Any], columns: list[Column]) -> Condition | None:
+    def _having(self, spec: dict[str, Any], columns: list[RowColumn]) -> Condition | None:
         seen: set[str] = set()
         for i, column in enumerate(columns):
             keys = len(spec.get("groupBy") or ())
@@ -240,7 +244,7 @@ class _Parser:
         root = Structural(type="object", properties=properties)
         return self._condition(spec.get("having") or "", {ROW: root}, "spec.having")
 
-    def _order(self, spec: dict[str, Any], columns: list[Column]) -> tuple[ColumnTerm, ...]:
+    def _order(self, spec: dict[str, Any], columns: list[RowColumn]) -> tuple[ColumnTerm, ...]:
         try:
             return parse_row_order(spec.get("orderBy") or "", columns)
         except RowsError as error:

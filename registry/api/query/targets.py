@@ -98,6 +98,6 @@ async def _authorize(query: ResourceRequest, group: str, resource: str, namespac
     if user.is_administrator:
         return
     asked = Attributes("list", "", resource=resource, group=group, namespace=namespace)
-    decision = await query.backend.policies.decide(query.tenant, user, asked)
+    decision = await query.backend.authorizer.decide(query.tenant, user, asked)
     if not decision.allowed:
         raise forbidden(Qualified(resource, group), "", refusal(user, asked, decision.reason))

@@ -31,7 +31,7 @@ from registry.api.strategies.review import (
 from registry.api.strategies.secret import SecretStrategy
 from registry.api.strategies.service import ServiceStrategy
 from registry.api.strategies.serviceaccount import ServiceAccountStrategy
-from registry.api.strategies.sharing import BindingStrategy, ExportStrategy
+from registry.api.strategies.sharing import APIBindingStrategy, ExportStrategy
 from registry.api.strategies.storageversionmigration import StorageVersionMigrationStrategy
 from registry.api.strategies.tenant import TenantStrategy
 from registry.api.strategies.token import TokenReviewStrategy
@@ -78,5 +78,5 @@ def strategy_for(definition: Definition, version: Version) -> Strategy:
     if definition is export_definition():
         return ExportStrategy(definition, version)
     if definition is binding_definition():
-        return BindingStrategy(definition, version)
+        return APIBindingStrategy(definition, version)
     return _STRATEGIES[definition.strategy](definition, version)

@@ -69,7 +69,7 @@ class PolicyStrategy(AdmissionStrategy):
         default_match(spec.get("matchConstraints"))
 
 
-class BindingStrategy(AdmissionStrategy):
+class PolicyBindingStrategy(AdmissionStrategy):
     def default(self, obj: Object) -> None:
         default_match((obj.get("spec") or {}).get("matchResources"))
 
@@ -174,7 +174,7 @@ def _condition_errors(condition: dict[str, Any], path: str) -> list[FieldError]:
     return errors
 
 
-class ValidatingBindingStrategy(BindingStrategy):
+class ValidatingBindingStrategy(PolicyBindingStrategy):
     struct = structs.ValidatingAdmissionPolicyBinding
 
     def errors(self, obj: Object) -> list[FieldError]:
@@ -194,7 +194,7 @@ class MutatingPolicyStrategy(PolicyStrategy):
         return mutating_policy_errors(new, old)
 
 
-class MutatingBindingStrategy(BindingStrategy):
+class MutatingBindingStrategy(PolicyBindingStrategy):
     struct = structs.MutatingAdmissionPolicyBinding
 
     def errors(self, obj: Object) -> list[FieldError]:

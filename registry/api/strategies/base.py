@@ -17,7 +17,7 @@ from registry.api.admission.escalation import Authority
 from registry.api.options import DeleteOptions
 from registry.api.retry_memo import RetryMemo
 from registry.authentication.user import User
-from registry.authorization.wildcard import Across
+from registry.authorization.wildcard import WildcardScope
 from registry.schema.field import FieldError
 from registry.store.types import Tenant, WriteFlag
 
@@ -40,7 +40,7 @@ class Context:
     # For writes of roles and bindings by anyone but an administrator: the rights that the user may grant.
     authority: Authority | None = None
     # The requested tenants, if there are several (/clusters/*).
-    across: Across | None = None
+    wildcard: WildcardScope | None = None
     # The object for which the request was authorized, "" for all: a list or a watch by metadata.name is authorized as a
     # request for that object (registry/api/confining.py).
     authorized_name: str = ""
@@ -75,7 +75,7 @@ class Context:
             [],
             self.now,
             self.authority,
-            self.across,
+            self.wildcard,
             self.authorized_name,
             None if self.annotations is None else {},
             self.by_server,

@@ -81,12 +81,12 @@ class DefinitionStrategy(BuiltinStrategy):
         A new definition has no accepted names, so it cannot conflict with anything: creating it does not change the
         tenant's definitions, and many can be created in one commit while the names of others are being accepted.
         """
-        unsettled = (
+        is_pending = (
             needs_reconsidering(new)
             or not is_true(new, "Established")
             or bool(new["metadata"].get("deletionTimestamp"))
         )
-        flags = WriteFlag.COUNTS_AS_DEFINITION | (WriteFlag.PENDING if unsettled else NO_FLAGS)
+        flags = WriteFlag.COUNTS_AS_DEFINITION | (WriteFlag.PENDING if is_pending else NO_FLAGS)
         if old is None:
             return {"flags": flags}
         return {"flags": flags | WriteFlag.CHANGES_DEFINITIONS, "sharing": _sharing(new, old)}

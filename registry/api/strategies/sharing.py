@@ -35,7 +35,7 @@ class ExportStrategy(CustomStrategy):
         }
 
 
-class BindingStrategy(CustomStrategy):
+class APIBindingStrategy(CustomStrategy):
     controlled = True
 
     def prepare_for_create(self, obj: Object, context: Context) -> None:
@@ -66,7 +66,7 @@ class BindingStrategy(CustomStrategy):
         return {"flags": flags if bound else flags | WriteFlag.PENDING}
 
 
-class FrozenStrategy(BindingStrategy):
+class FrozenStrategy(APIBindingStrategy):
     """/status of a binding for clients: it cannot be changed."""
 
     def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
@@ -75,7 +75,7 @@ class FrozenStrategy(BindingStrategy):
         new["metadata"] = dict(old["metadata"])
 
 
-class SettlingStrategy(BindingStrategy):
+class ControllerBindingStrategy(APIBindingStrategy):
     """A binding as the controller writes it; `sharing` is the effect of the write."""
 
     def __init__(self, definition: Definition, version: Version, sharing: str | None) -> None:

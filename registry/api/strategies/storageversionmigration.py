@@ -13,6 +13,7 @@ from registry.api.strategies.base import Context, Object, WriteEffects
 from registry.api.strategies.typed import TypedStrategy, keep
 from registry.apply.values import equal
 from registry.builtin import structs
+from registry.builtin.meta_structs import Condition
 from registry.definitions.conditions import is_true
 from registry.emulation import emulated
 from registry.schema.field import FieldError, GoText, duplicate, go_json, invalid, not_supported, required, too_long
@@ -160,4 +161,4 @@ def _condition_errors(condition: dict[str, Any], kind: str, path: str) -> list[F
 
 
 def _go_conditions(conditions: list[dict[str, Any]]) -> str:
-    return go_json([structs.Condition.encode(condition) for condition in conditions])
+    return go_json([Condition.encode(condition) for condition in conditions])

@@ -27,7 +27,7 @@ _HEAD: Final = '{"metadata":{'
 Status = tuple[str, str]
 
 
-class Condition(NamedTuple):
+class StatusCondition(NamedTuple):
     """A condition of the usual form. `since` is None if `lastTransitionTime` is not a valid time."""
 
     type: str
@@ -35,7 +35,7 @@ class Condition(NamedTuple):
     since: datetime.datetime | None
 
 
-def conditions_of(text: str) -> Iterator[Condition]:
+def conditions_of(text: str) -> Iterator[StatusCondition]:
     """Yields the conditions of the usual form in an object's JSON; a schema may allow anything in their place."""
     if '"conditions"' not in text:
         return
@@ -43,7 +43,7 @@ def conditions_of(text: str) -> Iterator[Condition]:
     found = status.get("conditions") if isinstance(status, dict) else None
     for one in found if isinstance(found, list) else ():
         if isinstance(one, dict) and isinstance(one.get("type"), str) and isinstance(one.get("status"), str):
-            yield Condition(one["type"], one["status"], _time(one.get("lastTransitionTime")))
+            yield StatusCondition(one["type"], one["status"], _time(one.get("lastTransitionTime")))
 
 
 async def counts_by_time(
@@ -58,7 +58,7 @@ async def counts_by_time(
     length = (found.until - found.since) / buckets
     after: tuple[ObjectKey, int] | None = None
     read = size = 0
-    while changes := await request.backend.store.changes_since(
+    while changes := await request.backend.store.statistics.changes_since(
         request.tenant,
         request.served.resource_name,
         namespace=request.namespace or None,

@@ -152,7 +152,7 @@ async def _require_create(request: ResourceRequest, name: str) -> None:
     """Requires the right to create, for an apply, PUT or undelete that creates its object."""
     user, definition = request.context.user, request.served.definition
     asked = Attributes("create", "", definition.names.plural, "", definition.group, request.namespace, name)
-    decision = await request.backend.policies.decide(request.tenant, user, asked)
+    decision = await request.backend.authorizer.decide(request.tenant, user, asked)
     if not decision.allowed:
         raise forbidden(request.served.resource, name, refusal(user, asked, decision.reason))
 

@@ -13,10 +13,9 @@ from typing import Any, Final
 from registry.api import continuation
 from registry.api.answers import DocumentAnswer
 from registry.api.errors import bad_request
-from registry.api.options import Query, list_options
+from registry.api.options import Query, is_true, list_options
 from registry.api.request import ResourceRequest
 from registry.api.served import Object
-from registry.api.verbs.statistics import is_true
 from registry.authorization.attributes import Attributes
 from registry.codec.stored import decode_stored
 from registry.definitions.model import Definition
@@ -32,7 +31,7 @@ _SHOWN: Final = ("name", "namespace", "uid", "creationTimestamp", "deletionTimes
 
 
 def is_of(verb: str, subresource: str, query: Query) -> bool:
-    return verb == "get" and not subresource and PARAMETER in query and is_true(query, PARAMETER)
+    return verb == "get" and not subresource and is_true(query, PARAMETER)
 
 
 async def serve(request: ResourceRequest) -> DocumentAnswer:
@@ -88,7 +87,7 @@ class _Allowed:
         if definition is None or not any(version.served for version in definition.versions.values()):
             return None
         asked = Attributes("list", "", plural, "", group, namespace, of_resource=True)
-        decision = await request.backend.policies.decide(request.tenant, request.context.user, asked)
+        decision = await request.backend.authorizer.decide(request.tenant, request.context.user, asked)
         return definition if decision.allowed else None
 
 

@@ -24,7 +24,7 @@ from registry.api.verbs.scale import get_scale, patch_scale, update_scale
 from registry.api.verbs.token_request import request_token
 from registry.api.verbs.update import update
 from registry.api.verbs.watch import watch
-from registry.api.wildcard.requests import serve as serve_across
+from registry.api.wildcard.requests import serve as serve_wildcard
 from registry.authorization.rbac.model import GROUP as RBAC
 
 # The verbs of each subresource; others are not supported.
@@ -42,14 +42,14 @@ async def serve(
     """Returns the answer of `verb`. `body` is for create, update and patch, `options_body` for a delete with one."""
     if request.served.definition.group == RBAC:
         await _prepare_roles(request, verb)
-    elif request.served.definition.group == API_REGISTRATION and request.context.across is None:
+    elif request.served.definition.group == API_REGISTRATION and request.context.wildcard is None:
         await ensure_api_services(request.backend, request.tenant)
     if request.served.converts_contents:
         request = request._replace(served=request.converting(request.served))
     if statistics.is_of(verb, request.subresource, request.query):
         return await statistics.serve(request)
-    if request.context.across is not None:
-        return await serve_across(request, request.context.across, verb)
+    if request.context.wildcard is not None:
+        return await serve_wildcard(request, request.context.wildcard, verb)
     match request.subresource:
         case "":
             return await _serve_object(request, verb, body, options_body)
@@ -71,7 +71,7 @@ async def _prepare_roles(request: ResourceRequest, verb: str) -> None:
     await ensure_default_roles(request.backend, request.tenant)
     user = request.context.user
     if verb in ("create", "update", "patch") and not user.is_administrator:
-        policy = await request.backend.policies.of(request.tenant)
+        policy = await request.backend.authorizer.of(request.tenant)
         request.context.authority = Authority(
             policy, user, request.served.resource.name, request.namespace, request.name
         )

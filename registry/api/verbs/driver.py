@@ -50,7 +50,7 @@ class NoLongerServed(Exception):
     """The definitions have changed, and the resource is no longer served."""
 
 
-class DefinitionsUnsettled(StatusError):
+class DefinitionsUnstable(StatusError):
     """The definitions have changed faster than the request could be served."""
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ async def run_current(
     """Returns what `serve` answers under definitions and policies that are current when it answers.
 
     `address` builds the request for one attempt from a catalog; it returns None if the catalog has no such resource.
-    Raises NoLongerServed, or DefinitionsUnsettled after DEFINITIONS_SECONDS.
+    Raises NoLongerServed, or DefinitionsUnstable after DEFINITIONS_SECONDS.
     """
     memo = RetryMemo()
     # Whether the catalog was read after the request arrived: its refusals are then final.
@@ -98,7 +98,7 @@ async def run_current(
             context.adopt(forked)
             return answer
         if clock() >= deadline:
-            raise DefinitionsUnsettled
+            raise DefinitionsUnstable
         catalog = await backend.catalogs.fresh(context.tenant, guards)
         current = True
 

@@ -32,7 +32,7 @@ from registry.api.errors import (
     not_found,
 )
 from registry.api.freshness import wait_for_revision
-from registry.api.options import ListOptions, Query, WriteOptions, list_options, manager_of, write_options
+from registry.api.options import ListOptions, Query, WriteOptions, is_true, list_options, manager_of, write_options
 from registry.api.query.gathered import Item, is_gathered, parse_gathered, require_bounded, too_many
 from registry.api.query.reading import MAX_EXAMINED
 from registry.api.request import Body, ResourceRequest
@@ -106,10 +106,10 @@ async def serve(request: ResourceRequest, verb: str, body: Body | None) -> Answe
 async def history(request: ResourceRequest) -> DocumentAnswer:
     """Returns a HistoryList, newest first. Raises 404 for an object that neither exists nor is in the log."""
     difference = _difference(request)
-    with_objects = _flag(request, "object")
+    with_objects = is_true(request.query, "object")
     limit, token = _page(request)
     before = token.revision if token else _NEWEST
-    past = await request.backend.store.history(
+    past = await request.backend.store.history.of_object(
         request.tenant, request.served.resource_name, request.key, before=before, limit=limit
     )
     request.check_fresh(past.state)
@@ -231,7 +231,7 @@ async def _gone(request: ResourceRequest, after: ObjectKey, limit: int) -> tuple
     rows = MAX_LIMIT if accepts is not None or selection.requirements or matches is not None else limit
     found: list[LoggedChange] = []
     while True:
-        past = await request.backend.store.list_deleted(
+        past = await request.backend.store.history.list_deleted(
             request.tenant,
             request.served.resource_name,
             namespace=request.namespace or None,
@@ -333,7 +333,7 @@ async def undelete(request: ResourceRequest, body: Body) -> ObjectAnswer:
     served = request.served
     if served.strategy.has_grace_period:
         return await _undelete_kept(request, wanted, options)
-    past = await request.backend.store.history(
+    past = await request.backend.store.history.of_object(
         request.tenant, served.resource_name, request.key, before=_NEWEST, limit=1
     )
     request.check_fresh(past.state)
@@ -436,11 +436,6 @@ def _difference(request: ResourceRequest) -> Difference | None:
     if given and given[0] not in known:
         raise bad_request('diff: must be "merge", "json" or "none"')
     return known[given[0]] if given else merge_diff
-
-
-def _flag(request: ResourceRequest, name: str) -> bool:
-    given = request.query.get(name)
-    return given is not None and given[0].lower() not in ("0", "false")
 
 
 def _page(request: ResourceRequest) -> tuple[int, continuation.Continuation | None]:

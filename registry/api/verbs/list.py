@@ -40,6 +40,7 @@ from registry.query.fields import FieldPathError, query_schema, resolve
 from registry.query.indexes import is_hidden, selects_any_field
 from registry.store.bounds import READ_BYTES
 from registry.store.errors import RevisionExpired
+from registry.store.reads.pages import Where
 from registry.store.types import ObjectKey, Page, Requirement, Row
 
 # Rows whose texts are joined between two looks at the clock: their objects have at most READ_BYTES together.
@@ -118,15 +119,7 @@ class Selection:
                     yield page.revision, [row.key for row in page.rows]
             return
         request, accepts = self.request, self.fields.accepts
-        parts = request.backend.store.places(
-            request.tenant,
-            request.served.resource_name,
-            namespace=request.namespace or None,
-            at=self.at,
-            after=self.after,
-            requirements=self.requirements,
-            key=self.fields.key,
-        )
+        parts = request.backend.store.places(request.tenant, request.served.resource_name, **self._where())
         fresh = True
         async with aclosing(parts):
             async for part in parts:
@@ -138,15 +131,7 @@ class Selection:
     async def _all(self, *, fresh: bool = True) -> AsyncGenerator[Page, None]:
         """Yields the pages before the filters of this module."""
         request = self.request
-        pages = request.backend.store.scan(
-            request.tenant,
-            request.served.resource_name,
-            namespace=request.namespace or None,
-            at=self.at,
-            after=self.after,
-            requirements=self.requirements,
-            key=self.fields.key,
-        )
+        pages = request.backend.store.scan(request.tenant, request.served.resource_name, **self._where())
         async with aclosing(pages):
             async for page in pages:
                 if fresh:
@@ -166,18 +151,19 @@ class Selection:
     async def _rows(self) -> Page:
         request = self.request
         page = await request.backend.store.page(
-            request.tenant,
-            request.served.resource_name,
-            namespace=request.namespace or None,
-            at=self.at,
-            after=self.after,
-            limit=self.limit,
-            requirements=self.requirements,
-            key=self.fields.key,
-            left=self.left,
+            request.tenant, request.served.resource_name, limit=self.limit, left=self.left, **self._where()
         )
         request.check_fresh(page.state)
         return page
+
+    def _where(self) -> Where:
+        return {
+            "namespace": self.request.namespace or None,
+            "at": self.at,
+            "after": self.after,
+            "requirements": self.requirements,
+            "key": self.fields.key,
+        }
 
     def continue_token(self, page: Page) -> str:
         if not page.more or not page.rows:

@@ -128,7 +128,7 @@ async def _of_self(request: ResourceRequest, spec: Object) -> Object:
 
 
 async def _status(request: ResourceRequest, user: User, spec: Object) -> Object:
-    decide = request.backend.policies.decide
+    decide = request.backend.authorizer.decide
     resource = spec.get("resourceAttributes")
     if resource is None:
         path = spec.get("nonResourceAttributes") or {}
@@ -193,7 +193,7 @@ def _understood(selector: Object, *, of_labels: bool) -> tuple[int, int]:
 
 
 async def _rules(request: ResourceRequest, spec: Object) -> Object:
-    rules = await request.backend.policies.rules_of(request.tenant, request.context.user, spec["namespace"])
+    rules = await request.backend.authorizer.rules_of(request.tenant, request.context.user, spec["namespace"])
     status: Object = {
         "resourceRules": [dict(r) for r in rules.resources],
         "nonResourceRules": [dict(r) for r in rules.paths],

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from registry.api.answers import DocumentAnswer
 from registry.api.errors import bad_request
-from registry.api.options import ListOptions, Query
+from registry.api.options import ListOptions, Query, is_true
 from registry.api.request import ResourceRequest
 from registry.api.verbs.condition_counts import conditions_of, counts_by_time
 from registry.api.verbs.list import Selection, parse_selection, row_texts
@@ -41,23 +41,19 @@ _PARAMETERS: Final = frozenset({PARAMETER, "sinceSeconds", "buckets", "condition
 
 
 def is_of(verb: str, subresource: str, query: Query) -> bool:
-    return verb == "list" and not subresource and PARAMETER in query and is_true(query, PARAMETER)
-
-
-def is_true(query: Query, name: str) -> bool:
-    return name in query and query[name][0].lower() not in ("0", "false")
+    return verb == "list" and not subresource and is_true(query, PARAMETER)
 
 
 async def serve(request: ResourceRequest) -> DocumentAnswer:
     """Returns a document of kind Statistics. Raises 400 for parameters of other lists, and for too many writes."""
     if unknown := sorted(request.query.keys() - _PARAMETERS):
         raise bad_request(f"statistics are of all objects, so {unknown[0]} cannot be a parameter")
-    if request.context.across is not None:
+    if request.context.wildcard is not None:
         raise bad_request("statistics are of one tenant")
     seconds = _number(request.query, "sinceSeconds", DEFAULT_SECONDS, MAX_SECONDS)
     buckets = _number(request.query, "buckets", DEFAULT_BUCKETS, MAX_BUCKETS)
     try:
-        found = await request.backend.store.statistics(
+        found = await request.backend.store.statistics.of_resource(
             request.tenant,
             request.served.resource_name,
             namespace=request.namespace or None,

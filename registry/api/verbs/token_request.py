@@ -6,7 +6,6 @@ pkg/apis/authentication/validation/validation.go.
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, partial
@@ -25,7 +24,7 @@ from registry.api.served import Object, Served
 from registry.api.strategies.token import TokenRequestStrategy
 from registry.api.verbs.driver import run
 from registry.api.verbs.pipeline import Draft, Operation, Outcome, Start
-from registry.authentication.tokens.service_accounts import SECRETS, SERVICE_ACCOUNTS, Reference
+from registry.authentication.tokens.service_accounts import SECRETS, SERVICE_ACCOUNTS, BoundReference
 from registry.builtin import token_request_definition
 from registry.flowcontrol.evaluation import evaluate
 from registry.schema.field import FieldError, go_quote
@@ -116,7 +115,7 @@ class TokenOperation(Operation[DocumentAnswer]):
 
     async def commit(self, request: ResourceRequest, draft: Draft) -> Outcome:
         """Issues the token, also in a dry run, as the original does."""
-        row, spec, now = draft.start.row, draft.new["spec"], request.context.now
+        row, spec = draft.start.row, draft.new["spec"]
         assert row is not None
         token = await request.backend.tokens.issue(
             request.tenant,
@@ -124,12 +123,11 @@ class TokenOperation(Operation[DocumentAnswer]):
             request.name,
             row.uid,
             audiences=spec["audiences"],
-            now=now,
+            now=request.context.now,
             seconds=spec["expirationSeconds"],
             bound=await _bound(request, spec.get("boundObjectRef")),
         )
-        ends = now + datetime.timedelta(seconds=spec["expirationSeconds"])
-        status = {"token": token, "expirationTimestamp": ends.isoformat(timespec="seconds")[:19] + "Z"}
+        status = {"token": token, "expirationTimestamp": request.context.timestamp_in(spec["expirationSeconds"])}
         return Outcome(obj={**draft.new, "status": status})
 
     async def answer(self, request: ResourceRequest, outcome: Outcome) -> DocumentAnswer:
@@ -176,7 +174,7 @@ def _errors(spec: Object) -> list[FieldError]:
     return []
 
 
-async def _bound(request: ResourceRequest, ref: dict[str, Any] | None) -> Reference | None:
+async def _bound(request: ResourceRequest, ref: dict[str, Any] | None) -> BoundReference | None:
     """Returns the reference that the token is bound to. The object must exist, with the given uid."""
     if ref is None:
         return None
@@ -200,4 +198,4 @@ async def _bound(request: ResourceRequest, ref: dict[str, Any] | None) -> Refere
             f"the UID in the bound object reference ({uid}) does not match the "
             "UID in record. The object might have been deleted and then recreated",
         )
-    return Reference("secret", name, str(row.uid))
+    return BoundReference("secret", name, str(row.uid))

@@ -45,7 +45,7 @@ async def serve(request: ResourceRequest, verb: str) -> DocumentAnswer:
         raise not_found(request.served.resource, request.name)
     store, activity = request.backend.store, await _activity(request)
     if verb == "get":
-        found = await store.usage([request.name])
+        found = await store.tenancy.usage([request.name])
         if request.name not in found:
             raise not_found(request.served.resource, request.name)
         return DocumentAnswer(
@@ -78,12 +78,12 @@ async def _page(request: ResourceRequest) -> tuple[dict[str, Usage], bool]:
     limit = min(options.limit or MAX_LIMIT, MAX_LIMIT)
     store, accepts, after = request.backend.store, fields.accepts, options.continue_
     if fields.key is not None:
-        found = await store.usage([fields.key] if accepts is None or accepts(fields.key) else [])
+        found = await store.tenancy.usage([fields.key] if accepts is None or accepts(fields.key) else [])
         return found, False
     selected: dict[str, Usage] = {}
     rows = limit if accepts is None else MAX_LIMIT
     while True:
-        page = await store.usage_after(after, rows)
+        page = await store.tenancy.usage_after(after, rows)
         for name, usage in page.items():
             if accepts is None or accepts(ObjectKey(name)):
                 selected[name] = usage

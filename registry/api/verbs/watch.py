@@ -20,9 +20,9 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from registry.api.answers import Event, WatchAnswer
 from registry.api.definition_changes import Following
-from registry.api.errors import StatusError, expired, plain_internal, too_large
+from registry.api.errors import StatusError, expired, too_large
 from registry.api.freshness import wait_for_revision
-from registry.api.options import ListOptions, list_options, parse_revision
+from registry.api.options import ListOptions, list_options, requested_revision
 from registry.api.query.listing import matching
 from registry.api.query.parsing import is_query, of_state, parse_query
 from registry.api.request import CatalogStale, ResourceRequest
@@ -61,12 +61,12 @@ class PageOf(Protocol[R_co]):
     def revision(self) -> int: ...
 
 
-class Source(Protocol[R]):
+class WatchSource(Protocol[R]):
     """Provides the state and the changes of a watch. Rows have any form that `texts` accepts."""
 
     request: ResourceRequest
-    # The longest time between two calls of `look`.
-    look_seconds: float
+    # The longest time between two calls of `refresh`.
+    refresh_seconds: float
     # Whether a change of the request's definition ends the watch before the next event.
     follows_definition: bool
 
@@ -82,7 +82,7 @@ class Source(Protocol[R]):
     async def texts(self, rows: Sequence[R]) -> Sequence[str]:
         """Returns the objects of rows as JSON."""
 
-    async def look(self) -> None:
+    async def refresh(self) -> None:
         """Refreshes what the watch may see. Raises StatusError if it cannot go on."""
 
     async def subscribe(self, revision: int) -> Subscription: ...
@@ -99,7 +99,7 @@ async def watch(request: ResourceRequest) -> WatchAnswer:
 class TenantSource:
     """The objects that a selection selects in one tenant."""
 
-    look_seconds = math.inf
+    refresh_seconds = math.inf
     follows_definition = True
 
     def __init__(self, selection: Selection, options: ListOptions) -> None:
@@ -122,7 +122,7 @@ class TenantSource:
     async def texts(self, rows: Sequence[Row]) -> Sequence[str]:
         return await row_texts(self.request, rows)
 
-    async def look(self) -> None:
+    async def refresh(self) -> None:
         pass
 
     async def subscribe(self, revision: int) -> Subscription:
@@ -133,7 +133,7 @@ class TenantSource:
         return await self._filter.events(changes)
 
 
-async def watch_source(source: Source[R], options: ListOptions) -> WatchAnswer:
+async def watch_source(source: WatchSource[R], options: ListOptions) -> WatchAnswer:
     """Starts a watch. Raises errors of the selectors and the start; later errors become ERROR events."""
     revision = start_of(options)
     if revision > 0:
@@ -163,17 +163,11 @@ def begins_with_state(options: ListOptions, revision: int) -> bool:
 
 def start_of(options: ListOptions) -> int:
     """Returns the revision to continue from; 0 begins with the present state."""
-    text = options.resource_version
-    try:
-        revision = parse_revision(text) if text else 0
-    except ValueError as error:
-        why = f'resourceVersion: Invalid value: "{text}": {error}'
-        raise plain_internal(why) from error
-    return revision
+    return requested_revision(options.resource_version) if options.resource_version else 0
 
 
 async def _events(
-    source: Source[R], options: ListOptions, revision: int, beginning: Beginning[R] | None
+    source: WatchSource[R], options: ListOptions, revision: int, beginning: Beginning[R] | None
 ) -> AsyncGenerator[Sequence[Event], None]:
     seconds = options.timeout_seconds or random.uniform(MIN_WATCH_SECONDS, 2 * MIN_WATCH_SECONDS)
     deadline = asyncio.get_running_loop().time() + seconds
@@ -206,13 +200,13 @@ async def _events(
 
 
 async def _live(
-    source: Source[R], options: ListOptions, revision: int, deadline: float
+    source: WatchSource[R], options: ListOptions, revision: int, deadline: float
 ) -> AsyncGenerator[Sequence[Event], None]:
     request = source.request
     now = asyncio.get_running_loop().time
     quiet_since = now()
     read = partial(_read, deadline)
-    await read(source.look)
+    await read(source.refresh)
     # The schemas of the changes so far; none of them is newer than this watch's.
     schemas = {request.served.identity}
     subscription = await read(partial(source.subscribe, revision))
@@ -226,10 +220,10 @@ async def _live(
             begun = True
             silence = quiet_since + BOOKMARK_SECONDS - now()
             ended_at = following.ended_at if following is not None else None
-            wait = max(0.0, min(left, silence, source.look_seconds)) if ended_at is None else 0.0
+            wait = max(0.0, min(left, silence, source.refresh_seconds)) if ended_at is None else 0.0
             batch = await read(partial(subscription.next_batch, wait))
             # After the read, so at least as new as the batch: changes go to those who may see their revision.
-            await read(source.look)
+            await read(source.refresh)
             changes = batch.changes
             if ended_at is not None:
                 changes = tuple([change for change in changes if change.revision < ended_at])

@@ -20,9 +20,9 @@ from registry.api.query.gathered import Item, is_gathered, parse_gathered, requi
 from registry.api.request import Backend, ResourceRequest
 from registry.api.strategies.base import Context
 from registry.api.verbs.list import list_expired, list_position, list_revision
-from registry.api.wildcard.view import View, wait
+from registry.api.wildcard.view import WildcardView, wait
 from registry.api.wildcard.watch import watch
-from registry.authorization.wildcard import Across
+from registry.authorization.wildcard import WildcardScope
 from registry.builtin.sharing import EXPORTS, GROUP
 from registry.codec.stored import decode_stored
 from registry.flowcontrol.evaluation import evaluate
@@ -35,24 +35,24 @@ _EXPORTS: Final = ResourceName(f"{EXPORTS}.{GROUP}")
 
 async def find_lead(backend: Backend, context: Context, group: str, version: str, plural: str) -> None:
     """Selects a tenant of the domain that serves the resource; its definition shapes the answer."""
-    across = context.across
-    if across is None or across.provider is not None:
+    scope = context.wildcard
+    if scope is None or scope.provider is not None:
         return
     catalog = await backend.catalogs.current(context.tenant)
     if catalog.served(group, version, plural) is None and group:
         name = await backend.store.sharing.defining(
-            across.domain, ResourceName(f"{plural}.{group}"), definitions=DEFINITIONS
+            scope.domain, ResourceName(f"{plural}.{group}"), definitions=DEFINITIONS
         )
         if name is not None:
             context.tenant = await backend.store.tenant(name)
 
 
-async def serve(request: ResourceRequest, across: Across, verb: str) -> Answer:
+async def serve(request: ResourceRequest, scope: WildcardScope, verb: str) -> Answer:
     if verb not in ("list", "watch") or request.subresource:
         raise method_not_supported(request.served.resource, verb)
-    if across.provider is not None:
-        await _require_exported(request, across.provider)
-    view = View(request, across, watches=verb == "watch")
+    if scope.provider is not None:
+        await _require_exported(request, scope.provider)
+    view = WildcardView(request, scope, watches=verb == "watch")
     if verb == "watch":
         return await watch(view)
     return await (_gathered_list(view) if is_gathered(view.options) else _list(view))
@@ -69,7 +69,7 @@ async def _require_exported(request: ResourceRequest, provider: Tenant) -> None:
     raise forbidden(request.served.resource, "", f'the tenant "{provider.name}" exports no such definition of its own')
 
 
-async def _list(view: View) -> ListAnswer:
+async def _list(view: WildcardView) -> ListAnswer:
     options = view.options
     at, after, limit, *_ = list_position(options)
     await wait(view, list_revision(options.resource_version))
@@ -100,10 +100,10 @@ async def _list(view: View) -> ListAnswer:
     return ListAnswer(view.request.served, page.revision, chunks())
 
 
-async def _gathered_list(view: View) -> ListAnswer:
+async def _gathered_list(view: WildcardView) -> ListAnswer:
     """Lists with an order, an offset or a count; ties are ordered by tenant, namespace and name."""
     options, request = view.options, view.request
-    query = parse_gathered(request, options, view.across.domain)
+    query = parse_gathered(request, options, view.scope.domain)
     wanted = list_revision(options.resource_version)
     await wait(view, wanted)
     exact = options.resource_version_match == "Exact" or (options.limit and not options.resource_version_match)

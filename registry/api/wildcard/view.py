@@ -20,7 +20,7 @@ from registry.api.request import ResourceRequest
 from registry.api.selectors import satisfies
 from registry.api.served import Served
 from registry.api.verbs.list import Fields, image_of, parse_selection
-from registry.authorization.wildcard import Across
+from registry.authorization.wildcard import WildcardScope
 from registry.codec.json_encode import encode_json_text
 from registry.codec.stored import decode_stored
 from registry.flowcontrol.evaluation import evaluate
@@ -33,12 +33,12 @@ ANNOTATION: Final = "tenancy.registry/tenant"
 _CHUNK: Final = 500
 
 
-class View:
+class WildcardView:
     """The view of one request."""
 
-    def __init__(self, request: ResourceRequest, across: Across, *, watches: bool) -> None:
+    def __init__(self, request: ResourceRequest, scope: WildcardScope, *, watches: bool) -> None:
         self.request = request
-        self.across = across
+        self.scope = scope
         self.options = list_options(request.query)
         plain = replace(self.options, filter="")
         if not watches:
@@ -58,7 +58,7 @@ class View:
     async def served(self, tenant: Tenant) -> Served | None:
         """Returns the resource as the tenant serves it: bound tenants as the provider, others by their definitions."""
         request = self.request
-        if self.across.provider is not None or request.served.definition.builtin:
+        if self.scope.provider is not None or request.served.definition.builtin:
             return request.served
         known = self._served.get(tenant.id)
         if known is None or known[0] < tenant.guards.definitions:
@@ -74,8 +74,8 @@ class View:
         request, found = self.request, list[WildcardRow]()
         while True:
             page = await request.backend.store.page_wildcard(
-                self.across.domain,
-                self.across.provider,
+                self.scope.domain,
+                self.scope.provider,
                 request.served.resource_name,
                 namespace=request.namespace or None,
                 at=at,
@@ -150,10 +150,10 @@ class View:
         return (served if known else served.leniently()).text(one.row)
 
     async def spans(self) -> list[BindingSpan]:
-        sharing, across = self.request.backend.store.sharing, self.across
-        if across.provider is None:
-            return await sharing.of_domain(across.domain)
-        return await sharing.spans(across.provider, self.request.served.resource_name, across.domain)
+        sharing, scope = self.request.backend.store.sharing, self.scope
+        if scope.provider is None:
+            return await sharing.of_domain(scope.domain)
+        return await sharing.spans(scope.provider, self.request.served.resource_name, scope.domain)
 
 
 def annotate(text: str, served: Served, tenant: str) -> str:
@@ -169,12 +169,12 @@ def annotate(text: str, served: Served, tenant: str) -> str:
     return encode_json_text({**obj, "metadata": {**obj["metadata"], "annotations": annotations}})
 
 
-async def wait(view: View, revision: int) -> None:
+async def wait(view: WildcardView, revision: int) -> None:
     """Waits for a revision as freshness.py does, but of the domain."""
 
     async def now() -> int:
         page = await view.request.backend.store.page_wildcard(
-            view.across.domain, view.across.provider, view.request.served.resource_name, limit=1
+            view.scope.domain, view.scope.provider, view.request.served.resource_name, limit=1
         )
         return page.revision
 

@@ -11,7 +11,7 @@ from registry.api.errors import expired
 from registry.api.served import Served
 from registry.api.verbs.event_filter import EventFilter
 from registry.api.verbs.watch import watch_source
-from registry.api.wildcard.view import View, annotate, wait
+from registry.api.wildcard.view import WildcardView, annotate, wait
 from registry.authorization.wildcard import SUBRESOURCE
 from registry.store.feed.subscription import Subscription
 from registry.store.reads.wildcard import START, WildcardPage, WildcardRow
@@ -19,11 +19,11 @@ from registry.store.sharing import BindingSpan
 from registry.store.types import Change, TenantId
 
 # How often a watch checks whether a tenant has been removed, whose objects go without events.
-_LOOK_SECONDS: Final = 5.0
+_REFRESH_SECONDS: Final = 5.0
 _TENANT_GONE: Final = "a tenant has been removed with all its objects: list again"
 
 
-async def watch(view: View) -> WatchAnswer:
+async def watch(view: WildcardView) -> WatchAnswer:
     view.options = options = replace(view.options, watch=True)
     return await watch_source(WildcardSource(view), options)
 
@@ -31,11 +31,11 @@ async def watch(view: View) -> WatchAnswer:
 class WildcardSource:
     """The state of several tenants, and the changes of their domain, for one request."""
 
-    look_seconds = _LOOK_SECONDS
+    refresh_seconds = _REFRESH_SECONDS
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: WildcardView) -> None:
         self.request = view.request
-        self.follows_definition = view.across.provider is not None
+        self.follows_definition = view.scope.provider is not None
         self._view = view
         self._spans: Mapping[TenantId, Sequence[BindingSpan]] = {}
         self._filters: dict[int, EventFilter] = {}
@@ -54,9 +54,9 @@ class WildcardSource:
 
     async def subscribe(self, revision: int) -> Subscription:
         store, resource = self.request.backend.store, self.request.served.resource_name
-        return await store.subscribe_wildcard(self._view.across.domain, resource, revision)
+        return await store.subscribe_wildcard(self._view.scope.domain, resource, revision)
 
-    async def look(self) -> None:
+    async def refresh(self) -> None:
         """Refreshes which tenants may be seen. Raises a StatusError 410 if one of them is gone."""
         found: dict[TenantId, list[BindingSpan]] = {}
         for span in await self._view.spans():

@@ -22,10 +22,10 @@ from registry.webhooks.egress import EgressPolicy
 logger = logging.getLogger(__name__)
 
 # How often the file is checked for changes while tokens arrive.
-LOOK_SECONDS: Final = 15.0
+CHECK_SECONDS: Final = 15.0
 
 
-class OutsideTokens:
+class ExternalIssuerTokens:
     """`anonymous` is the file's configuration of anonymous requests; None if it has none."""
 
     def __init__(self, path: Path, own_issuer: str, policy: EgressPolicy) -> None:
@@ -36,18 +36,18 @@ class OutsideTokens:
         self._issuers: dict[str, IssuerTokens] = {}
         self.anonymous: Anonymous | None = None
         self._stamp = stamp_of(path)
-        self._next = time.monotonic() + LOOK_SECONDS
+        self._next = time.monotonic() + CHECK_SECONDS
         self._take_up(load_configuration(path, own_issuer))
 
     async def identify(self, token: str, audiences: Sequence[str] | None = None) -> Identified | None:
         if time.monotonic() >= self._next:
-            await self.look_again()
+            await self.reload()
         issuer = self._issuers.get(issuer_of(token))
         return await issuer.identify(token) if issuer is not None else None
 
-    async def look_again(self) -> None:
+    async def reload(self) -> None:
         """Reloads the file if it has changed."""
-        self._next = time.monotonic() + LOOK_SECONDS
+        self._next = time.monotonic() + CHECK_SECONDS
         stamp = await asyncio.to_thread(stamp_of, self._path)
         if stamp == self._stamp:
             return

@@ -27,7 +27,7 @@ from registry.webhooks.connection import Origin, Unreachable
 from registry.webhooks.egress import EgressPolicy
 from registry.webhooks.endpoint import parse_https_url
 from registry.webhooks.errors import CallFailed
-from registry.webhooks.https import Answer, HttpsClient, Limits
+from registry.webhooks.https import HttpsAnswer, HttpsClient, Limits
 
 logger = logging.getLogger(__name__)
 
@@ -141,7 +141,7 @@ class Provider:
             raise FetchFailed("the CA bundle cannot be read") from error
 
 
-def _document(text: str, answer: Answer) -> dict[str, Any]:
+def _document(text: str, answer: HttpsAnswer) -> dict[str, Any]:
     """The JSON object in the response of the URL `text`. Raises FetchFailed."""
     if answer.status != 200:
         raise FetchFailed(f"{text[:200]} answers {answer.status}")

@@ -57,7 +57,7 @@ _NOT_VERIFIED: Final = "go-jose/go-jose: error in cryptographic primitive"
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class BoundReference:
     """An object by its resource, name and uid; `kind` is its name in the claims."""
 
     kind: str
@@ -73,7 +73,7 @@ class Account:
     namespace: str
     name: str
     uid: str
-    bound: Reference | None
+    bound: BoundReference | None
     audiences: tuple[str, ...]
     not_before: float
     expires: float
@@ -118,7 +118,7 @@ class AccountTokens:
         audiences: Sequence[str],
         now: datetime.datetime,
         seconds: int | None,
-        bound: Reference | None = None,
+        bound: BoundReference | None = None,
     ) -> str:
         """A new token; without `seconds` it does not expire itself, but ends with the object that it is bound to."""
         expires = now + (datetime.timedelta(seconds=seconds) if seconds is not None else _FOR_EVER)
@@ -272,7 +272,7 @@ def _account(claims: Mapping[str, Any], tenant: str) -> Account | None:
     if not all(isinstance(t, str) and t for t in texts) or not all(type(t) in (int, float) for t in times):
         return None
     bounds = [
-        Reference(kind, str(ref.get("name") or ""), str(ref.get("uid") or ""))
+        BoundReference(kind, str(ref.get("name") or ""), str(ref.get("uid") or ""))
         for kind in ("pod", "node", "secret")
         if isinstance(ref := about.get(kind), dict)
     ]

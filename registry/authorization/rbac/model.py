@@ -32,7 +32,7 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class RoleReference:
     """The role of a binding: its kind is Role or ClusterRole."""
 
     kind: str
@@ -45,7 +45,7 @@ class Binding:
 
     name: str
     namespace: str
-    role: Reference
+    role: RoleReference
     subjects: tuple[Subject, ...]
 
 
@@ -67,9 +67,9 @@ def rules_of(role: Object) -> tuple[PolicyRule, ...]:
     return tuple(rule_of(rule) for rule in role.get("rules") or ())
 
 
-def reference_of(binding: Object) -> Reference:
+def reference_of(binding: Object) -> RoleReference:
     reference = binding.get("roleRef") or {}
-    return Reference(reference.get("kind") or "", reference.get("name") or "")
+    return RoleReference(reference.get("kind") or "", reference.get("name") or "")
 
 
 def binding_of(obj: Object, namespace: str) -> Binding:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from registry.authentication.user import User
 from registry.authorization.attributes import Attributes, Decision, Rules
 from registry.authorization.rbac.match import CompiledRole
-from registry.authorization.rbac.model import Binding, PolicyRule, Reference, Subject
+from registry.authorization.rbac.model import Binding, PolicyRule, RoleReference, Subject
 from registry.schema.field import go_quote
 
 # Maximum number of cached decisions; beyond it all are dropped. One takes about 400 bytes.
@@ -33,7 +33,7 @@ class Grant:
     position: tuple[int, int]  # of the binding among all, and of the subject in it
     reason: str
     role: CompiledRole | None
-    reference: Reference
+    reference: RoleReference
 
 
 _Index = dict[_Key, list[Grant]]
@@ -71,7 +71,7 @@ class Policy:
                 reason = start + _describe(subject, binding.namespace)
                 index.setdefault(key, []).append(Grant((position, number), reason, role, binding.role))
 
-    def role(self, reference: Reference, namespace: str) -> CompiledRole | None:
+    def role(self, reference: RoleReference, namespace: str) -> CompiledRole | None:
         """The role that a binding in `namespace` ("" for a ClusterRoleBinding) refers to; None if it does not exist."""
         if reference.kind == "ClusterRole":
             return self._cluster_roles.get(reference.name)
@@ -110,10 +110,10 @@ class Policy:
                 return Decision(True, grant.reason)
         return Decision(False, f"RBAC: {aggregate(problems)}") if problems else _DENIED
 
-    def rules_for(self, user: User, namespace: str) -> tuple[list[PolicyRule], list[Reference]]:
+    def rules_for(self, user: User, namespace: str) -> tuple[list[PolicyRule], list[RoleReference]]:
         """All rules of a user in a namespace, and the missing roles of the user's bindings."""
         rules: list[PolicyRule] = []
-        missing: list[Reference] = []
+        missing: list[RoleReference] = []
         for grant in self._grants(user, namespace):
             if grant.role is None:
                 missing.append(grant.reference)
@@ -164,7 +164,7 @@ def _describe(subject: Subject, namespace: str) -> str:
     return f"{subject.kind} {go_quote(f'{subject.name}/{subject.namespace or namespace}')}"
 
 
-def _missing(reference: Reference) -> str:
+def _missing(reference: RoleReference) -> str:
     """`clusterrole.rbac.authorization.k8s.io "x" not found`."""
     return f"{reference.kind.lower()}.rbac.authorization.k8s.io {go_quote(reference.name)} not found"
 
@@ -175,7 +175,7 @@ def aggregate(problems: Sequence[str]) -> str:
     return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
 
 
-def review_rules(rules: Iterable[PolicyRule], missing: Iterable[Reference]) -> Rules:
+def review_rules(rules: Iterable[PolicyRule], missing: Iterable[RoleReference]) -> Rules:
     """Rules in the form of a rules review: resource and non-resource rules are separate."""
     problems = [_missing(reference) for reference in missing]
     resources, paths = [], []

@@ -25,26 +25,26 @@ RESOURCES = (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, ROLES, ROLE_BINDINGS)
 Which = tuple[ResourceName, ObjectKey]
 
 
-class Entry(NamedTuple):
+class RoleEntry(NamedTuple):
     """`value` is the role or the binding."""
 
     revision: int
     value: CompiledRole | Binding
 
 
-Entries = Mapping[Which, Entry]
+Entries = Mapping[Which, RoleEntry]
 
 
-def entry_of(resource: ResourceName, key: ObjectKey, revision: int, body: str) -> Entry:
+def entry_of(resource: ResourceName, key: ObjectKey, revision: int, body: str) -> RoleEntry:
     """`body` is the stored form: the object without its beginning (registry/store/types.py, Row)."""
     return entry_of_object(resource, key, revision, decode_stored('{"metadata":{' + body))
 
 
-def entry_of_object(resource: ResourceName, key: ObjectKey, revision: int, obj: Mapping[str, Any]) -> Entry:
+def entry_of_object(resource: ResourceName, key: ObjectKey, revision: int, obj: Mapping[str, Any]) -> RoleEntry:
     if resource in (CLUSTER_ROLES, ROLES):
-        return Entry(revision, CompiledRole(rules_of(obj)))
+        return RoleEntry(revision, CompiledRole(rules_of(obj)))
     namespace = key.rpartition("/")[0] if resource == ROLE_BINDINGS else ""
-    return Entry(revision, binding_of(obj, namespace))
+    return RoleEntry(revision, binding_of(obj, namespace))
 
 
 def policy_of(entries: Entries, defaults: Entries) -> Policy:
@@ -65,9 +65,9 @@ def policy_of(entries: Entries, defaults: Entries) -> Policy:
     return Policy(cluster_roles, roles, bindings)
 
 
-def refresh(known: Entries, rows: Iterable[tuple[ResourceName, ObjectKey, int, str | None]]) -> dict[Which, Entry]:
+def refresh(known: Entries, rows: Iterable[tuple[ResourceName, ObjectKey, int, str | None]]) -> dict[Which, RoleEntry]:
     """The entries of `rows`; only rows newer than everything known have a body."""
-    found: dict[Which, Entry] = {}
+    found: dict[Which, RoleEntry] = {}
     for resource, key, revision, body in rows:
         which = (resource, key)
         found[which] = known[which] if body is None else entry_of(resource, key, revision, body)

@@ -58,7 +58,7 @@ class Estimator(ABC):
         """The size that the schema at `path` allows; None if there is no such schema."""
 
 
-class Call(NamedTuple):
+class CostedCall(NamedTuple):
     """A call to estimate."""
 
     estimator: Estimator
@@ -83,7 +83,7 @@ class Call(NamedTuple):
         return argument.size or self.estimator.size_at(argument.path) or UNKNOWN
 
 
-def estimate_call(call: Call, function: str) -> CallCost | None:
+def estimate_call(call: CostedCall, function: str) -> CallCost | None:
     """The cost of a call; None if it has the default cost."""
     for found in (_EXTENSIONS.get(call.overload), _KUBERNETES.get(function), _STANDARD.get(call.overload)):
         if found is not None:
@@ -93,7 +93,7 @@ def estimate_call(call: Call, function: str) -> CallCost | None:
     return None
 
 
-_Estimate: TypeAlias = Callable[[Call], CallCost | None]
+_Estimate: TypeAlias = Callable[[CostedCall], CallCost | None]
 
 _LIST_BASE: Final = 10
 _MAX_FORMAT: Final = 64  # of the text of a named format
@@ -102,7 +102,7 @@ _ADDRESS: Final[Range] = (4, 16)  # bytes of an IPv4 or IPv6 address
 _CHECK: Final = fixed(350_000)
 
 
-def _one(_: Call) -> CallCost:
+def _one(_: CostedCall) -> CallCost:
     return CallCost(ONE)
 
 
@@ -121,33 +121,33 @@ def _int_literal(argument: Argument, otherwise: int) -> int:
     return otherwise
 
 
-def _slice(call: Call) -> CallCost:
+def _slice(call: CostedCall) -> CallCost:
     start = _int_literal(call.arguments[0], 0)
     end = _int_literal(call.arguments[1], call.target_size()[1])
     return _new_list(1, fixed((end - start) & LIMIT))  # cel-go's difference wraps around
 
 
-def _flatten(call: Call) -> CallCost:
+def _flatten(call: CostedCall) -> CallCost:
     depth = _int_literal(call.arguments[0], LIMIT) if call.arguments else 1
     return _new_list(float(depth), call.target_size())
 
 
-def _range(call: Call) -> CallCost:
+def _range(call: CostedCall) -> CallCost:
     return _new_list(1, fixed(_int_literal(call.arguments[0], LIMIT)))
 
 
-def _reverse(call: Call) -> CallCost:
+def _reverse(call: CostedCall) -> CallCost:
     return _new_list(1, call.target_size())
 
 
-def _distinct(call: Call) -> CallCost:
+def _distinct(call: CostedCall) -> CallCost:
     return _new_list(2, multiply(call.target_size(), call.target_size()))
 
 
 def _sort(of: str, by_keys: bool) -> _Estimate:
     factor = 2 + TRAVERSAL if of in ("string", "bytes") else 2.0
 
-    def sort(call: Call) -> CallCost:
+    def sort(call: CostedCall) -> CallCost:
         size = call.size(0) if by_keys else call.target_size()
         return _new_list(factor, multiply(size, size))
 
@@ -186,7 +186,7 @@ _EXTENSIONS: Final[dict[str, _Estimate]] = {
 # --- Kubernetes
 
 
-def _each_element(call: Call) -> CallCost | None:
+def _each_element(call: CostedCall) -> CallCost | None:
     """One for each element, plus the cost of comparing it if it is a string; indexOf is also a function of strings."""
     if call.target is None:
         return None
@@ -198,7 +198,7 @@ def _each_element(call: Call) -> CallCost | None:
     return CallCost(multiply(call.target_size(), cost))
 
 
-def _includes(call: Call) -> CallCost | None:
+def _includes(call: CostedCall) -> CallCost | None:
     """A target not known to be a list counts as a list with one element for each unit of its size."""
     if call.target is not None and not call.target.type.parameters:
         return CallCost(multiply(call.target_size(), ONE))
@@ -209,15 +209,15 @@ def _read_argument(factor: float = TRAVERSAL) -> _Estimate:
     return lambda call: CallCost(times(call.size(0), factor)) if call.arguments else None
 
 
-def _url(call: Call) -> CallCost | None:
+def _url(call: CostedCall) -> CallCost | None:
     return CallCost(traversal(call.size(0)), call.size(0)) if len(call.arguments) == 1 else None
 
 
-def _read_target(call: Call) -> CallCost | None:
+def _read_target(call: CostedCall) -> CallCost | None:
     return CallCost(traversal(call.target_size()), call.target_size()) if call.target is not None else None
 
 
-def _replace(call: Call) -> CallCost | None:
+def _replace(call: CostedCall) -> CallCost | None:
     """The result is longest if the shortest old text occurs everywhere and is replaced by the longest new text."""
     if call.target is None or len(call.arguments) < 2:
         return None
@@ -237,7 +237,7 @@ def _replacements(length: int, old: int, kept: bool) -> tuple[int, int]:
     return math.ceil(float(length) / float(old)), 0
 
 
-def _split(call: Call) -> CallCost | None:
+def _split(call: CostedCall) -> CallCost | None:
     if call.target is None:
         return None
     size = call.target_size()
@@ -250,7 +250,7 @@ def _split(call: Call) -> CallCost | None:
     return CallCost(times(size, 2 * TRAVERSAL), (0, most))
 
 
-def _join(call: Call) -> CallCost | None:
+def _join(call: CostedCall) -> CallCost | None:
     if call.target is None:
         return None
     length = call.target_size()
@@ -265,20 +265,20 @@ def _regex(text: Range, pattern: Range) -> Range:
     return multiply(traversal(add(text, ONE)), times(pattern, REGEX))
 
 
-def _find(call: Call) -> CallCost | None:
+def _find(call: CostedCall) -> CallCost | None:
     if call.target is None or not call.arguments:
         return None
     size = call.target_size()
     return CallCost(_regex(size, call.size(0)), (0, size[1]))
 
 
-def _ip(call: Call) -> CallCost | None:
+def _ip(call: CostedCall) -> CallCost | None:
     if call.overload == "cidr_ip":
         return CallCost(ONE)
     return _read_argument()(call)
 
 
-def _contains_ip(call: Call) -> CallCost | None:
+def _contains_ip(call: CostedCall) -> CallCost | None:
     if not call.arguments:
         return None
     cost = traversal(add(_ADDRESS, _ADDRESS))
@@ -287,7 +287,7 @@ def _contains_ip(call: Call) -> CallCost | None:
     return CallCost(cost)
 
 
-def _contains_cidr(call: Call) -> CallCost | None:
+def _contains_cidr(call: CostedCall) -> CallCost | None:
     if not call.arguments:
         return None
     cost = add(add(traversal(add(_ADDRESS, _ADDRESS)), traversal(_ADDRESS)), ONE)
@@ -296,11 +296,11 @@ def _contains_cidr(call: Call) -> CallCost | None:
     return CallCost(cost)
 
 
-def _validate(call: Call) -> CallCost | None:
+def _validate(call: CostedCall) -> CallCost | None:
     return CallCost(times(traversal(call.size(0)), _MAX_FORMAT_REGEX * REGEX)) if call.arguments else None
 
 
-def _equal(call: Call) -> CallCost | None:
+def _equal(call: CostedCall) -> CallCost | None:
     """`==` of the types that Kubernetes adds; other types use the standard library's."""
     left, right = call.arguments
     if left.type.runtime_name != right.type.runtime_name:
@@ -358,44 +358,44 @@ _KUBERNETES: Final[dict[str, _Estimate]] = {
 # --- the standard library
 
 
-def _format(call: Call) -> CallCost | None:
+def _format(call: CostedCall) -> CallCost | None:
     return CallCost(traversal(call.target_size())) if call.target is not None else None
 
 
-def _string_to_bytes(call: Call) -> CallCost:
+def _string_to_bytes(call: CostedCall) -> CallCost:
     size = call.size(0)
     return CallCost(traversal(size), (size[0], size[1] * 4 & LIMIT))
 
 
-def _bytes_to_string(call: Call) -> CallCost:
+def _bytes_to_string(call: CostedCall) -> CallCost:
     size = call.size(0)
     return CallCost(traversal(size), (size[0] // 4, size[1]))
 
 
-def _quote(call: Call) -> CallCost:
+def _quote(call: CostedCall) -> CallCost:
     size = call.size(0)
     return CallCost(traversal(size), (size[0] + 2 & LIMIT, size[1] * 2 + 2 & LIMIT))
 
 
-def _starts_with(call: Call) -> CallCost:
+def _starts_with(call: CostedCall) -> CallCost:
     return CallCost(traversal(call.size(0)))
 
 
-def _in_list(call: Call) -> CallCost:
+def _in_list(call: CostedCall) -> CallCost:
     return CallCost(times(call.size(1), 1))
 
 
-def _matches(call: Call) -> CallCost | None:
+def _matches(call: CostedCall) -> CallCost | None:
     return CallCost(_regex(call.target_size(), call.size(0))) if call.target is not None else None
 
 
-def _contains(call: Call) -> CallCost | None:
+def _contains(call: CostedCall) -> CallCost | None:
     if call.target is None:
         return None
     return CallCost(multiply(traversal(call.target_size()), traversal(call.size(0))))
 
 
-def _compare(call: Call) -> CallCost:
+def _compare(call: CostedCall) -> CallCost:
     most = min(call.size(0)[1], call.size(1)[1])
     return CallCost(traversal((min(most, 1), most)))
 

@@ -147,7 +147,7 @@ def parse_zoned(text: str) -> tuple[Ip, str]:
     """Parses an address and its zone as netip.ParseAddr does. Raises AddressError."""
     for character in text:
         if character == ".":
-            return Ip(_parse_v4(text, 0), 32), ""
+            return Ip(_parse_v4(text), 32), ""
         if character == ":":
             return _parse_v6(text)
         if character == "%":
@@ -155,10 +155,9 @@ def parse_zoned(text: str) -> tuple[Ip, str]:
     raise AddressError("unable to parse IP")
 
 
-def _parse_v4(text: str, start: int) -> int:
+def _parse_v4(text: str) -> int:
     number = octets = value = digits = 0
-    for position in range(start, len(text)):
-        character = text[position]
+    for position, character in enumerate(text):
         if "0" <= character <= "9":
             if digits == 1 and value == 0:
                 raise AddressError("IPv4 field has octet with leading zero")
@@ -167,7 +166,7 @@ def _parse_v4(text: str, start: int) -> int:
             if value > 255:
                 raise AddressError("IPv4 field has value >255")
         elif character == ".":
-            if position == start or position == len(text) - 1 or text[position - 1] == ".":
+            if position == 0 or position == len(text) - 1 or text[position - 1] == ".":
                 raise AddressError(f"IPv4 field must have at least one digit (at {go_quote(text[position:])})")
             if octets == 3:
                 raise AddressError("IPv4 address too long")
@@ -237,7 +236,7 @@ def _embedded_v4(rest: str, groups: int, *, expands: bool) -> tuple[int, int]:
         raise AddressError("embedded IPv4 address must replace the final 2 fields of the address" + _at(rest))
     if groups + 2 > 8:
         raise AddressError("too many hex fields to fit an embedded IPv4 at the end of the address" + _at(rest))
-    embedded = _parse_v4(rest, 0)
+    embedded = _parse_v4(rest)
     return embedded >> 16, embedded & 0xFFFF
 
 

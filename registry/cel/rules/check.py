@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from registry.cel.checker.cost_ranges import LIMIT
 from registry.cel.checker.schema_types import MAX_REQUEST_BYTES, Declared, declare
-from registry.cel.rules.expressions import MESSAGE, RULE, Expression, compile_expression
+from registry.cel.rules.expressions import MESSAGE, RULE, RuleExpression, compile_expression
 from registry.schema.field import ErrorType, FieldError, GoText, forbidden, index, invalid, key, not_supported, required
 from registry.schema.field_paths import PathError, resolve
 from registry.schema.model import Structural, ValidationRule, from_json
@@ -223,7 +223,7 @@ class Walk:
                 )
             )
 
-    def message(self, rule: ValidationRule, compiled: Expression, path: str) -> None:
+    def message(self, rule: ValidationRule, compiled: RuleExpression, path: str) -> None:
         if compiled.error:
             self.errors.append(invalid(path, _go_text(rule), compiled.error))
         else:

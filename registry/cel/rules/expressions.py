@@ -30,7 +30,7 @@ _MAX_CACHED_TEXT: Final = 2000  # longer texts are rare, and would fill the memo
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Expression:
+class RuleExpression:
     """An expression; `error` is "" if it compiles, and only then is `cost` meaningful.
 
     `cost` is the most that one evaluation costs, 2**64-1 if unbounded.
@@ -74,7 +74,7 @@ MESSAGE: Final = ExpressionKind(
 
 def compile_expression(
     text: str, declared: Declared, kind: ExpressionKind, *, optional_old_self: bool = False
-) -> Expression:
+) -> RuleExpression:
     """Compiles the text of a rule or messageExpression at a schema node with the declared type."""
     parsed = _parse(text)
     try:
@@ -82,10 +82,10 @@ def compile_expression(
     except RecursionError:  # The tree is within bounds, but the caller has used up most of Python's stack.
         issue = Issue(NO_OFFSET, "max recursion depth exceeded")
         error = f"{kind.compilation}: {display(parsed.source, (issue,))}"
-        return Expression(text, declared, Checked(parsed, (issue,), {}, {}, {}), error)
+        return RuleExpression(text, declared, Checked(parsed, (issue,), {}, {}, {}), error)
 
 
-def _compile(parsed: Parsed, declared: Declared, kind: ExpressionKind, optional_old_self: bool) -> Expression:
+def _compile(parsed: Parsed, declared: Declared, kind: ExpressionKind, optional_old_self: bool) -> RuleExpression:
     text = parsed.source.text
     old = types.optional_of(declared.type) if optional_old_self else declared.type
     checked = check(parsed, {SELF: declared.type, OLD_SELF: old})
@@ -94,14 +94,14 @@ def _compile(parsed: Parsed, declared: Declared, kind: ExpressionKind, optional_
         if declared.name != ROOT_NAME:  # kube-apiserver names types from the node of the rule.
             issues = [Issue(issue.offset, issue.message.replace(declared.name, ROOT_NAME)) for issue in issues]
         pictures = display(checked.parsed.source, issues)
-        return Expression(text, declared, checked, f"{kind.compilation}: {pictures}")
+        return RuleExpression(text, declared, checked, f"{kind.compilation}: {pictures}")
     if checked.result is not kind.type:
-        return Expression(text, declared, checked, kind.wrong_type)
+        return RuleExpression(text, declared, checked, kind.wrong_type)
     uses_old_self = _uses(checked, OLD_SELF)
     fault = program_error(checked)
     if fault is not None:
-        return Expression(text, declared, checked, f"{kind.program}: {fault}", uses_old_self=uses_old_self)
-    return Expression(text, declared, checked, "", estimate(checked, declared), uses_old_self)
+        return RuleExpression(text, declared, checked, f"{kind.program}: {fault}", uses_old_self=uses_old_self)
+    return RuleExpression(text, declared, checked, "", estimate(checked, declared), uses_old_self)
 
 
 def _uses(checked: Checked, name: str) -> bool:

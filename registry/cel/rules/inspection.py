@@ -61,7 +61,7 @@ def inspect_schema(schema: Mapping[str, Any], path: str) -> tuple[list[CheckedRu
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluation:
+class RuleEvaluation:
     """One evaluation of a rule on `value` at `path`, which replaces `old`. The rule holds if there are no `errors`."""
 
     path: str
@@ -78,7 +78,7 @@ class _RecordingRun(Run):
 
     def __init__(self) -> None:
         super().__init__(exact=True)
-        self.evaluations: list[Evaluation] = []
+        self.evaluations: list[RuleEvaluation] = []
 
     def rule(
         self, node: Node, rule: CompiledRule, path: str, obj: Json, old: Json, belongs: Correlation | None
@@ -88,10 +88,10 @@ class _RecordingRun(Run):
             super().rule(node, rule, path, obj, old, belongs)
         finally:
             errors = tuple(self.errors[known:])
-            self.evaluations.append(Evaluation(path, rule, obj, old, node, budget - self.budget, errors))
+            self.evaluations.append(RuleEvaluation(path, rule, obj, old, node, budget - self.budget, errors))
 
 
-def inspect_object(root: Structural, obj: Json, old: Json = None) -> tuple[list[Evaluation], int]:
+def inspect_object(root: Structural, obj: Json, old: Json = None) -> tuple[list[RuleEvaluation], int]:
     """Every evaluation of a rule on an object that replaces `old`, with its exact cost, and the total cost.
 
     The object must have been pruned, defaulted and validated. There is no ratcheting: every failed rule is an error.

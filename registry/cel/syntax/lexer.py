@@ -39,7 +39,7 @@ _TOKEN: Final = re.compile(
 _WORDS: Final = frozenset(("true", "false", "null", "in"))
 
 
-class Tokens(NamedTuple):
+class TokenStream(NamedTuple):
     """Three lists of the same length; the last token is EOF with the text `<EOF>`."""
 
     kinds: list[str]
@@ -47,9 +47,9 @@ class Tokens(NamedTuple):
     offsets: list[int]
 
 
-def tokenize(text: str) -> Tokens | None:
+def tokenize(text: str) -> TokenStream | None:
     """The tokens of `text`, or None if part of it is not a token."""
-    tokens = Tokens([], [], [])
+    tokens = TokenStream([], [], [])
     position = _scan(text, 0, tokens)
     if position < len(text):
         return None
@@ -57,18 +57,18 @@ def tokenize(text: str) -> Tokens | None:
     return tokens
 
 
-def scan_on(text: str, position: int, tokens: Tokens) -> int:
+def scan_on(text: str, position: int, tokens: TokenStream) -> int:
     """Appends the tokens from `position` on; returns the offset of the first character that starts none, or the end."""
     return _scan(text, position, tokens)
 
 
-def finish(tokens: Tokens, offset: int) -> None:
+def finish(tokens: TokenStream, offset: int) -> None:
     tokens.kinds.append("EOF")
     tokens.texts.append("<EOF>")
     tokens.offsets.append(offset)
 
 
-def _scan(text: str, position: int, tokens: Tokens) -> int:
+def _scan(text: str, position: int, tokens: TokenStream) -> int:
     kinds, texts, offsets = tokens
     match = _TOKEN.match
     end = len(text)

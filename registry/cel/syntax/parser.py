@@ -38,7 +38,7 @@ from registry.cel.syntax.ast import (
 from registry.cel.syntax.chains import MAX_DEPTH, PRECEDENCE, RECURSION, Chain, Depths, TooDeepError
 from registry.cel.syntax.diagnosis import syntax_errors
 from registry.cel.syntax.errors import NO_OFFSET, Issue
-from registry.cel.syntax.lexer import Tokens, tokenize
+from registry.cel.syntax.lexer import TokenStream, tokenize
 from registry.cel.syntax.literals import LiteralError, parse_double, parse_int, parse_uint, unquote, unquote_bytes
 from registry.cel.syntax.macros import MACROS, Expander, MacroError, TooManyCopiesError
 from registry.emulation import emulated
@@ -97,7 +97,7 @@ class _Parser:
 
     __slots__ = ("depths", "issues", "kinds", "macros", "offsets", "position", "texts")
 
-    def __init__(self, tokens: Tokens) -> None:
+    def __init__(self, tokens: TokenStream) -> None:
         self.kinds, self.texts, self.offsets = tokens
         self.position = 0
         self.issues: list[Issue] = []

@@ -14,7 +14,7 @@ from collections.abc import Generator
 from typing import Final, TypeAlias
 
 from registry.cel.syntax.errors import NO_OFFSET, Issue
-from registry.cel.syntax.lexer import Tokens, finish, scan_on
+from registry.cel.syntax.lexer import TokenStream, finish, scan_on
 
 _MAX_DEPTH: Final = 250  # of each rule
 _MAX_REPORTS: Final = 100  # errorReportingLimit
@@ -32,9 +32,9 @@ _BEGUN: Final = re.compile(
 )
 
 
-def _tokens(text: str) -> tuple[Tokens, list[tuple[int, int]]]:
+def _tokens(text: str) -> tuple[TokenStream, list[tuple[int, int]]]:
     """The tokens of `text`, and the spans skipped because they are not tokens."""
-    tokens = Tokens([], [], [])
+    tokens = TokenStream([], [], [])
     skipped = []
     position = scan_on(text, 0, tokens)
     while position < len(text):

@@ -17,5 +17,5 @@ ALL: Final = ObjectKey("*")
 REST_SECONDS: Final = 0.1
 
 
-async def reconcile(controlled: ControllerClient, key: ObjectKey) -> None:
-    await follow_definitions(controlled.backend, controlled.tenant)
+async def reconcile(client: ControllerClient, key: ObjectKey) -> None:
+    await follow_definitions(client.backend, client.tenant)

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Final, Self
 
-from registry.aggregation.availability import Availability, Verdict, inspect
+from registry.aggregation.availability import Availability, AvailabilityVerdict, inspect
 from registry.aggregation.backends import Backends
 from registry.aggregation.discovery import Resources
 from registry.aggregation.model import AVAILABLE, GROUP, PLURAL, Aggregated, APIServer
@@ -206,7 +206,7 @@ class Monitor:
         client = ControllerClient(self._backend, tenant, _MANAGER)
         await client.change(GROUP, PLURAL, ObjectKey(server.name), update, uid=server.uid)
 
-    async def _write(self, tenant: Tenant, server: APIServer, verdict: Verdict) -> list[str]:
+    async def _write(self, tenant: Tenant, server: APIServer, verdict: AvailabilityVerdict) -> list[str]:
         """Writes the condition; returns the namespaces whose content is left in the server."""
         now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         left: list[str] = []

@@ -64,7 +64,7 @@ class NamespaceCleaner:
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
-    def look(self, tenant: Tenant, aggregated: Aggregated, namespace: str) -> Elsewhere | None:
+    def delete_content(self, tenant: Tenant, aggregated: Aggregated, namespace: str) -> Elsewhere | None:
         """Returns the result since the last call; None while the deletion is in progress."""
         key = (tenant.id, namespace)
         task = self._tasks.get(key)

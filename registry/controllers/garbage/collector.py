@@ -33,7 +33,7 @@ from registry.controllers.garbage.absent_owner_cache import AbsentOwnerCache
 from registry.controllers.garbage.deletion import Garbage
 from registry.controllers.garbage.references import served_by_name, served_by_reference
 from registry.controllers.queue import WorkQueue
-from registry.controllers.work import Look, Work
+from registry.controllers.work import Work, WorkScope
 from registry.store.errors import StoreError, TenantNotFound
 from registry.store.process_heartbeats import MissedChange
 from registry.store.types import ObjectKey, ResourceName, Row, Tenant, Uid
@@ -120,12 +120,12 @@ class Collector:
 
     # -- notifications
     def notify_owned(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
-        self._enqueue(Work(tenant, resource, key, Look.NEW_OWNERS))
+        self._enqueue(Work(tenant, resource, key, WorkScope.NEW_OWNERS))
 
     def notify_marked(self, tenant: Tenant, resource: ResourceName, key: ObjectKey, *, by_server: bool) -> None:
         """Enqueues an object that waits for the collector. It is `pending`, so it is found again if there is no
         room."""
-        work = Work(tenant, resource, key, Look.OBJECT)
+        work = Work(tenant, resource, key)
         if by_server:
             self._queue.enqueue(work)
         else:
@@ -133,7 +133,7 @@ class Collector:
 
     def swept(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
         """Handles an object, found by the leader, that waits for a collector."""
-        work = Work(tenant, resource, key, Look.OBJECT)
+        work = Work(tenant, resource, key)
         begun = self._begun.peek(work)
         if begun is None or begun + _SWEEP_AGAIN_SECONDS < _now():
             self._queue.enqueue(work)
@@ -162,9 +162,9 @@ class Collector:
 
     # -- background work
     async def _handle(self, work: Work) -> None:
-        controlled = ControllerClient(self._backend, work.tenant, CONTROLLER_MANAGER)
-        garbage = Garbage(controlled, self._absent, self._queue.enqueue, self._begin)
-        identity = work._replace(look=Look.OBJECT)
+        client = ControllerClient(self._backend, work.tenant, CONTROLLER_MANAGER)
+        garbage = Garbage(client, self._absent, self._queue.enqueue, self._begin)
+        identity = work._replace(scope=WorkScope.ALL)
         await garbage.reconcile(work, again=identity in self._begun)
 
     def _begin(self, work: Work) -> None:
@@ -212,7 +212,7 @@ class Collector:
         while uids:
             rows = await self._backend.store.lookups.owned_by(tenant, uids, after=after, limit=_PAGE_ROWS)
             for row in rows:
-                await self._queue.put(Work(tenant, row.resource, row.key, Look.OBJECT))
+                await self._queue.put(Work(tenant, row.resource, row.key))
             if not rows:
                 break
             after = rows[-1]
@@ -224,7 +224,7 @@ class Collector:
             served = served_by_reference(catalog, reference)
             if served is not None:
                 key = served.key(namespace, reference.get("name") or "")
-                await self._queue.put(Work(tenant, served.resource_name, key, Look.WAITING))
+                await self._queue.put(Work(tenant, served.resource_name, key, WorkScope.WAITING))
 
     # -- unfinished work
     def oldest_pending(self) -> float | None:
@@ -273,7 +273,7 @@ class Collector:
             for owed in page:
                 self._backend.enqueue(owed.tenant, owed.resource, owed.key)
                 if owed.last_body is None:
-                    await self._queue.put(Work(owed.tenant, owed.resource, owed.key, Look.NEW_OWNERS))
+                    await self._queue.put(Work(owed.tenant, owed.resource, owed.key, WorkScope.NEW_OWNERS))
                 else:
                     one = await self._deleted_object(owed)
                     self._absent.add(owed.tenant, one)

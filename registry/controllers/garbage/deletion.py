@@ -25,7 +25,7 @@ from registry.controllers.events import report_invalid_namespace
 from registry.controllers.garbage.absent_owner_cache import AbsentOwnerCache
 from registry.controllers.garbage.references import is_defined, served_by_name, served_by_reference
 from registry.controllers.queue import Requeue
-from registry.controllers.work import Look, Work
+from registry.controllers.work import Work, WorkScope
 from registry.store.types import ObjectKey, ResourceName, Row, Uid
 
 # The minimum age of a definition before its objects are collected. kube-controller-manager discovers a new kind within
@@ -36,7 +36,7 @@ KNOWN_AFTER_SECONDS = 5.0
 _CONCURRENT_CHANGES = 32
 
 
-class Found(NamedTuple):
+class FoundObject(NamedTuple):
     """An object, with the resource and the definitions by which it was found."""
 
     catalog: TenantCatalog
@@ -53,7 +53,7 @@ class Found(NamedTuple):
         return self.metadata.get("finalizers") or ()
 
 
-def _is_new(found: Found) -> bool:
+def _is_new(found: FoundObject) -> bool:
     """Returns whether the object's definition was only just created. Built-in kinds have always been known."""
     entry = found.catalog.entries.get(ObjectKey(found.served.definition.name))
     if entry is None or not entry.created:
@@ -67,14 +67,14 @@ class Garbage:
 
     def __init__(
         self,
-        controlled: ControllerClient,
+        client: ControllerClient,
         absent: AbsentOwnerCache,
         spread: Callable[[Work], object],
         begin: Callable[[Work], None],
     ) -> None:
-        self._controlled = controlled
-        self._store = controlled.backend.store
-        self._tenant = controlled.tenant
+        self._controlled = client
+        self._store = client.backend.store
+        self._tenant = client.tenant
         self._absent = absent
         self._spread = spread
         self._begin = begin
@@ -89,10 +89,10 @@ class Garbage:
                 await self._orphan(found)
             elif FOREGROUND in found.finalizers:
                 await self._delete_dependents(found, again=again)
-        elif work.look is not Look.WAITING and found.metadata.get("ownerReferences"):
-            await self._collect(found, work.look)
+        elif work.scope is not WorkScope.WAITING and found.metadata.get("ownerReferences"):
+            await self._collect(found, work.scope)
 
-    async def _find(self, resource: ResourceName, key: ObjectKey) -> Found | None:
+    async def _find(self, resource: ResourceName, key: ObjectKey) -> FoundObject | None:
         """Returns the object; None if it is gone or nothing can be due for it."""
         catalog = await self._controlled.cached_catalog()
         row, state = await self._store.load(self._tenant, resource, key)
@@ -103,14 +103,14 @@ class Garbage:
             return None
         if '"ownerReferences"' not in row.body and '"deletionTimestamp"' not in row.body:
             return None
-        return Found(catalog, served, row, metadata_of(row))
+        return FoundObject(catalog, served, row, metadata_of(row))
 
     # -- an object and its owners
-    async def _collect(self, found: Found, look: Look) -> None:
+    async def _collect(self, found: FoundObject, scope: WorkScope) -> None:
         if _is_new(found):
             raise Requeue
         owners = await self._classify(found)
-        if owners is None or (look is Look.NEW_OWNERS and not owners.absent):
+        if owners is None or (scope is WorkScope.NEW_OWNERS and not owners.absent):
             return
         if owners.live:
             unneeded = {r["uid"] for r in (*owners.absent, *owners.waiting)}
@@ -125,7 +125,7 @@ class Garbage:
             policy = "Foreground"
         await self._delete(found, policy)
 
-    async def _classify(self, found: Found) -> Owners | None:
+    async def _classify(self, found: FoundObject) -> Owners | None:
         """Returns None if unknown: an owner of an unknown kind, or of one that cannot own this object."""
         owners = Owners([], [], [])
         for reference in found.metadata["ownerReferences"]:
@@ -154,7 +154,7 @@ class Garbage:
                 owners.live.append(reference)
         return owners
 
-    async def _report(self, found: Found, served: Served, reference: Reference) -> None:
+    async def _report(self, found: FoundObject, served: Served, reference: Reference) -> None:
         """Reports by an event that the owner exists, but in a namespace where it cannot own this object."""
         keys = await self._store.lookups.keys_of_uid(
             self._tenant, served.resource_name, Uid(reference.get("uid") or "")
@@ -162,7 +162,7 @@ class Garbage:
         if any(key.rpartition("/")[2] == reference.get("name") for key in keys):
             await report_invalid_namespace(self._controlled, found.served, found.metadata, reference)
 
-    async def _delete(self, found: Found, policy: str) -> None:
+    async def _delete(self, found: FoundObject, policy: str) -> None:
         """Deletes the object only as it was examined: a change in between may have given it an owner."""
         conditions = Preconditions(found.row.uid, str(found.row.revision))
         try:
@@ -207,19 +207,19 @@ class Garbage:
                 yield row, metadata_of(row)
             after = rows[-1]
 
-    async def _delete_dependents(self, found: Found, *, again: bool) -> None:
+    async def _delete_dependents(self, found: FoundObject, *, again: bool) -> None:
         """Examines all dependents at first, later only those that block. Without any of these the owner is released."""
         blocked = False
-        self._begin(Work(self._tenant, found.served.resource_name, found.row.key, Look.OBJECT))
+        self._begin(Work(self._tenant, found.served.resource_name, found.row.key))
         async for row, metadata in self._dependents(found.row.uid):
             blocking = _blocks(metadata, found.row.uid)
             blocked = blocked or blocking
             if not metadata.get("deletionTimestamp") and (blocking or not again):
-                self._spread(Work(self._tenant, row.resource, row.key, Look.OBJECT))
+                self._spread(Work(self._tenant, row.resource, row.key))
         if not blocked:
             await self._remove_finalizer(found, FOREGROUND)
 
-    async def _orphan(self, found: Found) -> None:
+    async def _orphan(self, found: FoundObject) -> None:
         tasks: set[asyncio.Task[None]] = set()
         failure: BaseException | None = None
         async for row, _ in self._dependents(found.row.uid):
@@ -236,7 +236,7 @@ class Garbage:
             raise failure
         await self._remove_finalizer(found, ORPHAN)
 
-    async def _remove_finalizer(self, found: Found, finalizer: str) -> None:
+    async def _remove_finalizer(self, found: FoundObject, finalizer: str) -> None:
         def without(old: Object) -> Object:
             new = copy_of(old)
             kept = [f for f in old["metadata"].get("finalizers") or () if f != finalizer]
@@ -248,10 +248,10 @@ class Garbage:
 
         await self._change(found.served, found.row.key, found.row.uid, without)
 
-    async def _has_dependents(self, found: Found) -> bool:
+    async def _has_dependents(self, found: FoundObject) -> bool:
         return bool(await self._store.lookups.owned_by(self._tenant, [found.row.uid], limit=1))
 
-    async def _closes_a_circle(self, found: Found) -> bool:
+    async def _closes_a_circle(self, found: FoundObject) -> bool:
         """Returns whether a dependent waits for this object's owners, and so for itself."""
         if not any(r.get("blockOwnerDeletion") for r in found.metadata["ownerReferences"]):
             return False
@@ -260,7 +260,7 @@ class Garbage:
                 return True
         return False
 
-    async def _unblock(self, found: Found) -> None:
+    async def _unblock(self, found: FoundObject) -> None:
         def unblocked(old: Object) -> Object:
             new = copy_of(old)
             new["metadata"]["ownerReferences"] = [

@@ -69,97 +69,97 @@ class Migrations:
 
     async def reconcile(self, work: Work) -> None:
         """Continues one migration: that of a StorageVersionMigration, or of a definition. Raises Requeue."""
-        controlled = ControllerClient(self.backend, work.tenant, MANAGER)
+        client = ControllerClient(self.backend, work.tenant, MANAGER)
         if work.resource == MIGRATIONS:
-            await self._start_requested(controlled, work.key)
+            await self._start_requested(client, work.key)
         elif work.resource == DEFINITIONS:
-            await self._automatic(controlled, work.key)
+            await self._automatic(client, work.key)
 
     # -- requested by a StorageVersionMigration
-    async def _start_requested(self, controlled: ControllerClient, key: ObjectKey) -> None:
-        migration = await _load(controlled, key)
+    async def _start_requested(self, client: ControllerClient, key: ObjectKey) -> None:
+        migration = await _load(client, key)
         if migration is None or is_finished(migration) or migration["metadata"].get("deletionTimestamp"):
             return
         wanted = (migration.get("spec") or {}).get("resource") or {}
         group, plural = wanted.get("group") or "", wanted.get("resource") or ""
-        async with _Lease(self, controlled, group, plural) as lease:
-            await self._carry_out(controlled, key, migration, group, plural, lease)
+        async with _Lease(self, client, group, plural) as lease:
+            await self._carry_out(client, key, migration, group, plural, lease)
 
     async def _carry_out(
-        self, controlled: ControllerClient, key: ObjectKey, migration: Object, group: str, plural: str, lease: _Lease
+        self, client: ControllerClient, key: ObjectKey, migration: Object, group: str, plural: str, lease: _Lease
     ) -> None:
-        catalog = await controlled.catalog()
+        catalog = await client.catalog()
         definition = catalog.definition(group, plural)
         if definition is None and _age_seconds(migration) < UNKNOWN_SECONDS:
             raise Requeue
-        await self._begin(controlled, key, migration)
+        await self._begin(client, key, migration)
         if definition is None:
-            await _end(controlled, key, FAILED, "StorageVersionMigrationFailed", "resource does not exist in discovery")
+            await _end(client, key, FAILED, "StorageVersionMigrationFailed", "resource does not exist in discovery")
             return
         if not definition.builtin:
             name = migration["metadata"]["name"]
             running = ("True", "MigrationRunning", f"Migration {name} is running")
-            await _set_definition_condition(controlled, group, plural, running)
-            progress = _Progress(controlled, key, migration)
-            outcome = await self._rewrite(controlled, group, plural, lease, progress)
+            await _set_definition_condition(client, group, plural, running)
+            progress = _Progress(client, key, migration)
+            outcome = await self._rewrite(client, group, plural, lease, progress)
             if outcome is None or outcome.failure is not None:
                 await _set_definition_condition(
-                    controlled, group, plural, ("False", "MigrationFailed", "The migration has failed")
+                    client, group, plural, ("False", "MigrationFailed", "The migration has failed")
                 )
                 why = outcome.failure.message if outcome and outcome.failure else "the resource is gone"
                 await _end(
-                    controlled,
+                    client,
                     key,
                     FAILED,
                     "StorageVersionMigrationFailed",
                     f"migration encountered unhandled error: {_outcome_message(outcome)}{why}",
                 )
                 return
-            await _finish_definition(controlled, group, plural, outcome)
-        await _end(controlled, key, SUCCEEDED, "StorageVersionMigrationSucceeded", "")
+            await _finish_definition(client, group, plural, outcome)
+        await _end(client, key, SUCCEEDED, "StorageVersionMigrationSucceeded", "")
 
-    async def _begin(self, controlled: ControllerClient, key: ObjectKey, migration: Object) -> None:
+    async def _begin(self, client: ControllerClient, key: ObjectKey, migration: Object) -> None:
         if is_true(migration, RUNNING):
             return
-        revision = (await self.backend.store.state(controlled.tenant)).revision
+        revision = (await self.backend.store.state(client.tenant)).revision
 
         def set_running(status: Object) -> Object:
             status = {**status, "resourceVersion": status.get("resourceVersion") or str(revision)}
             return with_condition(status, RUNNING, "True", "MigrationRunning", "The migration is running", _now())
 
-        await _change_status(controlled, key, set_running)
+        await _change_status(client, key, set_running)
 
     # -- automatic
-    async def _automatic(self, controlled: ControllerClient, key: ObjectKey) -> None:
+    async def _automatic(self, client: ControllerClient, key: ObjectKey) -> None:
         plural, _, group = str(key).partition(".")
-        catalog = await controlled.catalog()
+        catalog = await client.catalog()
         definition = catalog.definition(group, plural)
         if definition is None or definition.terminating or definition.builtin:
             return
-        async with _Lease(self, controlled, group, plural) as lease:
-            outcome = await self._rewrite(controlled, group, plural, lease)
+        async with _Lease(self, client, group, plural) as lease:
+            outcome = await self._rewrite(client, group, plural, lease)
             if outcome is None:
                 return
             if outcome.failure is not None:
                 logger.warning(
                     "%s of tenant %s cannot be migrated to its storage version: %s%s",
                     key,
-                    controlled.tenant.name,
+                    client.tenant.name,
                     _outcome_message(outcome),
                     outcome.failure.message,
                 )
                 return  # it will be checked again
-            await _finish_definition(controlled, group, plural, outcome)
+            await _finish_definition(client, group, plural, outcome)
 
     # -- the rows
     async def _rewrite(
-        self, controlled: ControllerClient, group: str, plural: str, lease: _Lease, progress: _Progress | None = None
+        self, client: ControllerClient, group: str, plural: str, lease: _Lease, progress: _Progress | None = None
     ) -> RewriteOutcome | None:
         """Returns the outcome, or None if the resource is gone. Raises Requeue when its lease is over.
 
         With `progress`, the migration was requested: rows that an earlier schema has processed are rewritten as well.
         """
-        rewriting = Rewriting(controlled, group, plural, self.pace, whole=progress is not None)
+        rewriting = Rewriting(client, group, plural, self.pace, whole=progress is not None)
         try:
             if progress is not None:
                 await progress.begin(rewriting)
@@ -180,7 +180,7 @@ class Migrations:
                     rewriting.rewritten,
                     plural,
                     group,
-                    controlled.tenant.name,
+                    client.tenant.name,
                 )
 
 
@@ -190,8 +190,8 @@ class _Progress:
     The total is that of its first slice. A crash loses the count of the rows since the last report, never the rows.
     """
 
-    def __init__(self, controlled: ControllerClient, key: ObjectKey, migration: Object) -> None:
-        self._controlled = controlled
+    def __init__(self, client: ControllerClient, key: ObjectKey, migration: Object) -> None:
+        self._controlled = client
         self._key = key
         text = (migration["metadata"].get("annotations") or {}).get(PROGRESS, "")
         done, _, total = text.partition("/")
@@ -224,8 +224,8 @@ class _Progress:
 class _Lease:
     """Lets one migration at a time work on a resource, across all processes, and yield to others at intervals."""
 
-    def __init__(self, migrations: Migrations, controlled: ControllerClient, group: str, plural: str) -> None:
-        self._name = f"storage migration of {plural}.{group} of tenant {controlled.tenant.id}"
+    def __init__(self, migrations: Migrations, client: ControllerClient, group: str, plural: str) -> None:
+        self._name = f"storage migration of {plural}.{group} of tenant {client.tenant.id}"
         self._leader: Leader = migrations.backend.store.leader(self._name, seconds=LEASE_SECONDS)
         self._held = migrations.held
         self._ends = self._renewed = 0.0
@@ -258,52 +258,50 @@ class _Lease:
         return now >= self._ends
 
 
-async def _load(controlled: ControllerClient, key: ObjectKey) -> Object | None:
+async def _load(client: ControllerClient, key: ObjectKey) -> Object | None:
     # Built in: any catalog has it.
-    catalog = await controlled.cached_catalog()
-    row, _ = await controlled.backend.store.load(controlled.tenant, MIGRATIONS, key)
+    catalog = await client.cached_catalog()
+    row, _ = await client.backend.store.load(client.tenant, MIGRATIONS, key)
     definition = catalog.definition(_GROUP, _PLURAL)
     assert definition is not None
     return None if row is None else catalog.at_version(definition, definition.versions["v1beta1"]).object(row)
 
 
-async def _change_status(
-    controlled: ControllerClient, key: ObjectKey, make: Callable[[Object], Object]
-) -> Object | None:
+async def _change_status(client: ControllerClient, key: ObjectKey, make: Callable[[Object], Object]) -> Object | None:
     def changed(old: Object) -> Object:
         return {**copy_of(old), "status": make(dict(old.get("status") or {}))}
 
-    return await _change(controlled, key, changed, subresource="status")
+    return await _change(client, key, changed, subresource="status")
 
 
 async def _change(
-    controlled: ControllerClient, key: ObjectKey, make: Callable[[Object], Object], subresource: str = ""
+    client: ControllerClient, key: ObjectKey, make: Callable[[Object], Object], subresource: str = ""
 ) -> Object | None:
-    return await controlled.change(_GROUP, _PLURAL, key, make, subresource=subresource)
+    return await client.change(_GROUP, _PLURAL, key, make, subresource=subresource)
 
 
-async def _end(controlled: ControllerClient, key: ObjectKey, kind: str, reason: str, message: str) -> None:
+async def _end(client: ControllerClient, key: ObjectKey, kind: str, reason: str, message: str) -> None:
     def ended(status: Object) -> Object:
         now = _now()
         status = with_condition(status, RUNNING, "False", "MigrationCompleted", "Migration completed", now)
         return with_condition(status, kind, "True", reason, message, now)
 
-    await _change_status(controlled, key, ended)
+    await _change_status(client, key, ended)
 
 
 # -- the definition
 
 
 async def _set_definition_condition(
-    controlled: ControllerClient, group: str, plural: str, condition: tuple[str, str, str]
+    client: ControllerClient, group: str, plural: str, condition: tuple[str, str, str]
 ) -> None:
     def update(old: Object) -> Object:
         return {**copy_of(old), "status": _with_migrating(old, *condition)}
 
-    await controlled.change(*_DEFINITIONS, ObjectKey(f"{plural}.{group}"), update, subresource="status")
+    await client.change(*_DEFINITIONS, ObjectKey(f"{plural}.{group}"), update, subresource="status")
 
 
-async def _finish_definition(controlled: ControllerClient, group: str, plural: str, outcome: RewriteOutcome) -> None:
+async def _finish_definition(client: ControllerClient, group: str, plural: str, outcome: RewriteOutcome) -> None:
     """Removes the former versions from status.storedVersions, if the definition is still that of the outcome.
 
     Raises Requeue if it is not: then the rows are read again.
@@ -321,7 +319,7 @@ async def _finish_definition(controlled: ControllerClient, group: str, plural: s
         status = _with_migrating(old, "False", "MigrationSucceeded", message)
         return {**copy_of(old), "status": {**status, "storedVersions": [definition.storage_version]}}
 
-    await controlled.change(*_DEFINITIONS, key, finished, subresource="status")
+    await client.change(*_DEFINITIONS, key, finished, subresource="status")
 
 
 def _with_migrating(crd: Object, status: str, reason: str, message: str) -> dict[str, Any]:

@@ -74,7 +74,7 @@ class RewriteOutcome:
 class Rewriting:
     """The rows of one resource of a tenant. `whole` also takes rows that an earlier schema has processed."""
 
-    controlled: ControllerClient
+    client: ControllerClient
     group: str
     plural: str
     pace: Pace
@@ -84,7 +84,7 @@ class Rewriting:
 
     async def run(self) -> AsyncIterator[int]:
         """Yields the number of rows after each batch. Raises ResourceGone."""
-        catalog = await self.controlled.catalog()
+        catalog = await self.client.catalog()
         after = ObjectKey("")
         while True:
             served = self._served(catalog)
@@ -97,7 +97,7 @@ class Rewriting:
                 try:
                     self.rewritten += await self._rewrite(catalog, served, batch)
                 except CatalogStale as stale:
-                    catalog = await self.controlled.backend.catalogs.fresh(self.controlled.tenant, stale.guards)
+                    catalog = await self.client.backend.catalogs.fresh(self.client.tenant, stale.guards)
                     break
                 after = batch[-1].key
                 yield len(batch)
@@ -106,10 +106,10 @@ class Rewriting:
 
     async def outcome(self) -> RewriteOutcome:
         """Returns the outcome after `run`, by the current definition. Raises StillOutdated, ResourceGone."""
-        catalog = await self.controlled.catalog()
+        catalog = await self.client.catalog()
         served = self._served(catalog)
-        left = await self.controlled.backend.store.rewrites.outdated_rows(
-            self.controlled.tenant,
+        left = await self.client.backend.store.rewrites.outdated_rows(
+            self.client.tenant,
             served.resource_name,
             version=served.version.name,
             schema=None,
@@ -124,9 +124,9 @@ class Rewriting:
 
     async def remaining(self) -> int:
         """Returns how many rows are to be examined. Raises ResourceGone."""
-        served = self._served(await self.controlled.catalog())
-        return await self.controlled.backend.store.rewrites.count_outdated(
-            self.controlled.tenant,
+        served = self._served(await self.client.catalog())
+        return await self.client.backend.store.rewrites.count_outdated(
+            self.client.tenant,
             served.resource_name,
             version=served.version.name,
             schema=served.identity if self.whole else None,
@@ -140,8 +140,8 @@ class Rewriting:
 
     async def _outdated_rows(self, served: Served, after: ObjectKey) -> list[Row]:
         schema = served.identity if self.whole else None
-        return await self.controlled.backend.store.rewrites.outdated_rows(
-            self.controlled.tenant,
+        return await self.client.backend.store.rewrites.outdated_rows(
+            self.client.tenant,
             served.resource_name,
             version=served.version.name,
             schema=schema,
@@ -162,7 +162,7 @@ class Rewriting:
         """Returns the rows' objects at the storage version; records and omits those that cannot be converted."""
         for row in rows:
             self._failures.pop(row.key, None)
-        served = self.controlled.request(catalog, served, rows[0].key).served
+        served = self.client.request(catalog, served, rows[0].key).served
         if served.conversions is not None:
             try:
                 images = [Image(r.uid, r.key, r.revision, r.revision, r.version, r.schema, r.body) for r in rows]
@@ -189,7 +189,7 @@ class Rewriting:
         stored = version, _, body = served.body(obj)
         if version == row.version and body == row.body:
             return False
-        request = self.controlled.request(catalog, served, row.key)
+        request = self.client.request(catalog, served, row.key)
         try:
             await replace(request, Start(row, catalog.guards), obj, obj, stored, request.actor(MANAGER, "update"))
         except (RevisionConflict, NotFound):

@@ -15,7 +15,7 @@ from registry.api.request import Backend
 from registry.controllers.queue import WorkQueue
 from registry.controllers.storage_migration.controller import MIGRATIONS, Migrations
 from registry.controllers.storage_migration.rewriting import Pace
-from registry.controllers.work import Look, Work
+from registry.controllers.work import Work
 from registry.store.errors import StoreError
 from registry.store.leader import Leader
 from registry.store.types import ObjectKey, ResourceName, Tenant
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 _WORKERS: Final = 2
 _MAX_RETRY_SECONDS: Final = 5.0
 # How often one of all processes looks for definitions with several stored versions, and how many it takes at a time.
-LOOK_SECONDS: Final = 60.0
+CHECK_SECONDS: Final = 60.0
 _LOOK_LIMIT: Final = 1000
 # Matches definitions with more than one stored version. Their canonical text has these in one place; a schema that
 # contains the same text only causes a useless check.
@@ -40,7 +40,7 @@ class MigrationSettings:
     automatic: bool = False
     after_seconds: float = 600.0
     rows_per_second: int = 1000
-    look_seconds: float = field(default_factory=lambda: LOOK_SECONDS)
+    check_seconds: float = field(default_factory=lambda: CHECK_SECONDS)
 
 
 class Migrator:
@@ -57,20 +57,20 @@ class Migrator:
             workers=_WORKERS,
             max_retry_seconds=_MAX_RETRY_SECONDS,
         )
-        self._looking: asyncio.Task[None] | None = None
+        self._sweeping: asyncio.Task[None] | None = None
         self._running = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         await self._running.enter_async_context(self._queue)
-        self._looking = asyncio.create_task(self._look(), name="storage migration look-out")
+        self._sweeping = asyncio.create_task(self._sweep(), name="storage migration sweep")
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.gather(self._looking, return_exceptions=True)
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            await asyncio.gather(self._sweeping, return_exceptions=True)
         await self._running.aclose()
 
     def __len__(self) -> int:
@@ -79,9 +79,9 @@ class Migrator:
     def enqueue(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
         """Enqueues whatever may be due for this object, if it is a migration."""
         if resource == MIGRATIONS:
-            self._queue.enqueue(Work(tenant, resource, key, Look.OBJECT))
+            self._queue.enqueue(Work(tenant, resource, key))
 
-    async def _look(self) -> None:
+    async def _sweep(self) -> None:
         """Enqueues unfinished migrations of crashed processes at once, rather than at the leader's next sweep.
 
         Then, as the leader, enqueues the automatic migrations of every tenant.
@@ -95,11 +95,11 @@ class Migrator:
             await self._lead()
 
     async def _lead(self) -> None:
-        leader = self._backend.store.leader("storage migration", seconds=3 * self._settings.look_seconds)
+        leader = self._backend.store.leader("storage migration", seconds=3 * self._settings.check_seconds)
         try:
             while True:
                 await self._enqueue_mixed(leader)
-                await asyncio.sleep(self._settings.look_seconds)
+                await asyncio.sleep(self._settings.check_seconds)
         finally:
             # Lets another process take over before the lease expires.
             with contextlib.suppress(StoreError, TimeoutError):
@@ -113,10 +113,10 @@ class Migrator:
                     DEFINITIONS, _SEVERAL_STORED, seconds=self._settings.after_seconds, limit=_LOOK_LIMIT
                 )
                 for tenant, key in found:
-                    self._queue.enqueue(Work(tenant, DEFINITIONS, key, Look.OBJECT))
+                    self._queue.enqueue(Work(tenant, DEFINITIONS, key))
         except StoreError as error:
             self._backend.store.database.log_failure(
-                logger, "the look-out for storage migrations did not get through: %s", error
+                logger, "the sweep for storage migrations did not get through: %s", error
             )
         except Exception:
-            logger.exception("the look-out for storage migrations failed")
+            logger.exception("the sweep for storage migrations failed")

@@ -47,7 +47,7 @@ from registry.conversion.declarative.model import (
 )
 from registry.conversion.declarative.paths import STAR, Path, split
 from registry.conversion.declarative.pruned import fits, pruned_at
-from registry.conversion.declarative.shapes import ShapeError, Verdict, apply_rule, find_node, put_node, take_node
+from registry.conversion.declarative.shapes import ShapeError, ShapeVerdict, apply_rule, find_node, put_node, take_node
 from registry.schema.checks import never
 from registry.schema.compiled import CompiledSchema
 from registry.schema.fast_prune import compile_fast_prune
@@ -133,7 +133,7 @@ class _Proof:
             if isinstance(rule, Drop):
                 self.drop(rule)
             elif not isinstance(rule, Set):
-                apply_rule(rule, self.shape, self.target, self.schemas[0].structural, Verdict())
+                apply_rule(rule, self.shape, self.target, self.schemas[0].structural, ShapeVerdict())
                 steps.append(self.step(rule))
         for rule in self.back.rules:
             if isinstance(rule, Drop):

@@ -3,8 +3,8 @@
 Rules link pairs of versions; a path may take several links. The links form a tree: there is exactly one path between
 any two versions.
 
-Objects of requests are converted decoded (`Plan.convert`); those of lists and watches as stored bodies
-(`Plan.bodies`), where nearly all metadata is passed on as text, and one decoding serves both directions.
+Objects of requests are converted decoded (`ConversionPlan.convert`); those of lists and watches as stored bodies
+(`ConversionPlan.bodies`), where nearly all metadata is passed on as text, and one decoding serves both directions.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ ConvertBody = Callable[[str, str, str], str | None]
 _ANNOTATED: Final = '"annotations":'
 
 
-class Plan:
+class ConversionPlan:
     """Converts the objects of one definition. Immutable but for its caches of compiled paths and expressions."""
 
     def __init__(self, group: str, text: str, schemas: Schemas) -> None:

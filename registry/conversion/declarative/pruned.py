@@ -9,7 +9,7 @@ from typing import Any, Final
 from registry.conversion.declarative.expression import HEAD
 from registry.conversion.declarative.model import ConversionPath, Set
 from registry.conversion.declarative.paths import STAR, Path
-from registry.conversion.declarative.shapes import ShapeError, Verdict, apply_rule, find_node, is_emptied
+from registry.conversion.declarative.shapes import ShapeError, ShapeVerdict, apply_rule, find_node, is_emptied
 from registry.schema.compiled import CompiledSchema
 from registry.schema.model import KEEPS_ALL
 
@@ -28,7 +28,7 @@ def pruned_fields(conversion: ConversionPath, source: CompiledSchema, target: Co
     try:
         for rule in conversion.rules:
             if not isinstance(rule, Set):
-                apply_rule(rule, shape, dict(target.json), source.structural, Verdict())
+                apply_rule(rule, shape, dict(target.json), source.structural, ShapeVerdict())
     except ShapeError:
         return []
     found: list[Path] = []

@@ -34,16 +34,18 @@ class ShapeError(ValueError):
 
 
 @dataclass(slots=True)
-class Verdict:
+class ShapeVerdict:
     """`errors` reject the rules. `losses` are sentences; each rejects them unless the loss is acknowledged."""
 
     errors: list[FieldError] = field(default_factory=list)
     losses: list[str] = field(default_factory=list)
 
 
-def check_conversion(conversion: ConversionPath, source: Schema, target: Schema, structural: Structural) -> Verdict:
+def check_conversion(
+    conversion: ConversionPath, source: Schema, target: Schema, structural: Structural
+) -> ShapeVerdict:
     """Checks that the rules convert objects of one schema to the other; returns errors and losses."""
-    verdict = Verdict()
+    verdict = ShapeVerdict()
     shape = copy.deepcopy(source)
     moved: list[Path] = []
     for rule in conversion.rules:
@@ -60,7 +62,9 @@ def check_conversion(conversion: ConversionPath, source: Schema, target: Schema,
     return verdict
 
 
-def apply_rule(rule: ConversionRule, shape: Schema, target: Schema, structural: Structural, verdict: Verdict) -> None:
+def apply_rule(
+    rule: ConversionRule, shape: Schema, target: Schema, structural: Structural, verdict: ShapeVerdict
+) -> None:
     match rule:
         case Move(_, old, new):
             put_node(shape, new, take_node(shape, old))
@@ -193,7 +197,7 @@ def _check_type(node: Schema, values: list[Json], path: Path) -> None:
             raise ShapeError(f"{format_path(path)} is of type {kind}, not {found}")
 
 
-def _check_values(wanted: Schema, where: str, values: list[Json], verdict: Verdict) -> None:
+def _check_values(wanted: Schema, where: str, values: list[Json], verdict: ShapeVerdict) -> None:
     """Checks that values assigned by a rule are allowed: enum, pattern, bounds."""
     schema = from_json({k: v for k, v in wanted.items() if k != _GIVEN})
     for value in values:
@@ -209,7 +213,7 @@ def _maps_every_value(node: Schema, pairs: tuple[tuple[Json, Json], ...]) -> boo
     return values is not None and all(value in mapped for value in values)
 
 
-def _merging(node: Schema, path: Path, pairs: tuple[tuple[Json, Json], ...], verdict: Verdict) -> None:
+def _merging(node: Schema, path: Path, pairs: tuple[tuple[Json, Json], ...], verdict: ShapeVerdict) -> None:
     """Reports values that become equal, to each other or to one that is unchanged: which one it was is lost."""
     became: dict[tuple[type, Json], Json] = {}
     enum = [True, False] if node.get("type") == "boolean" else node.get("enum")
@@ -232,7 +236,7 @@ def _merging(node: Schema, path: Path, pairs: tuple[tuple[Json, Json], ...], ver
 
 
 # -- the resulting shape against the target
-def _compare(shape: Schema, target: Schema, path: Path, conversion: ConversionPath, verdict: Verdict) -> None:
+def _compare(shape: Schema, target: Schema, path: Path, conversion: ConversionPath, verdict: ShapeVerdict) -> None:
     if len(verdict.losses) >= _MOST or len(verdict.errors) >= _MOST:
         return
     if not _same_type(shape, target):
@@ -277,7 +281,7 @@ def _compare(shape: Schema, target: Schema, path: Path, conversion: ConversionPa
 
 
 def _compare_open(
-    shape: Schema, values: Json, target: Schema, path: Path, conversion: ConversionPath, verdict: Verdict
+    shape: Schema, values: Json, target: Schema, path: Path, conversion: ConversionPath, verdict: ShapeVerdict
 ) -> None:
     """Compares the names that the schema leaves open (additionalProperties, preserve-unknown-fields)."""
     if target.get(_KEEPS) or target.get("additionalProperties") is True:

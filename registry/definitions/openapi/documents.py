@@ -21,7 +21,7 @@ from registry.definitions.discovery import Subresources, standard_subresources, 
 from registry.definitions.model import Definition, Version
 from registry.definitions.openapi.components import with_named_types
 from registry.definitions.openapi.pages import pages
-from registry.definitions.openapi.paths import CUSTOM, Resource, builtin_form, paths_v3
+from registry.definitions.openapi.paths import CUSTOM, PathResource, builtin_form, paths_v3
 from registry.definitions.openapi.types import GroupVersion, custom_groups, shared_types, type_name
 from registry.emulation import emulated
 from registry.schema.openapi import V3_PREFIX, metadata_v3, published_v3, type_meta
@@ -168,9 +168,9 @@ def model_name(group: str, version: str, kind: str) -> str:
     return f"{package}.{version}.{kind}"
 
 
-def resource_of(definition: Definition, version: Version, subresources: Subresources, prefix: str) -> Resource:
+def resource_of(definition: Definition, version: Version, subresources: Subresources, prefix: str) -> PathResource:
     group, names = definition.group, definition.names
-    return Resource(
+    return PathResource(
         group=group,
         version=version.name,
         plural=names.plural,
@@ -189,7 +189,7 @@ def resource_of(definition: Definition, version: Version, subresources: Subresou
     )
 
 
-def kind_schemas(resource: Resource, definition: Definition, version: Version, published: Json) -> Json:
+def kind_schemas(resource: PathResource, definition: Definition, version: Version, published: Json) -> Json:
     """The schema of a kind by its name, and for a built-in kind those of its nested types."""
     schema = kind_schema(definition, version, published)
     if not definition.builtin:
@@ -198,7 +198,7 @@ def kind_schemas(resource: Resource, definition: Definition, version: Version, p
     return {**types, resource.kind_name: schema}
 
 
-def input_schemas(resource: Resource, published: Callable[[Mapping[str, Any]], Json]) -> Json:
+def input_schemas(resource: PathResource, published: Callable[[Mapping[str, Any]], Json]) -> Json:
     """The types that subresources take if these are of another kind."""
     found: Json = {}
     for subresource in resource.subresources:
@@ -220,7 +220,7 @@ def kind_schema(definition: Definition, version: Version, schema: Json) -> Json:
     return {**schema, **_extensions(definition, version, definition.names.kind)}
 
 
-def list_schema_v3(definition: Definition, version: Version, resource: Resource) -> Json:
+def list_schema_v3(definition: Definition, version: Version, resource: PathResource) -> Json:
     metadata = metadata_v3(LIST_METADATA, "ListMeta")
     return list_schema(definition, version, resource, {**metadata, "default": {}} if definition.builtin else metadata)
 
@@ -228,7 +228,7 @@ def list_schema_v3(definition: Definition, version: Version, resource: Resource)
 LIST_METADATA = "The metadata that every list has."
 
 
-def list_schema(definition: Definition, version: Version, resource: Resource, metadata: Json) -> Json:
+def list_schema(definition: Definition, version: Version, resource: PathResource, metadata: Json) -> Json:
     names = definition.names
     return {
         "description": f"{names.list_kind} is a list of {names.kind}",

@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class DocumentPage:
     """A path that supports GET. `answer` is the shared type of the response; without one it is a text."""
 
     path: str
@@ -50,7 +50,7 @@ class Page:
         }
 
 
-def pages(versions: Iterable[GroupVersion]) -> list[Page]:
+def pages(versions: Iterable[GroupVersion]) -> list[DocumentPage]:
     """All pages of a server with built-in kinds in these group versions, by their paths."""
     found = {page.path: page for page in _SERVER_PAGES}
     for group, version in versions:
@@ -58,28 +58,30 @@ def pages(versions: Iterable[GroupVersion]) -> list[Page]:
         title = camel_case(short_group(group), capital=True)
         tag = camel_case(short_group(group))
         found[root] = (
-            Page(root, tag, f"get{title}APIGroup", "get information of a group", "APIGroup")
+            DocumentPage(root, tag, f"get{title}APIGroup", "get information of a group", "APIGroup")
             if group
-            else Page(root, tag, f"get{title}APIVersions", _VERSIONS, "APIVersions")
+            else DocumentPage(root, tag, f"get{title}APIVersions", _VERSIONS, "APIVersions")
         )
         operation_id = f"get{title}{camel_case(version, capital=True)}APIResources"
         path = f"{root}{version}/"
-        found[path] = Page(path, f"{tag}_{version}", operation_id, "get available resources", "APIResourceList")
+        found[path] = DocumentPage(path, f"{tag}_{version}", operation_id, "get available resources", "APIResourceList")
     return [found[path] for path in sorted(found)]
 
 
 _VERSIONS = "get available API versions"
 _SERVER_PAGES = (
-    Page("/apis/", "apis", "getAPIVersions", _VERSIONS, "APIGroupList"),
-    Page("/version/", "version", "getCodeVersion", "get the version of this server", "Info", ("application/json",)),
-    Page(
+    DocumentPage("/apis/", "apis", "getAPIVersions", _VERSIONS, "APIGroupList"),
+    DocumentPage(
+        "/version/", "version", "getCodeVersion", "get the version of this server", "Info", ("application/json",)
+    ),
+    DocumentPage(
         "/.well-known/openid-configuration/",
         "WellKnown",
         "getServiceAccountIssuerOpenIDConfiguration",
         "get the OpenID configuration of the issuer of service accounts' tokens",
         media_types=("application/json",),
     ),
-    Page(
+    DocumentPage(
         "/openid/v1/jwks/",
         "openid",
         "getServiceAccountIssuerOpenIDKeyset",

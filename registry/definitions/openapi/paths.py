@@ -1,8 +1,8 @@
 """The paths of a resource in OpenAPI: operations, parameters and responses.
 
 An operation is described once, in the form of v3; v2.py converts it. kube-apiserver describes its own kinds and those
-of definitions by two different generators; `Form` has the differences. Client generators derive method names from the
-ids and tags, so these equal kube-apiserver's; the descriptions are ours.
+of definitions by two different generators; `ResourceForm` has the differences. Client generators derive method names
+from the ids and tags, so these equal kube-apiserver's; the descriptions are ours.
 
 Follows apiextensions-apiserver pkg/controller/openapi/builder/builder.go and apiserver
 pkg/endpoints/{installer.go,openapi/openapi.go}.
@@ -27,7 +27,7 @@ _PROTOBUF = "application/vnd.kubernetes.protobuf"
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class ResourceForm:
     """How built-in kinds or definitions are described: media types, and the differences of the two generators."""
 
     consumes: Sequence[str]
@@ -44,7 +44,7 @@ class Form:
     names_subresource: bool
 
 
-CUSTOM = Form(
+CUSTOM = ResourceForm(
     consumes=_JSON_AND_YAML,
     produces=_JSON_AND_YAML,
     streams=(),
@@ -57,7 +57,7 @@ CUSTOM = Form(
     watch_paths=False,
     names_subresource=False,
 )
-BUILTIN = Form(
+BUILTIN = ResourceForm(
     consumes=("*/*",),
     produces=(*_JSON_AND_YAML, _PROTOBUF),
     streams=("application/json;stream=watch", f"{_PROTOBUF};stream=watch"),
@@ -85,13 +85,13 @@ _BUILTIN_WITH_CBOR = replace(
 )
 
 
-def builtin_form() -> Form:
+def builtin_form() -> ResourceForm:
     """The form of built-in kinds; those of definitions do not name CBOR, as upstream."""
     return _BUILTIN_WITH_CBOR if serves_cbor() else BUILTIN
 
 
 @dataclass(frozen=True, slots=True)
-class Resource:
+class PathResource:
     """The properties of a resource that its paths depend on. `kind_name` and `list_name` are the names of its schemas,
     which references have after `prefix`."""
 
@@ -101,7 +101,7 @@ class Resource:
     kind: str
     namespaced: bool
     verbs: frozenset[str]
-    form: Form
+    form: ResourceForm
     kind_name: str
     list_name: str
     # The type that a deletion returns.
@@ -130,7 +130,7 @@ class _Operation:
     streams: bool = False
 
 
-def paths_v3(resource: Resource) -> dict[str, Json]:
+def paths_v3(resource: PathResource) -> dict[str, Json]:
     """`{"/apis/g/v1/namespaces/{namespace}/widgets": {"get": ..., "parameters": [...]}, ...}`."""
     root = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"
     below = f"namespaces/{{namespace}}/{resource.plural}" if resource.namespaced else resource.plural
@@ -154,7 +154,7 @@ def paths_v3(resource: Resource) -> dict[str, Json]:
     return {path: item for path, item in found.items() if item}
 
 
-def _list(form: Form) -> _Operation:
+def _list(form: ResourceForm) -> _Operation:
     return _Operation(
         "list", "get", "list", "list", form.list_text, parameters.LIST, (200,), answers="list", streams=True
     )
@@ -191,7 +191,7 @@ _WATCH = _Operation(
 )
 
 
-def _delete_collection(form: Form) -> _Operation:
+def _delete_collection(form: ResourceForm) -> _Operation:
     return _Operation(
         "deletecollection",
         "delete",
@@ -206,7 +206,7 @@ def _delete_collection(form: Form) -> _Operation:
     )
 
 
-def _object(form: Form) -> Sequence[_Operation]:
+def _object(form: ResourceForm) -> Sequence[_Operation]:
     return (
         _Operation("get", "get", "get", "read", "read{sub} the specified {kind}", form.get_parameters, (200,)),
         _Operation(
@@ -240,7 +240,7 @@ _RESPONSES = {200: "OK", 201: "Created", 202: "Accepted"}
 
 
 def _item(
-    resource: Resource,
+    resource: PathResource,
     operations: Sequence[_Operation],
     *,
     named: bool = False,
@@ -261,7 +261,7 @@ def _item(
     return hoist(found)
 
 
-def _operation(resource: Resource, op: _Operation, everywhere: bool, subresource: Subresource | None) -> Json:
+def _operation(resource: PathResource, op: _Operation, everywhere: bool, subresource: Subresource | None) -> Json:
     """One operation, with its own parameters only."""
     kind, form = resource.kind, resource.form
     schema, below, marked = resource.kind_name, "", (resource.group, resource.version, kind)
@@ -293,7 +293,7 @@ def _operation(resource: Resource, op: _Operation, everywhere: bool, subresource
     return found
 
 
-def _body(resource: Resource, op: _Operation, schema: str) -> Json:
+def _body(resource: PathResource, op: _Operation, schema: str) -> Json:
     name = schema if op.reads == "kind" else type_name(op.reads)
     media_types = resource.form.patches if op.reads == "Patch" else resource.form.consumes
     body: Json = {"content": {media: {"schema": {"$ref": resource.prefix + name}} for media in media_types}}
@@ -302,7 +302,7 @@ def _body(resource: Resource, op: _Operation, schema: str) -> Json:
     return body
 
 
-def _operation_id(resource: Resource, op: _Operation, everywhere: bool, subresource: str) -> str:
+def _operation_id(resource: PathResource, op: _Operation, everywhere: bool, subresource: str) -> str:
     """`listStableExampleComV1NamespacedCronTab`."""
     scope = "Namespaced" if resource.namespaced and not everywhere else ""
     end = "ForAllNamespaces" if everywhere else subresource.title()

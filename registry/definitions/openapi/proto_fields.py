@@ -72,3 +72,7 @@ def encode_anys(number: int, value: list[Any]) -> bytes:
 
 def encode_named(number: int, name: str, value: bytes) -> bytes:
     return encode_delimited(number, encode_text(1, name) + encode_delimited(2, value))
+
+
+def encode_external_docs(number: int, value: Mapping[str, Any]) -> bytes:
+    return encode_delimited(number, encode_message({"description": (1, encode_text), "url": (2, encode_text)}, value))

@@ -16,6 +16,7 @@ from registry.definitions.openapi.proto_fields import (
     encode_any,
     encode_anys,
     encode_double,
+    encode_external_docs,
     encode_flag,
     encode_integer,
     encode_message,
@@ -58,10 +59,6 @@ def _type(number: int, value: str) -> bytes:
     return encode_delimited(number, encode_text(1, value))
 
 
-def _external_docs(number: int, value: Json) -> bytes:
-    return encode_delimited(number, encode_message({"description": (1, encode_text), "url": (2, encode_text)}, value))
-
-
 _SCHEMA: Mapping[str, tuple[int, Encoder]] = {
     "$ref": (1, encode_text),
     "format": (2, encode_text),
@@ -87,7 +84,7 @@ _SCHEMA: Mapping[str, tuple[int, Encoder]] = {
     "type": (22, _type),
     "items": (23, _items),
     "properties": (25, _schemas_by_name),
-    "externalDocs": (29, _external_docs),
+    "externalDocs": (29, encode_external_docs),
     "example": (30, encode_any),
 }
 

@@ -16,6 +16,7 @@ from registry.definitions.openapi.proto_fields import (
     encode_any,
     encode_anys,
     encode_double,
+    encode_external_docs,
     encode_flag,
     encode_integer,
     encode_message,
@@ -82,13 +83,9 @@ def _scalar(value: Any) -> bytes:
     return b""
 
 
-def _external_docs(number: int, value: Json) -> bytes:
-    return encode_delimited(number, encode_message({"description": (1, encode_text), "url": (2, encode_text)}, value))
-
-
 _SCHEMA: Mapping[str, tuple[int, Encoder]] = {
     "nullable": (1, encode_flag),
-    "externalDocs": (6, _external_docs),
+    "externalDocs": (6, encode_external_docs),
     "example": (7, encode_any),
     "title": (9, encode_text),
     "multipleOf": (10, encode_double),

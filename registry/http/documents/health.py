@@ -28,7 +28,7 @@ from registry.api.request import Backend
 from registry.http.documents.answers import TEXT, send_document
 from registry.http.request_state import STATE
 from registry.http.serving.stopping import Stopping
-from registry.logs import Condition
+from registry.logs import LoggedCondition
 from registry.schema.field import go_quote
 from registry.store.errors import StoreError
 
@@ -39,7 +39,7 @@ ROOTS: Final = ("healthz", "livez", "readyz")
 _MAX_UNKNOWN: Final = 20
 
 
-class Check(NamedTuple):
+class HealthCheck(NamedTuple):
     """`run` raises if the check fails."""
 
     name: str
@@ -53,7 +53,7 @@ class CheckFailed(Exception):
 class HealthEndpoint:
     """One of ROOTS, and the paths of its checks below it."""
 
-    def __init__(self, name: str, checks: Sequence[Check]) -> None:
+    def __init__(self, name: str, checks: Sequence[HealthCheck]) -> None:
         self._name = name
         self._checks = {check.name: check for check in checks}
 
@@ -88,7 +88,7 @@ class HealthEndpoint:
         text = f"{''.join(lines)}{self._name} check {verdict}\n"
         await send_document(send, scope, code, TEXT, text.encode(errors="replace"))
 
-    async def _send_single(self, scope: Scope, send: Send, check: Check) -> None:
+    async def _send_single(self, scope: Scope, send: Send, check: HealthCheck) -> None:
         if await _failure(check) is None:
             await send_document(send, scope, 200, TEXT, b"ok")
         else:
@@ -96,16 +96,16 @@ class HealthEndpoint:
 
 
 # By the name of the check: checks are called every few seconds, and more often while they fail.
-_failing: Final[dict[str, Condition]] = {}
+_failing: Final[dict[str, LoggedCondition]] = {}
 
 
-async def _failure(check: Check) -> Exception | None:
+async def _failure(check: HealthCheck) -> Exception | None:
     try:
         await check.run()
     except (StoreError, CheckFailed) as error:
         condition = _failing.setdefault(
             check.name,
-            Condition(
+            LoggedCondition(
                 logger, f"the health check {check.name} fails", f"the health check {check.name} passes", level=WARNING
             ),
         )
@@ -135,13 +135,17 @@ def health_endpoints(backend: Backend, stopping: Stopping) -> list[HealthEndpoin
         if stopping.is_stopping:
             raise CheckFailed("the process stops")
 
-    database = [Check("ping", ping), Check("database", lambda: store.ping()), Check("new-session", store.try_session)]
+    database = [
+        HealthCheck("ping", ping),
+        HealthCheck("database", lambda: store.ping()),
+        HealthCheck("new-session", store.try_session),
+    ]
     asked = {check.name for check in database}
-    others = [Check(name, _check_of(find)) for name, find in problems(backend).items() if name not in asked]
+    others = [HealthCheck(name, _check_of(find)) for name, find in problems(backend).items() if name not in asked]
     return [
         HealthEndpoint("healthz", database),
-        HealthEndpoint("livez", [Check("ping", ping)]),
-        HealthEndpoint("readyz", [*database, *others, Check("shutdown", shutdown)]),
+        HealthEndpoint("livez", [HealthCheck("ping", ping)]),
+        HealthEndpoint("readyz", [*database, *others, HealthCheck("shutdown", shutdown)]),
     ]
 
 

@@ -12,13 +12,13 @@ from registry.api.strategies.base import Context
 from registry.authentication.user import User
 from registry.authorization.attributes import Attributes, Decision, refusal
 from registry.authorization.authorizer import Authorizer
-from registry.authorization.tenants import Tenants
+from registry.authorization.tenants import TenantDirectory
 from registry.http.request_state import NO_TENANT, STATE, RequestState
 from registry.store.errors import TenantNotFound
 
 
 class AuthorizationMiddleware:
-    def __init__(self, app: ASGIApp, authorizer: Authorizer, tenants: Tenants) -> None:
+    def __init__(self, app: ASGIApp, authorizer: Authorizer, tenants: TenantDirectory) -> None:
         self._app = app
         self._authorizer = authorizer
         self._tenants = tenants
@@ -45,7 +45,7 @@ class AuthorizationMiddleware:
             user,
             state.header(b"user-agent"),
             state.warnings,
-            across=None if wildcard is None else wildcard.across,
+            wildcard=None if wildcard is None else wildcard.scope,
             authorized_name=attributes.name,
             annotations=None if trail is None else trail.annotations,
         )

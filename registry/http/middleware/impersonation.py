@@ -12,7 +12,7 @@ from typing import Final
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from registry.api.errors import bad_request
-from registry.authentication.impersonation_headers import NobodyNamed, requested_groups, requested_user
+from registry.authentication.impersonation_headers import NoUserNamed, requested_groups, requested_user
 from registry.authentication.user import User
 from registry.authorization.attributes import Attributes, Decision
 from registry.authorization.authorizer import Authorizer
@@ -43,7 +43,7 @@ class ImpersonationMiddleware:
         tenant, requester = state.tenant, state.user
         try:
             wanted = requested_user(scope["headers"])
-        except NobodyNamed as error:
+        except NoUserNamed as error:
             raise bad_request(str(error)) from error
         if wanted is None:
             return requester

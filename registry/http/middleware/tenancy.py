@@ -12,8 +12,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from registry.authentication.user import User
 from registry.authorization.authorizer import user_in_tenant
-from registry.authorization.tenants import DEFAULT, SYSTEM, Tenants
-from registry.authorization.wildcard import SUBRESOURCE, is_across, resolve_wildcard
+from registry.authorization.tenants import DEFAULT, SYSTEM, TenantDirectory
+from registry.authorization.wildcard import SUBRESOURCE, is_wildcard, resolve_wildcard
 from registry.flowcontrol.evaluation import Evaluations
 from registry.http.documents.health import ROOTS
 from registry.http.hosts import HostPattern, tenant_in_path
@@ -30,7 +30,7 @@ _HEALTH: Final = tuple(f"/{root}/" for root in ROOTS)
 
 class TenancyMiddleware:
     def __init__(
-        self, app: ASGIApp, tenants: Tenants, store: Store, hosts: HostPattern | None, evaluations: Evaluations
+        self, app: ASGIApp, tenants: TenantDirectory, store: Store, hosts: HostPattern | None, evaluations: Evaluations
     ) -> None:
         self._app = app
         self._tenants = tenants
@@ -44,7 +44,7 @@ class TenancyMiddleware:
         if user.tenant not in (None, SYSTEM) and not info.tenant and info.document_path == "/metrics":
             # Metrics name the definitions of all tenants.
             raise forbidden_to(user, state.attributes)
-        if is_across(info.tenant):
+        if is_wildcard(info.tenant):
             await self._resolve_wildcard(scope, state)
         else:
             state.tenant, state.user = await self._resolve(scope, state)
@@ -59,7 +59,7 @@ class TenancyMiddleware:
         try:
             if self._hosts is not None:
                 name = self._hosts.tenant_of(state.headers.get(b"host", b""), name)
-            if not is_across(name):
+            if not is_wildcard(name):
                 raise TenantNotFound("there are no such tenants")
             state.wildcard = await resolve_wildcard(self._tenants, self._store, state.user, name)
         except TenantNotFound:
@@ -89,6 +89,6 @@ class TenancyMiddleware:
             if of_process:
                 return NO_TENANT, stranger  # anyone may request this of every tenant, so the answer discloses nothing
             raise forbidden_to(stranger, state.attributes) from None
-        if user.tenant is not None and user.tenant != tenant.name and await self._tenants.governs(user, tenant):
+        if user.tenant is not None and user.tenant != tenant.name and await self._tenants.administers(user, tenant):
             return tenant, user
         return tenant, user_in_tenant(user, tenant.name)

@@ -40,10 +40,10 @@ class Cycle(RequestResponseCycle):
         *,
         expects_continue: bool,
         keep_alive: bool,
-        count_kept: Callable[[], None],
+        update_held_bytes: Callable[[], None],
         begin_tunnel: Callable[[bytes], None],
     ) -> None:
-        """`count_kept` is called for each part of the body that is consumed, `begin_tunnel` with the head of a 101."""
+        """`update_held_bytes` is called for each consumed part of the body, `begin_tunnel` with the head of a 101."""
         super().__init__(
             scope,
             protocol.transport,
@@ -58,7 +58,7 @@ class Cycle(RequestResponseCycle):
             protocol.on_response_complete,
         )
         self._head = b""
-        self._count_kept = count_kept
+        self._count_kept = update_held_bytes
         self._begin_tunnel = begin_tunnel
 
     async def run_asgi(self, app: ASGI3Application) -> None:

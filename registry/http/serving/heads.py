@@ -33,7 +33,7 @@ _HOST: Final = re.compile(rb"[!$%&'()*+,\-.:;=\[\]_~0-9A-Za-z]*\Z")
 _CHECKED: Final = frozenset({b"host", b"transfer-encoding", b"content-length", b"expect"})
 
 
-class Refused(Exception):
+class HeadRefused(Exception):
     """The answer to an invalid request: its code, its text and additional headers."""
 
     def __init__(self, code: int, text: str = "", headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
@@ -71,28 +71,28 @@ def check_head(
         if name == b"host":
             hosts, host = hosts + 1, value
             if _HOST.match(value) is None:
-                raise Refused(400, "malformed Host header")
+                raise HeadRefused(400, "malformed Host header")
         elif name == b"transfer-encoding":
             encodings += [coding.strip() for coding in value.lower().split(b",")]
         elif name == b"content-length":
             has_body = has_body or value.strip(b"0") != b""
         elif value.lower() != b"100-continue":
-            raise Refused(417)
+            raise HeadRefused(417)
     if encodings:
         _check_encodings(encodings, version)
     if hosts > 1:
-        raise Refused(400, "too many Host headers")
+        raise HeadRefused(400, "too many Host headers")
     if not hosts and version == "1.1":
-        raise Refused(400, "missing required Host header")
+        raise HeadRefused(400, "missing required Host header")
     if b"://" in url and not url.startswith(b"/") and _authority(url) != host.lower():
-        raise Refused(400, "the request's target and its Host header differ")
+        raise HeadRefused(400, "the request's target and its Host header differ")
     if method == b"CONNECT":
-        raise Refused(400, "CONNECT is not supported: this server is not a proxy")
+        raise HeadRefused(400, "CONNECT is not supported: this server is not a proxy")
     if upgrades and (has_body or encodings):
         # The parser would read the body as the next request.
-        raise Refused(400, "upgrade of a request with a body")
+        raise HeadRefused(400, "upgrade of a request with a body")
     if url.count(b"&") >= PARAMETERS_LIMIT:
-        raise Refused(400, "number of URL query parameters exceeded limit")
+        raise HeadRefused(400, "number of URL query parameters exceeded limit")
 
 
 def _authority(url: bytes) -> bytes:
@@ -102,9 +102,9 @@ def _authority(url: bytes) -> bytes:
 def _check_encodings(encodings: list[bytes], version: str) -> None:
     """RFC 9112, 6.1 and 6.3: unless chunked is the last encoding, and occurs once, the end of the body is undefined."""
     if version != "1.1" or encodings[-1] != b"chunked" or b"chunked" in encodings[:-1]:
-        raise Refused(400, "invalid transfer encoding")
+        raise HeadRefused(400, "invalid transfer encoding")
     if len(encodings) > 1:
-        raise Refused(501, "unsupported transfer encoding")
+        raise HeadRefused(501, "unsupported transfer encoding")
 
 
 class RefusalLog:
@@ -115,7 +115,7 @@ class RefusalLog:
         self._next = float("-inf")
         self._count = 0
 
-    def note(self, client: tuple[str, int] | None, refused: Refused) -> None:
+    def note(self, client: tuple[str, int] | None, refused: HeadRefused) -> None:
         REFUSED.labels(str(refused.code)).inc()
         self._count += 1
         now = self._clock()

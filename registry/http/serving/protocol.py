@@ -27,7 +27,7 @@ from uvicorn.server import ServerState
 from registry.flowcontrol.byte_shares import ABORT
 from registry.flowcontrol.time_slice import IS_GONE
 from registry.http.serving.cycle import Cycle
-from registry.http.serving.heads import FIELDS_LIMIT, RefusalLog, Refused, check_head
+from registry.http.serving.heads import FIELDS_LIMIT, HeadRefused, RefusalLog, check_head
 from registry.http.serving.tunnel import SWITCH, Switch, Tunnel
 
 # kube-apiserver allows more: net/http's DefaultMaxHeaderBytes is 1 MiB, its ReadHeaderTimeout 32 s. No client needs a
@@ -57,9 +57,9 @@ BACKLOG_LIMIT_BYTES = 64 * 1024 * 1024
 BACKLOG_SMALL_BYTES = 16 * 1024
 _PIPELINED_BYTES: Final = 4 * 1024
 
-TOO_LATE = Refused(408)
-TOO_LARGE = Refused(431)
-TOO_MUCH = Refused(429, "the server has no room for this request now", [(b"retry-after", b"1")])
+TOO_LATE = HeadRefused(408)
+TOO_LARGE = HeadRefused(431)
+TOO_MUCH = HeadRefused(429, "the server has no room for this request now", [(b"retry-after", b"1")])
 
 
 class Backlog:
@@ -138,7 +138,7 @@ class Protocol(HttpToolsProtocol):
             self.cycle.keep_alive = False
 
     @property
-    def shows_certificate(self) -> bool:
+    def has_client_certificate(self) -> bool:
         """Whether the client presented a valid certificate when the connection was made."""
         return self._extensions is not None
 
@@ -172,7 +172,7 @@ class Protocol(HttpToolsProtocol):
             self._feed(data)
         except httptools.HttpParserError as error:
             cause = error.__context__
-            self._refuse(cause if isinstance(cause, Refused) else Refused(400))
+            self._refuse(cause if isinstance(cause, HeadRefused) else HeadRefused(400))
             return
         if self._reading_head:
             self._head_bytes += len(data)
@@ -186,7 +186,7 @@ class Protocol(HttpToolsProtocol):
                 needed = 3 * read + CHUNK_ALLOWANCE_BYTES * (self._chunks - chunks)
                 self._excess_bytes = max(0, self._excess_bytes + len(data) - needed)
                 if self._excess_bytes > EXCESS_LIMIT_BYTES:
-                    self._refuse(Refused(400, "chunked encoding contains too much non-data"))
+                    self._refuse(HeadRefused(400, "chunked encoding contains too much non-data"))
             if self._unread_bytes > UNREAD_LIMIT_BYTES:
                 self.transport.close()
             elif self._body_timer is None:
@@ -196,7 +196,7 @@ class Protocol(HttpToolsProtocol):
             # Bytes between requests (empty lines, which the parser skips) have stopped the idle timer.
             self._head_timer = self.loop.call_later(HEAD_SECONDS, self._head_is_late)
         if self._kept_bytes or self._reading_head or self._reading_body or len(data) > BACKLOG_SMALL_BYTES:
-            self.count_kept()
+            self.update_held_bytes()
         if self._kept_bytes > BACKLOG_SMALL_BYTES and _backlog.bytes > BACKLOG_LIMIT_BYTES:
             self._refuse(TOO_MUCH)
 
@@ -248,7 +248,7 @@ class Protocol(HttpToolsProtocol):
         if not self._reading_head:
             self._trailer_bytes += len(name) + len(value) + 4
             if self._trailer_bytes > TRAILER_LIMIT_BYTES:
-                raise Refused(400, "suspiciously long trailer after chunked body")
+                raise HeadRefused(400, "suspiciously long trailer after chunked body")
             return
         self._parsed_bytes += len(name) + len(value) + 4
         if self._parsed_bytes > HEAD_LIMIT_BYTES or len(self.headers) >= FIELDS_LIMIT:
@@ -276,7 +276,7 @@ class Protocol(HttpToolsProtocol):
             scope,
             expects_continue=self.expect_100_continue,
             keep_alive=keep_alive,
-            count_kept=self.count_kept,
+            update_held_bytes=self.update_held_bytes,
             begin_tunnel=self.begin_tunnel,
         )
         scope[IS_GONE] = cycle.is_gone  # type: ignore[typeddict-unknown-key]
@@ -311,7 +311,7 @@ class Protocol(HttpToolsProtocol):
             self._forget()
 
     # -- memory
-    def count_kept(self) -> None:
+    def update_held_bytes(self) -> None:
         """Updates the memory held for requests, after data was received or consumed."""
         if self._is_lost:
             return
@@ -352,9 +352,9 @@ class Protocol(HttpToolsProtocol):
             elif self._reading_body:
                 self.cycle.body = bytearray()
         if self._kept_bytes:
-            self.count_kept()
+            self.update_held_bytes()
 
-    def _refuse(self, refused: Refused) -> None:
+    def _refuse(self, refused: HeadRefused) -> None:
         """Closes the connection with this answer, after the answers to earlier complete requests."""
         if self._last_words is not None:
             return

@@ -37,7 +37,7 @@ APPLICATION = "registry.http.app:create_app"
 # Longer than the idle time of common load balancers (60 s), which must be the first to close.
 KEEP_ALIVE_SECONDS = 75
 # How often the TLS files are checked for changes.
-LOOK_SECONDS = 60.0
+CHECK_SECONDS = 60.0
 BACKLOG = 2048
 # After the signal to stop, for requests in transit on idle connections.
 IDLE_SECONDS = 1.0
@@ -54,9 +54,9 @@ def bind(host: str, port: int, count: int) -> list[socket.socket]:
     """Returns `count` listening sockets on one port, one for each process.
 
     On Linux the kernel distributes connections evenly over listening sockets that share a port. If there are several,
-    those that are returned only reserve the port: each process gets a `twin`, and listens when it serves. Connections
-    waiting for it are refused when it dies, so that they do not wait for its successor. Elsewhere all processes share
-    one socket.
+    those that are returned only reserve the port: each process gets its own by `duplicate_listener`, and listens when
+    it serves. Connections waiting for it are refused when it dies, so that they do not wait for its successor.
+    Elsewhere all processes share one socket.
     """
     try:
         # The first without SO_REUSEPORT, which would share another server's port instead of being refused.
@@ -74,7 +74,7 @@ def bind(host: str, port: int, count: int) -> list[socket.socket]:
         raise ServeError(f"cannot listen on {host} port {port}: {reason}{hint}") from problem
 
 
-def twin(listener: socket.socket) -> socket.socket:
+def duplicate_listener(listener: socket.socket) -> socket.socket:
     """Returns a socket for a process: bound to the same port but not listening, or the same one if it is shared."""
     if sys.platform != "linux":
         return listener.dup()
@@ -211,7 +211,7 @@ class Server(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         """Called ten times a second by uvicorn, `counter` rising by one."""
-        if self._files is not None and (counter + 1) % round(LOOK_SECONDS * 10) == 0:
+        if self._files is not None and (counter + 1) % round(CHECK_SECONDS * 10) == 0:
             await self._look_again(self._files)
         return await super().on_tick(counter)
 
@@ -315,13 +315,13 @@ class Server(uvicorn.Server):
         If the CA of clients changes, connections that have presented a certificate are closed after their current
         request: clients that reconnect are verified against the new one.
         """
-        renewed = await asyncio.get_running_loop().run_in_executor(None, files.look_again)
-        if renewed is None or self._acceptor is None:
+        reloaded = await asyncio.get_running_loop().run_in_executor(None, files.reload)
+        if reloaded is None or self._acceptor is None:
             return
-        self._acceptor.context = renewed.context
-        if renewed.client_ca:
+        self._acceptor.context = reloaded.context
+        if reloaded.client_ca:
             for connection in list(self.server_state.connections):
-                if isinstance(connection, Protocol) and connection.shows_certificate:
+                if isinstance(connection, Protocol) and connection.has_client_certificate:
                     connection.shutdown()
 
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import FrameType
 
-from registry.http.serving.server import APPLICATION, STOP_SIGNALS, ServeError, twin
+from registry.http.serving.server import APPLICATION, STOP_SIGNALS, ServeError, duplicate_listener
 from registry.settings import Settings, to_environment
 
 logger = logging.getLogger(__name__)
@@ -103,7 +103,7 @@ class Supervisor:
 
     def _start(self, worker: Worker) -> None:
         ours, theirs = socket.socketpair()
-        listener = twin(worker.listener)
+        listener = duplicate_listener(worker.listener)
         handed = [listener.fileno(), theirs.fileno()]
         worker.process = subprocess.Popen(
             [sys.executable, "-m", "registry", "worker", "--listener", str(handed[0]), "--link", str(handed[1]),

@@ -18,7 +18,7 @@ from registry.http.serving.tls import Certificates, TlsError, server_context
 logger = logging.getLogger(__name__)
 
 
-class Renewed(NamedTuple):
+class Reloaded(NamedTuple):
     """`client_ca` tells whether the CA of clients may have changed."""
 
     context: ssl.SSLContext
@@ -40,7 +40,7 @@ class TlsFiles:
         self._stamps = self._stamps_of(found)
         return server_context(found.certificate, found.key, self._client_ca)
 
-    def look_again(self) -> Renewed | None:
+    def reload(self) -> Reloaded | None:
         """Returns None if nothing has changed, or if it is unusable, which is logged once; the old context stays."""
         before = self._stamps
         try:
@@ -53,7 +53,7 @@ class TlsFiles:
         changed = sorted(str(path) for path, stamp in self._stamps.items() if before.get(path) != stamp)
         logger.info("new connections are served by what has changed: %s", ", ".join(changed))
         ca = self._client_ca
-        return Renewed(made, ca is not None and before.get(ca) != self._stamps[ca])
+        return Reloaded(made, ca is not None and before.get(ca) != self._stamps[ca])
 
     def _stamps_of(self, found: Certificates) -> dict[Path, Stamp]:
         files = (found.certificate, found.key, *(() if self._client_ca is None else (self._client_ca,)))

@@ -96,17 +96,17 @@ def validate_object_meta_update(new: Meta, old: Meta, *, path: str = "metadata")
     return errors
 
 
-def validate_update_thrice(new: Meta, old: Meta, *, namespaced: bool, path: str = "metadata") -> list[FieldError]:
+def validate_update_thrice(new: Meta, old: Meta, *, namespaced: bool) -> list[FieldError]:
     """All errors of the metadata in an update of a custom resource, causes repeated as kube-apiserver does.
 
     First the checks common to all updates (rest.validateCommonFields): the rules of a new object with any path segment
     as a name, and those of an update; then the type's own strategy validates the update again. So an invalid label is
     reported three times, a changed uid twice. A type without rules of its own omits the last.
     """
-    errors = validate_object_meta(new, namespaced=namespaced, name_function=name_is_path_segment, path=path)
-    if not errors and not _transition(new, old, path):
+    errors = validate_object_meta(new, namespaced=namespaced, name_function=name_is_path_segment)
+    if not errors and not _transition(new, old, "metadata"):
         return errors  # the other rules have been checked already
-    update = validate_object_meta_update(new, old, path=path)
+    update = validate_object_meta_update(new, old)
     return errors + update + update
 
 
@@ -138,15 +138,15 @@ _IMMUTABLE: tuple[tuple[str, Any], ...] = (
 )
 
 
-def validate_common_fields(new: Meta, old: Meta, *, namespaced: bool, path: str = "metadata") -> list[FieldError]:
+def validate_common_fields(new: Meta, old: Meta, *, namespaced: bool) -> list[FieldError]:
     """The checks of every update that precede the type's own strategy (rest.validateCommonFields)."""
     return [
-        *validate_object_meta(new, namespaced=namespaced, name_function=name_is_path_segment, path=path),
-        *validate_object_meta_update(new, old, path=path),
+        *validate_object_meta(new, namespaced=namespaced, name_function=name_is_path_segment),
+        *validate_object_meta_update(new, old),
     ]
 
 
-def finalizer_warnings(new: Meta, old: Meta | None = None, *, path: str = "metadata.finalizers") -> list[str]:
+def finalizer_warnings(new: Meta, old: Meta | None = None) -> list[str]:
     """The warnings on finalizers that `new` adds, sorted by name, for custom resources."""
     finalizers = new.get("finalizers")
     if not finalizers:
@@ -154,7 +154,7 @@ def finalizer_warnings(new: Meta, old: Meta | None = None, *, path: str = "metad
     added = set(finalizers) - set(old.get("finalizers") or () if old is not None else ())
     warnings: list[str] = []
     for finalizer in sorted(added):
-        start = f"{path}: {go_quote(finalizer)}: "
+        start = f"metadata.finalizers: {go_quote(finalizer)}: "
         warnings.extend(start + message for message in label_key(finalizer))
         if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
             including = "including a path (/) " if "." in finalizer else ""
@@ -165,10 +165,10 @@ def finalizer_warnings(new: Meta, old: Meta | None = None, *, path: str = "metad
     return warnings
 
 
-def owner_reference_warnings(meta: dict[str, Any], *, after_admission: bool = False) -> list[str]:
+def owner_reference_warnings(meta: dict[str, Any]) -> list[str]:
     """Removes duplicate owner references in place, and returns a warning for each.
 
-    kube-apiserver checks before mutating admission, except for patches, and again `after_admission` in other words.
+    kube-apiserver checks before mutating admission, except for patches.
     """
     references = meta.get("ownerReferences")
     if not references or len(references) < 2:
@@ -182,9 +182,8 @@ def owner_reference_warnings(meta: dict[str, Any], *, after_admission: bool = Fa
     if not doubles:
         return []
     meta["ownerReferences"] = list(kept.values())
-    happens = " after mutating admission happens" if after_admission else ""
     return [
-        f".metadata.ownerReferences contains duplicate entries{happens}; API server dedups owner references in "
+        f".metadata.ownerReferences contains duplicate entries; API server dedups owner references in "
         "1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) "
         f"observed: {join_shortened(doubles, ', ')}"
     ]

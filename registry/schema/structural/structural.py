@@ -98,20 +98,7 @@ def _nested_schemas(schema: Schema) -> list[Schema]:
 
 def _check_node(schema: Schema, level: Level, path: str, errors: _Errors) -> None:
     kind = schema.get("type") or ""
-    items = schema.get("items")
-    if type(items) is dict:
-        _check_node(items, Level.ITEM, f"{path}.items", errors)
-    elif kind == "array":
-        errors.append(required(f"{path}.items", "must be specified"))
-    properties = schema.get("properties") or {}
-    for name, field in properties.items():
-        _check_node(field, Level.FIELD, key(f"{path}.properties", name), errors)
-    additional = schema.get("additionalProperties")
-    if additional is not None:
-        if level is Level.ROOT:
-            errors.append(forbidden(f"{path}.additionalProperties", "must not be used at the root"))
-        if type(additional) is dict:
-            _check_node(additional, Level.FIELD, f"{path}.additionalProperties", errors)
+    _check_children(schema, kind, level, path, errors)
     int_or_string = bool(schema.get("x-kubernetes-int-or-string"))
     preserving = bool(schema.get("x-kubernetes-preserve-unknown-fields"))
     embedded = bool(schema.get("x-kubernetes-embedded-resource"))
@@ -137,12 +124,32 @@ def _check_node(schema: Schema, level: Level, path: str, errors: _Errors) -> Non
     if level is Level.ROOT and kind not in ("", "object"):
         errors.append(invalid(f"{path}.type", kind, "must be object at the root"))
     if level is Level.ROOT or embedded:
-        for name in ("kind", "apiVersion"):
-            if name in properties and (properties[name].get("type") or "") != "string":
-                where = key(f"{path}.properties", name)
-                errors.append(invalid(f"{where}.type", properties[name].get("type") or "", "must be string"))
-        if "metadata" in properties:
-            _check_metadata(properties["metadata"], level, f"{path}.properties[metadata]", errors)
+        _check_object_fields(schema.get("properties") or {}, level, path, errors)
+
+
+def _check_children(schema: Schema, kind: str, level: Level, path: str, errors: _Errors) -> None:
+    items = schema.get("items")
+    if type(items) is dict:
+        _check_node(items, Level.ITEM, f"{path}.items", errors)
+    elif kind == "array":
+        errors.append(required(f"{path}.items", "must be specified"))
+    for name, field in (schema.get("properties") or {}).items():
+        _check_node(field, Level.FIELD, key(f"{path}.properties", name), errors)
+    additional = schema.get("additionalProperties")
+    if additional is not None and level is Level.ROOT:
+        errors.append(forbidden(f"{path}.additionalProperties", "must not be used at the root"))
+    if type(additional) is dict:
+        _check_node(additional, Level.FIELD, f"{path}.additionalProperties", errors)
+
+
+def _check_object_fields(properties: Schema, level: Level, path: str, errors: _Errors) -> None:
+    """Checks the fields of TypeMeta and ObjectMeta in the schema of a whole object."""
+    for name in ("kind", "apiVersion"):
+        if name in properties and (properties[name].get("type") or "") != "string":
+            where = key(f"{path}.properties", name)
+            errors.append(invalid(f"{where}.type", properties[name].get("type") or "", "must be string"))
+    if "metadata" in properties:
+        _check_metadata(properties["metadata"], level, f"{path}.properties[metadata]", errors)
 
 
 def _check_embedded(schema: Schema, kind: str, preserving: bool, path: str, errors: _Errors) -> None:

@@ -32,7 +32,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import psycopg
 
 from registry import tracing
-from registry.logs import Condition
+from registry.logs import LoggedCondition
 from registry.store.commit import batch as batches
 from registry.store.commit import recovery
 from registry.store.commit.batch import COMMIT, COMMIT_SHARED, COMMIT_TENANT, Pending, Waiting
@@ -88,9 +88,11 @@ class Writer:
     def __init__(
         self, database: Database, *, on_commit: OnCommit, make_partitions: MakePartitions, connections: int = 2
     ) -> None:
-        refused = Condition(logger, "PostgreSQL refuses writes", "PostgreSQL takes writes again")
-        lost = Condition(logger, "a commit lost its connection", "commits are answered again", level=logging.WARNING)
-        unconfirmed = Condition(logger, "commits are not confirmed", "commits are confirmed again")
+        refused = LoggedCondition(logger, "PostgreSQL refuses writes", "PostgreSQL takes writes again")
+        lost = LoggedCondition(
+            logger, "a commit lost its connection", "commits are answered again", level=logging.WARNING
+        )
+        unconfirmed = LoggedCondition(logger, "commits are not confirmed", "commits are confirmed again")
         self._connections = [
             WriterConnection(database, on_commit, make_partitions, refused, lost, unconfirmed)
             for _ in range(connections)
@@ -124,9 +126,9 @@ class WriterConnection:
         database: Database,
         on_commit: OnCommit,
         make_partitions: MakePartitions,
-        refused: Condition,
-        lost: Condition,
-        unconfirmed: Condition,
+        refused: LoggedCondition,
+        lost: LoggedCondition,
+        unconfirmed: LoggedCondition,
     ) -> None:
         self._database = database
         self._on_commit = on_commit

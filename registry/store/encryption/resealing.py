@@ -20,7 +20,7 @@ from registry.store.connection import Pool
 from registry.store.encryption.master_keys import CannotUnseal, MasterKeys, key_name, seal, unseal
 from registry.store.encryption.sealing import CURRENT_SECONDS, MARK, Sealing, prefix_of, purpose_of, seal_body
 from registry.store.errors import Unreadable
-from registry.store.settings import Settings
+from registry.store.settings import SharedSettings
 from registry.store.signing_keys import PURPOSE as SIGNING
 from registry.store.statements import Statement, statement
 from registry.store.types import TenantId
@@ -204,7 +204,7 @@ async def rotate(
 ) -> Progress:
     """Re-encrypts everything, or resumes doing so. Raises Unreadable for data sealed by an unlisted key."""
     assert sealing.masters is not None, "there is nothing to seal with"
-    settings, progress = Settings(pool), Progress()
+    settings, progress = SharedSettings(pool), Progress()
     began = await settings.get(SETTING)
     if not began:
         clock: datetime.datetime = (await pool.fetch(CLOCK, {}))[0][0]

@@ -26,7 +26,7 @@ from collections import deque
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from registry.logs import Condition
+from registry.logs import LoggedCondition
 from registry.store import change_log
 from registry.store.connection import Pool
 from registry.store.database import Database
@@ -62,7 +62,7 @@ class Feed:
         self._sealing = sealing
         self._process = process
         self._database = database
-        self._unread = Condition(
+        self._unread = LoggedCondition(
             logger,
             "watches do not go on",
             "watches go on",
@@ -130,7 +130,7 @@ class Feed:
         behind = sum(feed.newest - feed.position for feed in self._domains.values())
         return f"watches are behind by {behind} revisions"
 
-    def look_again(self) -> None:
+    def wake_all(self) -> None:
         """Wakes the feeds of all domains, since what is known of them may be outdated."""
         self._heard({})
 

@@ -19,7 +19,7 @@ from typing import Final
 import psycopg
 from psycopg.sql import SQL, Identifier
 
-from registry.logs import Condition
+from registry.logs import LoggedCondition
 from registry.store.database import Database
 from registry.store.session import Connection
 from registry.store.statements import statement
@@ -79,7 +79,7 @@ class Notifier:
         self._channel = ""
         self._sending = asyncio.Lock()
         self._closed = False
-        self._silence = Condition(
+        self._silence = LoggedCondition(
             logger, "other processes are not woken, and see writes by polling", "other processes are woken again",
             level=logging.WARNING, delay_seconds=CONDITION_DELAY_SECONDS,
         )  # fmt: skip
@@ -149,7 +149,7 @@ class Listener:
         self._heard_self = asyncio.Event()
         self._self_test: str | None = None
         self.healthy = False
-        self._silence = Condition(
+        self._silence = LoggedCondition(
             logger, "notifications of other processes are not heard", "notifications are heard again",
             level=logging.WARNING, delay_seconds=CONDITION_DELAY_SECONDS,
         )  # fmt: skip

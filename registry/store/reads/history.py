@@ -13,6 +13,7 @@ from registry.store import change_log
 from registry.store.bounds import READ_BYTES, within_bytes
 from registry.store.connection import Pool
 from registry.store.encoding import storable
+from registry.store.encryption.sealing import Sealing
 from registry.store.errors import TenantNotFound
 from registry.store.rows import STATE
 from registry.store.statements import Statement, statement
@@ -98,49 +99,58 @@ class HistoryPage:
     state: State
 
 
-async def of_object(
-    pool: Pool, tenant: Tenant, resource: ResourceName, key: ObjectKey, *, before: int, limit: int
-) -> HistoryPage:
-    """Returns the changes of one object with revisions below `before`, newest first."""
-    parameters = {
-        "tenant": tenant.id,
-        "resource": resource,
-        "key": storable(key),
-        "before": before,
-        "limit": limit + 1,
-        "bytes": MAX_PAGE_BYTES,
-    }
-    return _past(tenant, await pool.fetch(OBJECT_HISTORY, parameters), limit)
+class HistoryReads:
+    def __init__(self, pool: Pool, sealing: Sealing) -> None:
+        self._pool = pool
+        self._sealing = sealing
 
+    async def of_object(
+        self, tenant: Tenant, resource: ResourceName, key: ObjectKey, *, before: int, limit: int
+    ) -> HistoryPage:
+        """Returns the changes of one object with revisions below `before`, newest first."""
+        parameters = {
+            "tenant": tenant.id,
+            "resource": resource,
+            "key": storable(key),
+            "before": before,
+            "limit": limit + 1,
+            "bytes": MAX_PAGE_BYTES,
+        }
+        return await self._page(tenant, OBJECT_HISTORY, parameters, limit)
 
-async def list_deleted(
-    pool: Pool,
-    tenant: Tenant,
-    resource: ResourceName,
-    *,
-    namespace: str | None,
-    key: ObjectKey | None,
-    after: ObjectKey,
-    limit: int,
-) -> HistoryPage:
-    """Returns the last deletion of each key without a current object, ordered by key, after `after`; or of `key` alone,
-    which must be in `namespace`."""
-    start = storable(after)
-    parameters: dict[str, Any] = {
-        "tenant": tenant.id,
-        "resource": resource,
-        "limit": limit + 1,
-        "after": start,
-        "bytes": MAX_PAGE_BYTES,
-    }
-    if key is not None:
-        return _past(tenant, await pool.fetch(_DELETED_KEY, {**parameters, "key": storable(key)}), limit)
-    if namespace is not None:
-        # "0" is the character after "/".
-        start = max(start.encode(), f"{storable(namespace)}/".encode()).decode()
-        parameters |= {"end": f"{storable(namespace)}0", "after": start}
-    find = _DELETED if namespace is None else _DELETED_IN_NAMESPACE
-    return _past(tenant, await pool.fetch(find, parameters), limit)
+    async def list_deleted(
+        self,
+        tenant: Tenant,
+        resource: ResourceName,
+        *,
+        namespace: str | None,
+        key: ObjectKey | None = None,
+        after: ObjectKey,
+        limit: int,
+    ) -> HistoryPage:
+        """Returns the last deletion of each key without a current object, ordered by key, after `after`; or of `key`
+        alone, which must be in `namespace`."""
+        start = storable(after)
+        parameters: dict[str, Any] = {
+            "tenant": tenant.id,
+            "resource": resource,
+            "limit": limit + 1,
+            "after": start,
+            "bytes": MAX_PAGE_BYTES,
+        }
+        if key is not None:
+            return await self._page(tenant, _DELETED_KEY, {**parameters, "key": storable(key)}, limit)
+        if namespace is not None:
+            # "0" is the character after "/".
+            start = max(start.encode(), f"{storable(namespace)}/".encode()).decode()
+            parameters |= {"end": f"{storable(namespace)}0", "after": start}
+        find = _DELETED if namespace is None else _DELETED_IN_NAMESPACE
+        return await self._page(tenant, find, parameters, limit)
+
+    async def _page(self, tenant: Tenant, read: Statement, parameters: dict[str, Any], limit: int) -> HistoryPage:
+        past = _past(tenant, await self._pool.fetch(read, parameters), limit)
+        await self._sealing.changes(tenant.id, past.changes)
+        return past
 
 
 def _past(tenant: Tenant, rows: list[tuple[Any, ...]], limit: int) -> HistoryPage:

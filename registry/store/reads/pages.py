@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from itertools import islice, repeat
-from typing import Any, Final, LiteralString, NamedTuple
+from typing import Any, Final, LiteralString, NamedTuple, TypedDict
 
 from registry.flowcontrol.time_slice import TimeSlice
 from registry.store.bounds import GATHERED_BYTES, READ_BYTES
@@ -50,6 +50,16 @@ _LAST_KEY: Final = "\U0010ffff"
 # A list that begins at a past revision, or at a key, has its remaining rows counted, up to this number: Kubernetes
 # lets servers omit the count.
 MAX_COUNTED: Final = 100_000
+
+
+class Where(TypedDict, total=False):
+    """The parameters that lists, scans and places have in common, as arguments; see Query."""
+
+    namespace: str | None
+    at: int | None
+    after: ObjectKey | None
+    requirements: Sequence[Requirement]
+    key: ObjectKey | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ _Which = tuple[TenantId, str, str]
 _Batch = dict[_Which, list[asyncio.Future[Loaded]]]
 
 
-class Reader:
+class PointReader:
     def __init__(self, database: Database, *, connections: int = 2) -> None:
         self._database = database
         self._connections = connections

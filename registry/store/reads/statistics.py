@@ -14,6 +14,7 @@ from registry.store import change_log
 from registry.store.bounds import READ_BYTES, within_bytes
 from registry.store.connection import Pool
 from registry.store.encoding import storable
+from registry.store.encryption.sealing import Sealing
 from registry.store.errors import TenantNotFound
 from registry.store.rows import STATE
 from registry.store.statements import statement
@@ -99,64 +100,70 @@ class Statistics:
     state: State
 
 
-async def statistics(
-    pool: Pool, tenant: Tenant, resource: ResourceName, *, namespace: str | None, seconds: float, buckets: int
-) -> Statistics:
-    """Returns statistics of the last `seconds`, in `buckets` equal intervals; of less time if the log begins later.
+class StatisticsReads:
+    def __init__(self, pool: Pool, sealing: Sealing) -> None:
+        self._pool = pool
+        self._sealing = sealing
 
-    Raises TooManyWrites.
-    """
-    first, last = _key_range(namespace)
-    parameters = {
-        "tenant": tenant.id,
-        "resource": resource,
-        "first": first,
-        "last": last,
-        "seconds": seconds,
-        "buckets": buckets,
-        "limit": MAX_WRITES + 1,
-    }
-    rows = await pool.fetch(STATISTICS, parameters)
-    if not rows:
-        raise TenantNotFound(f"tenant {tenant.name} does not exist")
-    current, _, definitions, namespaces, since, until, objects = rows[0][:7]
-    writes: dict[tuple[int, ChangeType], int] = {}
-    for *_, bucket, type_, count in rows:
-        if bucket is not None:
-            # A write may be slightly newer than the start of the statement that sees it.
-            place = (min(bucket, buckets) - 1, ChangeType(type_))
-            writes[place] = writes.get(place, 0) + count
-    if sum(writes.values()) > MAX_WRITES:
-        raise TooManyWrites
-    return Statistics(since, until, objects, writes, State(current, Guards(definitions, namespaces)))
+    async def of_resource(
+        self, tenant: Tenant, resource: ResourceName, *, namespace: str | None, seconds: float, buckets: int
+    ) -> Statistics:
+        """Returns statistics of the last `seconds`, in `buckets` equal intervals; of less time if the log begins later.
 
+        Raises TooManyWrites.
+        """
+        first, last = _key_range(namespace)
+        parameters = {
+            "tenant": tenant.id,
+            "resource": resource,
+            "first": first,
+            "last": last,
+            "seconds": seconds,
+            "buckets": buckets,
+            "limit": MAX_WRITES + 1,
+        }
+        rows = await self._pool.fetch(STATISTICS, parameters)
+        if not rows:
+            raise TenantNotFound(f"tenant {tenant.name} does not exist")
+        current, _, definitions, namespaces, since, until, objects = rows[0][:7]
+        writes: dict[tuple[int, ChangeType], int] = {}
+        for *_, bucket, type_, count in rows:
+            if bucket is not None:
+                # A write may be slightly newer than the start of the statement that sees it.
+                place = (min(bucket, buckets) - 1, ChangeType(type_))
+                writes[place] = writes.get(place, 0) + count
+        if sum(writes.values()) > MAX_WRITES:
+            raise TooManyWrites
+        return Statistics(since, until, objects, writes, State(current, Guards(definitions, namespaces)))
 
-async def changes_since(
-    pool: Pool,
-    tenant: Tenant,
-    resource: ResourceName,
-    *,
-    namespace: str | None,
-    since: datetime.datetime,
-    upto: int,
-    after: tuple[ObjectKey, int] | None,
-    limit: int,
-) -> list[Change]:
-    """Returns the next changes after a key and revision, in that order, since a time and up to a revision; else
-    empty."""
-    first, last = _key_range(namespace)
-    parameters = {
-        "tenant": tenant.id,
-        "resource": resource,
-        "first": first if after is None else storable(after[0]),
-        "after": 0 if after is None else after[1],
-        "last": last,
-        "since": since,
-        "upto": upto,
-        "limit": limit,
-        "bytes": READ_BYTES,
-    }
-    return [change_log.change_of(row) for row in await pool.fetch(CHANGES_SINCE, parameters)]
+    async def changes_since(
+        self,
+        tenant: Tenant,
+        resource: ResourceName,
+        *,
+        namespace: str | None,
+        since: datetime.datetime,
+        upto: int,
+        after: tuple[ObjectKey, int] | None,
+        limit: int,
+    ) -> list[Change]:
+        """Returns the next changes after a key and revision, in that order, since a time and up to a revision; else
+        empty."""
+        first, last = _key_range(namespace)
+        parameters = {
+            "tenant": tenant.id,
+            "resource": resource,
+            "first": first if after is None else storable(after[0]),
+            "after": 0 if after is None else after[1],
+            "last": last,
+            "since": since,
+            "upto": upto,
+            "limit": limit,
+            "bytes": READ_BYTES,
+        }
+        found = [change_log.change_of(row) for row in await self._pool.fetch(CHANGES_SINCE, parameters)]
+        await self._sealing.changes(tenant.id, found)
+        return found
 
 
 def _key_range(namespace: str | None) -> tuple[str, str | None]:

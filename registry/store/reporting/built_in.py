@@ -14,7 +14,7 @@ from registry.store.reporting.ddl import replace_views
 from registry.store.reporting.locations import one_row, rival_names
 from registry.store.reporting.model import BuiltInViews
 from registry.store.reporting.setup import ALL_SCHEMA, OWN_SCHEMA, Roles
-from registry.store.reporting.sql import Place, comments, statements
+from registry.store.reporting.sql import ViewPlace, comments, statements
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ async def make_built_in(connection: Connection, roles: Roles, across: bool, kind
         if (rival := await one_row(connection, taken, (rival_names(kind.name),))) is not None:
             logger.warning("%s has no views: those of the definition %s are called so", kind.resource, rival[0])
             continue
-        place = Place(schema, kind.name, kind.resource, 0, roles.tables, across=across, built_in=True)
+        place = ViewPlace(schema, kind.name, kind.resource, 0, roles.tables, across=across, built_in=True)
         texts = [*statements(place, kind.shape, {}), *comments(place, kind.shape)]
         why = await replace_views(connection, roles.of(across)[0], place, kind.shape, texts)
         if why:

@@ -15,13 +15,13 @@ from psycopg.types.json import Jsonb
 from registry.store.connection import Connection
 from registry.store.reporting.locations import one_row, places_of, run_as, short_name
 from registry.store.reporting.model import (
-    Kind,
-    Known,
-    Outcome,
+    KnownView,
     Path,
     Report,
+    ReportKind,
+    ReportOutcome,
+    ReportView,
     Shape,
-    View,
     shape_from_json,
     shape_to_json,
 )
@@ -30,16 +30,16 @@ from registry.store.reporting.sql import child_name, drops
 from registry.store.types import Tenant, TenantId
 
 
-async def known_view(connection: Connection, tenant: Tenant, resource: str) -> Known | None:
+async def known_view(connection: Connection, tenant: Tenant, resource: str) -> KnownView | None:
     row = await one_row(
         connection,
         "SELECT view_id, revision FROM report_definitions WHERE tenant_id = %s AND resource = %s",
         (tenant.id, resource),
     )
-    return None if row is None else Known(*row)
+    return None if row is None else KnownView(*row)
 
 
-async def views_of(connection: Connection, resource: str, tenant: TenantId) -> list[View]:
+async def views_of(connection: Connection, resource: str, tenant: TenantId) -> list[ReportView]:
     cursor = await connection.execute(
         "SELECT v.id, v.name, v.digests, v.shape, v.last_tenant_id, (SELECT count(*) FROM report_definitions d"
         " WHERE d.view_id = v.id AND d.tenant_id <> %s AND d.state <> 'deleted' AND d.reason <> 'bound')"
@@ -47,7 +47,7 @@ async def views_of(connection: Connection, resource: str, tenant: TenantId) -> l
         (tenant, resource),
     )
     return [
-        View(row[0], row[1], tuple(row[2]), shape_from_json(row[3]), row[4], row[5], row[3].get("live"))
+        ReportView(row[0], row[1], tuple(row[2]), shape_from_json(row[3]), row[4], row[5], row[3].get("live"))
         for row in await cursor.fetchall()
     ]
 
@@ -61,7 +61,7 @@ def stored_shape(name: str, shape: Shape) -> dict[str, Any]:
     return found
 
 
-async def update_view(connection: Connection, view: View, shape: Shape, digest: str) -> View:
+async def update_view(connection: Connection, view: ReportView, shape: Shape, digest: str) -> ReportView:
     """The last digest is that of the shape. Digests of shapes that hid more are dropped: they must not join again."""
     shows_more = not set(view.shape.redacted) <= set(shape.redacted)
     digests = (digest,) if shows_more else (*(d for d in view.digests if d != digest), digest)[-50:]
@@ -78,7 +78,7 @@ async def put_definition(
     report: Report,
     revision: int,
     view_id: int | None,
-    outcome: Outcome,
+    outcome: ReportOutcome,
     facets: Mapping[str, Any] | None = None,
 ) -> None:
     """Records a definition's outcome. A short name never changes once assigned, since views are named by it."""
@@ -142,7 +142,7 @@ async def drop_empty(connection: Connection, roles: Roles, retention: datetime.t
     )
     dropped = []
     for view_id, resource, name, shape in await cursor.fetchall():
-        view = View(view_id, name, (), shape_from_json(shape), 0, 0)
+        view = ReportView(view_id, name, (), shape_from_json(shape), 0, 0)
         for owner, place in await places_of(connection, roles, resource, view, None):
             await run_as(connection, owner, list(drops(place, view.shape)))
         await connection.execute("DELETE FROM report_definitions WHERE view_id = %s", (view_id,))
@@ -151,7 +151,9 @@ async def drop_empty(connection: Connection, roles: Roles, retention: datetime.t
     return dropped
 
 
-async def expired_views(connection: Connection, retention: datetime.timedelta) -> list[tuple[TenantId, str, View]]:
+async def expired_views(
+    connection: Connection, retention: datetime.timedelta
+) -> list[tuple[TenantId, str, ReportView]]:
     """Returns definitions deleted for `retention` whose views other tenants still use, with these views."""
     cursor = await connection.execute(
         "SELECT d.tenant_id, d.resource, v.id, v.name, v.shape FROM report_definitions d"
@@ -159,7 +161,8 @@ async def expired_views(connection: Connection, retention: datetime.timedelta) -
         (retention,),
     )
     return [
-        (row[0], row[1], View(row[2], row[3], (), shape_from_json(row[4]), 0, 0)) for row in await cursor.fetchall()
+        (row[0], row[1], ReportView(row[2], row[3], (), shape_from_json(row[4]), 0, 0))
+        for row in await cursor.fetchall()
     ]
 
 
@@ -178,7 +181,7 @@ async def is_living(connection: Connection, tenant: TenantId) -> bool:
     return found is not None
 
 
-async def shared_facets(connection: Connection, view_id: int, shape: Shape) -> dict[tuple[Path, Kind], str]:
+async def shared_facets(connection: Connection, view_id: int, shape: Shape) -> dict[tuple[Path, ReportKind], str]:
     """Returns the facet columns that hold the same field in the objects of all tenants of a view."""
     cursor = await connection.execute(
         "SELECT DISTINCT facets FROM report_definitions WHERE view_id = %s AND state <> 'deleted' LIMIT 100", (view_id,)
@@ -190,12 +193,17 @@ async def shared_facets(connection: Connection, view_id: int, shape: Shape) -> d
         else {}
     )
     kinds = {c.path: c.kind for c in shape.columns}
-    found: dict[tuple[Path, Kind], str] = {}
+    found: dict[tuple[Path, ReportKind], str] = {}
     for slot, path in common.items():
-        kind = Kind.BOOLEAN if slot == "ready" else kinds.get(tuple(path))
+        kind = ReportKind.BOOLEAN if slot == "ready" else kinds.get(tuple(path))
         if kind is not None and (slot == "ready" or _KIND_OF_SLOT[slot.rstrip("0123456789")] is kind):
             found[tuple(path), kind] = slot
     return found
 
 
-_KIND_OF_SLOT: Final = {"text": Kind.TEXT, "int": Kind.INTEGER, "float": Kind.NUMBER, "time": Kind.TIME}
+_KIND_OF_SLOT: Final = {
+    "text": ReportKind.TEXT,
+    "int": ReportKind.INTEGER,
+    "float": ReportKind.NUMBER,
+    "time": ReportKind.TIME,
+}

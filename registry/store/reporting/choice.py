@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from registry.store.reporting.model import Grown, Report, Shape, View
+from registry.store.reporting.model import Grown, Report, ReportView, Shape
 from registry.store.types import TenantId
 
 # A view takes some 20 kB of the system catalogs.
@@ -30,8 +30,8 @@ Grow = Callable[[Shape, Shape], Grown]
 
 
 def choose(
-    views: Sequence[View], before: View | None, report: Report, tenant: TenantId, grow: Grow
-) -> tuple[View | None, Shape]:
+    views: Sequence[ReportView], before: ReportView | None, report: Report, tenant: TenantId, grow: Grow
+) -> tuple[ReportView | None, Shape]:
     """Returns the view that a definition joins (None: a new one), and its shape."""
     equal = next((v for v in views if report.digest in v.digests), None)
     if before is None:

@@ -20,9 +20,9 @@ from registry.store.reporting import choice as reporting_choice
 from registry.store.reporting.catalogue import shared_facets, stored_shape, update_view
 from registry.store.reporting.choice import TOO_MANY
 from registry.store.reporting.locations import count_relations, has_view, places_of, run_as
-from registry.store.reporting.model import Shape, View, shape_from_json
+from registry.store.reporting.model import ReportView, Shape, shape_from_json
 from registry.store.reporting.setup import OWN_SCHEMA, Roles
-from registry.store.reporting.sql import Place, child_name, comments, drops, statements
+from registry.store.reporting.sql import ViewPlace, child_name, comments, drops, statements
 from registry.store.translate import is_transient, translate
 from registry.store.types import TenantId
 
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 
 async def make(
-    connection: Connection, roles: Roles, resource: str, view: View, tenants: Sequence[TenantId]
+    connection: Connection, roles: Roles, resource: str, view: ReportView, tenants: Sequence[TenantId]
 ) -> dict[int, str]:
     """Creates a view wherever it exists, if it has changed; else only in the schemas of these tenants.
 
@@ -56,7 +56,9 @@ async def make(
     return refused
 
 
-async def unmake(connection: Connection, roles: Roles, resource: str, view: View, tenants: Sequence[TenantId]) -> None:
+async def unmake(
+    connection: Connection, roles: Roles, resource: str, view: ReportView, tenants: Sequence[TenantId]
+) -> None:
     """Drops a view from the schemas of these tenants, which no longer use it."""
     for owner, place in await places_of(connection, roles, resource, view, tenants):
         await run_as(connection, owner, list(drops(place, view.shape)))
@@ -66,7 +68,7 @@ async def remake(connection: Connection, roles: Roles, only_across: bool = False
     """Recreates every view wherever it exists. One that fails does not prevent the others."""
     cursor = await connection.execute("SELECT id, resource, name, shape, digests FROM report_views ORDER BY id")
     for view_id, resource, name, shape, digests in await cursor.fetchall():
-        view = await _with_room(connection, View(view_id, name, digests, shape_from_json(shape), 0, 0))
+        view = await _with_room(connection, ReportView(view_id, name, digests, shape_from_json(shape), 0, 0))
         await connection.execute(
             "UPDATE report_views SET shape = %s || jsonb_strip_nulls(jsonb_build_object('live', shape -> 'live'))"
             " WHERE id = %s",
@@ -93,7 +95,7 @@ def refusal(why: str) -> str:
     return f"PostgreSQL does not take its views: {why}"
 
 
-async def _make_own(connection: Connection, owner: str, place: Place, shape: Shape, texts: Sequence[str]) -> str:
+async def _make_own(connection: Connection, owner: str, place: ViewPlace, shape: Shape, texts: Sequence[str]) -> str:
     """Creates a view in a tenant's schema, if MAX_VIEWS permits. Returns why it could not be created; "" if it was."""
     is_there = await has_view(connection, place.schema, place.name)
     if not is_there and await count_relations(connection) + shape.relations > reporting_choice.MAX_VIEWS:
@@ -101,7 +103,9 @@ async def _make_own(connection: Connection, owner: str, place: Place, shape: Sha
     return await replace_views(connection, owner, place, shape, texts)
 
 
-async def replace_views(connection: Connection, owner: str, place: Place, shape: Shape, texts: Sequence[str]) -> str:
+async def replace_views(
+    connection: Connection, owner: str, place: ViewPlace, shape: Shape, texts: Sequence[str]
+) -> str:
     """Replaces views; those whose columns differ, from an earlier version, are dropped first."""
     try:
         async with connection.transaction():
@@ -120,7 +124,7 @@ async def replace_views(connection: Connection, owner: str, place: Place, shape:
         return str(translate(error))
 
 
-async def _with_room(connection: Connection, view: View) -> View:
+async def _with_room(connection: Connection, view: ReportView) -> ReportView:
     """Leaves out histories of child views, for a view from before they existed, if there is no room for them."""
     first = view.shape.children[:1]
     if not first or view.shape.bare:

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from registry.store.arrays import BigintArray
 from registry.store.connection import Connection
-from registry.store.reporting.model import BUILT_IN, View
+from registry.store.reporting.model import BUILT_IN, ReportView
 from registry.store.reporting.setup import ALL_SCHEMA, OWN_SCHEMA, Roles
-from registry.store.reporting.sql import SQL_VERSION, Place, identifier
+from registry.store.reporting.sql import SQL_VERSION, ViewPlace, identifier
 from registry.store.types import Tenant, TenantId
 
 SUFFIXES: Final = ("_raw", "_history", "_conditions_history", "_conditions", "_as_of", "_at_revision")
@@ -37,15 +37,17 @@ async def run_as(connection: Connection, owner: str, texts: Sequence[str]) -> No
 
 
 async def places_of(
-    connection: Connection, roles: Roles, resource: str, view: View, tenants: Sequence[TenantId] | None
-) -> list[tuple[str, Place]]:
+    connection: Connection, roles: Roles, resource: str, view: ReportView, tenants: Sequence[TenantId] | None
+) -> list[tuple[str, ViewPlace]]:
     """Returns where a view exists, and its owner there: in `reports`, in `reports_all` if that exists, and in the
     schemas of its tenants. With `tenants`: only in theirs."""
     found = []
     if tenants is None:
-        found.append((roles.owner, Place(OWN_SCHEMA, view.name, resource, view.id, roles.tables)))
+        found.append((roles.owner, ViewPlace(OWN_SCHEMA, view.name, resource, view.id, roles.tables)))
         if await has_schema(connection, ALL_SCHEMA):
-            found.append((roles.owner_all, Place(ALL_SCHEMA, view.name, resource, view.id, roles.tables, across=True)))
+            found.append(
+                (roles.owner_all, ViewPlace(ALL_SCHEMA, view.name, resource, view.id, roles.tables, across=True))
+            )
     cursor = await connection.execute(
         "SELECT s.name, s.tenant_id, d.short_name FROM report_schemas s JOIN report_definitions d"
         " ON d.tenant_id = s.tenant_id WHERE d.view_id = %s AND (%s OR s.tenant_id = ANY (%s))"
@@ -60,11 +62,11 @@ async def places_of(
                 "UPDATE report_definitions SET short_name = %s WHERE tenant_id = %s AND resource = %s",
                 (short, tenant_id, resource),
             )
-        found.append((roles.owner, Place(schema, short, resource, view.id, roles.tables, tenant_id=tenant_id)))
+        found.append((roles.owner, ViewPlace(schema, short, resource, view.id, roles.tables, tenant_id=tenant_id)))
     return found
 
 
-async def copies_of(connection: Connection, tenant: Tenant, view: View | None) -> int:
+async def copies_of(connection: Connection, tenant: Tenant, view: ReportView | None) -> int:
     """Returns the number of schemas that contain a view once a tenant has it: `reports`, `reports_all`, and those of
     its tenants."""
     row = await one_row(

@@ -159,11 +159,11 @@ async def grant(connection: Connection, wish: Wish) -> str:
             f" INHERIT CONNECTION LIMIT {int(wish.connections)} PASSWORD {literal(secret)}",
         )
         await _put(connection, wish, tenants, providers[0] if providers else None)
-        await equip(connection, roles, wish, tenants, secret)
+        await apply_wish(connection, roles, wish, tenants, secret)
     return password
 
 
-async def equip(
+async def apply_wish(
     connection: Connection, roles: Roles, wish: Wish, tenants: list[int] | None, secret: str | None
 ) -> None:
     """Sets a login's settings and rights, and keeps what was granted. `secret` is its password as PostgreSQL stores it;

@@ -16,7 +16,7 @@ Path = tuple[str, ...]
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
-class Kind(enum.StrEnum):
+class ReportKind(enum.StrEnum):
     """The type of a column."""
 
     TEXT = "text"
@@ -29,17 +29,17 @@ class Kind(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ReportColumn:
     """A leaf of the schema. `hidden` columns were published and are NULL now, because the field became sensitive."""
 
     name: str
-    kind: Kind
+    kind: ReportKind
     path: Path
     description: str = ""
     hidden: bool = False
 
     @property
-    def identity(self) -> tuple[Path, Kind]:
+    def identity(self) -> tuple[Path, ReportKind]:
         return self.path, self.kind
 
 
@@ -49,7 +49,7 @@ class Child:
 
     name: str
     path: tuple[Path, ...]
-    columns: tuple[Column, ...]
+    columns: tuple[ReportColumn, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Shape:
     """`redacted` are paths that the raw view omits. `has_ready` says that conditions tell whether an object is ready.
     `bare` child views have no histories, for lack of room."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[ReportColumn, ...]
     children: tuple[Child, ...] = ()
     redacted: tuple[Path, ...] = ()
     has_ready: bool = False
@@ -106,7 +106,7 @@ class Facet:
 
     slot: str
     path: Path
-    kind: Kind
+    kind: ReportKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class ReportView:
     """A row of `report_views`. `others` counts further tenants that use it."""
 
     id: int
@@ -142,7 +142,7 @@ class View:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownView:
     """A definition's recorded view, if any, and the revision that it was recorded at."""
 
     view: int | None
@@ -150,7 +150,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ReportOutcome:
     """The outcome for a definition: 'ready', 'off' or 'refused', and why."""
 
     state: str
@@ -187,7 +187,7 @@ def shape_from_json(value: Mapping[str, Any]) -> Shape:
     )
 
 
-def _column_to_json(column: Column) -> dict[str, Any]:
+def _column_to_json(column: ReportColumn) -> dict[str, Any]:
     found: dict[str, Any] = {"name": column.name, "kind": column.kind.value, "path": list(column.path)}
     if column.description:
         found["description"] = column.description
@@ -196,8 +196,10 @@ def _column_to_json(column: Column) -> dict[str, Any]:
     return found
 
 
-def _columns(values: Sequence[Mapping[str, Any]]) -> tuple[Column, ...]:
+def _columns(values: Sequence[Mapping[str, Any]]) -> tuple[ReportColumn, ...]:
     return tuple(
-        Column(v["name"], Kind(v["kind"]), tuple(v["path"]), v.get("description", ""), v.get("hidden", False))
+        ReportColumn(
+            v["name"], ReportKind(v["kind"]), tuple(v["path"]), v.get("description", ""), v.get("hidden", False)
+        )
         for v in values
     )

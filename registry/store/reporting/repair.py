@@ -15,7 +15,7 @@ import psycopg
 
 from registry.store.arrays import TextArray
 from registry.store.connection import Connection
-from registry.store.reporting.logins import Wish, equip
+from registry.store.reporting.logins import Wish, apply_wish
 from registry.store.reporting.setup import Roles, begin
 from registry.store.reporting.sql import identifier, literal
 from registry.store.statements import statement
@@ -126,7 +126,7 @@ async def _restore(
         text = f"ALTER ROLE {identifier(state.name)} PASSWORD {literal(secret)}"
         await connection.execute(text.encode(), prepare=False)
     wish = Wish(state.name, None, state.across, timeout_seconds=state.timeout_seconds)
-    await equip(connection, roles, wish, state.tenants, secret)
+    await apply_wish(connection, roles, wish, state.tenants, secret)
 
 
 async def _stored_passwords(connection: Connection) -> dict[str, str] | None:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from registry.store.reporting.model import LAST_APPLIED, Child, Column, Kind, Path, Shape
+from registry.store.reporting.model import LAST_APPLIED, Child, Path, ReportColumn, ReportKind, Shape
 
 # Increment when views are generated differently: all are recreated then.
 SQL_VERSION: Final = 11
@@ -42,7 +42,7 @@ _DESCRIPTIONS: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ViewPlace:
     """Where a set of views is created: in `schema`, for the roles that may read it. `across`: rows of many tenants.
 
     `built_in`: of a kind that every tenant has, so its objects have no documents.
@@ -91,7 +91,7 @@ def array(path: Path) -> str:
     return "ARRAY[" + ", ".join(map(literal, path)) + "]::text[]"
 
 
-def statements(place: Place, shape: Shape, facets: Mapping[tuple[Path, Kind], str]) -> Iterator[str]:
+def statements(place: ViewPlace, shape: Shape, facets: Mapping[tuple[Path, ReportKind], str]) -> Iterator[str]:
     """Yields statements that create or replace all views of a shape. `facets` are columns for fields, including
     `ready`."""
     yield _view(place.relation(), _main(place, shape, facets))
@@ -104,7 +104,7 @@ def statements(place: Place, shape: Shape, facets: Mapping[tuple[Path, Kind], st
             yield _view(_of_child(place, child, "_history"), _child_history(place, shape, child))
 
 
-def comments(place: Place, shape: Shape) -> Iterator[str]:
+def comments(place: ViewPlace, shape: Shape) -> Iterator[str]:
     yield _comment("VIEW", place.relation(), shape.description or f"Objects of {place.resource}")
     yield _comment("VIEW", place.relation("_raw"), f"Objects of {place.resource} whole, without sensitive fields")
     yield _comment(
@@ -132,7 +132,7 @@ def comments(place: Place, shape: Shape) -> Iterator[str]:
         yield from _column_comments(relation, child.columns, flat)
 
 
-def drops(place: Place, shape: Shape) -> Iterator[str]:
+def drops(place: ViewPlace, shape: Shape) -> Iterator[str]:
     yield f"DROP FUNCTION IF EXISTS {place.relation('_as_of')}(timestamptz)"
     yield f"DROP FUNCTION IF EXISTS {place.relation('_at_revision')}(bigint)"
     for child in shape.children:
@@ -148,7 +148,7 @@ def child_name(name: str, child: Child, suffix: str = "") -> str:
     return _short(f"{name}_conditions" if child.name == "conditions" else f"{name}__{child.name}", suffix)
 
 
-def _of_child(place: Place, child: Child, suffix: str = "") -> str:
+def _of_child(place: ViewPlace, child: Child, suffix: str = "") -> str:
     return f"{identifier(place.schema)}.{identifier(child_name(place.name, child, suffix))}"
 
 
@@ -170,14 +170,14 @@ def _comment(what: str, which: str, text: str) -> str:
     return f"COMMENT ON {what} {which} IS {literal(text)}"
 
 
-def _column_comments(relation: str, columns: Sequence[Column], above: tuple[str, ...]) -> Iterator[str]:
+def _column_comments(relation: str, columns: Sequence[ReportColumn], above: tuple[str, ...]) -> Iterator[str]:
     for column in columns:
         path = ".".join((*above, *column.path))
         text = f"{column.description}\n({path})" if column.description else path
         yield _comment("COLUMN", f"{relation}.{identifier(column.name)}", text)
 
 
-def _main(place: Place, shape: Shape, facets: Mapping[tuple[Path, Kind], str]) -> str:
+def _main(place: ViewPlace, shape: Shape, facets: Mapping[tuple[Path, ReportKind], str]) -> str:
     columns = [
         *_identity(shape, "o"),
         *_metadata(place, {column.name for column in shape.columns}),
@@ -191,7 +191,7 @@ def _main(place: Place, shape: Shape, facets: Mapping[tuple[Path, Kind], str]) -
     return f"SELECT {_list(columns)} FROM {_rows(place)} WHERE {_mine(place, 'o')}{indexed}"
 
 
-def _raw(place: Place, shape: Shape) -> str:
+def _raw(place: ViewPlace, shape: Shape) -> str:
     left_out = (("metadata", "facets"), ("metadata", "annotations", LAST_APPLIED))
     document = place.document + "".join(f" #- {array(path)}" for path in left_out)
     if shape.redacted:
@@ -201,17 +201,17 @@ def _raw(place: Place, shape: Shape) -> str:
     return f"SELECT {_list(columns)} FROM {_rows(place)} WHERE {_mine(place, 'o')}"
 
 
-def _child(place: Place, shape: Shape, child: Child) -> str:
+def _child(place: ViewPlace, shape: Shape, child: Child) -> str:
     joins, columns = _elements(place, child, place.document)
     return f"SELECT {_list([*_identity(shape, 'o'), *columns])} FROM {_rows(place)}{joins} WHERE {_mine(place, 'o')}"
 
 
-def _child_history(place: Place, shape: Shape, child: Child) -> str:
+def _child_history(place: ViewPlace, shape: Shape, child: Child) -> str:
     joins, columns = _elements(place, child, "h.doc")
     return f"SELECT {_list([*_state(place, shape), *columns])} {_states(place)}{joins}"
 
 
-def _elements(place: Place, child: Child, document: str) -> tuple[str, list[tuple[str, str]]]:
+def _elements(place: ViewPlace, child: Child, document: str) -> tuple[str, list[tuple[str, str]]]:
     """Returns the joins that turn a row with a document into one row per element, and its columns."""
     source = document
     joins = []
@@ -228,14 +228,14 @@ def _elements(place: Place, child: Child, document: str) -> tuple[str, list[tupl
     return "".join(joins), columns
 
 
-def _history(place: Place, shape: Shape) -> str:
+def _history(place: ViewPlace, shape: Shape) -> str:
     columns = [*_state(place, shape), ("h.doc #> '{metadata,labels}'", "labels")]
     columns += _ready_from(place, "h.doc", shape)
     columns += [(_value(place, "h.doc", column), column.name) for column in shape.columns]
     return f"SELECT {_list(columns)} {_states(place)}"
 
 
-def _states(place: Place) -> str:
+def _states(place: ViewPlace) -> str:
     """Returns the states of objects: those in the log, those before their first change in it, and those it never
     mentions.
 
@@ -303,7 +303,7 @@ def _replacement(tables: str, resource: str) -> str:
         WHERE o.revision IS NULL AND c.type <> 'DELETED'"""
 
 
-def _state(place: Place, shape: Shape) -> list[tuple[str, str]]:
+def _state(place: ViewPlace, shape: Shape) -> list[tuple[str, str]]:
     """Returns the columns of a state: the object, its period, and who wrote it."""
     return [
         *_identity(shape, "h"),
@@ -318,7 +318,7 @@ def _state(place: Place, shape: Shape) -> list[tuple[str, str]]:
     ]
 
 
-def _as_of(place: Place) -> Iterator[str]:
+def _as_of(place: ViewPlace) -> Iterator[str]:
     """Yields functions to use in place of the view in a query; they run with the caller's privileges."""
     history = place.relation("_history")
     made = "CREATE OR REPLACE FUNCTION {}({}) RETURNS SETOF {} LANGUAGE sql STABLE AS {}"
@@ -334,7 +334,7 @@ def _as_of(place: Place) -> Iterator[str]:
     yield made.format(place.relation("_at_revision"), "bigint", history, literal(revision))
 
 
-def _rows(place: Place) -> str:
+def _rows(place: ViewPlace) -> str:
     # A LEFT JOIN, so that it costs nothing where the tenant's name is not selected.
     rows = f"{place.tables}.objects o LEFT JOIN {place.tables}.tenants t ON t.id = o.tenant_id"
     if place.built_in:
@@ -343,11 +343,11 @@ def _rows(place: Place) -> str:
     return rows
 
 
-def _built_in_document(place: Place) -> str:
+def _built_in_document(place: ViewPlace) -> str:
     return f"{place.tables}.report_document(o.body)"
 
 
-def _mine(place: Place, row: str) -> str:
+def _mine(place: ViewPlace, row: str) -> str:
     """Returns the condition for rows whose tenant's definition has this view. For one tenant evaluated once per
     query."""
     member = (
@@ -373,7 +373,7 @@ def _identity(shape: Shape, row: str) -> list[tuple[str, str]]:
     return [(TENANT_NAME, "tenant"), (place[0], "namespace"), (place[1], "name"), (f"{row}.uid", "uid")]
 
 
-def _metadata(place: Place, taken: Collection[str]) -> list[tuple[str, str]]:
+def _metadata(place: ViewPlace, taken: Collection[str]) -> list[tuple[str, str]]:
     """Returns metadata columns, except those whose name an older column of a field already has (`taken`)."""
     document = place.document
     found = [
@@ -393,7 +393,7 @@ def _metadata(place: Place, taken: Collection[str]) -> list[tuple[str, str]]:
     return [(value, name) for value, name in found if name not in taken]
 
 
-def _actor(place: Place, which: str) -> str:
+def _actor(place: ViewPlace, which: str) -> str:
     """Returns the user of a change of the object: looked up only where the column is selected."""
     return (
         f"(SELECT {_unseen('c.actor_user')} FROM {place.tables}.changes c WHERE c.tenant_id = o.tenant_id"
@@ -401,17 +401,17 @@ def _actor(place: Place, which: str) -> str:
     )
 
 
-def _ready(place: Place, facets: Mapping[tuple[Path, Kind], str], shape: Shape) -> list[tuple[str, str]]:
+def _ready(place: ViewPlace, facets: Mapping[tuple[Path, ReportKind], str], shape: Shape) -> list[tuple[str, str]]:
     if READY not in facets or not shape.has_ready:
         return _ready_from(place, place.document, shape)
     reason = _ready_from(place, place.document, shape)[1]
     return [("o.facet_ready", "ready"), reason, ("o.facet_ready_since", "ready_since")]
 
 
-READY: Final = (("status", "conditions"), Kind.BOOLEAN)
+READY: Final = (("status", "conditions"), ReportKind.BOOLEAN)
 
 
-def _ready_from(place: Place, document: str, shape: Shape) -> list[tuple[str, str]]:
+def _ready_from(place: ViewPlace, document: str, shape: Shape) -> list[tuple[str, str]]:
     """Returns the ready columns, in every view, so that they may be added to a definition later, and all are alike."""
     if not shape.has_ready:
         return [("NULL::boolean", "ready"), ("NULL::text", "ready_reason"), ("NULL::timestamptz", "ready_since")]
@@ -423,26 +423,26 @@ def _ready_from(place: Place, document: str, shape: Shape) -> list[tuple[str, st
     ]
 
 
-def _value(place: Place, document: str, column: Column) -> str:
+def _value(place: ViewPlace, document: str, column: ReportColumn) -> str:
     # Texts compare by bytes, as the indexed columns do: a view's column cannot change its collation later.
-    collation = ' COLLATE "C"' if column.kind is Kind.TEXT else ""
+    collation = ' COLLATE "C"' if column.kind is ReportKind.TEXT else ""
     if column.hidden:
         return f"NULL::{column.kind.value}{collation}"
     path = array(column.path)
     match column.kind:
-        case Kind.TEXT:
+        case ReportKind.TEXT:
             return f"({document} #>> {path}){collation}"
-        case Kind.INTEGER:
+        case ReportKind.INTEGER:
             return f"{place.tables}.report_int({document} #> {path})"
-        case Kind.NUMBER:
+        case ReportKind.NUMBER:
             return f"{place.tables}.report_float({document} #> {path})"
-        case Kind.BOOLEAN:
+        case ReportKind.BOOLEAN:
             return f"CASE {document} #> {path} WHEN 'true'::jsonb THEN true WHEN 'false'::jsonb THEN false END"
-        case Kind.TIME:
+        case ReportKind.TIME:
             return f"{place.tables}.report_time({document} #>> {path})"
-        case Kind.DATE:
+        case ReportKind.DATE:
             return f"{place.tables}.report_date({document} #>> {path})"
-        case Kind.JSON:
+        case ReportKind.JSON:
             return f"nullif({document} #> {path}, 'null'::jsonb)"
 
 

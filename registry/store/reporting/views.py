@@ -55,7 +55,7 @@ from registry.store.reporting.locations import (
     version_text,
 )
 from registry.store.reporting.logins import ENFORCE, TRANSACTION_SECONDS
-from registry.store.reporting.model import BuiltInViews, Facet, Outcome, Report, Shape, View
+from registry.store.reporting.model import BuiltInViews, Facet, Report, ReportOutcome, ReportView, Shape
 from registry.store.reporting.repair import Drift, repair
 from registry.store.reporting.setup import ALL_SCHEMA, OWN_SCHEMA, Roles, begin, make_policies, make_schema, roles_of
 from registry.store.reporting.sql import SQL_VERSION, identifier, literal
@@ -115,7 +115,7 @@ class Reporting:
                 raise unavailable(error) from error
             raise
 
-    async def make_across(self) -> None:
+    async def make_wildcard_views(self) -> None:
         """Creates the second set of views, which show many tenants, once a login needs it."""
         try:
             async with self._pool.connection() as connection:
@@ -160,7 +160,7 @@ class Reporting:
 
     # ---- one definition
 
-    async def apply_report(self, tenant: Tenant, report: Report, revision: int, *, indexed: bool) -> Outcome:
+    async def apply_report(self, tenant: Tenant, report: Report, revision: int, *, indexed: bool) -> ReportOutcome:
         """Creates the views of a definition as of its `revision`. `indexed`: all its objects carry the report's facets;
         else its views do without them until `mark_indexed` is called."""
         try:
@@ -168,7 +168,7 @@ class Reporting:
                 await begin(connection)
                 return await self._apply_report(connection, tenant, report, revision, indexed)
         except Unstorable as error:
-            outcome = Outcome("refused", refusal(str(error)))
+            outcome = ReportOutcome("refused", refusal(str(error)))
         async with self._pool.connection() as connection, connection.transaction():
             await begin(connection)
             known = await known_view(connection, tenant, report.resource)
@@ -178,20 +178,22 @@ class Reporting:
 
     async def _apply_report(
         self, connection: Connection, tenant: Tenant, report: Report, revision: int, indexed: bool
-    ) -> Outcome:
+    ) -> ReportOutcome:
         if not await is_living(connection, tenant.id):
-            return Outcome("off")
+            return ReportOutcome("off")
         roles = self._roles or await roles_of(connection)
         known = await known_view(connection, tenant, report.resource)
         if known is not None and known.revision > revision:
-            return Outcome("ready")  # a later state has been handled already
+            return ReportOutcome("ready")  # a later state has been handled already
         views = await views_of(connection, report.resource, tenant.id)
         before = next((v for v in views if known is not None and v.id == known.view), None)
         if not report.enabled:
             await self._move(connection, roles, tenant, report, before, None)
-            await put_definition(connection, tenant, report, revision, None, Outcome("off", "views are switched off"))
+            await put_definition(
+                connection, tenant, report, revision, None, ReportOutcome("off", "views are switched off")
+            )
             await note_empty(connection, report.resource)
-            return Outcome("off")
+            return ReportOutcome("off")
         view, wanted = choose(views, before, report, tenant.id, self._grow)
         had = None if view is None else view.shape
         shape: Shape | None = wanted
@@ -202,7 +204,7 @@ class Reporting:
                 await drop_empty(connection, roles, datetime.timedelta(0))
                 shape = fit_shape(wanted, had, await _room(connection), copies)
         if shape is None:
-            outcome = Outcome("refused", f"a database has {reporting_choice.MAX_VIEWS:,} reporting views at most")
+            outcome = ReportOutcome("refused", f"a database has {reporting_choice.MAX_VIEWS:,} reporting views at most")
             await self._move(connection, roles, tenant, report, before, None)
             await put_definition(connection, tenant, report, revision, None, outcome)
             return outcome
@@ -212,7 +214,7 @@ class Reporting:
             view = await update_view(connection, view, shape, report.digest)
         await self._move(connection, roles, tenant, report, before, view)
         reason = "; ".join(filter(None, (report.reason, *describe_omitted(report.shape, shape))))
-        outcome = Outcome("ready", reason, view.name)
+        outcome = ReportOutcome("ready", reason, view.name)
         facets = {facet.slot: list(facet.path) for facet in report.facets} if indexed else {}
         await put_definition(connection, tenant, report, revision, view.id, outcome, facets)
         await connection.execute(
@@ -234,8 +236,8 @@ class Reporting:
         roles: Roles,
         tenant: Tenant,
         report: Report,
-        before: View | None,
-        view: View | None,
+        before: ReportView | None,
+        view: ReportView | None,
     ) -> None:
         """Drops a view from the tenant's own schema, and from those of tenants that use its definition, when the
         definition moves to another view, or to none."""
@@ -299,7 +301,7 @@ class Reporting:
             self._passwords_set = now
         return found
 
-    async def tidy(self, retention: datetime.timedelta) -> list[str]:
+    async def drop_expired(self, retention: datetime.timedelta) -> list[str]:
         """Drops the views that have had no definition for the retention time, and returns their names."""
         async with self._pool.connection() as connection, connection.transaction():
             await begin(connection)
@@ -322,7 +324,7 @@ class Reporting:
             await begin(connection)
             return await name_schema(connection, self._roles or await roles_of(connection), tenant)
 
-    async def _insert(self, connection: Connection, report: Report, shape: Shape, tenant: Tenant) -> View:
+    async def _insert(self, connection: Connection, report: Report, shape: Shape, tenant: Tenant) -> ReportView:
         name = self._name(report.plural, report.group)
         rivals = rival_names(name)
         taken = not set(rivals).isdisjoint(kind.name for kind in self._built_in())
@@ -339,7 +341,7 @@ class Reporting:
             (report.resource, name, [report.digest], Jsonb(stored_shape(name, shape)), shape.relations, tenant.id),
         )
         assert row is not None
-        return View(row[0], name, (report.digest,), shape, tenant.id, 0)
+        return ReportView(row[0], name, (report.digest,), shape, tenant.id, 0)
 
 
 async def _is_due(connection: Connection, roles: Roles) -> bool:
@@ -365,6 +367,3 @@ async def _room(connection: Connection) -> int:
 
 def unavailable(error: StoreError) -> ReportingUnavailable:
     return ReportingUnavailable(f"{error}; docs/sql.md says what the role of the server needs")
-
-
-__all__ = ["Outcome", "Reporting", "ReportingUnavailable"]

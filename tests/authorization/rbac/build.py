@@ -8,7 +8,7 @@ from typing import Any
 from registry.authentication.user import AUTHENTICATED, User
 from registry.authorization.attributes import Attributes, Decision
 from registry.authorization.rbac.match import CompiledRole
-from registry.authorization.rbac.model import Binding, PolicyRule, Reference, Subject, rule_of
+from registry.authorization.rbac.model import Binding, PolicyRule, RoleReference, Subject, rule_of
 from registry.authorization.rbac.policy import Policy
 
 Manifest = Mapping[str, Any]
@@ -22,7 +22,7 @@ def bound(role: str, subject: str, *, namespace: str = "", kind: str = "ClusterR
     """`bound("view", "User jane", namespace="n")`; `ServiceAccount ns/name` is an account of a namespace."""
     subject_kind, _, name = subject.partition(" ")
     where, _, name = name.rpartition("/") if subject_kind == "ServiceAccount" else ("", "", name)
-    return Binding(f"{role} to {name}", namespace, Reference(kind, role), (Subject(subject_kind, name, where),))
+    return Binding(f"{role} to {name}", namespace, RoleReference(kind, role), (Subject(subject_kind, name, where),))
 
 
 def policy(

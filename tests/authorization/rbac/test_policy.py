@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from registry.authorization.rbac.match import path_matches
-from registry.authorization.rbac.model import Binding, PolicyRule, Reference, Subject
+from registry.authorization.rbac.model import Binding, PolicyRule, RoleReference, Subject
 from registry.authorization.rbac.policy import REMEMBERED, review_rules
 from tests.authorization.rbac.build import account, allowed, attributes_of, bound, compiled, decide, known, policy
 
@@ -22,14 +22,14 @@ REASONS = {
         'RBAC: allowed by ClusterRoleBinding "r to dev" of ClusterRole "r" to Group "dev"',
     ),
     "quotes": (
-        Binding('a"b', "", Reference("ClusterRole", "r"), (Subject("User", "jane"),)),
+        Binding('a"b', "", RoleReference("ClusterRole", "r"), (Subject("User", "jane"),)),
         'RBAC: allowed by ClusterRoleBinding "a\\"b" of ClusterRole "r" to User "jane"',
     ),
     "the first subject": (
         Binding(
             "b",
             "",
-            Reference("ClusterRole", "r"),
+            RoleReference("ClusterRole", "r"),
             (Subject("User", "x"), Subject("Group", "dev"), Subject("User", "jane")),
         ),
         'RBAC: allowed by ClusterRoleBinding "b" of ClusterRole "r" to Group "dev"',
