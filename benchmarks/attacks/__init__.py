@@ -35,6 +35,7 @@ ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
     "fields": queries.fields,
     "filteredwatches": queries.filtered_watches,
     "cbor": queries.cbor,
+    "yamlbodies": queries.yaml_bodies,
     "protobuf": queries.protobuf,
     "manywebhooks": storms.many_webhooks,
     "quotas": storms.quotas,

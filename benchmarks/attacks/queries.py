@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from itertools import cycle
 from typing import Any
 from urllib.parse import quote
 
 from benchmarks.attacks.attacker import ANYTHING, MAPS, TENANT, Attacker, an_object
+from benchmarks.client import JSON
 
 MERGE_PATCH = "application/merge-patch+json"
 CBOR = "application/cbor"
@@ -195,6 +197,29 @@ async def cbor(attacker: Attacker) -> None:
 
     async def work(one: Attacker) -> None:
         await one.ask("POST", path, next(bodies), kind=CBOR)
+
+    await attacker.parallel(4, work)
+
+
+async def yaml_bodies(attacker: Attacker) -> None:
+    """YAML with 100,000 directives, a prefix of 100 kB for each of 100,000 tags, and bodies that are not UTF-8."""
+    path = await attacker.define("yamls", ANYTHING)
+    object_head = (
+        f"apiVersion: yamls.example.com/v1\nkind: {'yamls'.capitalize()}\nmetadata: {{generateName: x-}}\nspec: "
+    )
+    bodies = cycle(
+        [
+            "".join(f"%TAG !e{i}! tag:x,2000:\n" for i in range(100_000)).encode() + f"---\n{object_head}{{}}".encode(),
+            f"%TAG ! {'a' * 100_000}\n---\n{object_head}{{a: [{'!b 1,' * 100_000}]}}".encode(),
+            f"%TAG ! {'a' * 900}\n---\n{object_head}{{a: [{'!b 1,' * 400_000}]}}".encode(),
+            json.dumps(an_object(path, "", {"a": "?"})).encode().replace(b"?", b"\xff" * 2_000_000),
+            json.dumps(an_object(path, "", {"a": "?"})).encode().replace(b"?", b"\xed\xa0\x80" * 800_000),
+        ]
+    )
+
+    async def work(one: Attacker) -> None:
+        body = next(bodies)
+        await one.ask("POST", f"{path}?dryRun=All", body, kind=JSON if body.startswith(b"{") else "application/yaml")
 
     await attacker.parallel(4, work)
 

@@ -33,6 +33,8 @@ _CUT_HEX = re.compile(r"\\u[0-9a-fA-F]{0,3}\Z")
 _UNDECODABLE = re.compile("[\udc80-\udcff]")
 # These, and unpaired escaped surrogates: neither is a character.
 _SURROGATE = re.compile("[\ud800-\udfff]")
+# A substitution of this many characters takes some milliseconds, during which no other thread runs.
+_PIECE = 1 << 14
 _WORDS = {"true": True, "false": False, "null": None}
 _LITERALS = {"t": ("true", True), "f": ("false", False), "n": ("null", None)}
 
@@ -47,6 +49,13 @@ TOO_COSTLY = (
 _UNEXPECTED_END = "unexpected end of JSON input"
 _VALUE = "looking for beginning of value"
 _KEY = "looking for beginning of object key string"
+
+
+def _replace_surrogates(text: str) -> str:
+    """Replaces each surrogate by U+FFFD, in pieces, so that other threads run between them."""
+    if len(text) <= _PIECE:
+        return _SURROGATE.sub("\ufffd", text)
+    return "".join(_SURROGATE.sub("\ufffd", text[at : at + _PIECE]) for at in range(0, len(text), _PIECE))
 
 
 def scan(data: bytes, max_depth: int = MAX_DEPTH) -> Decoded:
@@ -276,7 +285,7 @@ class _Scanner:
             raise self.syntax_error("in string")
         self.position += 1
         value, _ = scanstring(self.text, start)
-        return _SURROGATE.sub("\ufffd", value)
+        return _replace_surrogates(value)
 
     def escape_error(self) -> JsonSyntaxError:
         """The error of an invalid escape."""

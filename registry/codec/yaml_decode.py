@@ -1,11 +1,14 @@
 """Decodes YAML as sigs.k8s.io/yaml does: YAML 1.1, the first document only, converted to JSON.
 
 Two steps, as in yaml.v2, whose rules these are: libyaml's events (PyYAML's CParser) become nodes, and nodes become
-values. Bounded: nodes, depth, the work of deep flow collections in libyaml, and the expansion of aliases.
+values. Bounded: nodes, depth, directives, the work of deep flow collections in libyaml, and the expansion of aliases
+and tags.
 """
 
 from __future__ import annotations
 
+import codecs
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -28,6 +31,17 @@ MAX_NODES = 500_000
 # libyaml checks every open flow collection for every token, so an attacker can cause work of tokens times depth. This
 # much takes about a quarter of a second; a megabyte of ordinary flow YAML needs a tenth of it.
 _MAX_FLOW_WORK = 30_000_000
+
+# libyaml compares every %TAG directive with all before it, without letting other threads run, and copies the prefix of
+# one for each node that uses it. Real documents have one or two directives, of a hundred bytes.
+_MAX_DIRECTIVE_BYTES = 1024
+# A directive, and what libyaml skips before it: blanks, comments, byte order marks, and its five line breaks.
+_DIRECTIVE = re.compile(
+    rb"(?:[ \t\r\n]|\xc2\x85|\xe2\x80[\xa8\xa9]|\xef\xbb\xbf"
+    rb"|#(?:[^\r\n\xc2\xe2]|\xc2(?!\x85)|\xe2(?!\x80[\xa8\xa9]))*+)*+(%[^\r\n]*+)"
+)
+_MAX_TAG_CHARACTERS = 16_000_000
+_TOO_MANY_TAGS = "yaml: the directives or tags of the document are too long"
 
 # yaml.v2 limits the share of nodes that come from aliases, more strictly in larger documents; small ones are exempt.
 _FREE_ALIASED_NODES = 100
@@ -99,17 +113,18 @@ def _compose(data: bytes) -> _Node | None:
     outer: list[list[_Node]] = []
     roots = siblings
     anchors: dict[str, _Node] = {}
-    flow_depth = flow_work = 0
+    flow_depth = flow_work = tag_characters = 0
     for number, event in enumerate(_first_document(data)):
         kind = type(event)
-        if kind is events.ScalarEvent and event.anchor is None:
-            siblings.append(_Node(event.start_mark.line + 1, event.value, event.tag, event.implicit[0]))
+        if kind is events.ScalarEvent and event.anchor is None and event.tag is None:
+            siblings.append(_Node(event.start_mark.line + 1, event.value, None, event.implicit[0]))
         elif kind is events.MappingEndEvent or kind is events.SequenceEndEvent:
             siblings = outer.pop()
             flow_depth -= flow_depth > 0
         else:
             node = _node(event, anchors)
             siblings.append(node)
+            tag_characters += len(getattr(event, "tag", None) or "")
             if node.text is None and node.target is None:
                 outer.append(siblings)
                 node.children = siblings = []
@@ -119,10 +134,26 @@ def _compose(data: bytes) -> _Node | None:
         flow_work += flow_depth
         if len(outer) > MAX_YAML_DEPTH or flow_work > _MAX_FLOW_WORK:
             raise YamlError(_TOO_DEEP)
+        if tag_characters > _MAX_TAG_CHARACTERS:
+            raise YamlError(_TOO_MANY_TAGS)
     return roots[0] if roots else None
 
 
+def _check_directives(data: bytes) -> None:
+    """Raises YamlError if the directives before the first document are longer than real ones."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        data = data.decode("utf-16", "replace").encode("utf-8", "replace")
+    directives = 0
+    position = 0
+    while (line := _DIRECTIVE.match(data, position)) is not None:
+        directives += len(line[1])
+        position = line.end()
+        if directives > _MAX_DIRECTIVE_BYTES:
+            raise YamlError(_TOO_MANY_TAGS)
+
+
 def _first_document(data: bytes) -> Iterator[Any]:
+    _check_directives(data)
     parser = CParser(data)
     for expected in (events.StreamStartEvent, events.DocumentStartEvent):
         if not isinstance(parser.get_event(), expected):

@@ -46,6 +46,7 @@ from tests.codec.strategies import JSON_VALUES
         pytest.param(b'"\xe2\x82"', "\ufffd\ufffd", id="cut UTF-8, one for each byte"),
         pytest.param(b'"\xed\xa0\x80"', "\ufffd\ufffd\ufffd", id="surrogate in UTF-8"),
         pytest.param(b'{"\xff":1}', {"\ufffd": 1}, id="no UTF-8 in a key"),
+        pytest.param(b'"' + b"a\xff" * 100_000 + b'"', "a\ufffd" * 100_000, id="no UTF-8 a hundred thousand times"),
         pytest.param(b'"\x7f"', "\x7f", id="DEL"),
     ],
 )

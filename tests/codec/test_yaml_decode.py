@@ -209,6 +209,28 @@ def _bomb() -> str:
             "yaml: exceeded max depth",
             id="depth by aliases",
         ),
+        *(
+            pytest.param(
+                before + "".join(f"%TAG !e{i}! tag:x,2000:{end}" for i in range(100_000)) + "---\n{}",
+                "yaml: the directives or tags of the document are too long",
+                id=f"directives {name}",
+            )
+            for name, before, end in (
+                ("by lines", "", "\n"),
+                ("by line breaks of Unicode", "# \u00c5 \u2026\u0085", "\u0085"),
+                ("after blanks and comments", "\ufeff# a\r\n\t\u2028 # b\r", "\r"),
+            )
+        ),
+        pytest.param(
+            "%TAG ! " + "a" * 100_000 + "\n---\n[" + "!b 1," * 100_000 + "]",
+            "yaml: the directives or tags of the document are too long",
+            id="a long prefix",
+        ),
+        pytest.param(
+            "%TAG ! " + "a" * 900 + "\n---\n[" + "!b 1," * 50_000 + "!b []," * 50_000 + "]",
+            "yaml: the directives or tags of the document are too long",
+            id="a prefix many times",
+        ),
     ],
 )
 def test_bounds(text: str, message: str) -> None:
@@ -217,6 +239,20 @@ def test_bounds(text: str, message: str) -> None:
         decode_yaml(text.encode())
     assert str(raised.value) == message
     assert time.process_time() - started < 20
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])
+def test_directives_are_bounded_in_every_encoding(encoding: str) -> None:
+    with pytest.raises(YamlError, match="the directives or tags of the document are too long"):
+        decode_yaml(("".join(f"%TAG !e{i}! x\n" for i in range(1000)) + "---\n{}").encode(encoding))
+    assert decode_yaml("%YAML 1.1\n%TAG !e! tag:yaml.org,2002:\n---\n{a: !e!str 1}".encode(encoding)).value == {
+        "a": "1"
+    }
+
+
+def test_percent_signs_after_the_directives_are_text() -> None:
+    text = "a: |\n" + "  %TAG\n" * 1000
+    assert decode_yaml(text.encode()).value == {"a": "%TAG\n" * 1000}
 
 
 @pytest.mark.slow
