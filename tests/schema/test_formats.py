@@ -1,6 +1,7 @@
 """Each format: what it takes and what it refuses."""
 
 import time
+import tracemalloc
 
 import pytest
 
@@ -103,11 +104,11 @@ REFUSED: dict[str, list[str]] = {
     "isbn": ["0321751044", "978-0321751042", ""],
     "isbn10": ["978-0321751041"],
     "isbn13": ["0321751043"],
-    "creditcard": ["4111 1111 1111 1112", "", "1234"],
+    "creditcard": ["4111 1111 1111 1112", "4111 1111 1111 1111 " * 2, "", "1234"],
     "ssn": ["123456789", "123-45-678"],
     "hexcolor": ["#ff", "#gggggg", ""],
     "rgbcolor": ["rgb(256,0,0)", "rgb(0,0)", "0,0,0", "rgb(00,0,0)"],
-    "byte": ["", "YQ=", "Y Q==", "YQ==\n"],
+    "byte": ["", "YQ=", "Y Q==", "YQ==\n", "====", "Y===", "YWJjY===", "=YQ=", "YQ==YQ=="],
     "date": ["2023-02-29", "2024-13-01", "2024-1-1", "1900-02-29", "2024-01-00", "20240101", ""],
     "duration": ["", "x", "5", "3 fortnights", "9999999999999999999h", "9999999999999999999 weeks"],
     "date-time": [
@@ -170,3 +171,23 @@ def test_long_texts_take_linear_time(name: str) -> None:
     for piece in ("1", "a.", "a-", "1h", "1:", "[::", "a@", " ", '"a"', "=?a", "("):
         CHECKS[name](piece * (30_000 // len(piece)))
     assert time.process_time() - started < 20
+
+
+def test_a_group_of_many_addresses_takes_linear_time() -> None:
+    """Quadratic time would be a minute."""
+    started = time.process_time()
+    assert not CHECKS["email"]("x:" + "a<a@b>," * 40_000)
+    assert time.process_time() - started < 10
+
+
+@pytest.mark.parametrize("name", sorted(CHECKS))
+def test_texts_of_many_parts_take_little_memory(name: str) -> None:
+    """A list of the parts, or a state of the matcher for each, would be several megabytes."""
+    tracemalloc.start()
+    try:
+        for piece in ("1h", "1:", "1.", "a.", "AAAA", "xt", "1a"):
+            CHECKS[name](piece * (200_000 // len(piece)))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 3_000_000

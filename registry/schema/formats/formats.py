@@ -4,6 +4,9 @@ Dashes in a format's name are ignored (`date-time` is `datetime`), its case is s
 The checks are those of kube-openapi pkg/validation/strfmt and of the Go functions that it calls (net/url, net/mail,
 net, time), including their corner cases: `duration` allows `3 weeks`, `byte` rejects the empty text, `ipv4` allows
 `010.0.0.1`.
+
+Each takes time linear in the text and memory that does not grow with the number of its parts: a text may have
+millions. Patterns are possessive, and parts are looked at one by one.
 """
 
 from __future__ import annotations
@@ -57,6 +60,7 @@ _is_card_number = _full(
     r"4[0-9]{12}(?:[0-9]{3})?|5[1-5][0-9]{14}|6(?:011|5[0-9][0-9])[0-9]{12}|3[47][0-9]{13}"
     r"|3(?:0[0-5]|[68][0-9])[0-9]{11}|(?:2131|1800|35\d{3})\d{11}"
 )
+_CARD_DIGITS = 16
 _is_ssn_text = _full(r"\d{3}[- ]?\d{2}[- ]?\d{4}")
 
 _GO_BLANKS_AND_DASHES = str.maketrans("", "", "\t\n\f\r -")
@@ -80,11 +84,15 @@ def _is_isbn13(text: str) -> bool:
 
 def _is_credit_card(text: str) -> bool:
     """Ignores everything but digits; these must form a known kind of number with a correct check digit."""
-    text = re.sub("[^0-9]+", "", text)
-    if not _is_card_number(text):
+    number = ""
+    for digits in re.finditer("[0-9]+", text):
+        if len(number) > _CARD_DIGITS:
+            return False
+        number += digits.group()
+    if not _is_card_number(number):
         return False
-    doubled = [int(digit) * (2 if place % 2 else 1) for place, digit in enumerate(reversed(text))]
-    return sum(number // 10 + number % 10 for number in doubled) % 10 == 0
+    doubled = [int(digit) * (2 if place % 2 else 1) for place, digit in enumerate(reversed(number))]
+    return sum(value // 10 + value % 10 for value in doubled) % 10 == 0
 
 
 def _is_ssn(text: str) -> bool:
@@ -97,9 +105,13 @@ _is_hex_color = _full("#?(?:[0-9a-fA-F]{3}|[0-9a-fA-F]{6})")
 _BYTE = r"(?:0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])"
 _BLANK = "[\t\n\f\r ]*"
 _is_rgb_color = _full(rf"rgb\({_BLANK}{_BYTE}{_BLANK},{_BLANK}{_BYTE}{_BLANK},{_BLANK}{_BYTE}{_BLANK}\)")
-_is_base64 = _full(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})")
+_is_padded_base64 = _full("[A-Za-z0-9+/]++={0,2}")
 _is_label = _full("[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
 _is_subdomain = _full(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
+
+
+def _is_base64(text: str) -> bool:
+    return len(text) % 4 == 0 and _is_padded_base64(text)
 
 
 def _is_short_name(text: str) -> bool:
@@ -134,14 +146,14 @@ def _is_date_time(text: str) -> bool:
     """`2024-01-02T03:04:05Z` with any offset and any decimals; text after a second `t` is ignored."""
     if _ordinary_date_time(text):
         return True
-    parts = text.lower().split("t")
+    parts = text.lower().split("t", 2)
     if len(parts) < 2 or not _is_date(parts[0]):
         return False
     found = _time_of_day(parts[1])
     return found is not None and found[1] <= "23" and found[2] <= "59" and found[3] <= "59"
 
 
-_go_duration = re.compile(r"[-+]?(?:0|(?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+)", re.ASCII).fullmatch
+_go_duration = re.compile(r"[-+]?(?:0|(?:(?:\d++(?:\.\d*+)?|\.\d++)(?:ns|us|µs|μs|ms|s|m|h))++)", re.ASCII).fullmatch
 _go_duration_part = re.compile(r"(\d*)(?:\.(\d*))?([a-zµμ]+)", re.ASCII)
 # Possessive, and anchored at the start of a run of digits: otherwise a long run would take quadratic time.
 _scala_duration = re.compile(r"(?<![0-9])([0-9]++)[\t\n\f\r ]*+([A-Za-zµ]+)")
@@ -163,25 +175,27 @@ def _is_duration(text: str) -> bool:
     """What Go's time.ParseDuration accepts, else a text that contains at least one `<number> <unit>`."""
     if _go_duration(text) and _fits_duration(text):
         return True
-    found = _scala_duration.findall(text)
-    if any(_number(number) >= 1 << 63 for number, _ in found):
-        return False
-    for _, unit in found:
-        unit = unit.lower()
-        if unit in _SHORT_UNITS or unit.startswith(_LONG_UNITS):
-            return True
-    return False
+    has_unit = False
+    for found in _scala_duration.finditer(text):
+        if _number(found[1]) >= 1 << 63:
+            return False
+        unit = found[2].lower()
+        has_unit = has_unit or unit in _SHORT_UNITS or unit.startswith(_LONG_UNITS)
+    return has_unit
 
 
 def _fits_duration(text: str) -> bool:
     """Whether the sum is below 2^63 nanoseconds (about 292 years)."""
     total = 0
-    for whole, decimals, unit in _go_duration_part.findall(text):
+    for part in _go_duration_part.finditer(text):
+        whole, decimals, unit = part.groups("")
         nanoseconds = _NANOSECONDS[unit]
         total += _number(whole) * nanoseconds
         if decimals:
             total += int(decimals[:18].ljust(18, "0")) * nanoseconds // 10**18
-    return total < 1 << 63
+        if total >= 1 << 63:
+            return False
+    return True
 
 
 def _number(digits: str) -> int:

@@ -11,7 +11,7 @@ import re
 
 from registry.schema.formats.net import is_ipv6
 
-_simple = re.compile(r"[A-Za-z0-9_+-]+(?:\.[A-Za-z0-9_+-]+)*@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*").fullmatch
+_simple = re.compile(r"[A-Za-z0-9_+-]++(?:\.[A-Za-z0-9_+-]++)*+@[A-Za-z0-9-]++(?:\.[A-Za-z0-9-]++)*+").fullmatch
 
 # An atom contains any visible character but the specials; a phrase may contain most specials.
 _atom = re.compile("[!#-'*+./-9=?A-Z^-~\x80-\U0010ffff-]+")
@@ -46,6 +46,7 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self.text = text
         self.place = 0
+        self.has_encoded_words = "=?" in text
 
     def address(self, *, with_group: bool) -> int:
         """Parses a mailbox or a group and returns its number of addresses."""
@@ -118,7 +119,7 @@ class _Parser:
     def phrase(self) -> None:
         """Parses one or more words; stops after the last valid one."""
         words = 0
-        if "=?" not in self.text and _plain_words.match(self.text, self.place):
+        if not self.has_encoded_words and _plain_words.match(self.text, self.place):
             self.take(_plain_words)
             words = 1
         while True:

@@ -29,6 +29,7 @@ def is_hostname(text: str) -> bool:
 
 # ---- addresses
 
+_LONGEST_IPV6 = len("ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255")
 _lenient_octet = re.compile("[0-9]+").fullmatch
 _lenient_group = re.compile("[0-9a-fA-F]+").fullmatch
 
@@ -39,7 +40,7 @@ def is_ipv4(text: str) -> bool:
 
 
 def is_ipv6(text: str) -> bool:
-    if ":" not in text or "%" in text or "/" in text:
+    if len(text) > _LONGEST_IPV6 or ":" not in text or "%" in text or "/" in text:
         return False
     try:
         ipaddress.IPv6Address(text)
@@ -59,7 +60,7 @@ def is_cidr(text: str) -> bool:
 
 
 def _lenient_ipv4(text: str) -> bool:
-    octets = text.split(".")
+    octets = text.split(".", 4)
     return len(octets) == 4 and all(_lenient_octet(octet) and _small(octet) <= 255 for octet in octets)
 
 
@@ -74,7 +75,7 @@ def _lenient_ipv6(text: str) -> bool:
     head, ellipsis, tail = text.partition("::")
     if "::" in tail or tail.startswith(":"):
         return False
-    groups = (head.split(":") if head else []) + (tail.split(":") if tail else [])
+    groups = (head.split(":", 8) if head else []) + (tail.split(":", 8) if tail else [])
     if not groups:
         return bool(ellipsis)
     size = len(groups)
