@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import gc
 import resource
 import socket
 import ssl
 import tracemalloc
-from collections.abc import AsyncIterator
+import weakref
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import uvicorn
+import uvloop
 from uvicorn.server import ServerState
 
 from registry.http.serving import acceptor as module
@@ -23,18 +26,30 @@ from registry.http.serving.protocol import Protocol
 from registry.http.serving.server import bind
 from registry.http.serving.tls import ensure_certificates, server_context
 from tests.api.client import eventually
-from tests.http.streams import REQUEST, Streams, answer, ended, hello
+from tests.http.streams import POST, REQUEST, Application, Streams, answer, ended, hello
 
 
 @contextlib.asynccontextmanager
-async def accepting(limit: int, context: ssl.SSLContext | None = None) -> AsyncIterator[tuple[Acceptor, int]]:
-    """An acceptor, and its port."""
-    served: Any = hello
+async def accepting(
+    limit: int,
+    context: ssl.SSLContext | None = None,
+    application: Application = hello,
+    references: list[weakref.ref[Protocol]] | None = None,
+) -> AsyncIterator[tuple[Acceptor, int]]:
+    """An acceptor, and its port. `references` receives one of each connection."""
+    served: Any = application
     config = uvicorn.Config(served, http=Protocol, lifespan="off", log_config=None, server_header=False)
     config.load()
     state = ServerState()
     [listener] = bind("127.0.0.1", 0, 1)
-    made = Acceptor([listener], lambda when_lost: Protocol(config, state, {}, when_lost), context, limit)
+
+    def make(when_lost: Callable[[], None]) -> Protocol:
+        protocol = Protocol(config, state, {}, when_lost)
+        if references is not None:
+            references.append(weakref.ref(protocol))
+        return protocol
+
+    made = Acceptor([listener], make, context, limit)
     made.start()
     try:
         yield made, listener.getsockname()[1]
@@ -187,3 +202,62 @@ async def test_what_is_neither_tls_nor_http_is_closed(sent: bytes, tmp_path: Pat
         writer.write_eof()
         await counts(acceptor, 0)
         writer.close()
+
+
+async def _refuses(scope: dict[str, Any], receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 429, "headers": [(b"content-length", b"0")]})
+    await send({"type": "http.response.body", "body": b""})
+
+
+@pytest.mark.parametrize("uses_tls", [False, True], ids=["plain", "TLS"])
+@pytest.mark.parametrize(
+    "application, sent",
+    [
+        pytest.param(hello, REQUEST, id="answered"),
+        pytest.param(hello, REQUEST[:-2], id="half a head"),
+        pytest.param(hello, POST + b"content-length: 9\r\n\r\n1234", id="half a body"),
+        pytest.param(_refuses, POST + b"content-length: 9\r\n\r\n1234", id="half a body, refused"),
+        pytest.param(hello, b"nonsense\r\n\r\n", id="no HTTP"),
+        pytest.param(hello, b"", id="nothing"),
+    ],
+)
+def test_what_has_ended_is_freed_at_once(tmp_path: Path, uses_tls: bool, application: Application, sent: bytes) -> None:
+    """Not only by the garbage collector, which runs seldom: a TLS connection holds half a megabyte of buffers."""
+    server, client = _contexts(tmp_path) if uses_tls else (None, None)
+    _require_freed(server, client, application, sent)
+
+
+def test_a_failed_handshake_is_freed_at_once(tmp_path: Path) -> None:
+    _require_freed(_contexts(tmp_path)[0], None, hello, b"neither TLS nor HTTP")
+
+
+def _require_freed(
+    server: ssl.SSLContext | None, client: ssl.SSLContext | None, application: Application, sent: bytes
+) -> None:
+    """On the event loop that servers have: asyncio's own keeps what failed until the next collection."""
+    references: list[weakref.ref[Protocol]] = []
+
+    async def is_freed() -> bool:
+        return len(references) == 1 and references[0]() is None
+
+    async def connect() -> None:
+        async with accepting(9, server, application, references) as (_, port):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=client)
+            writer.write(sent)
+            if client is None and server is not None:
+                await ended(reader)
+            writer.close()
+            await eventually(is_freed)
+
+    gc.disable()
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(connect())
+    finally:
+        gc.enable()
+
+
+def _contexts(folder: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """A server's and a client's."""
+    made = ensure_certificates(folder, "127.0.0.1", ())
+    return server_context(made.certificate, made.key), ssl.create_default_context(cafile=str(made.authority))

@@ -141,6 +141,7 @@ class Acceptor:
         finally:
             if not protocol.was_made:
                 accepted.close()
+                protocol.connection_failed()
                 self._connection_closed()
 
     def _connection_closed(self) -> None:

@@ -156,7 +156,13 @@ class Protocol(HttpToolsProtocol):
             self._tunnel.end()
         self._is_lost = True
         self._keep(0)
+        self._reading_head = self._reading_body = False
+        self._forget()  # A request that was not answered refers to this connection, which holds the buffers of TLS.
         self._when_lost()
+
+    def connection_failed(self) -> None:
+        """To be called instead of `connection_made` if the handshake fails: the parser refers to this connection."""
+        self.parser = None  # type: ignore[assignment]
 
     # -- input
     def data_received(self, data: bytes) -> None:

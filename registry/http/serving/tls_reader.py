@@ -14,8 +14,13 @@ from typing import Final
 BUFFER_BYTES: Final = 256 * 1024
 
 
+# What a connection that is lost passes everything on to.
+_NOTHING: Final = asyncio.Protocol()
+
+
 class TlsReader(asyncio.BufferedProtocol):
-    """Passes everything on to `protocol`.
+    """Passes everything on to `protocol`, until the connection is lost: the event loop keeps this object, and so the
+    connection would keep itself.
 
     All connections share the buffer: the event loop reads from no other one between `get_buffer` and `buffer_updated`.
     """
@@ -23,15 +28,26 @@ class TlsReader(asyncio.BufferedProtocol):
     _buffer: Final = memoryview(bytearray(BUFFER_BYTES))
 
     def __init__(self, protocol: asyncio.Protocol) -> None:
-        self.connection_made = protocol.connection_made  # type: ignore[method-assign]
-        self.connection_lost = protocol.connection_lost  # type: ignore[method-assign]
-        self.eof_received = protocol.eof_received  # type: ignore[method-assign]
-        self.pause_writing = protocol.pause_writing  # type: ignore[method-assign]
-        self.resume_writing = protocol.resume_writing  # type: ignore[method-assign]
-        self._data_received = protocol.data_received
+        self._protocol = protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._protocol.connection_made(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        protocol, self._protocol = self._protocol, _NOTHING
+        protocol.connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        self._protocol.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._protocol.resume_writing()
+
+    def eof_received(self) -> bool | None:
+        return self._protocol.eof_received()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._data_received(bytes(self._buffer[:nbytes]))
+        self._protocol.data_received(bytes(self._buffer[:nbytes]))
