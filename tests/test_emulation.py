@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from registry import emulation
+from registry.admission.configuration import policies_apply, webhooks_apply
 from registry.builtin import definitions
 from registry.cel.checker.schema_types import declare
 from registry.definitions.warnings import warnings
@@ -389,3 +390,34 @@ async def test_errors_of_conditions(
     status = failure(await api.patch(f"{path}/m/status", {"status": {"conditions": conditions}}), 422, "Invalid")
     for text in newer if is_newer else older:
         assert text in status["message"]
+
+
+REVIEWED = {
+    "an access review": ("authorization.k8s.io", "subjectaccessreviews", False),
+    "a token review": ("authentication.k8s.io", "tokenreviews", False),
+    "any other kind": ("authentication.k8s.io", "others", True),
+    "a policy": ("admissionregistration.k8s.io", "validatingadmissionpolicies", False),
+}
+
+
+@pytest.mark.parametrize("group, resource, newer", REVIEWED.values(), ids=REVIEWED)
+def test_kinds_that_webhooks_see(version: str, group: str, resource: str, newer: bool) -> None:
+    is_review = resource.endswith("reviews")
+    assert webhooks_apply(group, resource) is (newer if version == "1.37" else newer or is_review)
+    assert policies_apply(group, resource) is newer
+
+
+async def test_names_that_files_reserve(both: tuple[Client, bool]) -> None:
+    api, newer = both
+    path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+    answer = await api.post(path, {"metadata": {"name": "a.static.k8s.io"}})
+    why = (
+        'names ending with ".static.k8s.io" are reserved for static manifest-based configurations and cannot be '
+        "managed via the API"
+    )
+    if not newer:
+        assert (answer.code, answer.warnings) == (201, [f"metadata.name: {why}"])
+        return
+    causes = failure(answer, 422, "Invalid")["details"]["causes"]
+    message = f'Invalid value: "a.static.k8s.io": {why}'
+    assert causes == [{"reason": "FieldValueInvalid", "field": "metadata.name", "message": message}]

@@ -11,6 +11,7 @@ from typing import Any
 
 from registry.admission.policies import MutatingPolicy, PolicyBinding, ValidatingPolicy
 from registry.admission.webhooks import Webhook, webhooks_of
+from registry.emulation import emulated
 
 Object = Mapping[str, Any]
 
@@ -97,7 +98,8 @@ def _hooks(objects: Mapping[str, Iterable[Compiled]], resource: str) -> tuple[We
     return tuple(hook for hooks in objects.get(resource, ()) if isinstance(hooks, tuple) for hook in hooks)
 
 
-# Reviews, to which policies do not apply (kubernetes pkg/kubeapiserver/admission/exclusion/resources.go).
+# Reviews, to which policies do not apply, and from 1.37 on webhooks neither (kubernetes
+# pkg/kubeapiserver/admission/exclusion/resources.go; the gate ExcludeAdmissionWebhookVirtualResources).
 _REVIEWS = frozenset(
     {
         ("authentication.k8s.io", "selfsubjectreviews"),
@@ -123,7 +125,11 @@ def policies_apply(group: str, resource: str) -> bool:
 
 
 def webhooks_apply(group: str, resource: str) -> bool:
-    """Webhooks are not called for any object of the admission configuration, nor for queries."""
+    """Webhooks are not called for any object of the admission configuration, nor for queries; from 1.37 on, nor for
+    reviews.
+    """
     if group == GROUP:
         return resource not in RESOURCES
+    if (group, resource) in _REVIEWS:
+        return not emulated().is_1_37
     return (group, resource) != _QUERIES

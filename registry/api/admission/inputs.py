@@ -15,6 +15,7 @@ from registry.admission.environment import Paused, Rounds
 from registry.admission.policies import ParamKind, PolicyBinding
 from registry.admission.selectors import Labels
 from registry.api.admission.namespace_lifecycle import NAMESPACES
+from registry.api.catalog import TenantCatalog
 from registry.api.converted_texts import run_with_conversions
 from registry.api.errors import Qualified, internal_error, not_found
 from registry.api.request import ResourceRequest
@@ -143,13 +144,7 @@ class AdmissionInputs:
     # -- parameters
 
     def param_resource(self, kind: ParamKind) -> Served | None:
-        """Returns the resource of a kind of parameters; None if the tenant has none."""
-        group, _, version = kind.api_version.rpartition("/")
-        catalog = self._request.catalog
-        for definition in catalog.definitions():
-            if definition.group == group and definition.names.kind == kind.kind:
-                return catalog.served(group, version, definition.names.plural)
-        return None
+        return param_resource(self._request.catalog, kind)
 
     async def params(
         self, kind: ParamKind, served: Served, binding: PolicyBinding, namespace: str
@@ -232,6 +227,15 @@ class AdmissionInputs:
         )
         decision = await request.backend.authorizer.decide(request.tenant, user, asked)
         return AuthorizerAnswer(decision.allowed, decision.reason, decision.evaluation_error)
+
+
+def param_resource(catalog: TenantCatalog, kind: ParamKind) -> Served | None:
+    """Returns the resource of a kind of parameters; None if the tenant has none."""
+    group, _, version = kind.api_version.rpartition("/")
+    for definition in catalog.definitions():
+        if definition.group == group and definition.names.kind == kind.kind:
+            return catalog.served(group, version, definition.names.plural)
+    return None
 
 
 def _same_form(one: Resource, other: Resource) -> bool:

@@ -8,7 +8,7 @@ Follows kubernetes pkg/registry/admissionregistration/*/strategy.go and pkg/apis
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from registry.admission.validation_policies import (
     mutating_binding_errors,
@@ -21,6 +21,7 @@ from registry.api.strategies.base import Context, Object, WriteEffects
 from registry.api.strategies.typed import TypedStrategy
 from registry.apply.values import equal
 from registry.builtin import admission_structs as structs
+from registry.emulation import emulated
 from registry.schema.field import FieldError, duplicate, invalid, not_supported, required
 from registry.schema.names import label_key
 from registry.store.types import NO_FLAGS, WriteFlag
@@ -28,11 +29,29 @@ from registry.store.types import NO_FLAGS, WriteFlag
 _HEAD = frozenset({"apiVersion", "kind", "metadata", "status"})
 
 
+# Reserved for configurations that a server of Kubernetes reads from files (ManifestBasedAdmissionControlConfig).
+_STATIC: Final = ".static.k8s.io"
+_RESERVED: Final = (
+    f'names ending with "{_STATIC}" are reserved for static manifest-based configurations and cannot be managed via '
+    "the API"
+)
+
+
 class AdmissionStrategy(TypedStrategy):
-    """What all of them share: a generation, and optimistic concurrency."""
+    """What all of them share: a generation, optimistic concurrency, and a reserved suffix of names."""
 
     allow_unconditional_update = False
     propagates = True
+
+    def validate(self, obj: Object) -> Sequence[FieldError]:
+        errors = list(super().validate(obj))
+        name = obj["metadata"].get("name") or ""
+        if emulated().is_1_37 and name.endswith(_STATIC):
+            errors.append(invalid("metadata.name", name, _RESERVED))
+        return errors
+
+    def warnings(self, new: Object, old: Object | None) -> Sequence[str]:
+        return [f"metadata.name: {_RESERVED}"] if new["metadata"]["name"].endswith(_STATIC) else []
 
     def prepare_for_create(self, obj: Object, context: Context) -> None:
         super().prepare_for_create(obj, context)
@@ -124,6 +143,9 @@ class ValidatingPolicyStrategy(PolicyStrategy):
 
 class PolicyStatusStrategy(ValidatingPolicyStrategy):
     """/status: only the status can change."""
+
+    def warnings(self, new: Object, old: Object | None) -> Sequence[str]:
+        return ()
 
     def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
         status, managed = new.get("status"), new["metadata"].get("managedFields")

@@ -17,7 +17,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
+from registry.admission.attributes import DELETE
 from registry.api.admission.admitter import admitter_of
+from registry.api.admission.parameter_rights import require_parameter_rights
 from registry.api.answers import ObjectAnswer
 from registry.api.errors import StatusError, modified
 from registry.api.options import DeleteOptions, WriteOptions
@@ -140,6 +142,8 @@ async def draft_of(request: ResourceRequest, operation: Operation[Any], start: S
     if mutated is not None and mutated is not new:
         operation.merge_back(request, draft, mutated)
     await evaluate(partial(_complete, request, operation, draft))
+    if operation.action != DELETE:
+        await require_parameter_rights(request, draft.new, draft.old)
     await admitter.validate(operation.action, draft.name, *operation.present(draft))
     return draft
 
