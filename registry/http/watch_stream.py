@@ -1,9 +1,9 @@
 """Watches as a stream of lines: {"type": "ADDED", "object": {...}}, one for each event.
 
-Two tasks serve a watch: one sends, one waits for the client to disconnect or the server to stop, and ends the other. A
-client that does not read blocks the sending task at the transport's limit; the events that queue up meanwhile are
-bounded by the subscription. The bytes of an event are encoded once for each form, and shared by all watches in the
-cache of the change.
+Three tasks serve a watch: one sends, one waits for the client to disconnect, one for the server to stop. The first that
+ends cancels the others. A client that does not read blocks the sending task at the transport's limit; the events that
+queue up meanwhile are bounded by the subscription. The bytes of an event are encoded once for each form, and shared by
+all watches in the cache of the change.
 """
 
 from __future__ import annotations
@@ -30,7 +30,11 @@ from registry.flowcontrol.time_slice import TimeSlice
 from registry.http import metrics
 from registry.http.forms import Form
 from registry.http.negotiation import CBOR, CBOR_SEQUENCE, PARTIAL_LIST, PROTOBUF, TABLE
-from registry.http.responses import HELD_TIMES, PART_BYTES, headers_for, hold, send_part
+from registry.http.responses import HELD_TIMES, headers_for, hold, send_part
+
+# What is encrypted at a time: a TLS record. For each connection OpenSSL keeps a buffer as large as the largest such
+# part, and a watch keeps its connection for long.
+PART_BYTES = 16 * 1024
 
 
 async def respond_watch(
@@ -56,28 +60,18 @@ async def respond_watch(
     # An empty piece makes the server send the headers now: clients wait for them.
     await send({"type": "http.response.body", "body": b"", "more_body": True})
     sender = asyncio.create_task(_send_events(send, answer, form))
-    ender = asyncio.create_task(_wait_for_end(receive, stopping))
+    tasks = (sender, asyncio.create_task(_wait_for_disconnect(receive)), asyncio.create_task(stopping.wait()))
     metrics.WATCHES.inc()
     try:
-        await asyncio.wait((sender, ender), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
         metrics.WATCHES.dec()
-        ender.cancel()
-        sender.cancel()
-        await asyncio.gather(sender, ender, return_exceptions=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
     if not sender.cancelled() and (error := sender.exception()) is not None:
         raise error
     await send({"type": "http.response.body", "body": b""})
-
-
-async def _wait_for_end(receive: Receive, stopping: asyncio.Event) -> None:
-    stopped = asyncio.create_task(stopping.wait())
-    gone = asyncio.create_task(_wait_for_disconnect(receive))
-    try:
-        await asyncio.wait((stopped, gone), return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        stopped.cancel()
-        gone.cancel()
 
 
 async def _wait_for_disconnect(receive: Receive) -> None:

@@ -11,7 +11,7 @@ from registry.codec.json_encode import encode_json, encode_json_text
 from registry.codec.protobuf.envelope import encode_watch_event
 from registry.http.forms import form_of
 from registry.http.negotiation import negotiate_watch
-from registry.http.watch_stream import _EventWriter
+from registry.http.watch_stream import PART_BYTES, _EventWriter, plain_line
 from tests.api.client import JSON, PARTIAL, TABLE
 
 PROTOBUF = PARTIAL.replace(JSON, "application/vnd.kubernetes.protobuf")
@@ -28,3 +28,15 @@ async def test_an_error_is_a_status_in_the_encoding_of_the_watch(accept: str) ->
     )
     pieces = _EventWriter(form).pieces([Event("ERROR", encode_json_text(status))])
     assert [piece async for piece in pieces] == [expected]
+
+
+async def test_events_are_sent_in_parts_of_at_most_a_tls_record() -> None:
+    """OpenSSL keeps a buffer as large as the largest part for as long as the watch lasts."""
+    sizes = [10, 3_000, PART_BYTES, 5 * PART_BYTES, *[4_000] * 20]
+    events = [Event("ADDED", encode_json_text({"data": "x" * size})) for size in sizes]
+    form = form_of(negotiate_watch(JSON), builtin_table("", "ConfigMap"), {}, custom=False)
+    parts = [part async for part in _EventWriter(form).pieces(events)]
+    assert b"".join(parts) == b"".join(map(plain_line, events))
+    assert max(map(len, parts)) <= PART_BYTES
+    # Short events are joined: several for each part.
+    assert len(parts) < len(events)
