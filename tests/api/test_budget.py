@@ -30,7 +30,7 @@ ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
 STRATEGIC = "application/strategic-merge-patch+json"
 YAML = "application/yaml"
 
-# They took from ten seconds to minutes each; it is a third of one on a machine that does nothing else.
+# Of processor time of this process. They took from ten seconds to minutes each; now it is a third of a second.
 MAX_SECONDS = 5.0
 
 ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -101,9 +101,9 @@ EXPENSIVE: dict[str, tuple[dict[str, Any], Any]] = {
 @pytest.mark.parametrize("schema, spec", EXPENSIVE.values(), ids=EXPENSIVE)
 async def test_too_much_work(api: Client, schema: dict[str, Any], spec: Any) -> None:
     await define_hostile(api, schema)
-    started = time.perf_counter()
+    started = time.process_time()
     answer = await api.post(HOSTILE, hostile(spec))
-    assert time.perf_counter() - started < MAX_SECONDS
+    assert time.process_time() - started < MAX_SECONDS
     failure(answer, 413, "RequestEntityTooLarge")
     assert (await api.get(f"{HOSTILE}/a")).code == 404
 
@@ -161,9 +161,9 @@ async def long_list(api: Client) -> str:
     ids=lambda value: value["op"] if isinstance(value, dict) else "",
 )
 async def test_json_patches_of_long_lists(api: Client, long_list: str, operation: dict[str, Any], code: int) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     answer = await api.patch(long_list, [operation] * 10_000, JSON_PATCH)
-    assert time.perf_counter() - started < MAX_SECONDS
+    assert time.process_time() - started < MAX_SECONDS
     assert answer.code == code, answer.body[:300]
 
 
@@ -202,9 +202,9 @@ async def test_strategic_patches_of_long_lists(api: Client, patch: dict[str, Any
             },
         )
     ).ok(201)
-    started = time.perf_counter()
+    started = time.process_time()
     (await api.patch(f"{ACCOUNTS}/a", patch, STRATEGIC)).ok()
-    assert time.perf_counter() - started < MAX_SECONDS
+    assert time.process_time() - started < MAX_SECONDS
 
 
 @pytest.mark.parametrize("body, kind", [("[]", "array"), ('"x"', "string"), ("5", "number"), ("true", "bool")])
@@ -240,11 +240,11 @@ async def test_thousands_of_owners_of_fields(api: Client) -> None:
     ]
     fields = {f"k{i}": 1 for i in range(50_000)}
     (await api.post(HOSTILE, {**hostile(fields), "metadata": {"name": "a", "managedFields": entries}})).ok(201)
-    started = time.perf_counter()
+    started = time.process_time()
     applied = hostile(dict.fromkeys(fields, 2))
     (await api.patch(f"{HOSTILE}/a?fieldManager=me&force=true", applied, APPLY)).ok()
     (await api.patch(f"{HOSTILE}/a?fieldManager=me&force=true", hostile({"k1": 2}), APPLY)).ok()
-    assert time.perf_counter() - started < MAX_SECONDS
+    assert time.process_time() - started < MAX_SECONDS
 
 
 # -- sizes

@@ -132,14 +132,16 @@ def test_watch_from_a_list(objects: Any, kind: Kind, where: tuple[str, ...]) -> 
 def test_watch_goes_on_after_its_time(objects: Any, kind: Kind, where: tuple[str, ...]) -> None:
     """The client connects again by itself, from the last revision that it has seen."""
     objects.create_namespaced_custom_object(*where, kind.gadget("a", size=1))
-    watch, seen = kubernetes.watch.Watch(), []
-    for event in watch.stream(objects.list_namespaced_custom_object, *where, timeout_seconds=1):
-        seen.append(event["object"]["spec"]["size"])
+    watch, seen = kubernetes.watch.Watch(), list[int]()
+    while not seen:
+        for event in watch.stream(objects.list_namespaced_custom_object, *where, timeout_seconds=1):
+            seen.append(event["object"]["spec"]["size"])
     objects.patch_namespaced_custom_object(*where, "a", {"spec": {"size": 2}})
-    for event in watch.stream(
-        objects.list_namespaced_custom_object, *where, timeout_seconds=1, resource_version=watch.resource_version
-    ):
-        seen.append(event["object"]["spec"]["size"])
+    while len(seen) == 1:
+        for event in watch.stream(
+            objects.list_namespaced_custom_object, *where, timeout_seconds=1, resource_version=watch.resource_version
+        ):
+            seen.append(event["object"]["spec"]["size"])
     assert seen == [1, 2]
 
 
@@ -150,15 +152,13 @@ def test_watch_of_a_definition_that_is_new(api: Any, server: RunningServer) -> N
         with defined(server, f"g{secrets.token_hex(4)}.example.com", f"ns-{secrets.token_hex(4)}") as kind:
             watch = kubernetes.watch.Watch()
             name = f"{kind.plural}.{kind.group}"
-            found = [
-                e["object"].metadata.name
-                for e in watch.stream(
-                    definitions.list_custom_resource_definition,
-                    field_selector=f"metadata.name={name}",
-                    timeout_seconds=1,
-                )
-            ]
-            assert found[0] == name
+            seen = []
+            for event in watch.stream(
+                definitions.list_custom_resource_definition, field_selector=f"metadata.name={name}", timeout_seconds=60
+            ):
+                seen.append(event["object"].metadata.name)
+                watch.stop()
+            assert seen == [name]
 
 
 def test_dynamic_client(api: Any, kind: Kind) -> None:
@@ -208,5 +208,7 @@ def test_dynamic_client_applies(api: Any, kind: Kind) -> None:
 def test_dynamic_watch(api: Any, kind: Kind) -> None:
     gadgets = kubernetes.dynamic.DynamicClient(api).resources.get(api_version=kind.api_version, kind="Gadget")
     gadgets.create(body=kind.gadget("a", size=1), namespace=kind.namespace)
-    seen = [e["object"].metadata.name for e in gadgets.watch(namespace=kind.namespace, timeout=1)]
+    seen: list[str] = []
+    while not seen:
+        seen += [e["object"].metadata.name for e in gadgets.watch(namespace=kind.namespace, timeout=1)]
     assert seen == ["a"]

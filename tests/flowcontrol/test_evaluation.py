@@ -318,7 +318,7 @@ def test_what_failed_is_not_left_to_the_garbage_collector(
         gc.disable()
         try:
             found = await evaluated()
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 while found() is not None:  # noqa: ASYNC110 - the thread may not have ended yet
                     await asyncio.sleep(0.01)
         finally:

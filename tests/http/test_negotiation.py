@@ -298,7 +298,7 @@ ENDLESS: dict[str, str] = {
 def test_long_headers_cost_nothing(text: str) -> None:
     """120 kB would take 40 ms as an Accept, and a quarter of an hour as a Content-Type."""
     started = time.process_time()
-    for _ in range(5):
+    for _ in range(50):
         with pytest.raises(NotAcceptable):
             negotiate(text)
         with pytest.raises(NotAcceptable):
@@ -308,13 +308,13 @@ def test_long_headers_cost_nothing(text: str) -> None:
             body_encoding(text)
         with pytest.raises(UnsupportedMediaType):
             patch_type(text)
-    assert time.process_time() - started < 0.02
+    assert time.process_time() - started < 1
 
 
 @pytest.mark.parametrize("length", [1_000, 2_000, 4_000])
 def test_spaces_in_a_content_type_are_read_once(length: int) -> None:
     started = time.process_time()
-    for _ in range(20):
+    for _ in range(200):
         with pytest.raises(UnsupportedMediaType):
             body_encoding(J + "; a=b" + " " * length + "x")
-    assert time.process_time() - started < 0.05
+    assert time.process_time() - started < 1

@@ -194,7 +194,7 @@ async def test_labels_with_odd_characters_are_stored_as_they_are(store: Store, t
     odd = ['a="', "b=\\", "c={}", "d=,", "e= ", "f=ä😀", "g=NULL", "h='"]
     await store.commit(tenant, create("ns/a", labels=odd))
     subscription = await store.subscribe(tenant, after=0)
-    batch = await subscription.next_batch(5)
+    batch = await subscription.next_batch(60)
     subscription.close()
     assert list(batch.changes[0].labels) == odd
 

@@ -193,7 +193,7 @@ async def test_lost_revisions_are_never_given_out_again(asynchronous: Nodes) -> 
                 with pytest.raises(RevisionExpired):
                     await store.page(tenant, WIDGETS, at=revision)
                 with pytest.raises(RevisionExpired):
-                    await (await store.subscribe(tenant, WIDGETS, revision)).next_batch(5)
+                    await (await store.subscribe(tenant, WIDGETS, revision)).next_batch(60)
             late = await store.subscribe(tenant, WIDGETS, kept)
             assert [change.key for change in await changes_up_to(late, again.revision)] == ["ns/new"]
             assert [row.key for row in (await store.page(tenant, WIDGETS, at=kept)).rows] == ["ns/kept"]

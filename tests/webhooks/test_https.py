@@ -26,8 +26,6 @@ from registry.webhooks.services import Services
 from tests.webhooks.hostile import Certificates, Server, answering, body, certificates, head, received, serving
 
 LOCAL = EgressPolicy(["127.0.0.0/8"])
-# Tests of what never comes.
-SHORT = Limits(resolve_seconds=0.2, connect_seconds=1, tls_seconds=0.5, head_seconds=1, body_seconds=1)
 MB = 1 << 20
 PIECE = b"[]," * 20_000
 
@@ -45,8 +43,9 @@ async def client() -> AsyncIterator[WebhookClient]:
 
 
 @pytest.fixture
-async def hasty() -> AsyncIterator[WebhookClient]:
-    made = WebhookClient(LOCAL, Services(), limits=SHORT)
+async def impatient(request: pytest.FixtureRequest) -> AsyncIterator[WebhookClient]:
+    """A client with the limits of the test's parameter. Only what never comes has a short one."""
+    made = WebhookClient(LOCAL, Services(), limits=request.param)
     yield made
     await made.aclose()
 
@@ -125,29 +124,29 @@ async def test_hostile_answers(trusted: Certificates, client: WebhookClient, pie
             await client.call(server.endpoint, b"{}", decoded_review, again=False)
         assert why in str(failed.value)
         assert len(str(failed.value)) < 6000
-        assert time.monotonic() - started < 10
+        assert time.monotonic() - started < 60
 
 
-SLOW: dict[str, tuple[Iterable[bytes], str]] = {
-    "1xx without end": (itertools.repeat(b"HTTP/1.1 100 Continue\r\n\r\n" * 10), "timeout awaiting response headers"),
-    "head": ([b"HTTP/1.1 200 OK\r\n"], "timeout awaiting response headers"),
-    "body": ([head(content_length="9"), b"{"], "context deadline exceeded while reading body"),
-}
+HEAD_LATE = "timeout awaiting response headers"
+SLOW: dict[str, tuple[Limits, bool, Iterable[bytes], str]] = {
+    "handshake": (Limits(tls_seconds=0.5), False, [], "TLS handshake timeout"),
+    "1xx without end": (
+        Limits(head_seconds=1), True, itertools.repeat(b"HTTP/1.1 100 Continue\r\n\r\n" * 10), HEAD_LATE,
+    ),
+    "head": (Limits(head_seconds=1), True, [b"HTTP/1.1 200 OK\r\n"], HEAD_LATE),
+    "body": (
+        Limits(body_seconds=1), True, [head(content_length="9"), b"{"], "context deadline exceeded while reading body",
+    ),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("pieces, why", SLOW.values(), ids=SLOW)
+@pytest.mark.parametrize("impatient, tls, pieces, why", SLOW.values(), ids=SLOW, indirect=["impatient"])
 async def test_each_phase_has_its_time(
-    trusted: Certificates, hasty: WebhookClient, pieces: Iterable[bytes], why: str
+    trusted: Certificates, impatient: WebhookClient, tls: bool, pieces: Iterable[bytes], why: str
 ) -> None:
-    async with serving(trusted, answering(pieces, then_hang=True)) as server:
+    async with serving(trusted, answering(pieces, then_hang=True), tls=tls) as server:
         with pytest.raises(CallFailed, match=why):
-            await hasty.call(server.endpoint, b"{}", decoded_review, again=False)
-
-
-async def test_a_handshake_has_its_time(trusted: Certificates, hasty: WebhookClient) -> None:
-    async with serving(trusted, answering([], then_hang=True), tls=False) as server:
-        with pytest.raises(CallFailed, match="TLS handshake timeout"):
-            await hasty.call(server.endpoint, b"{}", decoded_review, again=False)
+            await impatient.call(server.endpoint, b"{}", decoded_review, again=False)
 
 
 async def test_the_whole_call_has_its_time(trusted: Certificates) -> None:
@@ -158,8 +157,9 @@ async def test_the_whole_call_has_its_time(trusted: Certificates) -> None:
     await client.aclose()
 
 
+@pytest.mark.parametrize("impatient", [Limits(resolve_seconds=1)], ids=["lookup"], indirect=True)
 async def test_a_lookup_has_its_time_and_takes_one_thread(
-    hasty: WebhookClient, monkeypatch: pytest.MonkeyPatch
+    impatient: WebhookClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many calls wait for a name server that does not answer; other names are found meanwhile."""
     go, lookups = threading.Event(), []
@@ -172,13 +172,13 @@ async def test_a_lookup_has_its_time_and_takes_one_thread(
 
     monkeypatch.setattr(resolver, "_addresses", hanging)
     origin = Origin("slow.example", 443)
-    calls = [hasty.https.exchange(origin, "GET", "/", {}, b"", len) for _ in range(40)]
+    calls = [impatient.https.exchange(origin, "GET", "/", {}, b"", len) for _ in range(40)]
     for failure in await asyncio.gather(*calls, return_exceptions=True):
         assert isinstance(failure, Unreachable)
         assert str(failure).startswith(("dial tcp: lookup slow.example: i/o timeout", "net/http: timeout"))
     assert lookups == ["slow.example"]
     with pytest.raises(Unreachable, match="refused"):
-        await hasty.https.exchange(Origin("fast.example", 1), "GET", "/", {}, b"", len)
+        await impatient.https.exchange(Origin("fast.example", 1), "GET", "/", {}, b"", len)
     go.set()
 
 
@@ -210,7 +210,7 @@ async def test_a_connection_that_leads_elsewhere_is_closed(
         def allows(self, address: str) -> bool:
             return next(self.verdicts)
 
-    client = HttpsClient(Changing(), SHORT)
+    client = HttpsClient(Changing())
     async with serving(trusted, answering([body(b"{}")])) as server:
         with pytest.raises(Unreachable, match="the connection leads to another address"):
             await client.exchange(server.origin, "GET", "/", {}, b"", len)

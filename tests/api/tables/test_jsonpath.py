@@ -201,7 +201,7 @@ def test_visits_are_bounded(path: str, value: Any) -> None:
     began = time.process_time()
     with pytest.raises(BudgetExceeded):
         compile_path(path)(value, budget)
-    assert time.process_time() - began < 1
+    assert time.process_time() - began < 5
     assert budget.left == 0
 
 
