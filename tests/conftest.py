@@ -7,8 +7,6 @@ test sees another's.
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -18,10 +16,9 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from registry.postgres.server import EmbeddedPostgres
 from registry.store import migrate
-from tests.databases import temporary_database
-from tests.replication import Node
+from tests.databases import embedded_postgres, temporary_database
+from tests.replication import Node, running_node
 from tests.running import data_folder
 
 pytest_plugins = ["tests.application", "tests.scheduling"]
@@ -46,18 +43,9 @@ def postgres_server(request: pytest.FixtureRequest) -> Iterator[str]:
         _note_version(request.config, given)
         yield given
         return
-    folder = Path(tempfile.mkdtemp(prefix="registry-test-"))
-    # The account that runs PostgreSQL must be able to pass.
-    folder.chmod(0o711)
-    # Tests end PostgreSQL, but never the machine: what is in its cache counts as written.
-    server = EmbeddedPostgres(folder / "postgres", settings={"fsync": "off"})
-    try:
-        url = server.start()
-        _note_version(request.config, url)
-        yield url
-    finally:
-        server.stop()
-        shutil.rmtree(folder, ignore_errors=True)
+    with data_folder() as folder, embedded_postgres(folder / "postgres") as server:
+        _note_version(request.config, server.url)
+        yield server.url
 
 
 @pytest.fixture(scope="session")
@@ -78,14 +66,9 @@ def template_database(postgres_server: str) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def migrated_node() -> Iterator[Node]:
     """A stopped PostgreSQL with our tables, for tests of several servers to copy."""
-    with data_folder() as folder:
-        node = Node(folder / "node", "template")
-        node.make()
-        node.start()
-        try:
-            migrate.upgrade(node.url)
-        finally:
-            node.stop()
+    with running_node() as node:
+        migrate.upgrade(node.url)
+        node.stop()
         yield node
 
 

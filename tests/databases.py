@@ -1,15 +1,19 @@
-"""Databases of a PostgreSQL server, made for tests: cloned from a template, dropped at the end of a block."""
+"""PostgreSQL for tests: a server, databases cloned from a template, and stores on them, each until a block ends."""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 from psycopg import sql
+
+from registry.postgres.server import EmbeddedPostgres
+from registry.store.store import Store
 
 _numbers = itertools.count()
 
@@ -17,6 +21,24 @@ _numbers = itertools.count()
 def with_database(url: str, name: str) -> str:
     """The URL of another database of the same server."""
     return urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
+
+
+@contextlib.contextmanager
+def embedded_postgres(folder: Path) -> Iterator[EmbeddedPostgres]:
+    """A PostgreSQL that runs until the block ends. Tests kill it, never the machine: what is in its cache counts as
+    written."""
+    with EmbeddedPostgres(folder, settings={"fsync": "off"}) as server:
+        yield server
+
+
+@contextlib.asynccontextmanager
+async def open_store(url: str) -> AsyncIterator[Store]:
+    """A store without background work: another process, as far as other stores on its database can tell."""
+    store = await Store.open(url, housekeeping=False)
+    try:
+        yield store
+    finally:
+        await store.close()
 
 
 @contextlib.contextmanager

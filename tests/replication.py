@@ -184,6 +184,19 @@ def url_of(*nodes: Node) -> str:
 
 
 @contextlib.contextmanager
+def running_node() -> Iterator[Node]:
+    """A new primary, which runs until the block ends, if nobody stops it before."""
+    with data_folder() as folder:
+        node = Node(folder / "node", "node")
+        node.make()
+        node.start()
+        try:
+            yield node
+        finally:
+            node.stop()
+
+
+@contextlib.contextmanager
 def cluster(template: Node, *, synchronous: bool = False) -> Iterator[tuple[Node, Node]]:
     """A primary with what a stopped server has, and a standby. Synchronous: a commit returns when the standby has it on
     disk."""

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from registry.controllers.api_services.namespaces import LEFT, deletable, left_names, with_left, without_left
-from tests.aggregation.backend import BASE, NAME, RESOURCES, Request, backend, placed, register, wait_for_condition
+from tests.aggregation.backend import (
+    BASE,
+    NAME,
+    RESOURCES,
+    Backend,
+    Request,
+    backend,
+    placed,
+    register,
+    wait_for_condition,
+)
 from tests.aggregation.objects import PATH
 from tests.api.client import Client, eventually
 from tests.application import serving
@@ -47,6 +59,25 @@ class Store:
         await request.answer_json({"items": self.items})
 
 
+@contextlib.asynccontextmanager
+async def with_server(store: Store, database: str, folder: Path) -> AsyncIterator[tuple[Client, Backend]]:
+    """An application beside which `store` is registered as another server."""
+    async with (
+        backend(folder / "server", store.answer) as server,
+        serving(database, folder, **placed(server)) as client,
+    ):
+        server.discovery = store.discovery
+        await register(client, server)
+        yield client, server
+
+
+async def goes_away(store: Store, client: Client) -> None:
+    """Waits until it is known that the server does not answer."""
+    store.alive = False
+    (await client.patch(f"{PATH}/{NAME}", {"metadata": {"labels": {"a": "b"}}})).ok(200)
+    await wait_for_condition(client, NAME, "False")
+
+
 async def is_gone(client: Client) -> bool:
     return (await client.get(SPACE)).code == 404
 
@@ -64,12 +95,7 @@ async def condition(client: Client, name: str) -> dict[str, Any]:
 
 async def test_it_is_deleted(api_database: str, tmp_path: Path) -> None:
     store = Store("get", "list", "deletecollection")
-    async with (
-        backend(tmp_path / "server", store.answer) as server,
-        serving(api_database, tmp_path, **placed(server)) as client,
-    ):
-        server.discovery = store.discovery
-        await register(client, server)
+    async with with_server(store, api_database, tmp_path) as (client, server):
         (await client.post("/api/v1/namespaces", {"metadata": {"name": "space"}})).ok(201)
         (await client.delete(SPACE)).ok(200)
         await eventually(lambda: is_gone(client))
@@ -82,15 +108,8 @@ async def test_a_server_that_is_away_holds_nothing_up_for_long(
     api_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = Store("get", "list", "deletecollection")
-    async with (
-        backend(tmp_path / "server", store.answer) as server,
-        serving(api_database, tmp_path, **placed(server)) as client,
-    ):
-        server.discovery = store.discovery
-        await register(client, server)
-        store.alive = False
-        (await client.patch(f"{PATH}/{NAME}", {"metadata": {"labels": {"a": "b"}}})).ok(200)
-        await wait_for_condition(client, NAME, "False")
+    async with with_server(store, api_database, tmp_path) as (client, _):
+        await goes_away(store, client)
         (await client.post("/api/v1/namespaces", {"metadata": {"name": "space"}})).ok(201)
         (await client.post(f"{SPACE}/configmaps", {"metadata": {"name": "a"}})).ok(201)
         (await client.delete(SPACE)).ok(200)
@@ -117,15 +136,8 @@ async def test_a_server_that_is_away_holds_nothing_up_for_long(
 async def test_a_server_of_which_nothing_can_be_deleted_holds_nothing_up(api_database: str, tmp_path: Path) -> None:
     """The usual one: a server of metrics that is away."""
     store = Store("get", "list")
-    async with (
-        backend(tmp_path / "server", store.answer) as server,
-        serving(api_database, tmp_path, **placed(server)) as client,
-    ):
-        server.discovery = store.discovery
-        await register(client, server)
-        store.alive = False
-        (await client.patch(f"{PATH}/{NAME}", {"metadata": {"labels": {"a": "b"}}})).ok(200)
-        await wait_for_condition(client, NAME, "False")
+    async with with_server(store, api_database, tmp_path) as (client, _):
+        await goes_away(store, client)
         (await client.post("/api/v1/namespaces", {"metadata": {"name": "space"}})).ok(201)
         (await client.delete(SPACE)).ok(200)
         await eventually(lambda: is_gone(client))

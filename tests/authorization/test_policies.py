@@ -13,6 +13,7 @@ from registry.authorization.rbac.stored import CLUSTER_ROLE_BINDINGS, CLUSTER_RO
 from registry.store.store import Store
 from registry.store.types import Actor, ObjectKey, Operation, ResourceName, Tenant, TenantName, Uid, Write
 from tests.authorization.rbac.build import attributes_of, known
+from tests.databases import open_store
 
 JANE = known("jane")
 PODS = attributes_of("get pods")
@@ -22,9 +23,8 @@ BINDING = {"roleRef": {"kind": "ClusterRole", "name": "r"}, "subjects": [{"kind"
 
 @pytest.fixture
 async def store(database_url: str) -> AsyncIterator[Store]:
-    store = await Store.open(database_url, housekeeping=False)
-    yield store
-    await store.close()
+    async with open_store(database_url) as store:
+        yield store
 
 
 @pytest.fixture

@@ -19,22 +19,27 @@ FOLDER = Path(__file__).with_name("java")
 PROGRAM = FOLDER / "Objects.java"
 
 
+def run(*command: str, **environment: str) -> list[str]:
+    """Runs a program to its end, which must be a good one, and returns the lines that it printed."""
+    done = subprocess.run(
+        command, env=os.environ | environment, capture_output=True, text=True, timeout=4 * PATIENCE_SECONDS, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.splitlines()
+
+
+def names_of(kind: Kind) -> list[str]:
+    return [kind.group, kind.version, kind.namespace, kind.plural]
+
+
 def test_the_client_of_the_jdk(server: RunningServer, kind: Kind, tmp_path: Path) -> None:
     java, javac = shutil.which("java"), shutil.which("javac")
     if java is None or javac is None:
         pytest.skip("no JDK is installed (java, javac)")
-    compiled = subprocess.run(
-        [javac, "-Xlint:all", "-Werror", "-d", str(tmp_path), str(FOLDER / "JdkClient.java")],
-        capture_output=True, text=True, timeout=2 * PATIENCE_SECONDS, check=False,
-    )  # fmt: skip
-    assert compiled.returncode == 0, compiled.stderr
+    run(javac, "-Xlint:all", "-Werror", "-d", str(tmp_path), str(FOLDER / "JdkClient.java"))
     arguments = [server.url, str(server.authority), str(server.data_dir / "admin-token")]
-    done = subprocess.run(
-        [java, "-cp", str(tmp_path), "JdkClient", *arguments, kind.group, kind.version, kind.namespace, kind.plural],
-        capture_output=True, text=True, timeout=4 * PATIENCE_SECONDS, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.splitlines() == [
+    printed = run(java, "-cp", str(tmp_path), "JdkClient", *arguments, *names_of(kind))
+    assert printed == [
         "discovered true",
         "created 201 1",
         "listed 1",
@@ -52,13 +57,8 @@ def test_objects_are_written_watched_and_read(server: RunningServer, kind: Kind)
     java, jars = shutil.which("java"), os.environ.get("REGISTRY_TEST_CLIENT_JAVA")
     if java is None or not jars:
         pytest.skip("java is not installed, or REGISTRY_TEST_CLIENT_JAVA names no class path of fabric8's client")
-    done = subprocess.run(
-        [java, "-cp", jars, str(PROGRAM), kind.group, kind.version, kind.namespace, kind.plural],
-        env={**os.environ, "KUBECONFIG": str(server.kubeconfig)},
-        capture_output=True, text=True, timeout=2 * PATIENCE_SECONDS, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.splitlines() == [
+    printed = run(java, "-cp", jars, str(PROGRAM), *names_of(kind), KUBECONFIG=str(server.kubeconfig))
+    assert printed == [
         "created 1",
         "watched ADDED a",
         "patched 2",

@@ -21,7 +21,7 @@ from registry.store.types import TenantName
 from tests.docs.pages import ROOT
 from tests.faults.clients import ServerClient, eventually
 from tests.faults.disturbances import CLOCK, FULL_DISK
-from tests.replication import Node, cluster
+from tests.replication import Node, cluster, running_node
 from tests.running import RunningServer, data_folder, running_server
 from tests.store.writes import create
 
@@ -61,15 +61,9 @@ def run(script: str, node: Node, examples: Mapping[str, object] | None = None, *
 
 @pytest.fixture(scope="module")
 def node() -> Iterator[Node]:
-    with data_folder() as folder:
-        node = Node(folder / "node", "node")
-        node.make()
-        node.start()
+    with running_node() as node:
         node.execute(CLOCK)
-        try:
-            yield node
-        finally:
-            node.stop()
+        yield node
 
 
 @pytest.fixture(scope="module")

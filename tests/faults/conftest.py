@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from registry.postgres.server import EmbeddedPostgres
+from tests.databases import embedded_postgres
 from tests.faults.clients import ServerClient
 from tests.running import RunningServer, data_folder, running_server
 
@@ -21,13 +22,8 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture
 def postgres(folder: Path) -> Iterator[EmbeddedPostgres]:
-    # Tests kill PostgreSQL, never the machine: what is in its cache counts as written.
-    server = EmbeddedPostgres(folder / "postgres", settings={"fsync": "off"})
-    server.start()
-    try:
+    with embedded_postgres(folder / "postgres") as server:
         yield server
-    finally:
-        server.stop()
 
 
 @pytest.fixture

@@ -18,8 +18,8 @@ from tests.api.widgets import WIDGETS
 from tests.databases import temporary_database
 from tests.faults.clients import ServerClient, Watcher, assert_unavailable, eventually
 from tests.proxy import Proxy
-from tests.replication import Node
-from tests.running import RunningServer, data_folder, running_server
+from tests.replication import Node, running_node
+from tests.running import RunningServer, running_server
 
 pytestmark = pytest.mark.slow
 
@@ -31,16 +31,10 @@ def trust(server: RunningServer) -> ssl.SSLContext:
 @pytest.fixture(scope="module")
 def node() -> Iterator[Node]:
     """It is never hurt: only the network is. Its own database is the template of those of tests."""
-    with data_folder() as folder:
-        node = Node(folder / "node", "node")
-        node.make()
-        node.start()
-        try:
-            node.execute("CREATE DATABASE template")
-            migrate.upgrade(node.database("template").url)
-            yield node
-        finally:
-            node.stop()
+    with running_node() as node:
+        node.execute("CREATE DATABASE template")
+        migrate.upgrade(node.database("template").url)
+        yield node
 
 
 @pytest.fixture

@@ -6,21 +6,20 @@ import pytest
 
 from registry.store.store import Store
 from registry.store.types import Tenant, TenantName
+from tests.databases import open_store
 
 
 @pytest.fixture
 async def store(database_url: str) -> AsyncIterator[Store]:
-    store = await Store.open(database_url, housekeeping=False)
-    yield store
-    await store.close()
+    async with open_store(database_url) as store:
+        yield store
 
 
 @pytest.fixture
 async def other_store(database_url: str) -> AsyncIterator[Store]:
     """Another process, as far as the store can tell."""
-    store = await Store.open(database_url, housekeeping=False)
-    yield store
-    await store.close()
+    async with open_store(database_url) as store:
+        yield store
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -16,6 +16,7 @@ from registry.store.lost import continued, reached
 from registry.store.session import CALL_LIMIT_SECONDS
 from registry.store.store import Store
 from registry.store.types import Committed, Tenant, TenantName
+from tests.databases import open_store
 from tests.processes import registry, wait_until
 from tests.replication import Node, cluster, url_of
 from tests.store.writes import WIDGETS, changes_up_to, create, row_of
@@ -41,15 +42,6 @@ def asynchronous(migrated_node: Node) -> Iterator[Nodes]:
 def synchronous(migrated_node: Node) -> Iterator[Nodes]:
     with cluster(migrated_node, synchronous=True) as nodes:
         yield nodes
-
-
-@contextlib.asynccontextmanager
-async def opened(url: str) -> AsyncIterator[Store]:
-    store = await Store.open(url, housekeeping=False)
-    try:
-        yield store
-    finally:
-        await store.close()
 
 
 async def create_soon(store: Store, tenant: Tenant, key: str, seconds: float = 60) -> Committed:
@@ -89,7 +81,7 @@ async def test_what_no_synchronous_standby_has_is_not_acknowledged(
 ) -> None:
     """The commit is in the log of the primary, its connection is ended, and a look at the log finds it."""
     primary, standby = synchronous
-    async with opened(url_of(primary, standby)) as store:
+    async with open_store(url_of(primary, standby)) as store:
         tenant = await store.create_tenant(TenantName("acme"))
         before = await store.commit(tenant, create("ns/before"))
         standby.freeze()
@@ -112,7 +104,7 @@ async def test_what_no_synchronous_standby_has_is_not_acknowledged(
 async def test_a_cancelled_wait_for_the_standby_is_not_a_success(synchronous: Nodes) -> None:
     """PostgreSQL reports it as a success with a warning."""
     primary, standby = synchronous
-    async with opened(primary.url) as store:
+    async with open_store(primary.url) as store:
         tenant = await store.create_tenant(TenantName("acme"))
         await store.commit(tenant, create("ns/before"))
         standby.freeze()
@@ -128,7 +120,7 @@ async def test_a_cancelled_wait_for_the_standby_is_not_a_success(synchronous: No
 
 async def test_after_a_promotion_without_loss_writes_and_watches_go_on(synchronous: Nodes) -> None:
     primary, standby = synchronous
-    async with opened(url_of(primary, standby)) as store:
+    async with open_store(url_of(primary, standby)) as store:
         tenant = await store.create_tenant(TenantName("acme"))
         watch = await store.subscribe(tenant, WIDGETS, 0)
         last = 0
@@ -152,7 +144,7 @@ async def test_after_a_promotion_without_loss_writes_and_watches_go_on(synchrono
 async def test_a_primary_that_hangs_holds_nobody_once_another_is_promoted(synchronous: Nodes) -> None:
     """Its connections stay open: they are ended when the new timeline is noticed, not after the limit of a call."""
     primary, standby = synchronous
-    async with opened(url_of(primary, standby)) as store:
+    async with open_store(url_of(primary, standby)) as store:
         tenant = await store.create_tenant(TenantName("acme"))
         await store.commit(tenant, create("ns/a"))
         primary.freeze()
@@ -171,7 +163,7 @@ async def test_a_primary_that_hangs_holds_nobody_once_another_is_promoted(synchr
 async def test_lost_revisions_are_never_given_out_again(asynchronous: Nodes) -> None:
     """Thirty creates are lost: watches, pages and later watches from them get 410 (etcd: compacted)."""
     primary, standby = asynchronous
-    async with opened(url_of(primary, standby)) as one, opened(url_of(primary, standby)) as two:
+    async with open_store(url_of(primary, standby)) as one, open_store(url_of(primary, standby)) as two:
         tenant = await one.create_tenant(TenantName("acme"))
         kept = (await one.commit(tenant, create("ns/kept"))).revision
         standby.reaches(primary)
@@ -202,7 +194,7 @@ async def test_lost_revisions_are_never_given_out_again(asynchronous: Nodes) -> 
 
 async def test_an_old_primary_that_comes_back_is_refused(asynchronous: Nodes) -> None:
     primary, standby = asynchronous
-    async with opened(url_of(primary, standby)) as store:
+    async with open_store(url_of(primary, standby)) as store:
         tenant = await store.create_tenant(TenantName("acme"))
         await store.commit(tenant, create("ns/a"))
         standby.reaches(primary)
@@ -225,7 +217,7 @@ async def test_an_old_primary_that_comes_back_is_refused(asynchronous: Nodes) ->
 
 async def test_the_tenants_of_a_lost_server_share_no_number_with_new_ones(asynchronous: Nodes) -> None:
     primary, standby = asynchronous
-    async with opened(url_of(primary, standby)) as store:
+    async with open_store(url_of(primary, standby)) as store:
         home = await store.create_tenant(TenantName("acme"))
         standby.reaches(primary)
         standby.leave(primary)
@@ -239,7 +231,7 @@ async def test_the_tenants_of_a_lost_server_share_no_number_with_new_ones(asynch
 
 async def test_a_restored_copy_that_looks_like_its_original_is_recovered_by_hand(database_url: str) -> None:
     """`registry recover` does what a new timeline does; a process that was connected goes on."""
-    async with opened(database_url) as store:
+    async with open_store(database_url) as store:
         tenant = await store.create_tenant(TenantName("acme"))
         last = (await store.commit(tenant, create("ns/a"))).revision
         watch = await store.subscribe(tenant, WIDGETS, last)

@@ -12,6 +12,7 @@ import pytest
 
 from registry.postgres.server import EmbeddedPostgres
 from registry.store import migrate
+from tests.databases import embedded_postgres
 from tests.faults.campaign import CREATE_TENANTS, read_logs
 from tests.faults.checker import violations
 from tests.faults.clients import ServerClient, eventually
@@ -36,12 +37,8 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture
 def postgres(folder: Path) -> Iterator[EmbeddedPostgres]:
-    server = EmbeddedPostgres(folder / "postgres", settings={"fsync": "off"})
-    server.start()
-    try:
+    with embedded_postgres(folder / "postgres") as server:
         yield server
-    finally:
-        server.stop()
 
 
 class Fleet:
