@@ -36,7 +36,7 @@ def tests_of(suite: Path) -> list[str]:
     return subprocess.run([suite, "-test.list", "^Test"], capture_output=True, text=True, check=True).stdout.split()
 
 
-def run(
+def run_as_upstream(
     suite: Path,
     server: RunningServer,
     folder: Path,

@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from tests.official.black_box import FOLDER, run, tests_of
+from tests.official.black_box import FOLDER, run_as_upstream, tests_of
 from tests.running import RunningServer, data_folder, running_server
 
 _SUITE: Final = FOLDER / "apiextensions.test"
@@ -68,4 +68,4 @@ def server() -> Iterator[RunningServer]:
 def test_as_upstream(name: str, server: RunningServer, tmp_path: Path) -> None:
     if name in _NOT_OF_A_BLACK_BOX:
         pytest.skip(_NOT_OF_A_BLACK_BOX[name])
-    run(_SUITE, server, tmp_path, _PARTS.get(name, f"^{name}$"), namespaces=_NAMESPACES, seconds=_SECONDS)
+    run_as_upstream(_SUITE, server, tmp_path, _PARTS.get(name, f"^{name}$"), namespaces=_NAMESPACES, seconds=_SECONDS)

@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from tests.official.black_box import FOLDER, run, tests_of
+from tests.official.black_box import FOLDER, run_as_upstream, tests_of
 from tests.running import RunningServer, data_folder, running_server
 
 _SUITE: Final = FOLDER / "conversion.test"
@@ -60,4 +60,4 @@ def server() -> Iterator[RunningServer]:
 def test_as_upstream(name: str, server: RunningServer, tmp_path: Path) -> None:
     if name in _WRITES_TO_ETCD:
         pytest.skip("writes to etcd")
-    run(_SUITE, server, tmp_path, f"^{name}$", namespaces=_NAMESPACES, seconds=_SECONDS, skipped=_SKIPPED)
+    run_as_upstream(_SUITE, server, tmp_path, f"^{name}$", namespaces=_NAMESPACES, seconds=_SECONDS, skipped=_SKIPPED)
