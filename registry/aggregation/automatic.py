@@ -47,13 +47,12 @@ def desired(definitions: Iterable[Definition]) -> dict[str, Json]:
     """The desired APIServices by name: one for each group version served here, except that of APIServices itself."""
     found: dict[str, Json] = {}
     for definition in definitions:
-        builtin = bool(definition.strategy)
         if definition.group == GROUP or not definition.established:
             continue
         for version in definition.versions.values():
             name = f"{version.name}.{definition.group}"
-            if version.served and (builtin or name not in found):
-                found[name] = _api_service(definition.group, version.name, builtin=builtin)
+            if version.served and (definition.builtin or name not in found):
+                found[name] = _api_service(definition.group, version.name, builtin=definition.builtin)
     return found
 
 

@@ -131,7 +131,7 @@ class DefinitionChanges:
                 # An outage of PostgreSQL is logged elsewhere.
                 self._unread.hold(str(error), silent=self._store.database.away is not None)
             except Exception:
-                logger.exception("reading changes of definitions failed in an unforeseen way")
+                logger.exception("reading changes of definitions failed unexpectedly")
             await asyncio.sleep(_RETRY_SECONDS)
 
     async def _read_on(self, domain: DomainId) -> None:

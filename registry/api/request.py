@@ -40,6 +40,7 @@ from registry.store.types import (
     Write,
     WriteFlag,
 )
+from registry.webhooks.client import WebhookClient
 
 T = TypeVar("T")
 QUOTAS = ResourceName("resourcequotas")
@@ -70,6 +71,8 @@ class Backend:
     events: WriteEvents
     # How definitions with a conversion webhook or rules are served; with None only the apiVersion is converted.
     conversions: SharedConversions | None = None
+    # Calls admission webhooks; None where none are called.
+    webhooks: WebhookClient | None = None
     # Whether objects are written with the documents that SQL reports read.
     reports: bool = False
     # Whether clusterpedia's label keys are parameters of queries.

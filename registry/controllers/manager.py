@@ -204,7 +204,7 @@ class ControllerManager:
                         await self._recount.round()
                 except StoreError as error:
                     store = self._backend.store
-                    store.database.log_failure(logger, "the sweep for unfinished work did not get through: %s", error)
+                    store.database.log_failure(logger, "the sweep for unfinished work failed: %s", error)
                 except Exception:
                     logger.exception("the sweep for unfinished work failed")
                 await asyncio.sleep(self._sweep_seconds)

@@ -119,9 +119,7 @@ class ReportingController:
                 logger.warning("there are no reporting views: %s", error)
                 pause = _UNAVAILABLE_SECONDS
             except StoreError as error:
-                self._backend.store.database.log_failure(
-                    logger, "the sweep for reporting views did not get through: %s", error
-                )
+                self._backend.store.database.log_failure(logger, "the sweep for reporting views failed: %s", error)
             except Exception:
                 logger.exception("the sweep for reporting views failed")
             await asyncio.sleep(pause)
@@ -136,7 +134,7 @@ class ReportingController:
         await self._reporting.enforce_limits()
         for drift in await self._reporting.repair_logins():
             LOGIN_DRIFTS.labels(drift.what).inc()
-            logger.warning("the SQL login %s had changed its own %s: what it was granted is put back", *drift)
+            logger.warning("the SQL login %s had changed its own %s: restored what it was granted", *drift)
         await self._reporting.drop_expired(self._backend.store.retention)
 
     async def _catch_up(self, tenant: Tenant) -> None:

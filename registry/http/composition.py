@@ -150,6 +150,7 @@ def _backend(settings: Settings, store: Store, converter: Converter, evaluations
         tokens,
         WriteEvents(),
         conversions=SharedConversions(converter),
+        webhooks=converter.client,
         reports=settings.sql_views,
         clusterpedia_labels=settings.clusterpedia_labels,
         evaluations=evaluations,

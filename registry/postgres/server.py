@@ -394,7 +394,7 @@ class EmbeddedPostgres:
                 return
             if not restarts:
                 assert self._process is not None
-                logger.error("PostgreSQL ended unexpectedly (%s): starting it again", self._process.returncode)
+                logger.error("PostgreSQL ended unexpectedly (%s): restarting it", self._process.returncode)
             try:
                 self._launch()
             except (EmbeddedPostgresError, OSError) as problem:

@@ -9,7 +9,7 @@ from registry.store.bounds import READ_BYTES
 from registry.store.connection import Pool
 from registry.store.encoding import label_prefix
 from registry.store.errors import RevisionExpired, TenantNotFound
-from registry.store.lost import Lost, continued, lowest, reached
+from registry.store.lost import Lost, lower_bound, resume_after, skip_lost
 from registry.store.statements import statement
 from registry.store.types import Actor, Change, ChangeType, DomainId, ObjectKey, ResourceName, TenantId, Uid
 
@@ -66,7 +66,7 @@ REPLAY: Final = statement(
     "The changes of one tenant in a window of revisions, with the domain's counter and compact revision in the same"
     " snapshot; by the log's index of revisions.",
     "SELECT d.revision AS current, "
-    + lowest("%(after)s::bigint")
+    + lower_bound("%(after)s::bigint")
     + " AS compact_revision, d.lost, c.* FROM domains d LEFT JOIN LATERAL (SELECT"
     + COLUMNS
     + """
@@ -107,9 +107,9 @@ class Counter(NamedTuple):
     compact_revision: int
     lost: Lost
 
-    def continued(self, revision: int) -> int:
+    def resume_after(self, revision: int) -> int:
         """Returns the revision to resume from after everything up to `revision` was seen. Raises RevisionExpired."""
-        onward = continued(revision, self.lost)
+        onward = resume_after(revision, self.lost)
         if revision < self.compact_revision or onward is None:
             lowest = self.compact_revision if onward is not None else self.revision
             raise RevisionExpired(revision, lowest, self.revision)
@@ -122,11 +122,11 @@ async def counters(pool: Pool, domains: list[DomainId]) -> dict[DomainId, Counte
     return {DomainId(row[0]): Counter(row[1], row[2], row[3]) for row in rows}
 
 
-async def alive(pool: Pool, tenants: list[TenantId]) -> set[TenantId]:
+async def existing_tenants(pool: Pool, tenants: list[TenantId]) -> set[TenantId]:
     return {TenantId(row[0]) for row in await pool.fetch(ALIVE, {"tenants": BigintArray(tenants)})}
 
 
-async def news(pool: Pool, positions: dict[DomainId, int]) -> dict[DomainId, list[tuple[TenantId, Change]]]:
+async def next_changes(pool: Pool, positions: dict[DomainId, int]) -> dict[DomainId, list[tuple[TenantId, Change]]]:
     """Returns the next changes of each domain after its position, up to MAX_ROWS and MAX_BYTES.
 
     When all together are too large, the domains listed last may get none.
@@ -177,7 +177,7 @@ async def replay(
     changes = tuple([change_of(row[3:]) for row in rows if row[4] is not None])
     if changes:
         return changes, changes[-1].revision
-    return changes, reached(after, max(after, min(after + REPLAY_WINDOW, current)), lost)
+    return changes, skip_lost(after, max(after, min(after + REPLAY_WINDOW, current)), lost)
 
 
 def change_of(row: tuple[Any, ...]) -> Change:

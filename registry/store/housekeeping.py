@@ -30,7 +30,7 @@ async def run_housekeeping(
                     for step in steps:
                         await step()
             except StoreError as error:
-                database.log_failure(logger, "housekeeping did not get through: %s", error)
+                database.log_failure(logger, "housekeeping failed: %s", error)
             await asyncio.sleep(INTERVAL_SECONDS)
     finally:
         # Lets another process take over before our lease expires.

@@ -12,9 +12,9 @@ from typing import LiteralString
 Lost = Sequence[int] | None
 
 
-def continued(revision: int, lost: Lost) -> int | None:
+def resume_after(revision: int, lost: Lost) -> int | None:
     """Returns the revision to resume from after everything up to `revision` was seen; None if `revision` is lost."""
-    for last, first in pairs(lost):
+    for last, first in _pairs(lost):
         if last == revision:
             revision = first
         elif last < revision < first:
@@ -22,15 +22,15 @@ def continued(revision: int, lost: Lost) -> int | None:
     return revision
 
 
-def reached(after: int, upto: int, lost: Lost) -> int:
+def skip_lost(after: int, upto: int, lost: Lost) -> int:
     """Returns the revision to resume from where the log has nothing from `after` to `upto`, skipping lost revisions."""
-    for last, first in pairs(lost):
+    for last, first in _pairs(lost):
         if after <= last <= upto:
             upto = max(upto, first)
     return upto
 
 
-def lowest(at: LiteralString) -> LiteralString:
+def lower_bound(at: LiteralString) -> LiteralString:
     """Returns SQL of the lower bound for the revision `at`: the compact revision, or the end of the lost range it is
     in. `at` is an expression; `d` the row of the domain."""
     return (
@@ -43,6 +43,6 @@ def lowest(at: LiteralString) -> LiteralString:
     )
 
 
-def pairs(lost: Lost) -> Iterator[tuple[int, int]]:
+def _pairs(lost: Lost) -> Iterator[tuple[int, int]]:
     if lost:
         yield from zip(lost[::2], lost[1::2], strict=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from registry.store.lost import lowest
+from registry.store.lost import lower_bound
 from registry.store.types import DomainId, Guards, Tenant, TenantId, TenantName
 
 # Selects what a page starts with: counter, compact revision and guards, in the snapshot of its rows.
@@ -16,7 +16,7 @@ STATE: Final = """
 
 
 # The same for a page at a given revision, which may be lost.
-STATE_AT: Final = STATE.replace("d.compact_revision", lowest("%(at)s::bigint") + " AS compact_revision")
+STATE_AT: Final = STATE.replace("d.compact_revision", lower_bound("%(at)s::bigint") + " AS compact_revision")
 
 
 def tenant_of(row: tuple[Any, ...]) -> Tenant:

@@ -177,3 +177,11 @@ async def test_a_text_that_is_too_expensive_for_its_pattern_is_refused(api: Clie
     assert failure(answer, 422, "Invalid")["message"].endswith(
         f"spec.text: Invalid value: spec.text in body is too expensive to match against '{pattern}'"
     )
+
+
+async def test_each_character_of_a_field_manager_that_cannot_be_printed_is_reported(api: Client) -> None:
+    status = failure(await api.post(f"{WIDGETS}?fieldManager=%C3%A9%0A%09", widget("a")), 422, "Invalid")
+    assert [(cause["field"], cause["message"].rpartition(": ")[2]) for cause in status["details"]["causes"]] == [
+        ("fieldManager", "invalid character U+000A (at position 2)"),
+        ("fieldManager", "invalid character U+0009 (at position 3)"),
+    ]

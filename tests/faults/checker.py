@@ -20,7 +20,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from registry.store.lost import continued
+from registry.store.lost import resume_after
 from tests.faults.history import Change, History, Listing, Log, Read, Watch, Write
 
 # Enough to see what is wrong.
@@ -54,7 +54,7 @@ def violations(history: History, logs: Mapping[str, Log], *, lossless: bool = Tr
 def check_acknowledged(writes: list[Write], log: Log) -> Iterator[str]:
     at = {change.revision: change for change in log.changes}
     for write in writes:
-        if not write.is_acknowledged or not write.revision or continued(write.revision, log.lost) is None:
+        if not write.is_acknowledged or not write.revision or resume_after(write.revision, log.lost) is None:
             continue
         change = at.get(write.revision)
         expected = (write.verb, write.name)
@@ -95,7 +95,7 @@ def check_refused(writes: list[Write], log: Log) -> Iterator[str]:
 def check_revisions(log: Log) -> Iterator[str]:
     before = 0
     for revision in log.revisions:
-        if revision != before + 1 and continued(before, log.lost) != revision - 1:
+        if revision != before + 1 and resume_after(before, log.lost) != revision - 1:
             yield f"revision {revision} follows {before}"
         before = revision
 
@@ -114,7 +114,7 @@ def check_time(writes: list[Write], reads: list[Read], listings: list[Listing], 
     a read of one object need not be newer than writes of others."""
     points = [_Point(w.began, w.ended, w.revision, w) for w in writes if w.is_acknowledged and w.revision]
     points += [_Point(one.began, one.ended, one.revision, one) for one in listings]
-    points = [point for point in points if continued(point.revision, log.lost) is not None]
+    points = [point for point in points if resume_after(point.revision, log.lost) is not None]
     yield from _out_of_order(points)
     yield from _stale_reads(writes, reads, log)
 
@@ -138,10 +138,10 @@ def _stale_reads(writes: list[Write], reads: list[Read], log: Log) -> Iterator[s
         changes.setdefault(change.name, []).append(change)
     known: dict[str, _Known] = {}
     for write in sorted(writes, key=lambda write: write.ended):
-        if write.is_acknowledged and continued(write.revision, log.lost) is not None:
+        if write.is_acknowledged and resume_after(write.revision, log.lost) is not None:
             known.setdefault(write.name, _Known()).add(write)
     for read in reads:
-        if continued(read.revision, log.lost) is None:
+        if resume_after(read.revision, log.lost) is None:
             continue
         revision = known[read.name].before(read.began) if read.name in known else 0
         if read.token is not None:
@@ -175,7 +175,7 @@ class _Known:
 def check_reads(reads: list[Read], log: Log) -> Iterator[str]:
     at = {change.revision: change for change in log.changes}
     for read in reads:
-        if read.token is None or continued(read.revision, log.lost) is None:
+        if read.token is None or resume_after(read.revision, log.lost) is None:
             continue
         change = at.get(read.revision)
         if change is None or (change.name, change.token) != (read.name, read.token) or change.type == "DELETED":
@@ -186,7 +186,7 @@ def check_listings(listings: list[Listing], log: Log) -> Iterator[str]:
     state: dict[str, tuple[int, int]] = {}
     index = 0
     for listing in sorted(listings, key=lambda one: one.revision):
-        if continued(listing.revision, log.lost) is None:
+        if resume_after(listing.revision, log.lost) is None:
             continue
         while index < len(log.changes) and log.changes[index].revision <= listing.revision:
             _apply(state, log.changes[index])
@@ -235,8 +235,8 @@ def check_watch(watch: Watch, log: Log) -> Iterator[str]:
         if event.revision < position or (event.revision == position and event.type != "BOOKMARK"):
             yield f"{event} after revision {position}"
         position = max(position, event.revision)
-    valid = [event for event in seen if continued(event.revision, log.lost) is not None]
-    end = max((event.revision for event in watch.events if continued(event.revision, log.lost)), default=watch.start)
+    valid = [event for event in seen if resume_after(event.revision, log.lost) is not None]
+    end = max((event.revision for event in watch.events if resume_after(event.revision, log.lost)), default=watch.start)
     expected = [
         change
         for change in log.changes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from registry.store.lost import Lost, continued
+from registry.store.lost import Lost, resume_after
 
 # Without an answer, or with a 500: the write may have been made.
 UNKNOWN: Final = 0
@@ -38,7 +38,7 @@ class Write:
 
     def is_lost(self, lost: Lost) -> bool:
         """It was acknowledged, and a failover has lost it: `lost` as in the table of domains."""
-        return self.is_acknowledged and self.revision > 0 and continued(self.revision, lost) is None
+        return self.is_acknowledged and self.revision > 0 and resume_after(self.revision, lost) is None
 
 
 @dataclass(frozen=True, slots=True)

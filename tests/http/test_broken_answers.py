@@ -53,7 +53,7 @@ async def test_the_connection_ends(
     assert not seen.endswith(b"0\r\n\r\n"), "a stream must not look finished"
     assert b"a mistake of ours" not in seen
     (record,) = [record for record in caplog.records if record.name != "registry.access"]
-    assert record.message.startswith("answer broken off: GET /")
+    assert record.message.startswith("response aborted: GET /")
     assert (record.exc_info is not None) == isinstance(failure, ValueError)
 
 

@@ -325,7 +325,7 @@ async def test_a_role_of_somebody_elses_is_left_alone(reports: Reports) -> None:
         assert row is not None
     connection = await connect(reports.url, "test")
     try:
-        with pytest.raises(LoginError, match="none of ours"):
+        with pytest.raises(LoginError, match="did not create"):
             await grant(connection, Wish(row[0], ("acme",), False))
     finally:
         await connection.close()

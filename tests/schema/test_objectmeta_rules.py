@@ -237,6 +237,13 @@ def test_double_owners_are_merged() -> None:
         ("é" * 64, []),
         ("é" * 65, ["fieldManager: Too long: may not be more than 128 bytes"]),
         ("a\nb", ['fieldManager: Invalid value: "a\\nb": invalid character U+000A (at position 1)']),
+        (
+            "é\n\t",
+            [
+                'fieldManager: Invalid value: "é\\n\\t": invalid character U+000A (at position 2)',
+                'fieldManager: Invalid value: "é\\n\\t": invalid character U+0009 (at position 3)',
+            ],
+        ),
     ],
 )
 def test_names_of_managers(name: str, messages: list[str]) -> None:

@@ -12,7 +12,7 @@ import pytest
 from registry.store.commit import recovery
 from registry.store.errors import RevisionExpired, StoreError, Unavailable, Uncertain
 from registry.store.feed.subscription import Subscription
-from registry.store.lost import continued, reached
+from registry.store.lost import resume_after, skip_lost
 from registry.store.session import CALL_LIMIT_SECONDS
 from registry.store.store import Store
 from registry.store.types import Committed, Tenant, TenantName
@@ -259,7 +259,7 @@ async def test_a_restored_copy_that_looks_like_its_original_is_recovered_by_hand
     ],
 )
 def test_where_to_go_on_from_a_revision(revision: int, expected: int | None) -> None:
-    assert continued(revision, [10, 30, 40, 50, 50, 70]) == expected
+    assert resume_after(revision, [10, 30, 40, 50, 50, 70]) == expected
 
 
 @pytest.mark.parametrize(
@@ -274,4 +274,4 @@ def test_where_to_go_on_from_a_revision(revision: int, expected: int | None) -> 
     ],
 )
 def test_how_far_an_empty_log_leads(after: int, upto: int, expected: int) -> None:
-    assert reached(after, upto, [10, 30, 40, 50, 50, 70]) == expected
+    assert skip_lost(after, upto, [10, 30, 40, 50, 50, 70]) == expected

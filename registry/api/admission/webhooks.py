@@ -183,10 +183,10 @@ class WebhookAdmission:
         )
 
     def _client(self) -> WebhookClient:
-        conversions = self._request.backend.conversions
-        if conversions is None:
+        client = self._request.backend.webhooks
+        if client is None:
             raise CallFailed("this process calls no webhooks")
-        return conversions.converter.client
+        return client
 
     def _fail(self, hook: Webhook, reason: str) -> None:
         """Raises if a failed call refuses the request; otherwise logs it."""

@@ -54,7 +54,7 @@ class ExternalIssuerTokens:
         self._stamp = stamp
         try:
             self._take_up(await asyncio.to_thread(load_configuration, self._path, self._own_issuer))
-            logger.info("took up the authentication configuration in %s", self._path)
+            logger.info("loaded the authentication configuration in %s", self._path)
         except BadConfiguration as error:
             logger.error("the authentication configuration cannot be used, the old one stays: %s", error)
 

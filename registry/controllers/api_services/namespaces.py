@@ -124,7 +124,7 @@ class NamespaceCleaner:
                 for resource in resources or ():
                     await self.delete(tenant, server, namespace, resource)
             except (Unreachable, TooManyConnections, TimeoutError, DecodeError, _Failed) as error:
-                logger.warning("%s: the content of namespace %s is still left: %s", server.name, namespace, error)
+                logger.warning("%s: the content of namespace %s is not deleted yet: %s", server.name, namespace, error)
                 break
             done.append(namespace)
         return done

@@ -263,7 +263,7 @@ class Collector:
     async def take_over(self) -> None:
         """Does, as the leader, the unfinished work of crashed processes."""
         for process, since in await self._heartbeats.dead():
-            logger.info("process %s is gone: what it may owe since %s is looked at", process, since)
+            logger.info("process %s is gone: its unfinished work since %s is taken over", process, since)
             await self._make_good(since)
             await self._heartbeats.forget(process, since)
 

@@ -176,7 +176,7 @@ class Migrations:
         finally:
             if rewriting.rewritten:
                 logger.info(
-                    "%d objects of %s.%s of tenant %s have been written again at the storage version",
+                    "%d objects of %s.%s of tenant %s have been rewritten at the storage version",
                     rewriting.rewritten,
                     plural,
                     group,

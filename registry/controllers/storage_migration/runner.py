@@ -90,7 +90,7 @@ class Migrator:
             for tenant, key in await self._backend.store.rewrites.pending(MIGRATIONS, limit=_LOOK_LIMIT):
                 self.enqueue(tenant, MIGRATIONS, key)
         except StoreError as error:
-            logger.warning("unfinished storage migrations have not been found: %s", error)
+            logger.warning("looking for unfinished storage migrations failed: %s", error)
         if self._settings.automatic:
             await self._lead()
 
@@ -115,8 +115,6 @@ class Migrator:
                 for tenant, key in found:
                     self._queue.enqueue(Work(tenant, DEFINITIONS, key))
         except StoreError as error:
-            self._backend.store.database.log_failure(
-                logger, "the sweep for storage migrations did not get through: %s", error
-            )
+            self._backend.store.database.log_failure(logger, "the sweep for storage migrations failed: %s", error)
         except Exception:
             logger.exception("the sweep for storage migrations failed")

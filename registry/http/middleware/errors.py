@@ -61,9 +61,9 @@ def _break_off(error: Exception, scope: Scope) -> None:
     """Closes the connection: part of an answer has been sent, so a failure cannot be reported in any other way."""
     place = f"{scope['method']} {loggable(scope['path'])}"
     if isinstance(error, _FORESEEN):
-        logger.warning("answer broken off: %s: %r", place, error)
+        logger.warning("response aborted: %s: %r", place, error)
     else:
-        logger.error("answer broken off: %s", place, exc_info=error)
+        logger.error("response aborted: %s", place, exc_info=error)
     abort: Callable[[], None] | None = scope.get(ABORT)
     if abort is None:
         raise error  # another server than ours, which handles it

@@ -137,7 +137,7 @@ class Acceptor:
                 ssl_shutdown_timeout=GOODBYE_SECONDS if self.context is not None else None,
             )
         except OSError as problem:  # SSLError and timeouts are OSErrors
-            logger.debug("a connection did not come about: %s", problem)
+            logger.debug("a connection could not be set up: %s", problem)
         finally:
             if not protocol.was_made:
                 accepted.close()

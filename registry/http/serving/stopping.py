@@ -43,5 +43,5 @@ def end_by(seconds: float) -> None:
 
 
 def _end() -> None:
-    logger.critical("what has to end did not end in time: the process ends now")
+    logger.critical("shutdown did not finish in time: exiting now")
     os._exit(1)

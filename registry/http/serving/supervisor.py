@@ -168,7 +168,7 @@ class Supervisor:
         pause = 0.0 if was_ready and worker.deaths == 0 else min(0.5 * 2**worker.deaths, LONGEST_PAUSE_SECONDS)
         worker.deaths += 1
         worker.start_at = time.monotonic() + pause
-        logger.error("worker %d (pid %d) ended with %d: starting it again in %.1f s", worker.number, pid, code, pause)
+        logger.error("worker %d (pid %d) ended with %d: restarting it in %.1f s", worker.number, pid, code, pause)
 
     def _stop(self) -> None:
         """Passes the signal on and waits. A second signal is passed on too, and kills the workers at once."""

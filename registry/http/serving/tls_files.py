@@ -51,7 +51,7 @@ class TlsFiles:
             logger.error("the changed certificates cannot be used, the old ones stay: %s", problem)
             return None
         changed = sorted(str(path) for path, stamp in self._stamps.items() if before.get(path) != stamp)
-        logger.info("new connections are served by what has changed: %s", ", ".join(changed))
+        logger.info("new connections are served with the changed files: %s", ", ".join(changed))
         ca = self._client_ca
         return Reloaded(made, ca is not None and before.get(ca) != self._stamps[ca])
 

@@ -183,7 +183,7 @@ class WriterConnection:
                     await self._commit(batch)
             except Exception as error:
                 # Whatever it is, no caller may wait forever, and later batches must be committed.
-                logger.exception("a batch of writes failed in an unforeseen way")
+                logger.exception("a batch of writes failed unexpectedly")
                 await self._disconnect()
                 _fail(batch, Uncertain(f"unforeseen: {error}"))
 

@@ -169,7 +169,7 @@ class Feed:
                 self._wake.set()
                 await asyncio.sleep(UNHEALTHY_POLL_SECONDS)
             except Exception:
-                logger.exception("reading the change log failed in an unforeseen way")
+                logger.exception("reading the change log failed unexpectedly")
                 self._wake.set()
                 await asyncio.sleep(POLL_SECONDS)
 
@@ -187,7 +187,7 @@ class Feed:
             behind.sort(key=lambda feed: feed.read)
             behind = behind[:MAX_DOMAINS]
             asked = {feed.domain: (feed, feed.position, feed.newest) for feed in behind}
-            found = await change_log.news(self._pool, {domain: entry[1] for domain, entry in asked.items()})
+            found = await change_log.next_changes(self._pool, {domain: entry[1] for domain, entry in asked.items()})
             quiet = []
             for domain, (feed, position, newest) in asked.items():
                 changes = found.get(domain)
@@ -215,7 +215,7 @@ class Feed:
                 continue
             counter = counters[feed.domain]
             try:
-                onward = counter.continued(feed.position)
+                onward = counter.resume_after(feed.position)
             except RevisionExpired:
                 await self._start_again([feed])
                 continue
@@ -259,7 +259,7 @@ class Feed:
             except StoreError as error:
                 self._note_unread(error)
             except Exception:
-                logger.exception("polling the counters failed in an unforeseen way")
+                logger.exception("polling the counters failed unexpectedly")
 
     async def _poll(self, domains: list[DomainId]) -> None:
         if not domains:
@@ -269,7 +269,7 @@ class Feed:
         watched = {tenant for feed in self._domains.values() for tenant, _ in feed.subscriptions}
         watched.discard(change_log.ALL_TENANTS)
         if watched:
-            gone = watched - await change_log.alive(self._pool, list(watched))
+            gone = watched - await change_log.existing_tenants(self._pool, list(watched))
             for feed in list(self._domains.values()):
                 _end(feed, TenantNotFound("the tenant does not exist"), gone)
 

@@ -69,7 +69,7 @@ class Subscription:
             counters = await change_log.counters(self._pool, [domain])
             if domain not in counters:
                 raise TenantNotFound(f"tenant {self.tenant.name} does not exist")
-            counters[domain].continued(self.position)
+            counters[domain].resume_after(self.position)
 
     async def next_batch(self, timeout: float | None = None) -> Batch:  # noqa: ASYNC109 (nothing is cancelled by it)
         """Waits for changes, at most `timeout` seconds, and returns all that arrived; none when the time is over.

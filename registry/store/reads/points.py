@@ -124,7 +124,7 @@ class PointReader:
                     connection = await self._answer(connection, batch)
             except Exception as error:
                 if not isinstance(error, StoreError):
-                    logger.exception("a batch of reads failed in an unforeseen way")
+                    logger.exception("a batch of reads failed unexpectedly")
                     error = Unavailable(f"unforeseen: {error}")
                 _fail(batch, error)
         if connection is not None:

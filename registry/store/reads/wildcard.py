@@ -14,7 +14,7 @@ from registry.store.bounds import READ_BYTES, within_bytes
 from registry.store.connection import Pool
 from registry.store.encoding import label_prefix, storable
 from registry.store.errors import RevisionExpired, RevisionInFuture, TenantNotFound
-from registry.store.lost import lowest
+from registry.store.lost import lower_bound
 from registry.store.statements import Statement, statement
 from registry.store.types import DomainId, Guards, ObjectKey, ResourceName, Row, Tenant, TenantId, TenantName, Uid
 
@@ -43,7 +43,7 @@ def _page(tenants: LiteralString) -> Statement:
         """
         WITH place AS MATERIALIZED (
             SELECT d.revision AS current, """
-        + lowest("%(at)s::bigint")
+        + lower_bound("%(at)s::bigint")
         + """ AS compact_revision, coalesce(%(at)s::bigint, d.revision) AS at
             FROM domains d WHERE d.id = %(domain)s::bigint
         ), seen AS MATERIALIZED ("""

@@ -25,7 +25,7 @@ async def make_built_in(connection: Connection, roles: Roles, across: bool, kind
     for kind in kinds:
         taken = "SELECT resource FROM report_views WHERE name = ANY (%s)"
         if (rival := await one_row(connection, taken, (rival_names(kind.name),))) is not None:
-            logger.warning("%s has no views: those of the definition %s are called so", kind.resource, rival[0])
+            logger.warning("%s has no views: the definition %s has views of that name", kind.resource, rival[0])
             continue
         place = ViewPlace(schema, kind.name, kind.resource, 0, roles.tables, across=across, built_in=True)
         texts = [*statements(place, kind.shape, {}), *comments(place, kind.shape)]

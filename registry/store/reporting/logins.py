@@ -148,7 +148,7 @@ async def grant(connection: Connection, wish: Wish) -> str:
         known = await _one(connection, "SELECT 1 FROM report_logins WHERE name = %s", wish.name)
         exists = await _one(connection, "SELECT 1 FROM pg_roles WHERE rolname = %s", wish.name)
         if exists and not known:
-            raise LoginError(f"there is a role {wish.name} already, which is none of ours")
+            raise LoginError(f"there is a role {wish.name} already, which this server did not create")
         if known and not wish.move:
             await _refuse_move(connection, wish)
         quoted = identifier(wish.name)

@@ -97,7 +97,7 @@ async def repair(connection: Connection, roles: Roles, *, unseen: bool) -> list[
                 await _restore(connection, roles, state, secret, sets_password=sets_password)
         except psycopg.Error as error:
             logger.warning(
-                "what the login %s has changed of itself cannot be put back: %s",
+                "what the login %s has changed of itself cannot be restored: %s",
                 state.name,
                 str(error).partition("\n")[0],
             )

@@ -195,14 +195,7 @@ class Reporting:
             await note_empty(connection, report.resource)
             return ReportOutcome("off")
         view, wanted = choose(views, before, report, tenant.id, self._grow)
-        had = None if view is None else view.shape
-        shape: Shape | None = wanted
-        if wanted is not had:
-            copies = await copies_of(connection, tenant, view)
-            shape = fit_shape(wanted, had, await _room(connection), copies)
-            if had is None and shape != wanted:
-                await drop_empty(connection, roles, datetime.timedelta(0))
-                shape = fit_shape(wanted, had, await _room(connection), copies)
+        shape = await _fit(connection, roles, tenant, view, wanted)
         if shape is None:
             outcome = ReportOutcome("refused", f"a database has {reporting_choice.MAX_VIEWS:,} reporting views at most")
             await self._move(connection, roles, tenant, report, before, None)
@@ -217,12 +210,7 @@ class Reporting:
         outcome = ReportOutcome("ready", reason, view.name)
         facets = {facet.slot: list(facet.path) for facet in report.facets} if indexed else {}
         await put_definition(connection, tenant, report, revision, view.id, outcome, facets)
-        await connection.execute(
-            "UPDATE report_definitions d SET facets = %s, view_id = %s FROM api_bindings b WHERE b.provider_id = %s"
-            " AND b.resource = %s AND b.until IS NULL AND d.tenant_id = b.tenant_id AND d.resource = b.resource"
-            " AND d.reason = 'bound'",
-            (Jsonb(facets), view.id, tenant.id, report.resource),
-        )
+        await _share_view(connection, tenant, report.resource, view, facets)
         who = [tenant.id, *await consumers_of(connection, tenant, report.resource)]
         refused = await make(connection, roles, report.resource, view, who)
         if tenant.id in refused:
@@ -359,6 +347,33 @@ async def _make_all(connection: Connection, roles: Roles, across: bool, built_in
     await remake(connection, roles)
     text = f"COMMENT ON SCHEMA {identifier(OWN_SCHEMA)} IS {literal(version_text())}"
     await connection.execute(text.encode(), prepare=False)
+
+
+async def _fit(
+    connection: Connection, roles: Roles, tenant: Tenant, view: ReportView | None, wanted: Shape
+) -> Shape | None:
+    """Returns as much of the wanted shape as there is room for; None if there is none for a new view."""
+    had = None if view is None else view.shape
+    if wanted is had:
+        return wanted
+    copies = await copies_of(connection, tenant, view)
+    shape = fit_shape(wanted, had, await _room(connection), copies)
+    if had is None and shape != wanted:
+        await drop_empty(connection, roles, datetime.timedelta(0))
+        shape = fit_shape(wanted, had, await _room(connection), copies)
+    return shape
+
+
+async def _share_view(
+    connection: Connection, provider: Tenant, resource: str, view: ReportView, facets: dict[str, list[str]]
+) -> None:
+    """Gives the view to the tenants that have bound the definition."""
+    await connection.execute(
+        "UPDATE report_definitions d SET facets = %s, view_id = %s FROM api_bindings b WHERE b.provider_id = %s"
+        " AND b.resource = %s AND b.until IS NULL AND d.tenant_id = b.tenant_id AND d.resource = b.resource"
+        " AND d.reason = 'bound'",
+        (Jsonb(facets), view.id, provider.id, resource),
+    )
 
 
 async def _room(connection: Connection) -> int:
