@@ -1,6 +1,6 @@
-"""An application in this process over a database of its own, in which the tenant `default` defines widgets.
+"""The ASGI application in the test process, with its own database in which the tenant `default` defines widgets.
 
-A pytest plugin: tests/conftest.py loads it, so that its fixtures are those of every folder.
+A pytest plugin that tests/conftest.py loads, so every folder can use its fixtures.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _numbers = itertools.count()
 
 @contextlib.asynccontextmanager
 async def running(database_url: str, folder: Path, **settings: Any) -> AsyncIterator[Starlette]:
-    """A started application; `app.state.stopping` is set before it ends, as the server does."""
+    """A started application. As in the server, `app.state.stopping` is set before shutdown."""
     _write_token(folder)
     app = create_app(Settings(data_dir=folder, database_url=database_url, plain_http=True, **settings))
     app.state.stopping = Stopping()
@@ -48,13 +48,13 @@ def _write_token(folder: Path) -> None:
 
 @contextlib.asynccontextmanager
 async def serving(database_url: str, folder: Path, **settings: Any) -> AsyncIterator[Client]:
-    """The administrator of a started application."""
+    """A started application, as a client with the administrator's token."""
     async with running(database_url, folder, **settings) as app:
         yield Client(app, TOKEN)
 
 
 async def wait_for_defaults(client: Client) -> None:
-    """Waits until the tenant's namespaces have all that controllers put there."""
+    """Waits until controllers have created the default objects in each namespace of the tenant."""
 
     async def look() -> bool:
         places = {item["metadata"]["name"] for item in (await client.get("/api/v1/namespaces")).ok()["items"]}
@@ -71,12 +71,12 @@ async def wait_for_defaults(client: Client) -> None:
 def api_template(
     postgres_server: str, template_database: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
-    """The name of a database in which the tenant `default` has the widgets' definition."""
+    """The name of a template database in which the tenant `default` has the definition of widgets."""
 
     async def fill(url: str) -> None:
         async with serving(url, tmp_path_factory.mktemp("template")) as client:
             await define(client, widgets_definition())
-            # Else a controller would go on in each copy, and write while a test reckons with revisions.
+            # Otherwise controllers would finish this work in each copy, and change revisions that tests expect.
             for tenant in ("default", "system"):
                 await wait_for_defaults(client.of_tenant(tenant))
 
@@ -98,7 +98,7 @@ async def app(api_database: str, tmp_path: Path) -> AsyncIterator[Starlette]:
         yield app
 
 
-# The mark of tests that take shared_api: they run in the loop of its application.
+# Marks tests that use `shared_api`: they run on the event loop of its application.
 shares_application = pytest.mark.asyncio(loop_scope="module")
 
 
@@ -113,9 +113,9 @@ async def module_application(
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def shared_api(module_application: Client) -> AsyncIterator[Client]:
-    """The administrator of one application for all tests of a module that take it: a tenth of the time of one each.
+    """An administrator's client of one application for all tests of a module: ten times faster than one for each test.
 
-    For tests that leave nothing but widgets in the namespace `default`, which are deleted after each.
+    For tests that leave only widgets in the namespace `default`; these are deleted after each test.
     """
     yield module_application
     (await module_application.delete(WIDGETS)).ok()
@@ -123,9 +123,9 @@ async def shared_api(module_application: Client) -> AsyncIterator[Client]:
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def tenant_api(module_application: Client) -> Client:
-    """The administrator in a tenant of the test's own, where widgets are defined, in the application of the module.
+    """An administrator's client of a new tenant that defines widgets, in the application shared by the module.
 
-    For tests that may leave anything in their tenant, and need neither settings nor revisions of their own.
+    For tests that need neither their own settings nor a fresh revision counter. They may leave anything in the tenant.
     """
     name = f"t{next(_numbers)}"
     body = {"apiVersion": "tenancy.registry/v1", "kind": "Tenant", "metadata": {"name": name}}
@@ -137,5 +137,5 @@ async def tenant_api(module_application: Client) -> Client:
 
 @pytest.fixture
 def api(app: Starlette) -> Client:
-    """The administrator."""
+    """A client of `app` with the administrator's token."""
     return Client(app, TOKEN)

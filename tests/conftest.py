@@ -1,7 +1,7 @@
-"""A real PostgreSQL for every test that asks: an embedded one, or REGISTRY_TEST_DATABASE_URL's.
+"""Fixtures for every folder: a real PostgreSQL, embedded or the one that REGISTRY_TEST_DATABASE_URL names.
 
-Each test has a database of its own, cloned from a migrated template: commits and notifications are real there, and no
-test sees another's.
+Each test gets its own database, cloned from a migrated template, so commits and notifications are real and tests are
+isolated from each other.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ from tests.running import data_folder
 
 pytest_plugins = ["tests.application", "tests.scheduling"]
 
-# The same examples in every run, so that one which fails says something of the change at hand. New ones are looked for
-# with HYPOTHESIS_PROFILE=explore.
-# How long an example takes is the machine's affair.
+# Every run uses the same examples, so a failure is caused by the change at hand. HYPOTHESIS_PROFILE=explore searches for
+# new ones. There is no deadline: how long an example takes depends on the machine.
 hypothesis.settings.register_profile(
     "same", derandomize=True, database=None, deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
@@ -37,7 +36,7 @@ _SERVER_VERSION = pytest.StashKey[str]()
 
 @pytest.fixture(scope="session")
 def postgres_server(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The URL of a database of a running server, whose role may create databases."""
+    """The URL of a database on a running server; its role may create databases."""
     given = os.environ.get("REGISTRY_TEST_DATABASE_URL")
     if given:
         _note_version(request.config, given)
@@ -50,14 +49,14 @@ def postgres_server(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that all processes of one test run share."""
+    """A folder shared by all processes of one test run."""
     folder = tmp_path_factory.getbasetemp()
     return folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
 
 
 @pytest.fixture(scope="session")
 def template_database(postgres_server: str) -> Iterator[str]:
-    """The name of a migrated database that nobody is connected to."""
+    """The name of a migrated database without connections, as CREATE DATABASE ... TEMPLATE requires."""
     with temporary_database(postgres_server, "template0") as url:
         migrate.upgrade(url)
         yield urlsplit(url).path.removeprefix("/")
@@ -65,7 +64,7 @@ def template_database(postgres_server: str) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def migrated_node() -> Iterator[Node]:
-    """A stopped PostgreSQL with our tables, for tests of several servers to copy."""
+    """A stopped PostgreSQL server with a migrated database, which tests of replication copy."""
     with running_node() as node:
         migrate.upgrade(node.url)
         node.stop()
@@ -88,7 +87,7 @@ def database_url(postgres_server: str, template_database: str) -> Iterator[str]:
 
 @pytest.fixture
 def roles(postgres_server: str) -> Iterator[Callable[[str], None]]:
-    """Names of roles to be dropped when their database is gone: roles belong to the whole server."""
+    """Registers prefixes of role names. The roles are dropped after the test's database, since they belong to the server."""
     names: list[str] = []
     yield names.append
     with psycopg.connect(postgres_server, autocommit=True) as connection:
@@ -108,7 +107,7 @@ def _note_version(config: pytest.Config, url: str) -> None:
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:
-    """The text of a dict or list as a row's id, where the table gives none: `spec0` would not say which row it is."""
+    """Uses the text of a dict or list as the id of a table row that has none; pytest's default is `spec0`."""
     if isinstance(val, (dict, list, tuple)) and " at 0x" not in (text := repr(val)):
         return text if len(text) <= 60 else f"{text[:57]}..."
     return None
@@ -116,7 +115,7 @@ def pytest_make_parametrize_id(val: object) -> str | None:
 
 def pytest_report_header() -> str:
     given = os.environ.get("REGISTRY_TEST_DATABASE_URL")
-    return "database: " + ("that of REGISTRY_TEST_DATABASE_URL" if given else "an embedded PostgreSQL")
+    return "database: " + ("REGISTRY_TEST_DATABASE_URL" if given else "an embedded PostgreSQL")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

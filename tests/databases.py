@@ -1,4 +1,4 @@
-"""PostgreSQL for tests: a server, databases cloned from a template, and stores on them, each until a block ends."""
+"""Context managers for PostgreSQL: a server, a database cloned from a template, a store on a database."""
 
 from __future__ import annotations
 
@@ -19,21 +19,20 @@ _numbers = itertools.count()
 
 
 def with_database(url: str, name: str) -> str:
-    """The URL of another database of the same server."""
+    """Returns the URL of another database on the same server."""
     return urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
 
 
 @contextlib.contextmanager
 def embedded_postgres(folder: Path) -> Iterator[EmbeddedPostgres]:
-    """A PostgreSQL that runs until the block ends. Tests kill it, never the machine: what is in its cache counts as
-    written."""
+    """A running PostgreSQL without fsync: tests kill the server, never the machine, so its page cache survives."""
     with EmbeddedPostgres(folder, settings={"fsync": "off"}) as server:
         yield server
 
 
 @contextlib.asynccontextmanager
 async def open_store(url: str) -> AsyncIterator[Store]:
-    """A store without background work: another process, as far as other stores on its database can tell."""
+    """A store without housekeeping. Several stores on one database behave like several server processes."""
     store = await Store.open(url, housekeeping=False)
     try:
         yield store
@@ -43,7 +42,7 @@ async def open_store(url: str) -> AsyncIterator[Store]:
 
 @contextlib.contextmanager
 def temporary_database(server: str, template: str) -> Iterator[str]:
-    """The URL of a copy of the database `template`, which nobody may be connected to."""
+    """The URL of a copy of the database `template`, which must have no connections. It is dropped at the end."""
     name = f"registry_test_{os.getpid()}_{next(_numbers)}"
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(

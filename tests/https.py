@@ -1,4 +1,4 @@
-"""An HTTPS server for an application of a test, on a thread, with a certificate of a CA of its own."""
+"""An HTTPS server on a thread for an ASGI application of a test, with a certificate from its own CA."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ Application = TypeVar("Application", bound=ASGIApp)
 
 @dataclass(frozen=True)
 class Endpoint:
-    """`authority` is the CA's certificate as PEM."""
+    """Where the server listens. `authority` is the CA certificate in PEM."""
 
     url: str
     authority: str
 
     @property
     def ca_bundle(self) -> str:
-        """As a caBundle of Kubernetes has it."""
+        """The CA certificate in base64, as in a `caBundle` field."""
         return base64.b64encode(self.authority.encode()).decode()
 
 
 @contextlib.contextmanager
 def serving_https(make: Callable[[Endpoint], Application], folder: Path) -> Iterator[Application]:
-    """The application that `make` gives, served until the block ends. `folder` is made, and keeps the certificates."""
+    """Serves the application that `make` returns until the block ends. Certificates are written to `folder`."""
     folder.mkdir(exist_ok=True)
     certificates = ensure_certificates(folder, "127.0.0.1")
     assert certificates.authority is not None

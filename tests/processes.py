@@ -1,4 +1,4 @@
-"""Commands of ours as processes, and waiting for what they do."""
+"""Running `registry` commands as child processes, and waiting for conditions."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def wait_until(condition: Callable[[], bool], what: str, *, seconds: float = 120
 
 
 def environment(**more: str) -> dict[str, str]:
-    """Ours without any setting of the server but those named."""
+    """Returns the current environment without REGISTRY_* variables, plus those given."""
     return {name: value for name, value in os.environ.items() if not name.startswith("REGISTRY_")} | more
 
 
 def registry(*arguments: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    """`registry <arguments>` run to its end."""
+    """Runs `registry <arguments>` to completion."""
     return subprocess.run(
         [sys.executable, "-m", "registry", *map(str, arguments)],
         env=environment(**variables),
@@ -41,7 +41,7 @@ def registry(*arguments: str | Path, **variables: str) -> subprocess.CompletedPr
 
 
 def refusal(done: subprocess.CompletedProcess[str], code: int = 1) -> str:
-    """The one line that a command ended with, past the log."""
+    """Asserts that a command failed with one line of its own after the log, and returns this line."""
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
     lines = done.stderr.splitlines()
@@ -59,7 +59,7 @@ def alive(pid: int) -> bool:
 
 
 def children(pid: int, word: str) -> list[int]:
-    """The processes below `pid` in whose command `word` is an argument, or the program's name."""
+    """Returns the descendants of `pid` that have `word` as their program name or as an argument, sorted by pid."""
     found = []
     for one in psutil.Process(pid).children(recursive=True):
         try:

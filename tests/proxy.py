@@ -1,4 +1,4 @@
-"""A TCP proxy before PostgreSQL that can be made to fail: it freezes, cuts, delays or refuses connections."""
+"""A TCP proxy in front of PostgreSQL that injects faults: it freezes, cuts, delays or refuses connections."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Self
 
 
 class Proxy:
-    """Listens on loopback, in a thread of its own; its methods are for other threads.
+    """Listens on loopback in its own thread; its methods are called from other threads.
 
-    Frozen, it takes connections and acknowledges what comes, and carries nothing.
+    A frozen proxy accepts connections and reads from them, but forwards nothing.
     """
 
     def __init__(self, host: str, port: int) -> None:
@@ -58,16 +58,16 @@ class Proxy:
         self._call(self._cut)
 
     def refuse(self, *, refuses: bool = True) -> None:
-        """Cuts all, and each new one at once."""
+        """Resets all connections, and each new one immediately."""
         self._refuses = refuses
         self.cut()
 
     def swallow(self, *, answers: bool) -> None:
-        """Cuts the next connection that carries something: before PostgreSQL has it, or instead of its answer."""
+        """Cuts the next connection that carries data: before PostgreSQL receives it, or in place of its answer."""
         self._swallows = "answers" if answers else "calls"
 
     def delay(self, seconds: float) -> None:
-        """For each piece that is carried."""
+        """Delays each forwarded chunk."""
         self._delay_seconds = seconds
 
     def url(self, url: str) -> str:
@@ -75,7 +75,7 @@ class Proxy:
         return url.replace(f"{self._target[0]}:{self._target[1]}", f"127.0.0.1:{self.port}")
 
     def redirect(self, port: int) -> None:
-        """New connections go to another server, as a virtual address that follows the primary; the others are cut."""
+        """Sends new connections to another server, like a virtual address that follows the primary, and cuts the others."""
         self._target = (self._target[0], port)
         self.cut()
 

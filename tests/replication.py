@@ -1,4 +1,4 @@
-"""PostgreSQL servers with streaming replication, made by initdb and pg_basebackup: a primary, and standbys of it."""
+"""PostgreSQL primaries and streaming standbys, created with initdb and pg_basebackup."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROLE = "registry"
 
 
 class Node:
-    """One server on loopback. `name` is what synchronous_standby_names calls it."""
+    """A server on loopback. `name` is its application_name, as used in synchronous_standby_names."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self.name = name
@@ -48,20 +48,20 @@ class Node:
         return f"postgresql://{ROLE}@{self.host}/{self._database}"
 
     def make(self, **settings: str) -> None:
-        """An empty primary."""
+        """Creates an empty primary."""
         self._run("initdb", "-D", str(self.data), "-U", ROLE, "--auth=trust", "--locale=C", "-E", "UTF8", "--no-sync")
         self._append("pg_hba.conf", "host replication all 127.0.0.1/32 trust\n")
-        # Tests end PostgreSQL, but never the machine: what is in its cache counts as written.
+        # Tests kill the server, never the machine, so the page cache survives.
         self.configure(fsync="off", max_connections="60", wal_level="replica", hot_standby="on", **settings)
 
     def make_as(self, other: Node) -> None:
-        """A primary of its own with what a stopped server has."""
+        """Creates an independent primary as a copy of a stopped server."""
         done = self.account.run(["cp", "-a", str(other.data), str(self.data)])
         assert done.returncode == 0, done.stderr
         self.configure()
 
     def clone(self, primary: Node) -> None:
-        """A standby of a running primary."""
+        """Creates a standby of a running primary."""
         self._run("pg_basebackup", "-D", str(self.data), "-d", self.source(primary), "-R", "-X", "stream", "-c", "fast")
         self.configure()
 
@@ -69,7 +69,7 @@ class Node:
         return f"host=127.0.0.1 port={primary.port} user={ROLE} application_name={self.name}"
 
     def configure(self, **settings: str) -> None:
-        """Settings for the next start; `reload` makes those count that can."""
+        """Adds settings, which apply at the next start. `reload` applies those that need no restart at once."""
         fixed = {
             "port": str(self.port),
             "listen_addresses": "127.0.0.1",
@@ -122,7 +122,7 @@ class Node:
                 self.process.wait(20)
 
     def kill(self) -> None:
-        """As a machine that loses its power, as far as others can see."""
+        """Kills all its processes: to its clients this looks like a machine that lost power."""
         for pid in self.pids[::-1]:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -135,7 +135,7 @@ class Node:
                 os.kill(pid, signal.SIGSTOP if frozen else signal.SIGCONT)
 
     def leave(self, primary: Node) -> None:
-        """Stops receiving: what the primary writes from now on is lost with it."""
+        """Stops streaming: whatever the primary writes from now on is lost with the primary."""
         self.execute("ALTER SYSTEM SET primary_conninfo = ''")
         self.execute("SELECT pg_reload_conf()")
         wait_until(lambda: primary.execute("SELECT pid FROM pg_stat_replication") == [], f"{self.name} left")
@@ -149,7 +149,7 @@ class Node:
             return cursor.fetchall() if cursor.description else []
 
     def reaches(self, primary: Node) -> None:
-        """Waits until this standby has replayed all that the primary has written."""
+        """Waits until this standby has replayed everything that the primary has written."""
         [(position,)] = primary.execute("SELECT pg_current_wal_lsn()::text")
         wait_until(
             lambda: self.execute(f"SELECT pg_last_wal_replay_lsn() >= '{position}'::pg_lsn") == [(True,)],
@@ -157,7 +157,7 @@ class Node:
         )
 
     def database(self, name: str) -> Node:
-        """The same server, for statements in another of its databases."""
+        """Returns this server with another database selected for statements."""
         other = copy.copy(self)
         other._database = name
         return other
@@ -179,13 +179,13 @@ def free_port() -> int:
 
 
 def url_of(*nodes: Node) -> str:
-    """One URL of several servers: whichever is the primary."""
+    """Returns one URL of several servers, which connects to the current primary."""
     return f"postgresql://{ROLE}@{','.join(node.host for node in nodes)}/postgres?target_session_attrs=read-write"
 
 
 @contextlib.contextmanager
 def running_node() -> Iterator[Node]:
-    """A new primary, which runs until the block ends, if nobody stops it before."""
+    """A new primary that runs until the block ends, unless it is stopped earlier."""
     with data_folder() as folder:
         node = Node(folder / "node", "node")
         node.make()
@@ -198,8 +198,7 @@ def running_node() -> Iterator[Node]:
 
 @contextlib.contextmanager
 def cluster(template: Node, *, synchronous: bool = False) -> Iterator[tuple[Node, Node]]:
-    """A primary with what a stopped server has, and a standby. Synchronous: a commit returns when the standby has it on
-    disk."""
+    """A primary copied from a stopped server, and a standby. If `synchronous`, a commit waits for the standby's disk."""
     with data_folder() as folder:
         primary, standby = Node(folder / "a", "a"), Node(folder / "b", "b")
         try:

@@ -1,4 +1,4 @@
-"""A server of ours, started as users start it: the command, a folder, a port."""
+"""A registry server as a child process, started as users start it: `registry serve` with a data directory and a port."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-# Far more than a start takes: CI may be a busy machine, and only what hangs is to be found out.
+# Far longer than a start takes, even on a busy CI machine: it only detects a server that hangs.
 START_SECONDS = 180.0
 
 
 @dataclass(frozen=True)
 class RunningServer:
-    """`process` is the parent of whatever else the server runs."""
+    """`process` is the parent of the server's other processes: workers and PostgreSQL."""
 
     url: str
     data_dir: Path
@@ -48,7 +48,7 @@ class RunningServer:
         return (self.data_dir / "server.log").read_text(errors="replace")
 
     def stop(self, *, timeout_seconds: float = 120) -> int:
-        """SIGTERM and wait; the exit code."""
+        """Sends SIGTERM, waits, and returns the exit code."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         return self.process.wait(timeout_seconds)
@@ -56,7 +56,7 @@ class RunningServer:
 
 @contextlib.contextmanager
 def data_folder() -> Iterator[Path]:
-    """A folder that the account which runs PostgreSQL can pass; pytest's own are closed to everybody else."""
+    """A temporary folder that the account running PostgreSQL can traverse; pytest's own are private to the current user."""
     folder = Path(tempfile.mkdtemp(prefix="registry-test-"))
     folder.chmod(0o711)
     try:
@@ -67,7 +67,7 @@ def data_folder() -> Iterator[Path]:
 
 @contextlib.contextmanager
 def running_server(data_dir: Path, *arguments: str, command: Sequence[str] = ()) -> Iterator[RunningServer]:
-    """`registry serve` on a free port until the block ends. `command`: what to run instead of `registry`."""
+    """Runs `registry serve` on a free port until the block ends. `command` replaces `registry`."""
     server = start_server(data_dir, *arguments, command=command)
     try:
         yield server
@@ -82,11 +82,11 @@ def running_server(data_dir: Path, *arguments: str, command: Sequence[str] = ())
 
 
 def start_server(data_dir: Path, *arguments: str, command: Sequence[str] = (), detached: bool = False) -> RunningServer:
-    """`detached`: Ctrl-C does not end it, for a caller that still needs it then."""
+    """Starts `registry serve` and waits until it serves. A `detached` server survives Ctrl-C in the terminal."""
     data_dir.mkdir(parents=True, exist_ok=True)
-    said = data_dir / "server.out"
+    output = data_dir / "server.out"
     environment = {name: value for name, value in os.environ.items() if not name.startswith("REGISTRY_")}
-    with open(said, "wb") as out, open(data_dir / "server.log", "ab") as log:
+    with open(output, "wb") as out, open(data_dir / "server.log", "ab") as log:
         process = subprocess.Popen(
             [*(command or (sys.executable, "-m", "registry")), "serve", "--data-dir", str(data_dir), "--port", "0",
              *arguments],
@@ -98,7 +98,7 @@ def start_server(data_dir: Path, *arguments: str, command: Sequence[str] = (), d
         )  # fmt: skip
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
-        first = said.read_text().split("\n", 1)[0]
+        first = output.read_text().split("\n", 1)[0]
         if first.startswith("registry serves "):
             return RunningServer(first.removeprefix("registry serves ").strip(), data_dir, process)
         time.sleep(0.02)

@@ -1,6 +1,6 @@
-"""A client of an application in this process: requests go to ASGI directly, watches are read event by event.
+"""An in-process client of the ASGI application; watches are read event by event.
 
-It decodes nothing that the server has not sent: a body stays the bytes that a client would see.
+Bodies are kept as the bytes that a real client would receive.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 PARTIAL = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
 PARTIAL_LIST = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 
-# How long a test waits for what should come within milliseconds: long, for a busy machine is no reason to fail.
+# How long a test waits for something expected within milliseconds. It is long so that a busy machine fails no test.
 PATIENCE_SECONDS = 60.0
 
 Body = bytes | str | Mapping[str, Any] | list[Any] | None
@@ -32,7 +32,7 @@ Body = bytes | str | Mapping[str, Any] | list[Any] | None
 
 @dataclass(frozen=True)
 class Answer:
-    """`headers` by their names in lower case, as often as they were sent."""
+    """A response. `headers` maps lower-case names to all values that were sent."""
 
     code: int
     headers: dict[str, list[str]]
@@ -57,13 +57,13 @@ class Answer:
         return [json.loads(w.removeprefix("299 - ")) for w in self.headers.get("warning", [])]
 
     def ok(self, code: int | None = None) -> Any:
-        """The decoded body of an answer that went well."""
+        """Asserts success, or exactly `code`, and returns the decoded body."""
         assert self.code == code if code else self.code < 300, f"{self.code}: {self.text[:2000]}"
         return self.json
 
 
 class Client:
-    """`prefix` stands before every path: `/clusters/acme`."""
+    """Sends requests to the application. `prefix` is put before every path: `/clusters/acme`."""
 
     def __init__(self, app: ASGIApp, token: str, prefix: str = "") -> None:
         self._app = app
@@ -74,7 +74,7 @@ class Client:
         return Client(self._app, self._token, f"/clusters/{name}")
 
     def with_token(self, token: str) -> Client:
-        """Another identity; an empty token is none."""
+        """Returns a client with another token; with an empty one it sends none."""
         return Client(self._app, token, self.prefix)
 
     async def request(
@@ -115,7 +115,7 @@ class Client:
 
     @contextlib.asynccontextmanager
     async def watch(self, path: str, *, accept: str = "") -> AsyncIterator[Watch]:
-        """A watch that has begun: its answer's head has been sent. The client hangs up at the end of the block."""
+        """A watch whose response has started. The client disconnects at the end of the block."""
         watch = Watch()
         headers = {"accept": accept} if accept else {}
         scope = self._scope("GET", path, headers)
@@ -158,7 +158,7 @@ class Client:
 
 
 class _Exchange:
-    """One request and its answer."""
+    """The ASGI messages of one request and its response."""
 
     def __init__(self, messages: list[Message]) -> None:
         self._messages = messages
@@ -181,7 +181,7 @@ class _Exchange:
 
 
 class Watch:
-    """The stream of one watch. `code` is the answer's; `stall()` makes it a client that does not read."""
+    """The stream of a watch. `code` is the response's status; after `stall()` the client stops reading."""
 
     def __init__(self) -> None:
         self.begun = asyncio.Event()
@@ -222,7 +222,7 @@ class Watch:
         self._pieces.put_nowait(None)
 
     async def event(self) -> Any:
-        """The next event: {"type": "ADDED", "object": {...}}."""
+        """Returns the next event: {"type": "ADDED", "object": {...}}."""
         return orjson.loads(await self.line())
 
     async def line(self) -> bytes:
@@ -235,7 +235,7 @@ class Watch:
         return self._lines.pop(0)
 
     async def read(self, size: int) -> bytes:
-        """So many bytes of a watch that has no lines."""
+        """Returns `size` bytes of a watch that is not divided into lines."""
         while len(self._rest) < size:
             piece = None if self._ended else await _soon(self._pieces.get())
             if piece is None:
@@ -249,7 +249,7 @@ class Watch:
         return [await self.event() for _ in range(count)]
 
     async def until_end(self) -> list[Any]:
-        """All that is left, when the server ends the watch."""
+        """Waits until the server ends the watch, and returns the remaining events."""
         found = []
         with contextlib.suppress(EOFError):
             while True:
@@ -258,7 +258,7 @@ class Watch:
         return found
 
     def body(self) -> bytes:
-        """What was sent of an answer that is no watch."""
+        """Returns the body if the response was not a watch."""
         pieces = [self._rest]
         while not self._pieces.empty():
             pieces.append(self._pieces.get_nowait() or b"")
@@ -266,7 +266,7 @@ class Watch:
 
 
 async def eventually(condition: Callable[[], Any]) -> Any:
-    """The first true value that an async function gives."""
+    """Calls an async function until it returns a true value, and returns that value."""
     async with asyncio.timeout(PATIENCE_SECONDS):
         while True:
             found = await condition()

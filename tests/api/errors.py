@@ -1,4 +1,4 @@
-"""The one shape of a failure."""
+"""Assertions on the Status of a failed request."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _DETAILS = {"name", "group", "kind", "uid", "causes", "retryAfterSeconds"}
 
 
 def failure(answer: Answer, code: int, reason: str) -> Any:
-    """Asserts that an answer is a Status of this code and reason, whole and well-formed, and gives it."""
+    """Asserts that a response is a well-formed Status with this code and reason, and returns it."""
     assert answer.code == code, answer.text
     assert answer.header("content-type") in ("application/json", "application/yaml"), answer.headers
     assert answer.header("audit-id"), "an answer can be found in the logs"
@@ -20,7 +20,7 @@ def failure(answer: Answer, code: int, reason: str) -> Any:
 
 
 def status_shape(status: Any, code: int, reason: str) -> Any:
-    """The same of a decoded Status (of a watch's ERROR event, for one)."""
+    """Asserts the same of a decoded Status, for example from the ERROR event of a watch."""
     assert status.keys() <= _MEMBERS, status.keys() - _MEMBERS
     assert (status["kind"], status["apiVersion"], status["status"]) == ("Status", "v1", "Failure")
     assert status["code"] == code, status

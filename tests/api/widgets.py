@@ -1,4 +1,4 @@
-"""The definition that most tests of the API use, and objects of it."""
+"""The custom resource that most tests of the API use: its definition and its objects."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def definition(
     schema: dict[str, Any] = SCHEMA,
     **version: Any,
 ) -> dict[str, Any]:
-    """A definition of one version, `v1`; more members of the version by name. The caller's to change."""
+    """Returns a new definition with the version `v1`; keyword arguments are further fields of this version."""
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -63,7 +63,7 @@ def definition(
 
 
 def widgets_definition() -> dict[str, Any]:
-    """Status and scale, columns, a short name, a category and a selectable field."""
+    """Returns the definition of widgets: status and scale, columns, a short name, a category and a selectable field."""
     made = definition(
         subresources={
             "status": {},
@@ -105,7 +105,7 @@ async def established(client: Client, name: str) -> dict[str, Any]:
 
 
 async def make(client: Client, *names: str, path: str = WIDGETS, **spec: Any) -> list[dict[str, Any]]:
-    """Creates widgets of these names, one after the other."""
+    """Creates widgets with these names, in order."""
     return [(await client.post(path, widget(name, **spec))).ok(201) for name in names]
 
 

@@ -1,6 +1,6 @@
-"""Replays recorded exchanges and says, case by case and level by level, whether the server answers alike.
+"""Replays recorded exchanges and compares the answers, case by case and level by level.
 
-replay.py does the work; it is loaded untyped, its functions are used as a library.
+replay.py does the work. It is imported untyped and used as a library.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.running import RunningServer
 HERE = Path(__file__).parent
 SCENARIOS = HERE / "scenarios"
 KNOWN_FAILURES = HERE / "known_failures.txt"
-# In place of a result: the test has begun, and nobody need replay its scenario in the background.
+# In place of a result: its test has started, so the scenario is not replayed in the background.
 TAKEN = "taken"
 TIME_LIMIT = re.compile(r"^ +timeout: |timeoutSeconds=", re.MULTILINE)
 
@@ -33,13 +33,13 @@ replay: Any = importlib.import_module("tests.conformance.replay")
 
 
 def scenario_names() -> list[str]:
-    """Every recorded scenario, as 'rest/get.yaml'."""
+    """Returns every recorded scenario, as 'rest/get.yaml'."""
     return [path.relative_to(SCENARIOS).as_posix() for path in replay.files([str(SCENARIOS)])]
 
 
 @cache
 def not_built() -> dict[str, str]:
-    """Scenarios outside the regular run, with the reason, from not_built.txt: 'access/' is a whole area."""
+    """Returns scenarios that are not replayed, with the reason, from not_built.txt; 'access/' names a whole area."""
     entries = {}
     for line in (HERE / "not_built.txt").read_text().splitlines():
         name, _, reason = line.partition("  ")
@@ -54,7 +54,7 @@ def why_not_built(name: str) -> str | None:
 
 @cache
 def time_limits(name: str) -> int:
-    """How many conditions and watches with time limits of their own a scenario has: such a scenario mostly waits."""
+    """Counts the conditions and watches with a time limit in a scenario: with any, it spends most of its time waiting."""
     return len(TIME_LIMIT.findall((SCENARIOS / name).read_text()))
 
 
@@ -74,7 +74,7 @@ class Replays:
             pool.submit(self._replay_ahead, name)
 
     def result(self, name: str) -> Result:
-        """The result of a scenario; when asked for it again, of another replay."""
+        """Returns the result of a scenario; a second call replays it again."""
         if name not in self._waiting:
             return replay_scenario(self._server, name)
         with self._locked(name, fcntl.LOCK_EX) as kept:
@@ -119,7 +119,7 @@ def load_yaml(path: Path) -> Any:
 
 
 def _compare(name: str, answered: list[dict[str, Any]]) -> Iterator[tuple[str, str, list[str]]]:
-    """(case, level, differences) of each compared answer."""
+    """Yields (case, level, differences) of each compared answer."""
     names = CaseNames(name)
     for result in answered:
         wanted = result["step"].get("case", result["step"]).get("expect")
@@ -139,7 +139,7 @@ def _differences(wanted: dict[str, Any], got: dict[str, Any], level: str) -> lis
 
 
 def _all_failed(name: str, scenario: dict[str, Any], why: str) -> Result:
-    """The set-up failed: nothing of the scenario could be asked."""
+    """Returns a failure of every case: the set-up of the scenario failed."""
     names = CaseNames(name)
     steps = [step for step in replay.steps_of(scenario)[1] if step.get("case", step).get("expect") is not None]
     cases = [names.next(str(step.get("name") or "unnamed")) for step in steps if not step.get("unchecked")]

@@ -1,4 +1,4 @@
-"""Applications for the serving processes: one that cannot start, one that says who serves."""
+"""ASGI applications for tests of worker processes: one that cannot start, one that names its process, one that hangs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def broken(_settings: Settings) -> Starlette:
 
 
 def telling(_settings: Settings) -> Starlette:
-    """`/` is the process number; `/stopping` answers when the process gets the signal to stop."""
+    """`/` returns the process id; `/stopping` responds when the process receives the signal to stop."""
 
     async def pid(_request: Request) -> PlainTextResponse:
         return PlainTextResponse(str(os.getpid()))
@@ -42,7 +42,7 @@ def telling(_settings: Settings) -> Starlette:
 
 
 def holding(_settings: Settings) -> Starlette:
-    """A request to `/` holds the event loop for ever."""
+    """A request to `/` blocks the event loop forever."""
 
     async def hold(_request: Request) -> PlainTextResponse:
         while True:

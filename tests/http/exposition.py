@@ -1,4 +1,4 @@
-"""The metrics of an application, read as Prometheus reads them."""
+"""Parses /metrics as Prometheus does."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tests.api.client import Client
 
 
 async def exposition(api: Client) -> dict[str, float]:
-    """Each series with its value."""
+    """Returns each series and its value."""
     answer = await api.get("/metrics")
     assert answer.code == 200, f"{answer.code} {answer.text[:2000]}"
     lines = [line for line in answer.text.splitlines() if not line.startswith("#")]
@@ -14,7 +14,7 @@ async def exposition(api: Client) -> dict[str, float]:
 
 
 async def risen(api: Client, before: dict[str, float], prefix: str) -> dict[str, float]:
-    """The series of a name that have changed, without their name, and by how much."""
+    """Returns the increase of each changed series with this prefix; keys are without the prefix."""
     return {
         series.removeprefix(prefix): value - before.get(series, 0)
         for series, value in (await exposition(api)).items()

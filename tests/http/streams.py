@@ -1,4 +1,4 @@
-"""Raw connections to an HTTP protocol of ours that serves an application of a test."""
+"""Raw TCP connections to the HTTP protocol class, which serves an ASGI application of a test."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Application = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-# For what comes within milliseconds.
+# How long to wait for something expected within milliseconds.
 PATIENCE_SECONDS = 60.0
 
 
@@ -26,7 +26,7 @@ REQUEST = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 
 
 async def hello(scope: dict[str, Any], receive: Any, send: Any) -> None:
-    """Reads the body and answers with its length."""
+    """Reads the body and responds with its length."""
     length, more = 0, True
     while more:
         message = await receive()
@@ -62,14 +62,14 @@ async def connection(application: Application = hello) -> AsyncIterator[Streams]
 
 
 async def answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
-    """Status and body of the next answer."""
+    """Returns status and body of the next response."""
     head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), PATIENCE_SECONDS)
     length = next(int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
     return int(head.split()[1]), await asyncio.wait_for(reader.readexactly(length), PATIENCE_SECONDS)
 
 
 async def ended(reader: asyncio.StreamReader) -> bytes:
-    """What still comes until the server closes the connection."""
+    """Reads until the server closes the connection."""
     try:
         return await asyncio.wait_for(reader.read(), PATIENCE_SECONDS)
     except ConnectionError:

@@ -17,7 +17,7 @@ async def store(database_url: str) -> AsyncIterator[Store]:
 
 @pytest.fixture
 async def other_store(database_url: str) -> AsyncIterator[Store]:
-    """Another process, as far as the store can tell."""
+    """A second store on the same database, as of another server process."""
     async with open_store(database_url) as store:
         yield store
 

@@ -1,4 +1,4 @@
-"""Short forms of writes, for the tests of the store."""
+"""Helpers of store tests: constructors of writes, and waiting for changes."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def delete(key: str, *, resource: ResourceName = WIDGETS, expected: int | None =
 
 
 async def commit_all(store: Store, tenant: Tenant, writes: Sequence[Write]) -> list[Committed]:
-    """All at once, so that they share transactions."""
+    """Commits concurrently, so that the writes share transactions."""
     return list(await asyncio.gather(*(store.commit(tenant, write) for write in writes)))
 
 
@@ -107,7 +107,7 @@ async def row_of(store: Store, tenant: Tenant, key: str, resource: ResourceName 
 
 
 async def changes_up_to(subscription: Subscription, revision: int, seconds: float = 60) -> list[Change]:
-    """What the subscription gives until it is at the revision."""
+    """Returns the changes of a subscription until it has reached the revision."""
     found: list[Change] = []
     async with asyncio.timeout(seconds):
         while subscription.position < revision:
@@ -123,7 +123,7 @@ async def eventually(condition: Callable[[], Awaitable[bool]], seconds: float = 
 
 
 async def end_backends(url: str, purpose: str) -> int:
-    """Cuts the connections of a purpose ("writer", "listener" ...), as an administrator or a failure would."""
+    """Terminates the backends of one purpose ("writer", "listener", ...), and returns how many there were."""
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
         cursor = await connection.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
@@ -134,7 +134,7 @@ async def end_backends(url: str, purpose: str) -> int:
 
 
 async def mark_deleted(store: Store, tenant: Tenant) -> None:
-    """Hides a tenant as a write to its object does (registry_follow, registry/store/sql/tenancy.sql)."""
+    """Marks a tenant as deleted, as a write to its object does (registry_follow, registry/store/sql/tenancy.sql)."""
     async with store._pool.connection() as connection, connection.transaction():
         await connection.execute("SELECT FROM domains WHERE id = %s FOR UPDATE", (tenant.domain,))
         await connection.execute("UPDATE tenants SET deleted_at = now() WHERE id = %s", (tenant.id,))
@@ -142,6 +142,6 @@ async def mark_deleted(store: Store, tenant: Tenant) -> None:
 
 
 async def delete_tenant(store: Store, tenant: Tenant) -> None:
-    """Hides a tenant, and removes it."""
+    """Marks a tenant as deleted and removes its rows."""
     await mark_deleted(store, tenant)
     await store.tenancy.finish_deletions()
