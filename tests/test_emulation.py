@@ -421,3 +421,71 @@ async def test_names_that_files_reserve(both: tuple[Client, bool]) -> None:
     causes = failure(answer, 422, "Invalid")["details"]["causes"]
     message = f'Invalid value: "a.static.k8s.io": {why}'
     assert causes == [{"reason": "FieldValueInvalid", "field": "metadata.name", "message": message}]
+
+
+OPTION = "ignoreStoreReadErrorWithClusterBreakingPotential"
+GADGETS = f"/apis/{GROUP}/{{}}/namespaces/default/gadgets"
+
+
+async def unreadable_at_v2(api: Client) -> str:
+    """Makes an object that has a finalizer and whose conversion to v2 fails; its path at v2."""
+    body = definition("gadgets", "Gadget")
+    versions = body["spec"]["versions"]
+    versions.append({**versions[0], "name": "v2", "storage": False})
+    client = {"url": "https://127.0.0.1:9/"}
+    body["spec"]["conversion"] = {
+        "strategy": "Webhook",
+        "webhook": {"clientConfig": client, "conversionReviewVersions": ["v1"]},
+    }
+    await define(api, body)
+    gadget = {"apiVersion": f"{GROUP}/v1", "kind": "Gadget", "metadata": {"name": "g", "finalizers": ["a.b/c"]}}
+    (await api.post(GADGETS.format("v1"), gadget)).ok(201)
+    return f"{GADGETS.format('v2')}/g"
+
+
+async def test_an_object_that_cannot_be_read_can_be_removed(both: tuple[Client, bool]) -> None:
+    api, newer = both
+    path = await unreadable_at_v2(api)
+    failure(await api.delete(path), 500, "")
+    if not newer:
+        failure(await api.delete(path, {OPTION: True}), 500, "")
+        assert (await api.delete(f"{GADGETS.format('v1')}/g", {OPTION: True})).code == 200
+        return
+    readable = failure(await api.delete(f"{GADGETS.format('v1')}/g", {OPTION: True}), 409, "Conflict")
+    assert readable["message"].endswith("unsafe deletion is not allowed because the object is decodable from storage")
+    assert (await api.delete(f"{path}?{OPTION}=true&dryRun=All")).ok(200)["status"] == "Success"
+    status = (await api.delete(path, {OPTION: True})).ok(200)
+    assert status["details"] == {"name": "g", "kind": "Gadget"}
+    failure(await api.get(f"{GADGETS.format('v1')}/g"), 404, "NotFound")
+    failure(await api.delete(path, {OPTION: True}), 404, "NotFound")
+
+
+async def test_what_the_option_to_remove_it_excludes(both: tuple[Client, bool]) -> None:
+    api, newer = both
+    (await api.post(WIDGETS, widget("a"))).ok(201)
+    body = {
+        OPTION: True,
+        "preconditions": {},
+        "gracePeriodSeconds": 1,
+        "propagationPolicy": "Orphan",
+        "dryRun": ["All"],
+    }
+    answer = await api.delete(f"{WIDGETS}/a", body)
+    of_all = await api.delete(WIDGETS, {OPTION: True, "dryRun": ["All"]})
+    if not newer:
+        assert (answer.code, of_all.code) == (200, 200)
+        return
+    causes = failure(answer, 422, "Invalid")["details"]["causes"]
+    fields = ("propagationPolicy", "gracePeriodSeconds", "preconditions")
+    assert [c["message"] for c in causes] == [f"Invalid value: true: cannot be set together with .{f}" for f in fields]
+    assert "is not allowed with DELETECOLLECTION" in failure(of_all, 422, "Invalid")["message"]
+    role = {"metadata": {"name": "deletes"}, "rules": [{"apiGroups": [GROUP], "resources": ["*"], "verbs": ["delete"]}]}
+    (await api.post("/apis/rbac.authorization.k8s.io/v1/clusterroles", role)).ok(201)
+    binding = {
+        "metadata": {"name": "deletes"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "deletes"},
+        "subjects": [{"kind": "User", "name": "pat"}],
+    }
+    (await api.post("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", binding)).ok(201)
+    refused = await api.delete(f"{WIDGETS}/a", {OPTION: True}, headers={"Impersonate-User": "pat"})
+    assert 'not permitted to do "unsafe-delete-ignore-read-errors"' in failure(refused, 403, "Forbidden")["message"]

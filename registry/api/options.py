@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from registry.api.errors import Qualified, StatusError, bad_request, invalid, plain_internal
+from registry.emulation import emulated
 from registry.query import clusterpedia
 from registry.query.reserved import PREFIX, ReservedError, split_reserved
 from registry.schema.field import FieldError, forbidden, not_supported, required
@@ -49,13 +50,18 @@ class Preconditions:
 
 @dataclass(frozen=True, slots=True)
 class DeleteOptions:
-    """`propagation_policy` None leaves the choice to the object's own finalizers."""
+    """`propagation_policy` None leaves the choice to the object's own finalizers.
+
+    `ignore_read_error` removes an object that cannot be read (ignoreStoreReadErrorWithClusterBreakingPotential); it is
+    False before 1.37.
+    """
 
     dry_run: bool = False
     propagation_policy: str | None = None
     orphan_dependents: bool | None = None
     preconditions: Preconditions = Preconditions()
     grace_period_seconds: int | None = None
+    ignore_read_error: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +191,15 @@ def _from_query(query: Query) -> tuple[DeleteOptions, list[FieldError]]:
     policy = first(query, "propagationPolicy") if "propagationPolicy" in query else None
     orphan = _boolean(query, "orphanDependents")
     dry_run = list(query.get("dryRun") or ())
-    options = DeleteOptions(bool(dry_run), policy, orphan, Preconditions(), _integer(query, "gracePeriodSeconds"))
-    return options, _delete_errors(policy, orphan, dry_run)
+    options = DeleteOptions(
+        bool(dry_run),
+        policy,
+        orphan,
+        Preconditions(),
+        _integer(query, "gracePeriodSeconds"),
+        _is_unsafe(_boolean(query, UNSAFE)),
+    )
+    return options, _delete_errors(policy, orphan, dry_run) + _unsafe_errors(options, has_preconditions=False)
 
 
 _NO_DELETE_OPTIONS = DeleteOptions()
@@ -196,8 +209,41 @@ def _from_body(body: Mapping[str, Any]) -> tuple[DeleteOptions, list[FieldError]
     conditions, dry_run = body.get("preconditions") or {}, body.get("dryRun") or []
     policy, orphan = body.get("propagationPolicy"), body.get("orphanDependents")
     preconditions = Preconditions(conditions.get("uid"), conditions.get("resourceVersion"))
-    options = DeleteOptions(bool(dry_run), policy, orphan, preconditions, body.get("gracePeriodSeconds"))
-    return options, _delete_errors(policy, orphan, dry_run)
+    unsafe = _is_unsafe(body.get(UNSAFE))
+    options = DeleteOptions(bool(dry_run), policy, orphan, preconditions, body.get("gracePeriodSeconds"), unsafe)
+    has_preconditions = body.get("preconditions") is not None
+    return options, _delete_errors(policy, orphan, dry_run) + _unsafe_errors(
+        options, has_preconditions=has_preconditions
+    )
+
+
+UNSAFE = "ignoreStoreReadErrorWithClusterBreakingPotential"
+
+
+def _is_unsafe(given: bool | None) -> bool:
+    """Whether the option is given and on: its feature gate is off before 1.37 (AllowUnsafeMalformedObjectDeletion)."""
+    return bool(given) and emulated().is_1_37
+
+
+def _unsafe_errors(options: DeleteOptions, *, has_preconditions: bool) -> list[FieldError]:
+    if not options.ignore_read_error:
+        return []
+    others = {
+        "propagationPolicy": options.propagation_policy is not None,
+        "orphanDependents": options.orphan_dependents is not None,
+        "gracePeriodSeconds": options.grace_period_seconds is not None,
+        "preconditions": has_preconditions,
+    }
+    return [
+        invalid_field(UNSAFE, True, f"cannot be set together with .{name}") for name, given in others.items() if given
+    ]
+
+
+def require_safe_collection(options: DeleteOptions) -> None:
+    """Raises 422 for a deletecollection with the option to ignore read errors."""
+    if options.ignore_read_error:
+        why = "is not allowed with DELETECOLLECTION, try again after removing the option"
+        raise _invalid_options("DeleteOptions", [invalid_field(UNSAFE, True, why)])
 
 
 _POLICIES = ["Foreground", "Background", "Orphan", "nil"]

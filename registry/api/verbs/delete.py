@@ -22,7 +22,14 @@ from registry.api.catalog import TenantCatalog
 from registry.api.dependents import FOREGROUND, ORPHAN
 from registry.api.errors import StatusError, conflict
 from registry.api.metadata import is_terminating
-from registry.api.options import DeleteOptions, delete_options, list_options, manager_of, write_options
+from registry.api.options import (
+    DeleteOptions,
+    delete_options,
+    list_options,
+    manager_of,
+    require_safe_collection,
+    write_options,
+)
 from registry.api.request import ResourceRequest
 from registry.api.served import Object, kind_of
 from registry.api.strategies.base import Context
@@ -30,6 +37,7 @@ from registry.api.verbs.driver import NoLongerServed, run, run_current
 from registry.api.verbs.list import parse_selection, row_texts, select
 from registry.api.verbs.pipeline import Draft, Operation, Outcome, Start, render
 from registry.api.verbs.rows import remove, replace
+from registry.api.verbs.unsafe_delete import delete_unreadable
 from registry.api.verbs.update import CONFLICT_TRIES, copy_of
 from registry.apply.values import equal
 from registry.emulation import emulated
@@ -41,7 +49,10 @@ DeleteBody = Mapping[str, Any]
 
 async def delete(request: ResourceRequest, body: DeleteBody | None) -> Answer:
     """Returns a Status if the object is gone, or the object if it waits for its finalizers."""
-    return await run(request, DeleteOperation(delete_options(request.query, body)))
+    options = delete_options(request.query, body)
+    if options.ignore_read_error:
+        return await delete_unreadable(request, options)
+    return await run(request, DeleteOperation(options))
 
 
 @dataclass(slots=True)
@@ -215,6 +226,7 @@ async def delete_collection(request: ResourceRequest, body: DeleteBody | None) -
     listed = list_options(request.query)
     parse_selection(request, listed)
     options = delete_options(request.query, body)
+    require_safe_collection(options)
     selection = select(request, listed)
     if selection.limit:
         page = await selection.page()

@@ -217,14 +217,16 @@ def _check_revision(request: ResourceRequest, new: Object, row: Row) -> None:
 
 def _wrong_uid(request: ResourceRequest, given: str, found: str) -> StatusError:
     """Returns the 409 in the words of the etcd storage, which clients match."""
+    return invalid_stored(request, f"Precondition failed: UID in precondition: {given}, UID in object meta: {found}")
+
+
+def invalid_stored(request: ResourceRequest, why: str) -> StatusError:
+    """Returns the 409 for an error of etcd's storage about the object (storage.NewInvalidObjError)."""
     served = request.served
     # Among the built-in kinds only those of apiextensions are stored under their group.
     group = served.resource.group
     if served.definition.builtin and group != "apiextensions.k8s.io":
         group = ""
     key = "/".join(p for p in ("/registry", group, served.resource.name, request.key) if p)
-    why = (
-        f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
-        f"Precondition failed: UID in precondition: {given}, UID in object meta: {found}"
-    )
-    return conflict(served.resource, request.name, why)
+    text = f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {why}"
+    return conflict(served.resource, request.name, text)
