@@ -1,4 +1,4 @@
-"""Whatever is wrong with an object, and however often, the answer is made in little time and is not long."""
+"""Errors of invalid objects are bounded in time and length, however many faults an object has."""
 
 from __future__ import annotations
 

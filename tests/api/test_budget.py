@@ -1,4 +1,4 @@
-"""What a client can make superlinear ends early with 413, and the neighbours of each such case go on working."""
+"""Superlinear work is stopped early with 413, and requests of neighbours are still served."""
 
 from __future__ import annotations
 

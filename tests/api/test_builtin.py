@@ -1,4 +1,4 @@
-"""The server's own kinds over HTTP: what differs from custom resources, quotas, reviews, both groups of events."""
+"""Built-in kinds over HTTP: differences from custom resources, quotas, reviews, and both groups of events."""
 
 from __future__ import annotations
 

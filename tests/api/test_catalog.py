@@ -1,4 +1,4 @@
-"""The catalog of a tenant: what it serves does not depend on what has been asked of it before."""
+"""The catalog of a tenant does not depend on earlier requests."""
 
 from __future__ import annotations
 

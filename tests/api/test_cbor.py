@@ -1,4 +1,4 @@
-"""CBOR over HTTP, where the settings serve it: bodies, answers, applies and watches."""
+"""CBOR over HTTP, if enabled by the settings: request bodies, responses, applies and watches."""
 
 from __future__ import annotations
 

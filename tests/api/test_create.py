@@ -1,4 +1,4 @@
-"""Creating: what the server adds, what it refuses and in which words."""
+"""Create: what the server adds, what it refuses, and the error messages."""
 
 from __future__ import annotations
 

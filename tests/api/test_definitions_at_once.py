@@ -1,4 +1,4 @@
-"""Many definitions at the same time: all are served, and a name that two ask for is given to one."""
+"""Definitions created concurrently: all are served, and a name requested by two is accepted for one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The life of a definition: established, changed under its objects, and gone with them."""
+"""The life cycle of a definition: established, changed while objects exist, deleted with its objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""apiextensions.k8s.io/v1beta1 beside v1: the same definitions in two forms, written in either."""
+"""apiextensions.k8s.io/v1beta1 next to v1: one definition in two versions, writable in either."""
 
 from __future__ import annotations
 

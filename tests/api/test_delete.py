@@ -1,4 +1,4 @@
-"""Deleting one object or many: answers, preconditions, options, selections."""
+"""Delete and deletecollection: responses, preconditions, options, selectors."""
 
 from __future__ import annotations
 

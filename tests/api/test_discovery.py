@@ -1,4 +1,4 @@
-"""Discovery and OpenAPI: what there is, in each form, from the moment that it is there."""
+"""Discovery and OpenAPI: every resource, in every format, as soon as it is served."""
 
 from __future__ import annotations
 

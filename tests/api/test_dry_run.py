@@ -1,4 +1,4 @@
-"""dryRun=All: validated and answered like every write, never written and never seen by a watch."""
+"""dryRun=All: validated and answered like a write, but never stored and never sent to a watch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every way to fail, at every kind of endpoint, has the one shape."""
+"""Every failure at every kind of endpoint is a well-formed Status."""
 
 from __future__ import annotations
 

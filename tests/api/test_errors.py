@@ -1,4 +1,4 @@
-"""The tree of the store's errors: each has its Status, and those that verbs must handle themselves are known."""
+"""The tree of store errors: each maps to a Status, or is listed as handled by the verbs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept of events for other watchers is bounded."""
+"""The cache of events encoded for other watchers is bounded."""
 
 from __future__ import annotations
 

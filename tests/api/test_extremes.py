@@ -1,4 +1,4 @@
-"""Numbers, selectors and names beyond all measure: answered as kube-apiserver answers them, or by a clear 4xx."""
+"""Extreme numbers, selectors and names: answered as kube-apiserver answers them, or with a clear 4xx."""
 
 from __future__ import annotations
 

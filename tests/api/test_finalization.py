@@ -1,4 +1,4 @@
-"""Finalizers: an object that is deleted stays until the last of them is taken off."""
+"""Finalizers: a deleted object remains until its last finalizer is removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""generateName: a random end that avoids names that are taken."""
+"""generateName: a random suffix that avoids existing names."""
 
 from __future__ import annotations
 

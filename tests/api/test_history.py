@@ -1,4 +1,4 @@
-"""The past of objects over REST: history with differences, a state at a revision, restore, undelete, what is gone."""
+"""History over REST: revisions with differences, an object at a revision, restore, undelete, deleted objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists: order, pages at one revision, selections, exact revisions, tokens that are broken or too old."""
+"""Lists: order, pages at one revision, selectors, exact revisions, invalid and expired continue tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors are bounded in length whatever they quote: a long key stands in the path of everything below it."""
+"""The length of an error is bounded even if a long key is part of every path below it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The life of a namespace: it terminates, takes what is in it along, and waits for what is held."""
+"""The life cycle of a namespace: it terminates, deletes its content, and waits for finalizers."""
 
 from __future__ import annotations
 

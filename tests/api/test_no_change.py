@@ -1,4 +1,4 @@
-"""Writes that change nothing are not written: the resource version and the times of managedFields stay."""
+"""No-op writes are not stored: the resource version and the times of managedFields stay the same."""
 
 from __future__ import annotations
 

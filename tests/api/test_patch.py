@@ -1,4 +1,4 @@
-"""Patching: the four forms, what each refuses, and what is missing."""
+"""Patch: the four patch types, what each refuses, and missing objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Protection from deletion: of definitions and namespaces, by annotation and by the policy of the tenant."""
+"""Deletion protection of definitions and namespaces, by annotation and by the tenant's policy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Selectors: what they select, and the words of each refusal."""
+"""Label and field selectors: what they select, and the message of each refusal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Addresses of Services: the work for long lists."""
+"""Addresses of Services: validation of long lists takes linear time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Services: what is refused, and who owns what."""
+"""Services: validation, and ownership of fields."""
 
 from __future__ import annotations
 

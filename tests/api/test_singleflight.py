@@ -1,4 +1,4 @@
-"""Work that is done once for all who need it at the same moment."""
+"""Single flight: concurrent callers of the same work share one execution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statistics of a kind and dependents of an object over REST: exact figures, rights, bounds."""
+"""Statistics of a kind and dependents of an object over REST: exact counts, authorization, bounds."""
 
 from __future__ import annotations
 

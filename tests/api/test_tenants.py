@@ -1,4 +1,4 @@
-"""Tenants: the same names in each, and none sees anything of another's in any verb, list or watch."""
+"""Tenants: equal names in each of them, and isolation in every verb, list and watch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Updating: the optimistic lock, what an update cannot change, generation, no-ops and races."""
+"""Update: optimistic concurrency, immutable fields, generation, no-ops and races."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Warning headers: what a client should know about a write that went well."""
+"""Warning headers of successful writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watches: from any revision, through selections, with bookmarks, to their end."""
+"""Watches: start revisions, selectors, bookmarks, and how a watch ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every field of every built-in kind with a value of another type: refused in Go's words, never by a 500."""
+"""Every field of every built-in kind with a value of another type: refused with Go's message, never a 500."""
 
 from __future__ import annotations
 

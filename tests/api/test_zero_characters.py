@@ -1,4 +1,4 @@
-"""U+0000, which JSON can hold and PostgreSQL's text cannot: kept as data, refused as a name, found under none."""
+"""U+0000, valid in JSON but not in PostgreSQL's text: stored as data, refused in names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connections are counted from the moment they are accepted; those beyond the limit are closed before TLS."""
+"""Connections are counted when they are accepted; those above the limit are closed before TLS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines of answers, and the audit id on whatever is logged while a request is served."""
+"""Access log lines, and the audit id on everything that is logged for a request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How tenants are named: by path and by host name; what is no name is not found."""
+"""How tenants are addressed: by path and by host name; unknown names are not found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bodies that are too long, too deep, too clever or just broken; and that long ones hold nobody up."""
+"""Bodies that are too long, too deep, hostile or malformed; long bodies do not delay other requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An answer that fails after it has begun: the connection ends, and no second head comes."""
+"""A response that fails after it has started: the connection is closed, and no second head is sent."""
 
 from __future__ import annotations
 

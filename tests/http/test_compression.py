@@ -1,4 +1,4 @@
-"""Which answers are compressed, and for whom."""
+"""Which responses are compressed, and for which clients."""
 
 from __future__ import annotations
 

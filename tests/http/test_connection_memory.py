@@ -1,4 +1,4 @@
-"""What one connection can make a process keep, measured: heads, trailers, chunk extensions, requests sent ahead."""
+"""Memory that one connection can occupy: heads, trailers, chunk extensions, pipelined requests."""
 
 from __future__ import annotations
 

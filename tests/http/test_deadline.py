@@ -1,4 +1,4 @@
-"""`?timeout=`: what is not answered in time is cancelled and answered with 504."""
+"""`?timeout=`: a request that exceeds it is cancelled and answered with 504."""
 
 from __future__ import annotations
 

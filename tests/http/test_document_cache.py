@@ -1,4 +1,4 @@
-"""Documents that are made once: which are kept, and how often they are made."""
+"""The document cache: what is kept, and how often documents are rendered."""
 
 from __future__ import annotations
 

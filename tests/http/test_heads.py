@@ -1,4 +1,4 @@
-"""Heads that are refused before anything is started for them, and the log of refusals."""
+"""Heads that are refused before any work is started, and the log of refusals."""
 
 from __future__ import annotations
 

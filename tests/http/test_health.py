@@ -1,4 +1,4 @@
-"""Alive and ready: the one is the process, the other its database, too."""
+"""Liveness depends on the process alone, readiness on its database too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests that two servers could read differently, clients that are slow on purpose, old TLS: on real sockets."""
+"""Request smuggling, slow clients and old TLS versions, on real sockets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evaluation that takes too long, against a started server: what the client, its neighbour, the log and metrics see."""
+"""Expressions that evaluate too long, on a started server: the client, its neighbour, the log and metrics."""
 
 from __future__ import annotations
 

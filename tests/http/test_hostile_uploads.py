@@ -1,4 +1,4 @@
-"""Many uploads that never end, against a started server: its memory, its answers, and those of another tenant."""
+"""Many uploads that never end, on a started server: its memory, its responses, and those to another tenant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics: what was asked, by what there is; strangers cannot make series."""
+"""Metrics of requests by known resources and verbs; clients cannot create new series."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Accept and Content-Type: what is chosen, and the words of each refusal."""
+"""Accept and Content-Type: which media type is chosen, and the message of each refusal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects with the fields that are asked for: `Accept: application/json;keep=...`."""
+"""Objects reduced to requested fields: `Accept: application/json;keep=...`."""
 
 from __future__ import annotations
 

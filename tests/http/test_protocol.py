@@ -1,4 +1,4 @@
-"""A connection's limits and its answers, on real sockets."""
+"""Limits and responses of a connection, on real sockets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Content negotiation over the whole path: the forms of answers, and the statuses of those that cannot be had."""
+"""Content negotiation end to end: the formats of responses, and the statuses if none is acceptable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several processes on one port: both serve, the dead are replaced, the end is in order."""
+"""Several worker processes on one port: all serve, dead ones are replaced, shutdown is orderly."""
 
 from __future__ import annotations
 

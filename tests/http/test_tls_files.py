@@ -1,4 +1,4 @@
-"""Certificates, and the CA of clients, that change while the server runs."""
+"""Certificates and client CAs that are replaced while the server runs."""
 
 from __future__ import annotations
 

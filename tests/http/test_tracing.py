@@ -1,4 +1,4 @@
-"""Traces, as a collector gets them: a receiver of OTLP on loopback, and a started server."""
+"""Traces as a collector receives them: an OTLP receiver on loopback and a started server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the events of a watch are written."""
+"""How the events of a watch are encoded."""
 
 from __future__ import annotations
 

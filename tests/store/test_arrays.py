@@ -1,4 +1,4 @@
-"""Array parameters arrive in PostgreSQL as they were."""
+"""Array parameters reach PostgreSQL unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one read brings along is bounded by the size of bodies as they are served: they compress to next to nothing."""
+"""One read is bounded by the uncompressed size of bodies, since large bodies may compress to very little."""
 
 from __future__ import annotations
 

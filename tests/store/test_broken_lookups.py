@@ -1,4 +1,4 @@
-"""The connection breaks again while the outcome of a commit is looked up: it is looked up on another one."""
+"""If the connection breaks while the outcome of a commit is looked up, another connection looks it up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a write may demand, what it gives back, and that writes which share a transaction do not disturb each other."""
+"""Commits: preconditions, results, and independence of writes that share a transaction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log is partitioned by time, and forgets whole partitions; a reader of what is gone gets an error that says so."""
+"""Compaction drops whole partitions of the log by time; a reader of a dropped revision gets RevisionExpired."""
 
 from __future__ import annotations
 

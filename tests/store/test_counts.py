@@ -1,4 +1,4 @@
-"""Counts of objects by resource and namespace: exact, whatever adds or removes objects."""
+"""Counts of objects by resource and namespace are exact after every kind of write and removal."""
 
 from __future__ import annotations
 

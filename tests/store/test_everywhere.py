@@ -1,4 +1,4 @@
-"""The objects of a resource in all tenants, a part at a time."""
+"""Lists of a resource over all tenants, in pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A standby takes over: what was acknowledged and replicated is there, and what was lost is never given out again."""
+"""Failover to a standby: replicated commits are kept, and lost revisions are never reused."""
 
 from __future__ import annotations
 

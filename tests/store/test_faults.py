@@ -1,4 +1,4 @@
-"""When something breaks: nothing acknowledged is lost, nothing is half written, and what can go on goes on."""
+"""Faults of PostgreSQL: no acknowledged write is lost, none is partly stored, and unaffected work continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Subscriptions: everything that changes after a revision, once, in order, whatever happens on the way."""
+"""Subscriptions deliver every change after a revision once and in order, whatever happens to connections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Of several hosts in a DSN the one that was the primary is tried first."""
+"""Of several hosts in a DSN, the last known primary is tried first."""
 
 from __future__ import annotations
 

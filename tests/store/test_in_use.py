@@ -1,4 +1,4 @@
-"""What a write refuses to come after: objects that there must not be (Write.unless_used)."""
+"""Write.unless_used: a write is refused while certain objects exist."""
 
 from __future__ import annotations
 

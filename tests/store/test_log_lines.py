@@ -1,4 +1,4 @@
-"""Work that a request begins for all bears the id of no request, and what many writes meet has one line."""
+"""Shared background work is logged without a request's id, and a fault of many writes is logged once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The migrations make what tables.py declares, and can be undone."""
+"""Migrations create what tables.py declares, and can be reverted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Revisions are gapless and in commit order, and every listener sees each change once, in that order."""
+"""Revisions are gapless and in commit order, and every listener receives each change once in that order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists: their order, their ends, and that all pages of one are of the same revision, whatever is written meanwhile."""
+"""Pages of a list: order, boundaries, and one revision for all pages in spite of concurrent writes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What processes publish of tenants, between two stores on one database."""
+"""The activity of tenants that processes publish, seen by two stores on one database."""
 
 from __future__ import annotations
 

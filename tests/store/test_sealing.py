@@ -1,4 +1,4 @@
-"""Encryption at rest: nothing readable in the database, everything as before outside it, keys that change."""
+"""Encryption at rest: no plaintext in the database, unchanged behaviour outside it, key rotation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requirements, evaluated by PostgreSQL: now, and at a revision in the past."""
+"""Selector requirements evaluated by PostgreSQL, for the current state and for past revisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What processes share: settings by compare-and-set, and who leads."""
+"""State shared by processes: compare-and-set settings, and leader election."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tenants: made once, found by name, gone at once when deleted."""
+"""Tenants: created once, found by name, hidden as soon as they are deleted."""
 
 from __future__ import annotations
 

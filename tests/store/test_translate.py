@@ -1,4 +1,4 @@
-"""Every error of the driver becomes one of the store's."""
+"""Every driver error is translated to a store error."""
 
 from __future__ import annotations
 
