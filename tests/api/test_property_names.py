@@ -100,7 +100,12 @@ NAMES = sorted(
 )
 
 
-def _schema() -> dict[str, Any]:
+async def _define(api: Client, properties: dict[str, Any]) -> None:
+    spec = {"type": "object", "properties": properties}
+    await define(api, definition("odds", "Odd", schema={"type": "object", "properties": {"spec": spec}}))
+
+
+def _properties() -> dict[str, Any]:
     named = {
         "type": "object",
         "properties": {name: {"type": "string"} for name in NAMES},
@@ -111,7 +116,7 @@ def _schema() -> dict[str, Any]:
         ],
     }
     lists = {"type": "array", "items": named, "maxItems": 3}
-    return {"type": "object", "properties": {"spec": {"type": "object", "properties": {"map": named, "list": lists}}}}
+    return {"map": named, "list": lists}
 
 
 def _odd(name: str, spec: Any) -> dict[str, Any]:
@@ -125,7 +130,7 @@ def _applied(name: str, spec: Any) -> bytes:
 
 
 async def test_objects_with_properties_of_any_name(api: Client) -> None:
-    await define(api, definition("odds", "Odd", schema=_schema()))
+    await _define(api, _properties())
     every = {name: f"value of {name}" for name in NAMES}
     spec = {"map": every, "list": [every]}
     assert (await api.post(ODDS, _odd("a", spec))).ok(201)["spec"] == spec
@@ -149,29 +154,17 @@ async def test_objects_with_properties_of_any_name(api: Client) -> None:
 
 async def test_rules_reach_what_escapes_to_an_identifier(api: Client) -> None:
     reachable = {f"p{i}": name for i, name in enumerate(NAMES) if escape(name)}
-    await define(
+    await _define(
         api,
-        definition(
-            "odds",
-            "Odd",
-            schema={
+        {
+            number: {
                 "type": "object",
-                "properties": {
-                    "spec": {
-                        "type": "object",
-                        "properties": {
-                            number: {
-                                "type": "object",
-                                "required": [name],
-                                "properties": {name: {"type": "string", "maxLength": 10}},
-                                "x-kubernetes-validations": [{"rule": f"self.{escape(name)} == 'a'"}],
-                            }
-                            for number, name in reachable.items()
-                        },
-                    }
-                },
-            },
-        ),
+                "required": [name],
+                "properties": {name: {"type": "string", "maxLength": 10}},
+                "x-kubernetes-validations": [{"rule": f"self.{escape(name)} == 'a'"}],
+            }
+            for number, name in reachable.items()
+        },
     )
     (await api.post(ODDS, _odd("a", {number: {name: "a"} for number, name in reachable.items()}))).ok(201)
     answer = await api.post(ODDS, _odd("b", {number: {name: "b"} for number, name in reachable.items()}))
@@ -180,36 +173,21 @@ async def test_rules_reach_what_escapes_to_an_identifier(api: Client) -> None:
 
 
 async def test_lists_keyed_by_a_property_of_any_name(api: Client) -> None:
-    await define(
+    await _define(
         api,
-        definition(
-            "odds",
-            "Odd",
-            schema={
-                "type": "object",
-                "properties": {
-                    "spec": {
-                        "type": "object",
-                        "properties": {
-                            f"p{i}": {
-                                "type": "array",
-                                "x-kubernetes-list-type": "map",
-                                "x-kubernetes-list-map-keys": [name],
-                                "items": {
-                                    "type": "object",
-                                    "required": [name],
-                                    "properties": {
-                                        name: {"type": "string"},
-                                        f"{name}x": {"type": "string", "default": "d"},
-                                    },
-                                },
-                            }
-                            for i, name in enumerate(NAMES)
-                        },
-                    }
+        {
+            f"p{i}": {
+                "type": "array",
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": [name],
+                "items": {
+                    "type": "object",
+                    "required": [name],
+                    "properties": {name: {"type": "string"}, f"{name}x": {"type": "string", "default": "d"}},
                 },
-            },
-        ),
+            }
+            for i, name in enumerate(NAMES)
+        },
     )
     spec = {f"p{i}": [{name: "a"}] for i, name in enumerate(NAMES)}
     wanted = {f"p{i}": [{name: "a", f"{name}x": "d"}] for i, name in enumerate(NAMES)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import json
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ from tests.console.editing import edit
 from tests.console.seed import client as http_client
 from tests.console.seed import ok
 from tests.https import Endpoint, serving_https
-from tests.running import data_folder, running_server
+from tests.running import RunningServer, data_folder, running_server
 
 CLIENT_ID = "registry"
 PATH = "/console/api/oidc"
@@ -255,6 +256,17 @@ async def test_a_refresh_token_becomes_a_token(issuer: SigningIssuer, api_databa
         assert (again.code, again.json) == (400, {"message": "the issuer refuses: invalid_grant"})
 
 
+@contextlib.contextmanager
+def serving_issuer(issuer: SigningIssuer, tmp_path: Path) -> Iterator[RunningServer]:
+    """A started server that accepts the issuer's tokens, and whose console signs in there."""
+    with data_folder() as folder:
+        config = folder / "authentication.yaml"
+        config.write_text(settings_of(issuer, tmp_path)["authentication_config"].read_text())
+        flags = ["--authentication-config", str(config), "--console-oidc-client-id", CLIENT_ID, "--access-log"]
+        with running_server(folder / "data", *flags, "--allow-egress-to", "127.0.0.0/8") as server:
+            yield server
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("renewable", [True, False], ids=["silent renewal", "signing in again"])
 def test_an_expired_token_in_a_browser(
@@ -262,73 +274,57 @@ def test_an_expired_token_in_a_browser(
 ) -> None:
     """With a refresh token the page gets another token by itself; without one it asks, and what was typed is kept."""
     issuer.gives_refresh_tokens = renewable
-    given = settings_of(issuer, tmp_path)
     expired = issuer.token(aud=CLIENT_ID, exp=1)
-    with data_folder() as folder:
-        config = folder / "authentication.yaml"
-        config.write_text(given["authentication_config"].read_text())
-        flags = ["--authentication-config", str(config), "--console-oidc-client-id", CLIENT_ID]
-        with (
-            running_server(folder / "data", *flags, "--allow-egress-to", "127.0.0.0/8", "--access-log") as server,
-            browser.page() as page,
-        ):
-            grant = {
-                "metadata": {"name": "ann"},
-                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
-                "subjects": [{"kind": "User", "name": "oidc:ann", "apiGroup": "rbac.authorization.k8s.io"}],
-            }
-            with http_client(server) as http:
-                ok(http.post("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", json=grant))
-            page.open(f"{server.url}/console/#/~/new/core/v1/configmaps")
-            sign_in_at = f"Sign in at {issuer.url.removeprefix('https://')}"
+    with serving_issuer(issuer, tmp_path) as server, browser.page() as page:
+        grant = {
+            "metadata": {"name": "ann"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+            "subjects": [{"kind": "User", "name": "oidc:ann", "apiGroup": "rbac.authorization.k8s.io"}],
+        }
+        with http_client(server) as http:
+            ok(http.post("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", json=grant))
+        page.open(f"{server.url}/console/#/~/new/core/v1/configmaps")
+        sign_in_at = f"Sign in at {issuer.url.removeprefix('https://')}"
+        page.click(sign_in_at)
+        edit(page, 'name: ""', "name: typed")
+        page.wait_text("The server would accept this")
+        # As if the time of the token had passed: the page holds one that the server refuses.
+        page.evaluate(
+            "(() => { const held = JSON.parse(sessionStorage.getItem('registry.session'));"
+            f" held.token = {expired!r}; sessionStorage.setItem('registry.session', JSON.stringify(held));"
+            " location.reload(); })()"
+        )
+        if not renewable:
+            page.wait_text("Your session has expired.")
             page.click(sign_in_at)
-            edit(page, 'name: ""', "name: typed")
-            page.wait_text("The server would accept this")
-            # As if the time of the token had passed: the page holds one that the server refuses.
-            page.evaluate(
-                "(() => { const held = JSON.parse(sessionStorage.getItem('registry.session'));"
-                f" held.token = {expired!r}; sessionStorage.setItem('registry.session', JSON.stringify(held));"
-                " location.reload(); })()"
-            )
-            if not renewable:
-                page.wait_text("Your session has expired.")
-                page.click(sign_in_at)
-            page.wait_text("ago is restored")
-            page.click("Create")
-            page.wait_text("Created.")
-            assert page.evaluate("document.querySelector('dialog')") is None
-            grants = [form["grant_type"] for form in issuer.forms]
-            assert grants == ["authorization_code", "refresh_token" if renewable else "authorization_code"]
-            held = json.loads(page.evaluate("sessionStorage.getItem('registry.session')"))
-            assert held["token"] != expired
-            assert (held.get("refreshToken") in issuer.refresh_tokens) is renewable
-            assert not renewable or held["refreshToken"] not in server.log
-            assert page.problems == []
+        page.wait_text("ago is restored")
+        page.click("Create")
+        page.wait_text("Created.")
+        assert page.evaluate("document.querySelector('dialog')") is None
+        grants = [form["grant_type"] for form in issuer.forms]
+        assert grants == ["authorization_code", "refresh_token" if renewable else "authorization_code"]
+        held = json.loads(page.evaluate("sessionStorage.getItem('registry.session')"))
+        assert held["token"] != expired
+        assert (held.get("refreshToken") in issuer.refresh_tokens) is renewable
+        assert not renewable or held["refreshToken"] not in server.log
+        assert page.problems == []
 
 
 @pytest.mark.slow
 def test_in_a_browser(browser: Browser, issuer: SigningIssuer, tmp_path: Path) -> None:
     """To the issuer, back with a code, and on the page that was left; neither code nor token is in a URL or a log."""
-    given = settings_of(issuer, tmp_path)
-    with data_folder() as folder:
-        config = folder / "authentication.yaml"
-        config.write_text(given["authentication_config"].read_text())
-        flags = ["--authentication-config", str(config), "--console-oidc-client-id", CLIENT_ID]
-        with (
-            running_server(folder / "data", *flags, "--allow-egress-to", "127.0.0.0/8", "--access-log") as server,
-            browser.page() as page,
-        ):
-            page.open(f"{server.url}/console/#/~/kinds")
-            page.click(f"Sign in at {issuer.url.removeprefix('https://')}")
-            page.wait_text("oidc:ann")
-            page.wait_text("Short names")
-            assert page.evaluate("location.href") == f"{server.url}/console/#/~/kinds"
-            token = json.loads(page.evaluate("sessionStorage.getItem('registry.session')"))["token"]
-            assert token not in server.log
-            assert issuer.forms[-1]["code"] not in server.log
-            assert page.evaluate("sessionStorage.getItem('registry.sign-in')") is None
-            # An answer that was not asked for is not taken.
-            page.open(f"{server.url}/console/?code=stolen&state=forged")
-            page.wait_text("This sign-in was not begun in this tab.")
-            assert page.evaluate("location.search") == ""
-            assert page.problems == []
+    with serving_issuer(issuer, tmp_path) as server, browser.page() as page:
+        page.open(f"{server.url}/console/#/~/kinds")
+        page.click(f"Sign in at {issuer.url.removeprefix('https://')}")
+        page.wait_text("oidc:ann")
+        page.wait_text("Short names")
+        assert page.evaluate("location.href") == f"{server.url}/console/#/~/kinds"
+        token = json.loads(page.evaluate("sessionStorage.getItem('registry.session')"))["token"]
+        assert token not in server.log
+        assert issuer.forms[-1]["code"] not in server.log
+        assert page.evaluate("sessionStorage.getItem('registry.sign-in')") is None
+        # An answer that was not asked for is not taken.
+        page.open(f"{server.url}/console/?code=stolen&state=forged")
+        page.wait_text("This sign-in was not begun in this tab.")
+        assert page.evaluate("location.search") == ""
+        assert page.problems == []
