@@ -36,7 +36,7 @@ TENANTS_LIMIT: Final = 2_000
 # Anything larger is decoded and compiled in a thread.
 LARGE_BYTES: Final = 64 * 1024
 # A subject of a binding takes as much time as this many bytes of a role.
-_SUBJECT_BYTES: Final = 100
+_SUBJECT_BYTES: Final = 10
 
 # The tenant whose administrators are administrators of the platform.
 PLATFORM: Final = "system"

@@ -6,11 +6,14 @@ Follows k8s.io/api rbac/v1/types.go at v1.36.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 GROUP = "rbac.authorization.k8s.io"
 Object = Mapping[str, Any]
+SubjectKey = tuple[str, str]  # ("User", name) or ("Group", name)
+
+_ACCOUNT = "system:serviceaccount:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,24 @@ class Binding:
     namespace: str
     role: RoleReference
     subjects: tuple[Subject, ...]
+    # In their order, the first one of each key. Made once, since a policy is made again with each change.
+    by_key: Mapping[SubjectKey, Subject] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        found: dict[SubjectKey, Subject] = {}
+        for subject in self.subjects:
+            key = _key(subject, self.namespace)
+            if key is not None:
+                found.setdefault(key, subject)
+        object.__setattr__(self, "by_key", found)
+
+
+def _key(subject: Subject, namespace: str) -> SubjectKey | None:
+    """A service account without a namespace is in the binding's; in a ClusterRoleBinding it matches nobody."""
+    if subject.kind == "ServiceAccount":
+        where = subject.namespace or namespace
+        return ("User", f"{_ACCOUNT}{where}:{subject.name}") if where else None
+    return (subject.kind, subject.name) if subject.kind in ("User", "Group") else None
 
 
 EVERYTHING = (PolicyRule(("*",), ("*",), ("*",)), PolicyRule(("*",), paths=("*",)))

@@ -10,34 +10,17 @@ ClusterRoleBindings before RoleBindings.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 from registry.authentication.user import User
 from registry.authorization.attributes import Attributes, Decision, Rules
 from registry.authorization.rbac.match import CompiledRole
-from registry.authorization.rbac.model import Binding, PolicyRule, RoleReference, Subject
+from registry.authorization.rbac.model import Binding, PolicyRule, RoleReference, Subject, SubjectKey
 from registry.schema.field import go_quote
 
 # Maximum number of cached decisions; beyond it all are dropped. One takes about 400 bytes.
 REMEMBERED = 4_000
-
-_ACCOUNT = "system:serviceaccount:"
-_Key = tuple[str, str]  # ("User", name) or ("Group", name)
-
-
-@dataclass(frozen=True, slots=True)
-class Grant:
-    """One subject of one binding. `role` is None if the referenced role does not exist."""
-
-    position: tuple[int, int]  # of the binding among all, and of the subject in it
-    reason: str
-    role: CompiledRole | None
-    reference: RoleReference
-
-
-_Index = dict[_Key, list[Grant]]
-_NOTHING: _Index = {}
 
 
 class Policy:
@@ -50,26 +33,15 @@ class Policy:
         """`roles` are keyed by namespace and name."""
         self._cluster_roles = cluster_roles
         self._roles = roles
-        self._indexes: dict[str, _Index] = {}
         self._decisions: dict[tuple[object, ...], Decision] = {}
-        ordered = sorted(bindings, key=lambda binding: (binding.namespace, binding.name))
-        for position, binding in enumerate(ordered):
-            self._add(position, binding)
-
-    def _add(self, position: int, binding: Binding) -> None:
-        index = self._indexes.setdefault(binding.namespace, {})
-        role = self.role(binding.role, binding.namespace)
-        kind, name = (
-            ("RoleBinding", f"{binding.name}/{binding.namespace}")
-            if binding.namespace
-            else ("ClusterRoleBinding", binding.name)
-        )
-        start = f"RBAC: allowed by {kind} {go_quote(name)} of {binding.role.kind} {go_quote(binding.role.name)} to "
-        for number, subject in enumerate(binding.subjects):
-            key = _key(subject, binding.namespace)
-            if key is not None:
-                reason = start + _describe(subject, binding.namespace)
-                index.setdefault(key, []).append(Grant((position, number), reason, role, binding.role))
+        # ClusterRoleBindings come first: their namespace is "".
+        self._bindings = sorted(bindings, key=lambda binding: (binding.namespace, binding.name))
+        # By namespace and subject: places in `_bindings`.
+        self._places: defaultdict[str, defaultdict[SubjectKey, list[int]]] = defaultdict(lambda: defaultdict(list))
+        for place, binding in enumerate(self._bindings):
+            places = self._places[binding.namespace]
+            for key in binding.by_key:
+                places[key].append(place)
 
     def role(self, reference: RoleReference, namespace: str) -> CompiledRole | None:
         """The role that a binding in `namespace` ("" for a ClusterRoleBinding) refers to; None if it does not exist."""
@@ -98,64 +70,60 @@ class Policy:
 
     def _decide(self, user: User, asked: Attributes) -> Decision:
         problems: list[str] = []
-        for grant in self._grants(user, asked.namespace):
-            role = grant.role
+        keys = _keys(user)
+        for binding in self._bindings_of(keys, asked.namespace):
+            role = self.role(binding.role, binding.namespace)
             if role is None:
-                problems.append(_missing(grant.reference))
+                problems.append(_missing(binding.role))
             elif (
                 role.allows_resource(asked.verb, asked.group, asked.resource, asked.subresource, asked.name)
                 if asked.is_resource
                 else role.allows_path(asked.verb, asked.path)
             ):
-                return Decision(True, grant.reason)
+                return Decision(True, _reason(binding, keys))
         return Decision(False, f"RBAC: {aggregate(problems)}") if problems else _DENIED
 
     def rules_for(self, user: User, namespace: str) -> tuple[list[PolicyRule], list[RoleReference]]:
         """All rules of a user in a namespace, and the missing roles of the user's bindings."""
         rules: list[PolicyRule] = []
         missing: list[RoleReference] = []
-        for grant in self._grants(user, namespace):
-            if grant.role is None:
-                missing.append(grant.reference)
+        for binding in self._bindings_of(_keys(user), namespace):
+            role = self.role(binding.role, binding.namespace)
+            if role is None:
+                missing.append(binding.role)
             else:
-                rules.extend(grant.role.rules)
+                rules.extend(role.rules)
         return rules, missing
 
-    def _grants(self, user: User, namespace: str) -> list[Grant]:
-        """The bindings of a user in order, each with the first of its subjects that matches."""
-        found = self._of(self._indexes.get("", _NOTHING), user)
-        if namespace:
-            found += self._of(self._indexes.get(namespace, _NOTHING), user)
-        return found
-
-    def _of(self, index: _Index, user: User) -> list[Grant]:
-        if not index:
-            return []
-        grants = list(index.get(("User", user.name), ()))
-        for group in user.groups:
-            grants += index.get(("Group", group), ())
-        if len(grants) > 1:
-            grants.sort(key=_position)
-            first: dict[int, Grant] = {}
-            for grant in grants:
-                first.setdefault(grant.position[0], grant)
-            grants = list(first.values())
-        return grants
+    def _bindings_of(self, keys: Set[SubjectKey], namespace: str) -> list[Binding]:
+        """The bindings of a user in order: those for everywhere, then those of the namespace."""
+        places: set[int] = set()
+        for where in {"", namespace}:
+            if where in self._places:
+                of_namespace = self._places[where]
+                places.update(*(of_namespace[key] for key in keys if key in of_namespace))
+        return [self._bindings[place] for place in sorted(places)]
 
 
 _DENIED = Decision(False)
 
 
-def _position(grant: Grant) -> tuple[int, int]:
-    return grant.position
+def _keys(user: User) -> Set[SubjectKey]:
+    return {("User", user.name), *(("Group", group) for group in user.groups)}
 
 
-def _key(subject: Subject, namespace: str) -> _Key | None:
-    """A service account without a namespace is in the binding's; in a ClusterRoleBinding it matches nobody."""
-    if subject.kind == "ServiceAccount":
-        where = subject.namespace or namespace
-        return ("User", f"{_ACCOUNT}{where}:{subject.name}") if where else None
-    return (subject.kind, subject.name) if subject.kind in ("User", "Group") else None
+def _reason(binding: Binding, keys: Set[SubjectKey]) -> str:
+    """Names the binding's first subject that matches."""
+    kind, name = (
+        ("RoleBinding", f"{binding.name}/{binding.namespace}")
+        if binding.namespace
+        else ("ClusterRoleBinding", binding.name)
+    )
+    subject = next(subject for key, subject in binding.by_key.items() if key in keys)
+    return (
+        f"RBAC: allowed by {kind} {go_quote(name)} of {binding.role.kind} {go_quote(binding.role.name)} to "
+        f"{_describe(subject, binding.namespace)}"
+    )
 
 
 def _describe(subject: Subject, namespace: str) -> str:
