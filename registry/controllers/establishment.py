@@ -31,6 +31,8 @@ from registry.controllers.controller_client import ControllerClient
 from registry.controllers.queue import Requeue
 from registry.definitions.conditions import is_true
 from registry.definitions.naming import held_names, next_statuses
+from registry.flowcontrol.evaluation import begins_again
+from registry.flowcontrol.watchdog import EvaluationStopped
 from registry.store.errors import GuardsChanged, NotFound, RevisionConflict, StoreError
 from registry.store.types import Guards, ObjectKey, Row
 
@@ -167,17 +169,27 @@ class _StatusWriter:
             served = self._served.part("status")
         found: dict[ObjectKey, tuple[ResourceRequest, UpdateOperation, Draft]] = {}
         for key, status in together.items():
-            row = pending[key].row
-            request = self._controlled.request(self._catalog, served, key, "status")
-            operation = UpdateOperation(_replacing_status(status), "update", self._controlled.manager)
             try:
-                found[key] = (request, operation, await draft_of(request, operation, Start(row, self._guards)))
+                found[key] = await self._draft(served, key, pending[key].row, status)
             except StatusError as error:
                 del pending[key]
                 self.found[key] = error
             # Lets other requests run.
             await asyncio.sleep(0)
         return found
+
+    async def _draft(
+        self, served: Served, key: ObjectKey, row: Row, status: Object
+    ) -> tuple[ResourceRequest, UpdateOperation, Draft]:
+        """Evaluates the write of a status: again beside the event loop if that takes too long on it."""
+        while True:
+            request = self._controlled.request(self._catalog, served, key, "status")
+            operation = UpdateOperation(_replacing_status(status), "update", self._controlled.manager)
+            try:
+                return request, operation, await draft_of(request, operation, Start(row, self._guards))
+            except EvaluationStopped:
+                if not begins_again():
+                    raise
 
     def _note(self, pending: dict[ObjectKey, _Definition], before: _Definition, draft: Draft, outcome: Outcome) -> None:
         """Records a completed write."""

@@ -202,6 +202,28 @@ async def test_a_body_that_nobody_reads_ends_the_connection(monkeypatch: pytest.
         assert await pour(streams, b"x") < SENT_BYTES
 
 
+@pytest.mark.parametrize(
+    "length, closes",
+    [
+        pytest.param(protocol.UNREAD_LIMIT_BYTES, False, id="is dropped"),
+        pytest.param(protocol.UNREAD_LIMIT_BYTES + 1, True, id="ends the connection"),
+    ],
+)
+async def test_an_answer_announces_that_its_connection_ends(length: int, closes: bool) -> None:
+    async def refuses(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 413, "headers": [(b"content-length", b"0")]})
+        await send({"type": "http.response.body", "body": b""})
+
+    async with connection(refuses) as (reader, writer):
+        writer.write(POST + b"content-length: %d\r\n\r\n" % length)
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert b" 413 " in head.splitlines()[0]
+        assert (b"\r\nconnection: close\r\n" in head) is closes
+        if not closes:
+            writer.write(b"x" * length + POST + b"content-length: 0\r\n\r\n")
+            assert b" 413 " in (await reader.readuntil(b"\r\n\r\n")).splitlines()[0]
+
+
 async def test_a_body_that_stalls_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     """Long before it would be too late for all of it; extensions of chunks are no progress."""
     monkeypatch.setattr(protocol, "BODY_STALL_SECONDS", 0.1)

@@ -212,3 +212,14 @@ async def test_large_definitions_and_their_documents_do_not_hold_the_loop(client
     # Each piece of C code may hold it for longer than the limit of this test, but what took a second is many pieces.
     assert await metric(client, "registry_event_loop_stalls_total") - stalls <= 3
     assert await neighbour < PATIENCE_SECONDS
+
+
+async def test_a_status_that_takes_long_to_write_is_written_beside_the_loop(
+    server: RunningServer, client: httpx.AsyncClient
+) -> None:
+    """The controllers' writes of a definition are stopped on the event loop, and evaluated again in a thread."""
+    alternatives = [{"required": [f"a{i}"]} for i in range(20_000)]
+    await define(
+        client, "wholes", {"type": "object", "x-kubernetes-preserve-unknown-fields": True, "anyOf": alternatives}
+    )
+    assert "a controller failed" not in server.log

@@ -42,8 +42,10 @@ class Cycle(RequestResponseCycle):
         keep_alive: bool,
         update_held_bytes: Callable[[], None],
         begin_tunnel: Callable[[bytes], None],
+        leaves_body: Callable[[], bool],
     ) -> None:
-        """`update_held_bytes` is called for each consumed part of the body, `begin_tunnel` with the head of a 101."""
+        """`update_held_bytes` is called for each consumed part of the body, `begin_tunnel` with the head of a 101.
+        `leaves_body` returns whether the connection ends after the answer because too much of the body is missing."""
         super().__init__(
             scope,
             protocol.transport,
@@ -60,6 +62,7 @@ class Cycle(RequestResponseCycle):
         self._head = b""
         self._count_kept = update_held_bytes
         self._begin_tunnel = begin_tunnel
+        self._leaves_body = leaves_body
 
     async def run_asgi(self, app: ASGI3Application) -> None:
         try:
@@ -105,7 +108,7 @@ class Cycle(RequestResponseCycle):
                 closes = b"close" in value.lower()
         if closes:
             self.keep_alive = False
-        elif not self.keep_alive and code != 101:
+        elif code != 101 and (not self.keep_alive or self._leaves_body()):
             parts += (b"connection", b": ", b"close", b"\r\n")
         self.chunked_encoding = length < 0 and self.scope["method"] != "HEAD" and code not in (101, 204, 304)
         if self.chunked_encoding:

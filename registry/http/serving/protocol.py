@@ -219,6 +219,14 @@ class Protocol(HttpToolsProtocol):
                 except httptools.HttpParserUpgrade as another:
                     rest = rest[another.args[0] :]
 
+    def _leaves_body(self) -> bool:
+        """Whether more of the body is missing than is dropped after an answer. The connection will end then, so the
+        answer has to announce it: otherwise the client would lose its next request."""
+        if not self._reading_body or self._running is not self.cycle:
+            return False
+        length = next((int(value) for name, value in self.headers if name == b"content-length"), 0)
+        return length - self._body_bytes > UNREAD_LIMIT_BYTES
+
     def _may_switch(self) -> bool:
         """Whether nothing has been received after the last request."""
         waits = self._head_timer is not None or self._last_words is not None
@@ -284,6 +292,7 @@ class Protocol(HttpToolsProtocol):
             keep_alive=keep_alive,
             update_held_bytes=self.update_held_bytes,
             begin_tunnel=self.begin_tunnel,
+            leaves_body=self._leaves_body,
         )
         scope[IS_GONE] = cycle.is_gone  # type: ignore[typeddict-unknown-key]
         scope[ABORT] = cycle.abort  # type: ignore[typeddict-unknown-key]
