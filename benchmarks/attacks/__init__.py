@@ -13,6 +13,7 @@ from benchmarks.attacks.attacker import Attacker
 
 ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
     "trailers": found.trailers,
+    "chunks": found.chunks,
     "columns": found.columns,
     "re2": found.re2,
     "findall": found.find_all,

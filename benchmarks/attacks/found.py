@@ -45,6 +45,24 @@ async def trailers(attacker: Attacker) -> None:
     await attacker.parallel(4, work)
 
 
+async def chunks(attacker: Attacker) -> None:
+    """Bodies of chunks of one byte, without a token."""
+
+    async def work(one: Attacker) -> None:
+        _, writer = await one.open()
+        try:
+            writer.write(b"POST /version HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
+            for _ in range(400):
+                writer.write(b"1\r\nx\r\n" * 10_000)
+                await writer.drain()
+        except OSError:
+            one.answers["closed"] += 1
+        finally:
+            writer.close()
+
+    await attacker.parallel(4, work)
+
+
 # ---- what is evaluated
 
 

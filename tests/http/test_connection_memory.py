@@ -72,6 +72,7 @@ ENDLESS: dict[str, tuple[bytes, bytes]] = {
     "a quoted chunk extension": (CHUNKS + b'1;a="', b"a"),
     "a chunk extension after a body": (CHUNKS + b"100\r\n" + b"x" * 256 + b"\r\n0;", b"a"),
     "chunk extensions": (CHUNKS, b"1;" + b"a" * 200 + b"\r\nx\r\n"),
+    "chunks of a byte": (CHUNKS, b"1\r\nx\r\n"),
     "zeros before the size of a chunk": (CHUNKS, b"0"),
     "headers": (b"GET / HTTP/1.1\r\nhost: x\r\n", b"a:\r\n"),
     "a long header": (b"GET / HTTP/1.1\r\nhost: x\r\na: ", b"a"),
@@ -91,9 +92,18 @@ async def test_what_never_ends_is_bounded(head: bytes, piece: bytes) -> None:
 
 async def test_small_chunks_are_as_good_as_large_ones() -> None:
     async with connection() as (reader, writer):
-        writer.write(CHUNKS + b"1\r\nx\r\n" * 50_000 + b"0\r\n\r\n" + SECOND)
-        assert await answer(reader) == (200, b"50000")
+        count = protocol.CHUNK_LIMIT - 1
+        writer.write(CHUNKS + b"1\r\nx\r\n" * count + b"0\r\n\r\n" + SECOND)
+        assert await answer(reader) == (200, b"%d" % count)
         assert await answer(reader) == (200, b"0")
+
+
+async def test_chunks_are_counted() -> None:
+    async with connection() as (reader, writer):
+        writer.write(CHUNKS + b"1\r\nx\r\n" * protocol.CHUNK_LIMIT + b"1\r\n")
+        refusal = await reader.read()
+        assert b" 400 " in refusal.splitlines()[0]
+        assert b"chunked encoding has too many chunks" in refusal
 
 
 async def test_trailers_are_no_headers() -> None:

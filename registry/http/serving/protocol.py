@@ -44,6 +44,9 @@ BODY_STALL_BYTES = 1024
 EXCESS_LIMIT_BYTES = 16 * 1024
 TRAILER_LIMIT_BYTES = 4 * 1024
 CHUNK_ALLOWANCE_BYTES = 18
+# Chunks of a body: each takes some microseconds on the event loop, so three million would take seconds. Clients that
+# stream a body send chunks of kilobytes.
+CHUNK_LIMIT = 1 << 16
 # So much is dropped of a body that is not read, as its answer has been sent; then the connection is closed.
 UNREAD_LIMIT_BYTES = 4 * 1024 * 1024
 # Requests that wait in a connection for the answers to earlier ones.
@@ -310,6 +313,8 @@ class Protocol(HttpToolsProtocol):
 
     def on_chunk_header(self) -> None:
         self._chunks += 1
+        if self._chunks > CHUNK_LIMIT:
+            raise HeadRefused(400, "chunked encoding has too many chunks")
 
     def on_body(self, body: bytes) -> None:
         self._body_bytes += len(body)
