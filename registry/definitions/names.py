@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from registry.schema.field import FieldError, invalid, required
+from registry.schema.field import FieldError, invalid, required, too_many
 from registry.schema.names import dns1035_label, dns1123_subdomain, name_is_dns_subdomain
 
 Json = Mapping[str, Any]
+
+# Short names of a definition, and its categories; kube-apiserver has no limit. Real definitions have up to three.
+MAX_NAMES = 100
 
 
 def definition_name(name: str, spec: Json, prefix: bool = False) -> list[str]:
@@ -38,6 +41,15 @@ def validate_group(group: str, path: str) -> list[FieldError]:
 def validate_required_names(names: Json, path: str) -> list[FieldError]:
     """The errors of missing names, which are required in the spec but not in the status."""
     return [required(f"{path}.{name}") for name in ("plural", "singular", "kind", "listKind") if not names.get(name)]
+
+
+def validate_number_of_names(names: Json, path: str) -> list[FieldError]:
+    """The errors of too many short names or categories: those of all definitions of a group are indexed in memory."""
+    return [
+        too_many(f"{path}.{name}", len(names[name]), MAX_NAMES)
+        for name in ("shortNames", "categories")
+        if len(names.get(name) or ()) > MAX_NAMES
+    ]
 
 
 def validate_names(names: Json, path: str) -> list[FieldError]:

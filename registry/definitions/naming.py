@@ -30,12 +30,13 @@ Status = dict[str, Any]
 
 
 class HeldNames(NamedTuple):
-    """The accepted names of one definition. Plural, singular and short names share one set, kinds another."""
+    """The accepted names of one definition. Plural, singular and short names share one set, kinds another. Sets, since
+    a definition may have a hundred thousand short names."""
 
     definition: str
     group: str
-    resources: tuple[str, ...]
-    kinds: tuple[str, ...]
+    resources: frozenset[str]
+    kinds: frozenset[str]
 
 
 def held_names(crd: Json) -> HeldNames:
@@ -43,8 +44,8 @@ def held_names(crd: Json) -> HeldNames:
     return HeldNames(
         (crd.get("metadata") or {}).get("name") or "",
         (crd.get("spec") or {}).get("group") or "",
-        (names["plural"], names["singular"], *names["shortNames"]),
-        (names["kind"], names["listKind"]),
+        frozenset((names["plural"], names["singular"], *names["shortNames"])),
+        frozenset((names["kind"], names["listKind"])),
     )
 
 
@@ -183,9 +184,9 @@ def next_statuses(crds: Iterable[Json], in_use: NamesInUse, now: str) -> dict[st
         status = next_status(crd, in_use, now)
         if status is not None:
             before, after = held_names(crd), held_names({**crd, "status": status})
-            claims = {(after.group, "resource", n) for n in after.resources if n not in before.resources}
-            claims |= {(after.group, "kind", n) for n in after.kinds if n not in before.kinds}
-            if claims & claimed:
+            claims = {(after.group, "resource", n) for n in after.resources - before.resources}
+            claims |= {(after.group, "kind", n) for n in after.kinds - before.kinds}
+            if not claims.isdisjoint(claimed):
                 continue
             claimed |= claims
         found[crd["metadata"]["name"]] = status

@@ -20,7 +20,13 @@ from registry.definitions.columns import validate_columns
 from registry.definitions.conditions import is_true
 from registry.definitions.conversion import has_invalid_ca_bundle, validate_conversion
 from registry.definitions.internal import InternalSpec, InternalVersion, all_equal, go_versions, internal_spec
-from registry.definitions.names import definition_name, validate_group, validate_names, validate_required_names
+from registry.definitions.names import (
+    definition_name,
+    validate_group,
+    validate_names,
+    validate_number_of_names,
+    validate_required_names,
+)
 from registry.definitions.nonstructural import is_structural
 from registry.definitions.schemas import STRICT, Leniency, has_defaults, has_extensions, validate_schema
 from registry.definitions.selectable import validate_selectable_fields
@@ -197,6 +203,7 @@ def _validate_spec(
             errors.append(invalid("spec.version", spec.version, "must match the first version in spec.versions"))
     errors += validate_required_names(spec.names, "spec.names")
     errors += validate_names(spec.names, "spec.names")
+    errors += validate_number_of_names(spec.names, "spec.names")
     errors += _validate_shared(spec, old, leniency)
     if spec.preserve_unknown_fields and spec.conversion is not None and spec.conversion.get("strategy") != "None":
         errors.append(

@@ -4,7 +4,14 @@ from typing import Any
 
 import pytest
 
-from registry.definitions.names import definition_name, validate_group, validate_names, validate_required_names
+from registry.definitions.names import (
+    MAX_NAMES,
+    definition_name,
+    validate_group,
+    validate_names,
+    validate_number_of_names,
+    validate_required_names,
+)
 from tests.definitions.crds import messages
 
 LABEL = "a DNS-1035 label must consist of"
@@ -88,3 +95,12 @@ def test_group(group: str, error: str | None) -> None:
 )
 def test_definition_name(name: str, prefix: bool, errors: list[str]) -> None:
     assert definition_name(name, {"names": {"plural": "ws"}, "group": "a.b"}, prefix) == errors
+
+
+@pytest.mark.parametrize("name", ["shortNames", "categories"])
+def test_names_are_bounded_in_number(name: str) -> None:
+    some = [f"a{i}" for i in range(MAX_NAMES)]
+    assert validate_number_of_names({name: some}, "n") == []
+    assert messages(validate_number_of_names({name: [*some, "b"]}, "n")) == [
+        f"n.{name}: Too many: 101: must have at most 100 items"
+    ]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -225,6 +226,20 @@ def test_what_contends_for_a_name_is_not_written_together(
 
 def test_nothing_is_due_for_one_that_is_established() -> None:
     assert next_statuses([established(crd())], in_use(), NOW) == {crd()["metadata"]["name"]: None}
+
+
+def test_many_short_names_take_linear_time() -> None:
+    """Quadratic time would be minutes."""
+    names = [f"s{i}" for i in range(50_000)]
+    others = [f"t{i}" for i in range(50_000)]
+    few = established(named("gadgets", "Gadget", shortNames=names))
+    more = {**few, "spec": {**few["spec"], "names": {**few["spec"]["names"], "shortNames": others}}}
+    began = time.process_time()
+    statuses = next_statuses([more], in_use(few), NOW)
+    assert time.process_time() - began < 20
+    status = statuses[more["metadata"]["name"]]
+    assert status is not None
+    assert status["acceptedNames"]["shortNames"] == others
 
 
 def test_names_in_use_follow_what_is_written() -> None:
