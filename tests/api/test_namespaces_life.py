@@ -74,3 +74,40 @@ async def test_only_the_first_deletion_sets_the_policy(
     again = (await api.delete(HOME, {**body, "propagationPolicy": "Orphan"})).ok()
     assert "orphan" not in again["metadata"].get("finalizers", [])
     (await api.patch(f"{IN_HOME}/a", {"metadata": {"finalizers": None}})).ok()
+
+
+POD_SECURITY = "pod-security.kubernetes.io/"
+NO_LEVEL, NO_VERSION = "must be one of privileged, baseline, restricted", 'must be "latest" or "v1.x"'
+POD_SECURITY_LABELS: dict[str, tuple[dict[str, str], list[tuple[str, str]]]] = {
+    "levels": ({"enforce": "baseline", "audit": "privileged", "warn": "restricted"}, []),
+    "versions": ({"enforce-version": "latest", "warn-version": "v1.0", "audit-version": "v1.36"}, []),
+    "no level": ({"enforce": "strict"}, [("enforce", NO_LEVEL)]),
+    "an empty level": ({"warn": ""}, [("warn", NO_LEVEL)]),
+    "no version": ({"warn-version": "v1.01"}, [("warn-version", NO_VERSION)]),
+    "a version beyond int64": ({"warn-version": f"v1.{1 << 63}"}, [("warn-version", NO_VERSION)]),
+    "all, in the order of the modes": (
+        {"warn": "x", "audit-version": "1.36", "enforce": "x"},
+        [("enforce", NO_LEVEL), ("audit-version", NO_VERSION), ("warn", NO_LEVEL)],
+    ),
+}
+
+
+@pytest.mark.parametrize("labels, wrong", POD_SECURITY_LABELS.values(), ids=POD_SECURITY_LABELS)
+async def test_labels_for_pod_security(api: Client, labels: dict[str, str], wrong: list[tuple[str, str]]) -> None:
+    await begin(api)
+    metadata = {"name": "other", "labels": {f"{POD_SECURITY}{name}": value for name, value in labels.items()}}
+    made = await api.post(f"{NAMESPACES}?dryRun=All", {"metadata": metadata})
+    changed = await api.patch(f"{HOME}?dryRun=All", {"metadata": {"labels": metadata["labels"]}})
+    if not wrong:
+        assert (made.code, changed.code) == (201, 200)
+        return
+    expected = [
+        {
+            "reason": "FieldValueInvalid",
+            "field": f"metadata.labels[{POD_SECURITY}{name}]",
+            "message": f'Invalid value: "{labels[name]}": {why}',
+        }
+        for name, why in wrong
+    ]
+    for answer in (made, changed):
+        assert failure(answer, 422, "Invalid")["details"]["causes"] == expected

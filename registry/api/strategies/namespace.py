@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from registry.api.errors import Qualified, forbidden
+from registry.api.strategies import pod_security
 from registry.api.strategies.base import Context, Object, WriteEffects
 from registry.api.strategies.typed import TypedStrategy
 from registry.builtin import structs
@@ -27,6 +28,8 @@ class NamespaceStrategy(TypedStrategy):
     returns_deleted_object = True
     controlled = True
     policy_without_orphans = "Foreground"
+    # Whether it is the strategy of a subresource.
+    is_part = False
     subresources: Sequence[str] = ("finalize",)
 
     def part(self, subresource: str) -> TypedStrategy:
@@ -52,6 +55,17 @@ class NamespaceStrategy(TypedStrategy):
         super().prepare_for_update(new, old, context)
         new["spec"] = old.get("spec") or {}
         new["status"] = old.get("status") or {}
+
+    def validate(self, obj: Object) -> Sequence[FieldError]:
+        return super().validate(obj) or pod_security.label_errors(obj["metadata"].get("labels"))
+
+    def validate_update(self, new: Object, old: Object, warnings: list[str]) -> Sequence[FieldError]:
+        """Labels for Pod Security that were invalid before may stay."""
+        errors = super().validate_update(new, old, warnings)
+        if errors or self.is_part:
+            return errors
+        found = pod_security.label_errors(new["metadata"].get("labels"))
+        return found if found != pod_security.label_errors(old["metadata"].get("labels")) else []
 
     def errors(self, obj: Object) -> list[FieldError]:
         finalizers = (obj.get("spec") or {}).get("finalizers") or []
@@ -90,6 +104,8 @@ class NamespaceStrategy(TypedStrategy):
 class NamespaceStatusStrategy(NamespaceStrategy):
     """/status: only the status can change."""
 
+    is_part = True
+
     def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
         new["spec"] = old.get("spec") or {}
         new["status"] = dict(new.get("status") or {})
@@ -108,6 +124,8 @@ class NamespaceStatusStrategy(NamespaceStrategy):
 
 class NamespaceFinalizeStrategy(NamespaceStrategy):
     """/finalize: only spec.finalizers can change."""
+
+    is_part = True
 
     def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
         new["status"] = old.get("status") or {}
