@@ -1,4 +1,4 @@
-"""The benchmarks are code that is run seldom: here it is seen that they still work. How fast is not looked at."""
+"""Every benchmark still runs. Its figures are not checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Flags of `registry query` that make groups and aggregates, as the spec of a Query."""
+"""Flags of `registry query` that are turned into groups and aggregates of a Query's spec."""
 
 from __future__ import annotations
 

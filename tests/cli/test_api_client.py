@@ -1,4 +1,4 @@
-"""Where a command sends its token, and where not."""
+"""To which hosts a command sends its token."""
 
 from __future__ import annotations
 

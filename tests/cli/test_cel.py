@@ -1,4 +1,4 @@
-"""`registry cel check` and `registry cel eval`: what they print of each rule, and their exit codes."""
+"""`registry cel check` and `registry cel eval`: output for each rule, and exit codes."""
 
 from __future__ import annotations
 

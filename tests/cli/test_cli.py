@@ -1,4 +1,4 @@
-"""The command as people type it: what it says, what it refuses, and how it ends."""
+"""The `registry` command end to end: output, refusals and exit codes."""
 
 from __future__ import annotations
 

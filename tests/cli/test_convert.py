@@ -1,4 +1,4 @@
-"""`registry convert check`: exit codes and what it says."""
+"""`registry convert check`: output and exit codes."""
 
 from __future__ import annotations
 

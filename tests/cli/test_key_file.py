@@ -1,4 +1,4 @@
-"""The key file of a data folder: made at the first start, needed at each later one, missed in one line."""
+"""The key file of a data directory: created at the first start, required later, reported in one line if missing."""
 
 from __future__ import annotations
 

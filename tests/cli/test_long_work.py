@@ -1,4 +1,4 @@
-"""Long work of the command line: a bar on a terminal, plain lines elsewhere."""
+"""Long-running commands: a progress bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""History, diff, restore, undelete and the rest from the command line, as a plugin of kubectl too."""
+"""History, diff, restore, undelete and other object commands, also as a kubectl plugin."""
 
 from __future__ import annotations
 

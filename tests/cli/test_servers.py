@@ -1,4 +1,4 @@
-"""How commands find the server that was started, and what they say where they find none."""
+"""How commands find the running server, and their message if there is none."""
 
 from __future__ import annotations
 

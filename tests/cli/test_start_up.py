@@ -1,4 +1,4 @@
-"""What a command costs before it does anything, and what each may not import until it runs."""
+"""Start-up cost of commands: which modules each may import before it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tenants from the command line: what their administrators may, where credentials end up, what a deletion asks."""
+"""Tenant commands: rights of tenant administrators, storage of credentials, confirmation of deletions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`registry top` counts what tenants do in all processes, whichever of them answers."""
+"""`registry top` counts tenants' activity in all processes, whichever process answers."""
 
 from __future__ import annotations
 

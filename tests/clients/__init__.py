@@ -1,1 +1,1 @@
-"""Real clients against a started server: the libraries that people write operators and scripts with."""
+"""Real client libraries, used for operators and scripts, on a started server."""

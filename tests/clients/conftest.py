@@ -1,4 +1,4 @@
-"""A server for all clients of a test process; each test has a namespace, and a kind in a group, of its own."""
+"""One server for all clients in a test process; each test has its own namespace, and its own kind and group."""
 
 from __future__ import annotations
 

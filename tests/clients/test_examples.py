@@ -1,4 +1,4 @@
-"""The examples do what they say, as they stand."""
+"""The examples work exactly as written."""
 
 from __future__ import annotations
 

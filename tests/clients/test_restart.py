@@ -1,4 +1,4 @@
-"""What a client that watches relies on: nothing is lost through a restart, and who does not read costs no memory."""
+"""Guarantees for watching clients: no lost event across a restart, and no memory held for those that stop reading."""
 
 from __future__ import annotations
 

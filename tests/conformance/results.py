@@ -1,4 +1,4 @@
-"""What a replay gave, and the list of known failures: one case a line, by name, and it only ever shrinks."""
+"""Results of a replay, and the list of known failures: one case per line, by name, never growing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The recorded exchanges with kube-apiserver, replayed against a started server."""
+"""Recorded exchanges with kube-apiserver, replayed on a started server."""
 
 from __future__ import annotations
 

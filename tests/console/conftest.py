@@ -1,4 +1,4 @@
-"""One browser and one server with two workers for all tests of pages: Chromium is expensive."""
+"""One browser and one server with two workers for all tests of pages, since Chromium is expensive to start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Typing into the editor of the console's pages."""
+"""Typing into the console's editor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the console's tests and pictures show: two tenants with definitions, objects, owners, events, a past."""
+"""Data for the console's tests and screenshots: two tenants with definitions, objects, owners, events and history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every page by axe (deque.com/axe), in light and dark, and by keyboard alone."""
+"""Accessibility of every page: axe (deque.com/axe) in light and dark mode, and keyboard navigation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the console's files are served: to browsers, before authentication, under a strict policy; and not to others."""
+"""How the console's files are served: to browsers only, before authentication, with a strict CSP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Markup and scripts in whatever an object can hold are shown as text: on every page, with every way in."""
+"""Markup and scripts in any field of an object are rendered as text on every page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists that are filtered, sorted and counted by the server: 50,000 objects of a kind, 300 definitions, 1,000 tenants."""
+"""Server-side filtering, sorting and counts: 50,000 objects of a kind, 300 definitions, 1,000 tenants."""
 
 from __future__ import annotations
 

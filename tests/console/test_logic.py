@@ -1,4 +1,4 @@
-"""The console's logic, tested where browsers' language runs without a browser: node's own test runner."""
+"""The console's logic without a browser, run by node's test runner."""
 
 from __future__ import annotations
 

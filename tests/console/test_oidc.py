@@ -1,4 +1,4 @@
-"""Signing in at an external issuer: what the server exchanges, and the whole way in a browser."""
+"""Signing in with an external OIDC issuer: the token exchange, and the whole flow in a browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The console in a real browser: signing in, looking, editing, as users of different rights."""
+"""The console in a real browser: signing in, reading and editing, as users with different rights."""
 
 from __future__ import annotations
 

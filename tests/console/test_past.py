@@ -1,4 +1,4 @@
-"""Looking back and bringing back: history, restore, deletion with what depends on it, undelete."""
+"""History in the console: restore, deletion with dependents, undelete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server that restarts, a watch that is cut: the page says so, goes on by itself, and loses nothing that was typed."""
+"""Server restarts and interrupted watches: the page reports them, recovers, and keeps unsaved input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Garbage collection that does not wait."""
+"""Garbage collection without delays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects with owners, and what becomes of them."""
+"""Objects with owner references, and waiting for what happens to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes that can die: a backend over a database, with its controllers running or not."""
+"""Simulated server processes that can die: a backend on a database, with or without running controllers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of dependents when their owners go, are marked, or were never there."""
+"""Garbage collection: dependents of owners that are deleted, terminating or missing."""
 
 from __future__ import annotations
 

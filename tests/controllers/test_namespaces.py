@@ -1,4 +1,4 @@
-"""What a namespace has, and how it ends."""
+"""Default objects of a namespace, and its deletion."""
 
 from __future__ import annotations
 

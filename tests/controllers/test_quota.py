@@ -1,4 +1,4 @@
-"""The use that quotas report: counted from what exists, by whichever path it was created or deleted."""
+"""Usage in the status of quotas: counted from existing objects, whichever API created or deleted them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process that died between a commit and its consequences has left is done by another."""
+"""Follow-up work of a process that died after a commit is done by another process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Storage migration: what is stored at a former version is written again; the definition says so when it is true."""
+"""Storage migration: objects stored in an old version are rewritten; then storedVersions is updated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In a suspended tenant the server finishes what was begun, and nobody else begins anything."""
+"""In a suspended tenant the server finishes pending work, and accepts no new writes."""
 
 from __future__ import annotations
 

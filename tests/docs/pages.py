@@ -1,4 +1,4 @@
-"""The shell commands of a page, and running them as a reader would who has pasted them."""
+"""Extracts the shell commands of a page, and runs them as a reader would."""
 
 from __future__ import annotations
 

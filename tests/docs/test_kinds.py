@@ -1,4 +1,4 @@
-"""docs/kinds.md lists the built-in kinds that there are, and as absent only kinds that there are not."""
+"""docs/kinds.md lists exactly the built-in kinds, and names as missing only kinds that are missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the README and the pages tell people to type works as it stands there."""
+"""Commands in the README and in pages work exactly as written."""
 
 from __future__ import annotations
 

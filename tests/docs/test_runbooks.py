@@ -1,4 +1,4 @@
-"""The runbooks of docs/troubleshooting.md, each run as pasted in the situation that it is for."""
+"""The runbooks of docs/troubleshooting.md, each run as pasted in the situation that it describes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A PostgreSQL to be hurt, and two servers on it, each a process of its own."""
+"""A PostgreSQL for fault injection, and two server processes on it."""
 
 from __future__ import annotations
 

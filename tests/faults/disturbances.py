@@ -1,4 +1,4 @@
-"""What goes wrong in a campaign: each disturbance breaks something, lasts a moment, and puts it right again."""
+"""The faults of a campaign: each breaks something for a moment and repairs it."""
 
 from __future__ import annotations
 

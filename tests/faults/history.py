@@ -1,4 +1,4 @@
-"""What clients of a campaign have done and seen: written down by actors.py, validated by checker.py."""
+"""The history of a campaign's clients: recorded by actors.py, validated by checker.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Patroni cluster of two members on loopback, with an etcd of its own: the packages patroni and etcd-server of Debian."""
+"""A Patroni cluster of two members with its own etcd on loopback, from Debian's packages patroni and etcd-server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A short campaign, and the proof that a campaign bites: each of five defects is found by one."""
+"""A short campaign of faults, and proof that the checker detects each of five injected defects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checker finds each kind of violation in a history that is right but for that; and nothing in one that is right."""
+"""The checker detects each kind of violation in an otherwise valid history, and none in a valid one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Between a server and its PostgreSQL something stops carrying data, silently: calls end in time, and all goes on."""
+"""A silent network failure between server and PostgreSQL: calls time out, and everything recovers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PostgreSQL dies, is away, may not be written or is full: 5xx with a Retry-After, nothing half written, recovery."""
+"""PostgreSQL crashes, is down, read-only or full: 503 with Retry-After, no partial writes, recovery."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two serving processes on one database: one order of events, one set of definitions, and the death of one."""
+"""Two server processes on one database: one order of events, one set of definitions, death of one."""
 
 from __future__ import annotations
 

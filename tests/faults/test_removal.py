@@ -1,4 +1,4 @@
-"""A server that is killed in the middle of a tenant's removal: the next one finishes it, and nothing else goes."""
+"""A server killed while it removes a tenant: the next one finishes the removal, and nothing else is removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Starting: how long it takes, new and again, and what a kill leaves to the next start."""
+"""Start-up: duration of first and later starts, and recovery after a kill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Migrations of a database that is in use: what every older revision can hold comes through, down and up again."""
+"""Migrations of databases in use: data of every older revision survive downgrade and upgrade."""
 
 from __future__ import annotations
 

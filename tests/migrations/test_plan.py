@@ -1,4 +1,4 @@
-"""What `registry migrate` says before it changes a database in use, and when it refuses to."""
+"""What `registry migrate` prints before it changes a database in use, and when it refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Under which account PostgreSQL runs."""
+"""The operating system account that runs PostgreSQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which PostgreSQL is taken."""
+"""Which PostgreSQL installation is used."""
 
 from __future__ import annotations
 

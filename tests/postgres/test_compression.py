@@ -1,4 +1,4 @@
-"""Data that one build of PostgreSQL has compressed are not opened with a build that cannot read them."""
+"""Data compressed by one PostgreSQL build are not opened by a build without that method."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is cleared away before a start, and what is not ours to end."""
+"""Orphaned processes are ended before a start; unrelated ones are left alone."""
 
 from __future__ import annotations
 

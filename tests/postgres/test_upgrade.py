@@ -1,4 +1,4 @@
-"""PostgreSQL's package is upgraded under the running server: sessions go on, and it restarts on the new programs."""
+"""Upgrading PostgreSQL's package under a running server: sessions continue, then it restarts on the new binaries."""
 
 from __future__ import annotations
 

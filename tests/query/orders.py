@@ -1,4 +1,4 @@
-"""Generated orders, and a reference that sorts by values rather than by their encodings."""
+"""Generated orders, and a reference implementation that sorts by values rather than by encoded keys."""
 
 from __future__ import annotations
 

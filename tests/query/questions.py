@@ -1,4 +1,4 @@
-"""Queries that are asked over HTTP."""
+"""Sending Queries over HTTP."""
 
 from __future__ import annotations
 

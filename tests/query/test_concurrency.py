@@ -1,4 +1,4 @@
-"""Walks through pages while others write: each is what the plain list was at its revision, filtered and sorted."""
+"""Paging during concurrent writes: all pages equal the filtered and sorted list at the first page's revision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Indexes of other forms: of mixed directions, of definitions that convert by rules, and of built-in kinds."""
+"""Other forms of indexes: mixed directions, definitions with conversion rules, and built-in kinds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kubectl can ask without knowing of queries: reserved label keys, and field selectors by any field."""
+"""Queries from plain kubectl: reserved label keys, and field selectors on any field."""
 
 from __future__ import annotations
 

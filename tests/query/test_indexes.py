@@ -1,4 +1,4 @@
-"""Declared indexes: when they answer, when they must not, and what cannot be asked at all."""
+"""Declared indexes: when they are used, when they must not be, and which queries are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The real kubectl: reserved label keys and field selectors reach the server, and a Query comes back with its answer."""
+"""The real kubectl: reserved label keys, field selectors, and creating a Query."""
 
 from __future__ import annotations
 

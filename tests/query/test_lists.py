@@ -1,4 +1,4 @@
-"""Lists by filter and order, over HTTP: with an index and without, page by page, at one revision."""
+"""Filtered and ordered lists over HTTP: with and without an index, in pages at one revision."""
 
 from __future__ import annotations
 

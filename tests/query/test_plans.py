@@ -1,4 +1,4 @@
-"""The statements of queries read what they give and no more, in whatever order the planner would like to read."""
+"""SQL statements of queries read only the rows that they return, whatever plan PostgreSQL prefers."""
 
 from __future__ import annotations
 

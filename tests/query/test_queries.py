@@ -1,4 +1,4 @@
-"""Queries: groups of objects over HTTP, with an index and without, and what is refused."""
+"""Queries over HTTP: groups of objects with and without an index, and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may ask what: a Query reads what its user may list, in each namespace, and no more."""
+"""Authorization of Queries: they read only what the user may list, in each namespace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Full text: words, searches, and what PostgreSQL finds by its index, which is what evaluation gives."""
+"""Full-text search: words, search terms, and equality of index results and evaluation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watches by filter: equal to the list plus its changes; and where else a filter selects."""
+"""Filtered watches equal the filtered list plus its changes; other places where filters apply."""
 
 from __future__ import annotations
 

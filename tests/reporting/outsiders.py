@@ -1,4 +1,4 @@
-"""Logins of a database with three tenants, and how one connects as each of them, with its password."""
+"""Logins on a database with three tenants, and connecting as each of them with its password."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns are added behind the others; none moves, none goes."""
+"""Columns are appended; existing ones are neither moved nor dropped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The document that is written with each object, and the indexed fields in it."""
+"""The document stored with each object, and its indexed fields."""
 
 from __future__ import annotations
 

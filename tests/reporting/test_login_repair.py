@@ -1,4 +1,4 @@
-"""What a login can change of itself, which PostgreSQL always allows, is reverted and reported."""
+"""Changes that PostgreSQL lets a login make to itself are reverted and reported."""
 
 from __future__ import annotations
 

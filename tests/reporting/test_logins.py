@@ -1,4 +1,4 @@
-"""Logins for reports, from the outside: each connects with its password and tries to see or do what it may not."""
+"""Report logins from outside: each connects with its password and attempts what it may not do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names are snake case, fit into 63 bytes, and are the same whenever they are made."""
+"""View and column names are in snake case, fit into 63 bytes, and are deterministic."""
 
 from __future__ import annotations
 

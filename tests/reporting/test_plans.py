@@ -1,4 +1,4 @@
-"""Typical reports keep their plans: found by index, counted without visiting rows, in order without sorting."""
+"""Plans of typical reports: index lookups, counts without heap access, order without a sort."""
 
 from __future__ import annotations
 

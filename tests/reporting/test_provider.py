@@ -1,4 +1,4 @@
-"""A provider's login: the objects of its definitions in the tenants that have bound them now, and nothing else."""
+"""A provider's login sees the objects of its definitions in tenants that bind them now, and nothing else."""
 
 from __future__ import annotations
 

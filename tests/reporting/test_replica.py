@@ -1,4 +1,4 @@
-"""Reports from a replica: a second server that follows the first by streaming replication."""
+"""Reports on a streaming replica."""
 
 from __future__ import annotations
 

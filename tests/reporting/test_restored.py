@@ -1,4 +1,4 @@
-"""A database that was copied, renamed or restored elsewhere: its views belong to roles that are not its own."""
+"""A copied, renamed or restored database, whose views belong to roles of the original."""
 
 from __future__ import annotations
 

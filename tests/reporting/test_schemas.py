@@ -1,4 +1,4 @@
-"""PostgreSQL schemas of tenants' own: short names that meet, views that are left for others, what has been bound."""
+"""PostgreSQL schemas of single tenants: conflicting short names, existing views of others, bound definitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sensitive fields: in no view, whatever form an object has, and whatever becomes of the field in the schema."""
+"""Sensitive fields are in no view, whatever the object looks like and however the schema changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server as users start it: definitions made by the API have views in a moment, and the same ones after a restart."""
+"""A started server: views appear soon after a definition is created, and are unchanged after a restart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a login could learn or do beside the rows that it sees: by errors, plans, estimates, signals, locks."""
+"""Side channels of logins: errors, plans, estimates, signals and locks."""
 
 from __future__ import annotations
 

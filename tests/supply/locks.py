@@ -1,4 +1,4 @@
-"""The locks of requirements/, read."""
+"""Parses the lock files in requirements/."""
 
 from __future__ import annotations
 

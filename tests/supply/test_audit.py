@@ -1,4 +1,4 @@
-"""`make audit` against an index on loopback: what it finds, what it cannot know, and when it skips."""
+"""`make audit` with an index on loopback: findings, unknown packages, and when it skips."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docker-compose.yml, of each profile: what Docker would only tell when it is started."""
+"""docker-compose.yml in each profile: errors that Docker would report only at start."""
 
 from __future__ import annotations
 

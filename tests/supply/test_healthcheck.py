@@ -1,4 +1,4 @@
-"""The image's health check, against a server that runs, and one that has stopped."""
+"""The image's health check on a running and on a stopped server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""deploy/kubernetes.yaml: every field is one that Kubernetes knows, and what it names fits together."""
+"""deploy/kubernetes.yaml: only known fields, and references between its objects resolve."""
 
 from __future__ import annotations
 

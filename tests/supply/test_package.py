@@ -1,4 +1,4 @@
-"""The wheel and the sdist: complete, and the wheel runs in an environment in which nothing of the sources is."""
+"""The wheel and the sdist are complete, and the wheel runs without the source tree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A load balancer before servers, as operators put one there: TCP, by /readyz of each server, with draining."""
+"""A TCP load balancer in front of servers, with readiness checks and draining."""
 
 from __future__ import annotations
 

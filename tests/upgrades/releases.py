@@ -1,4 +1,4 @@
-"""The code of an earlier release, taken out of the history of this repository."""
+"""The code of earlier releases, extracted from the history of this repository."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers are replaced under load, and clients need not know of it: of one release, and from the previous one to this."""
+"""Rolling upgrades under load without failed requests: within one release, and from the previous one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replays recorded kubectl sessions; kubectl_replay.py does the work, loaded untyped."""
+"""Replays recorded kubectl sessions. kubectl_replay.py does the work and is imported untyped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recorded sessions of an unmodified kubectl, run again against a started server."""
+"""Recorded sessions of an unmodified kubectl, repeated on a started server."""
 
 from __future__ import annotations
 
