@@ -92,15 +92,22 @@ async def test_what_never_ends_is_bounded(head: bytes, piece: bytes) -> None:
 
 async def test_small_chunks_are_as_good_as_large_ones() -> None:
     async with connection() as (reader, writer):
-        count = protocol.CHUNK_LIMIT - 1
+        count = protocol.FREE_CHUNKS - 1
         writer.write(CHUNKS + b"1\r\nx\r\n" * count + b"0\r\n\r\n" + SECOND)
         assert await answer(reader) == (200, b"%d" % count)
         assert await answer(reader) == (200, b"0")
 
 
+async def test_chunks_of_some_size_may_be_many() -> None:
+    size, count = protocol.SMALL_CHUNK_BYTES, 4 * protocol.FREE_CHUNKS
+    async with connection() as (reader, writer):
+        writer.write(CHUNKS + (b"%x\r\n" % size + b"x" * size + b"\r\n") * count + b"0\r\n\r\n")
+        assert await answer(reader) == (200, b"%d" % (size * count))
+
+
 async def test_chunks_are_counted() -> None:
     async with connection() as (reader, writer):
-        writer.write(CHUNKS + b"1\r\nx\r\n" * protocol.CHUNK_LIMIT + b"1\r\n")
+        writer.write(CHUNKS + b"1\r\nx\r\n" * (2 * protocol.FREE_CHUNKS))
         refusal = await reader.read()
         assert b" 400 " in refusal.splitlines()[0]
         assert b"chunked encoding has too many chunks" in refusal

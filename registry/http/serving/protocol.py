@@ -44,9 +44,10 @@ BODY_STALL_BYTES = 1024
 EXCESS_LIMIT_BYTES = 16 * 1024
 TRAILER_LIMIT_BYTES = 4 * 1024
 CHUNK_ALLOWANCE_BYTES = 18
-# Chunks of a body: each takes some microseconds on the event loop, so three million would take seconds. Clients that
-# stream a body send chunks of kilobytes.
-CHUNK_LIMIT = 1 << 16
+# Each chunk of a body takes some microseconds on the event loop. So many are free; beyond that they must have this many
+# bytes on average. Clients that stream a body send chunks of kilobytes.
+FREE_CHUNKS = 4096
+SMALL_CHUNK_BYTES = 64
 # So much is dropped of a body that is not read, as its answer has been sent; then the connection is closed.
 UNREAD_LIMIT_BYTES = 4 * 1024 * 1024
 # Requests that wait in a connection for the answers to earlier ones.
@@ -313,7 +314,7 @@ class Protocol(HttpToolsProtocol):
 
     def on_chunk_header(self) -> None:
         self._chunks += 1
-        if self._chunks > CHUNK_LIMIT:
+        if self._chunks > FREE_CHUNKS + self._body_bytes // SMALL_CHUNK_BYTES:
             raise HeadRefused(400, "chunked encoding has too many chunks")
 
     def on_body(self, body: bytes) -> None:
