@@ -17,6 +17,7 @@ import pytest
 import pytest_asyncio
 from starlette.applications import Starlette
 
+from registry.authorization.tenants import INITIAL_NAMESPACES
 from registry.http.app import create_app
 from registry.http.serving.stopping import Stopping
 from registry.settings import Settings
@@ -57,10 +58,13 @@ async def wait_for_defaults(client: Client) -> None:
     """Waits until controllers have created the default objects in each namespace of the tenant."""
 
     async def look() -> bool:
-        places = {item["metadata"]["name"] for item in (await client.get("/api/v1/namespaces")).ok()["items"]}
-        for kind in ("configmaps", "serviceaccounts"):
-            items = (await client.get(f"/api/v1/{kind}")).ok()["items"]
-            if {item["metadata"]["namespace"] for item in items} != places:
+        namespaces = {item["metadata"]["name"] for item in (await client.get("/api/v1/namespaces")).ok()["items"]}
+        # They are created one after the other, each before what is in it.
+        if not namespaces.issuperset(INITIAL_NAMESPACES):
+            return False
+        for kind, name in (("configmaps", "kube-root-ca.crt"), ("serviceaccounts", "default")):
+            items = (await client.get(f"/api/v1/{kind}?fieldSelector=metadata.name={name}")).ok()["items"]
+            if {item["metadata"]["namespace"] for item in items} != namespaces:
                 return False
         return True
 

@@ -209,7 +209,8 @@ async def test_strategic_patches_of_long_lists(api: Client, patch: dict[str, Any
 
 @pytest.mark.parametrize("body, kind", [("[]", "array"), ('"x"', "string"), ("5", "number"), ("true", "bool")])
 async def test_a_strategic_patch_that_is_no_object(api: Client, body: str, kind: str) -> None:
-    status = failure(await api.patch(f"{CONFIG_MAPS}/kube-root-ca.crt", body, STRATEGIC), 400, "BadRequest")
+    (await api.post(CONFIG_MAPS, {"metadata": {"name": "a"}})).ok(201)
+    status = failure(await api.patch(f"{CONFIG_MAPS}/a", body, STRATEGIC), 400, "BadRequest")
     assert status["message"] == f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
 
 
@@ -218,7 +219,8 @@ async def test_a_strategic_patch_that_is_no_object(api: Client, body: str, kind:
 async def test_a_merge_patch_to_another_type(api: Client, name: str, value: Any, kind: str) -> None:
     await define_hostile(api, ANYTHING)
     (await api.post(HOSTILE, hostile({}))).ok(201)
-    for path in (f"{HOSTILE}/a", f"{CONFIG_MAPS}/kube-root-ca.crt"):
+    (await api.post(CONFIG_MAPS, {"metadata": {"name": "a"}})).ok(201)
+    for path in (f"{HOSTILE}/a", f"{CONFIG_MAPS}/a"):
         status = failure(await api.patch(path, {name: value}), 422, "Invalid")
         assert status["message"].endswith(
             f"couldn't get version/kind; json parse error: json: cannot unmarshal {kind} "
