@@ -366,10 +366,10 @@ class Activation:
             try:
                 self._evaluated[expression] = self._evaluate(expression)
             except OutOfBudget as error:
-                self._evaluated[expression] = error
+                self._evaluated[expression] = error.with_traceback(None)
         found = self._evaluated[expression]
         if isinstance(found, Failed | OutOfBudget):
-            raise found
+            raise type(found)(*found.args)  # A traceback of what is kept would refer to this object.
         return found
 
     def _evaluate(self, expression: PolicyExpression) -> Value | Failed:
@@ -396,7 +396,7 @@ class Activation:
         if self._composed > self.budget:
             raise OutOfBudget
         if isinstance(value, EvalError):
-            raise value
+            raise EvalError(*value.args)
         return value
 
     def _run(self, expression: PolicyExpression) -> tuple[Value | EvalError, int]:
@@ -415,7 +415,7 @@ class Activation:
             except RecursionError:
                 value = EvalError("the value is nested too deeply")
             except EvalError as error:
-                value = error
+                value = error.with_traceback(None)
             cost: int = frame[COST]
             if cost <= PER_CALL_LIMIT and (exact or cost <= self.budget):
                 return value, cost

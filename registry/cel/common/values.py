@@ -5,7 +5,9 @@ counterpart are here: Uint, Type, Optional and Map; Timestamp and Duration are i
 accessed through its schema by SchemaList and SchemaMap (interpreter/schema_values.py), which implement ListValue and
 MapValue below, so that libraries do not depend on where a list comes from.
 
-An error is an exception, EvalError; the operators `&&`, `||` and `?:` are the only ones that catch it.
+An error is an exception, EvalError; the operators `&&`, `||` and `?:` are the only ones that catch it. A function that
+raises an error which it has kept deletes its variable then (`del failure`): the traceback refers to the function's
+frame, so otherwise only the garbage collector would free both, and with them the object that was evaluated.
 
 Follows cel-go common/types.
 """

@@ -55,7 +55,10 @@ def _short_circuit(terms: list[Code], decisive: bool) -> Code:
             if value is not otherwise:
                 failure = failure or no_such_overload()
         if failure is not None:
-            raise failure
+            try:
+                raise failure
+            finally:
+                del failure
         return otherwise
 
     return Code(run, cost)
@@ -88,7 +91,10 @@ def _right_decides(right: Run, frame: Frame, decisive: bool, failure: EvalError)
             return decisive
     except EvalError:
         pass
-    raise failure
+    try:
+        raise failure
+    finally:
+        del failure
 
 
 def negation(operand: Code) -> Code:

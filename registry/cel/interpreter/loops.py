@@ -220,7 +220,10 @@ def _deciding(scope: _Scope, items: Callable[[Frame], list[Value]], begin: Begin
             if value is not otherwise:
                 failure = failure or no_such_overload()
         if failure is not None:
-            raise failure
+            try:
+                raise failure
+            finally:
+                del failure
         return otherwise
 
     def run_pairs(frame: Frame) -> Value:
@@ -237,7 +240,10 @@ def _deciding(scope: _Scope, items: Callable[[Frame], list[Value]], begin: Begin
             if value is not otherwise:
                 failure = failure or no_such_overload()
         if failure is not None:
-            raise failure
+            try:
+                raise failure
+            finally:
+                del failure
         return otherwise
 
     return run_pairs if scope.second else run
@@ -287,7 +293,10 @@ def _exists_one(compiler: Compiler, node: Comprehension, over: Range) -> Code | 
             elif value is not False:
                 failure = no_such_overload()
         if failure is not None:
-            raise failure
+            try:
+                raise failure
+            finally:
+                del failure
         return count == 1
 
     return costing(Code(run, over.cost), 2)
@@ -359,7 +368,10 @@ def _collecting(
             elif value is not False:
                 failure = no_such_overload()
         if failure is not None:
-            raise failure
+            try:
+                raise failure
+            finally:
+                del failure
         return found
 
     def run_map(frame: Frame) -> list[Value]:

@@ -181,7 +181,10 @@ class SchemaList(ListValue):
             except EvalError as error:
                 failure = failure or error
         if failure is not None:
-            raise failure
+            try:
+                raise failure
+            finally:
+                del failure
         return False
 
     def equals(self, other: Value) -> bool:

@@ -233,7 +233,7 @@ class Run:
         try:
             value = program.run(frame)
         except EvalError as error:
-            failure = error
+            failure = error.with_traceback(None)
         except BudgetExceeded:
             frame[COST] = max(frame[COST], PER_CALL_LIMIT + 1)
         except RecursionError:

@@ -53,8 +53,22 @@ class ErrorsMiddleware:
             if state.has_begun:
                 _break_off(error, scope)
                 return
+            status = _status_of(error, scope, state)
+            _drop_tracebacks(error)
             representation = Representation(error_encoding(state.header(b"accept")))
-            await send_status(send, scope, _status_of(error, scope, state), representation, state.warnings)
+            await send_status(send, scope, status, representation, state.warnings)
+
+
+def _drop_tracebacks(error: Exception) -> None:
+    """Frees what the frames hold, such as the body, also where a frame refers to the error.
+
+    Otherwise it would be left to the garbage collector, which seldom looks at what has lived for a while.
+    """
+    left: list[BaseException] = [error]
+    while left:
+        one = left.pop()
+        one.__traceback__ = None
+        left += [e for e in (one.__cause__, one.__context__) if e is not None and e.__traceback__ is not None]
 
 
 def _break_off(error: Exception, scope: Scope) -> None:
