@@ -14,8 +14,8 @@ from registry.schema.names import dns1035_label, dns1123_subdomain, name_is_dns_
 
 Json = Mapping[str, Any]
 
-# Short names of a definition, and its categories; kube-apiserver has no limit. Real definitions have up to three.
-MAX_NAMES = 100
+# Short names of a definition, and its categories; kube-apiserver has no limit, and a recording of it has 200.
+MAX_NAMES = 1_000
 
 
 def definition_name(name: str, spec: Json, prefix: bool = False) -> list[str]:

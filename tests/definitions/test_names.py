@@ -102,5 +102,5 @@ def test_names_are_bounded_in_number(name: str) -> None:
     some = [f"a{i}" for i in range(MAX_NAMES)]
     assert validate_number_of_names({name: some}, "n") == []
     assert messages(validate_number_of_names({name: [*some, "b"]}, "n")) == [
-        f"n.{name}: Too many: 101: must have at most 100 items"
+        f"n.{name}: Too many: {MAX_NAMES + 1}: must have at most {MAX_NAMES} items"
     ]
