@@ -218,6 +218,9 @@ async def _refuses(scope: dict[str, Any], receive: Any, send: Any) -> None:
         pytest.param(hello, POST + b"content-length: 9\r\n\r\n1234", id="half a body"),
         pytest.param(_refuses, POST + b"content-length: 9\r\n\r\n1234", id="half a body, refused"),
         pytest.param(hello, b"nonsense\r\n\r\n", id="no HTTP"),
+        pytest.param(hello, REQUEST[:-2] + b"a: " + b"b" * 200_000, id="a long head"),
+        pytest.param(hello, REQUEST[:-2] + b"a: b\r\n" * 10_000, id="many fields"),
+        pytest.param(hello, REQUEST * 100, id="too many requests ahead"),
         pytest.param(hello, b"", id="nothing"),
     ],
 )

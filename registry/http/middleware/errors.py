@@ -52,6 +52,7 @@ class ErrorsMiddleware:
             state: RequestState = scope[STATE]
             if state.has_begun:
                 _break_off(error, scope)
+                _drop_tracebacks(error)
                 return
             status = _status_of(error, scope, state)
             _drop_tracebacks(error)

@@ -68,8 +68,11 @@ class Cycle(RequestResponseCycle):
         try:
             await super().run_asgi(app)
         finally:
-            # The scope refers to functions of this cycle: otherwise only the garbage collector would free both.
-            self.scope = {}  # type: ignore[typeddict-item]
+            self.release()
+
+    def release(self) -> None:
+        """Drops the scope, which refers to functions of this cycle: only the garbage collector would free both."""
+        self.scope = {}  # type: ignore[typeddict-item]
 
     def is_gone(self) -> bool:
         """Whether the client has disconnected."""

@@ -14,7 +14,9 @@ Added to uvicorn's:
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -61,9 +63,10 @@ BACKLOG_LIMIT_BYTES = 64 * 1024 * 1024
 BACKLOG_SMALL_BYTES = 16 * 1024
 _PIPELINED_BYTES: Final = 4 * 1024
 
-TOO_LATE = HeadRefused(408)
-TOO_LARGE = HeadRefused(431)
-TOO_MUCH = HeadRefused(429, "the server has no room for this request now", [(b"retry-after", b"1")])
+# Functions, because an exception that is raised again keeps the frames of each time.
+too_late: Final = partial(HeadRefused, 408)
+too_large: Final = partial(HeadRefused, 431)
+too_much: Final = partial(HeadRefused, 429, "the server has no room for this request now", [(b"retry-after", b"1")])
 
 
 class Backlog:
@@ -85,6 +88,7 @@ class Protocol(HttpToolsProtocol):
     requests are answered, after which the connection is closed; nothing is read once it is set.
     """
 
+    pipeline: deque[tuple[Cycle, ASGI3Application]]  # type: ignore[assignment]
     _extensions: dict[str, Any] | None = None
     _head_timer: asyncio.TimerHandle | None = None
     _body_timer: asyncio.TimerHandle | None = None
@@ -150,6 +154,8 @@ class Protocol(HttpToolsProtocol):
         self._disarm()
         self._disarm_body()
         self.resume_writing()
+        for waiting, _ in self.pipeline:
+            waiting.release()
         self.pipeline.clear()
         if self._running is not None and not self._running.response_complete:
             # uvicorn only notifies the last request, which need not be the one in progress.
@@ -182,12 +188,13 @@ class Protocol(HttpToolsProtocol):
             self._feed(data)
         except httptools.HttpParserError as error:
             cause = error.__context__
-            self._refuse(cause if isinstance(cause, HeadRefused) else HeadRefused(400))
+            refused = cause if isinstance(cause, HeadRefused) else HeadRefused(400)
+            self._refuse(refused.with_traceback(None))  # whose frames hold the connection and what was received
             return
         if self._reading_head:
             self._head_bytes += len(data)
             if self._head_bytes > HEAD_LIMIT_BYTES:
-                self._refuse(TOO_LARGE)
+                self._refuse(too_large())
             elif self._head_timer is None:
                 self._head_timer = self.loop.call_later(HEAD_SECONDS, self._head_is_late)
         elif self._reading_body:
@@ -208,7 +215,7 @@ class Protocol(HttpToolsProtocol):
         if self._kept_bytes or self._reading_head or self._reading_body or len(data) > BACKLOG_SMALL_BYTES:
             self.update_held_bytes()
         if self._kept_bytes > BACKLOG_SMALL_BYTES and _backlog.bytes > BACKLOG_LIMIT_BYTES:
-            self._refuse(TOO_MUCH)
+            self._refuse(too_much())
 
     def _feed(self, data: bytes) -> None:
         """Parses data. After a request to switch protocols comes the next request, until they have been switched."""
@@ -253,7 +260,7 @@ class Protocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         if len(self.pipeline) >= PIPELINE_LIMIT:
-            raise TOO_MUCH
+            raise too_much()
         super().on_message_begin()
         self._read_messages += 1
         self._reading_head = True
@@ -270,7 +277,7 @@ class Protocol(HttpToolsProtocol):
             return
         self._parsed_bytes += len(name) + len(value) + 4
         if self._parsed_bytes > HEAD_LIMIT_BYTES or len(self.headers) >= FIELDS_LIMIT:
-            raise TOO_LARGE
+            raise too_large()
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
@@ -384,7 +391,7 @@ class Protocol(HttpToolsProtocol):
         self._disarm_body()
         broken = self.cycle if self._reading_body else None
         if broken is not None and self.pipeline and self.pipeline[0][0] is broken:
-            self.pipeline.popleft()
+            self.pipeline.popleft()[0].release()
         elif broken is not None and not broken.response_complete and not broken.response_started:
             self._end()
         elif broken is not None:
@@ -437,7 +444,7 @@ class Protocol(HttpToolsProtocol):
         if self._body_seconds > 0 and self._body_bytes - self._timed_bytes >= BODY_STALL_BYTES:
             self._arm_body()
         else:
-            self._refuse(TOO_LATE)
+            self._refuse(too_late())
 
     def _client_does_not_read(self) -> None:
         self._stall_timer = None
