@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-# What is decrypted of a connection at a time. Beyond that much, nothing more is read of it: the event loop reads 256 KiB
-# at once, and with hundreds of uploads a round would take a tenth of a second.
+# What is decrypted of a connection at a time; more is not read of it meanwhile. The event loop reads 256 KiB at once:
+# if all of that were decrypted, a round with hundreds of uploads would take a tenth of a second.
 BUFFER_BYTES: Final = 64 * 1024
 # What a connection that is lost passes everything on to.
 _NOTHING: Final = asyncio.Protocol()
