@@ -227,6 +227,10 @@ class Catalogs:
         catalog = self._catalogs.get(tenant.id)
         return catalog if catalog is not None else await self.fresh(tenant, None)
 
+    def recall(self, tenant: Tenant) -> TenantCatalog | None:
+        """Returns the cached catalog, or None."""
+        return self._catalogs.get(tenant.id)
+
     async def current(self, tenant: Tenant) -> TenantCatalog:
         """Returns a current catalog: for discovery, and before reporting that a resource does not exist."""
         state = await self._store.state(tenant)

@@ -46,6 +46,9 @@ class Authenticator(Protocol):
     async def identify(self, token: str, audiences: Sequence[str] | None = None) -> Identified | None:
         """`audiences` of None are those of this server. Raises Rejected."""
 
+    def recall(self, token: str) -> User | None:
+        """The user of a token for this server that `identify` would accept without a look-up now; otherwise None."""
+
 
 class AdministratorToken:
     """The single token that the server generates for itself. Only its hash is kept; comparison takes constant time."""
@@ -57,6 +60,9 @@ class AdministratorToken:
 
     async def identify(self, token: str, audiences: Sequence[str] | None = None) -> Identified | None:
         return self._found if hmac.compare_digest(_digest(token), self._digest) else None
+
+    def recall(self, token: str) -> User | None:
+        return self._found.user if hmac.compare_digest(_digest(token), self._digest) else None
 
 
 def _digest(token: str) -> bytes:
@@ -111,6 +117,26 @@ class Authentication:
             self._refusals.log("a bearer token", ", ".join(faults) or INVALID)
             raise Unauthenticated
         return found.user
+
+    def recall(self, scope: Mapping[str, Any], token: str) -> User | None:
+        """The user of a request with a client certificate or this bearer token, if no look-up is needed.
+
+        None says nothing about the credentials: `user_of` decides.
+        """
+        extensions = scope.get("extensions")
+        if extensions is not None:
+            try:
+                certified = user_of_connection(extensions.get("tls"))
+            except ValueError:
+                return None
+            if certified is not None:
+                return certified
+        if not token or len(token) > MAX_TOKEN_BYTES:
+            return None
+        for authenticator in self._authenticators:
+            if (found := authenticator.recall(token)) is not None:
+                return found
+        return None
 
     async def identify(self, token: str, audiences: Sequence[str] | None, faults: list[str]) -> Identified | None:
         """The user of a token; None if no authenticator accepts it, with their errors appended to `faults`."""

@@ -1,6 +1,7 @@
 """The handlers that a request passes on its way to an endpoint, outermost first:
 
     request info    parses method, path and query; creates the state of the request
+    fast gets       lets the connection answer gets like this one without the others
     tracing         a span, if OTEL_EXPORTER_OTLP_ENDPOINT is set
     audit           records it, if an audit log is configured
     instrumentation metrics and the access log
@@ -43,6 +44,7 @@ from registry.http.middleware.console import ConsoleMiddleware
 from registry.http.middleware.deadline import DeadlineMiddleware
 from registry.http.middleware.errors import ErrorsMiddleware
 from registry.http.middleware.fairness import FairnessMiddleware
+from registry.http.middleware.fast_gets import FastGetsMiddleware
 from registry.http.middleware.impersonation import ImpersonationMiddleware
 from registry.http.middleware.instrumentation import InstrumentationMiddleware
 from registry.http.middleware.request_info import RequestInfoMiddleware
@@ -86,4 +88,6 @@ def handler_chain(
         app = AuditMiddleware(app, audit)
     if tracing.is_on():
         app = TracingMiddleware(app)
+    if audit is None and not settings.access_log and not tracing.is_on():
+        app = FastGetsMiddleware(app, backend, queue)
     return RequestInfoMiddleware(app)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from registry import logs
+from registry.api.catalog import TenantCatalog
 from registry.api.served import Served
 from registry.api.strategies.base import Context
 from registry.audit.trail import Trail
@@ -47,7 +48,9 @@ class RequestState:
     has_begun: bool = False
     # Fairness.
     seat: Seat = EXEMPT
-    # Authentication; impersonation replaces it.
+    # Authentication: the user of the credential, and the one that is served. Tenancy and impersonation replace the
+    # latter.
+    authenticated: User = ANONYMOUS
     user: User = ANONYMOUS
     # Tenancy: the tenant whose rules apply, and the tenants that /clusters/* stands for.
     tenant: Tenant = NO_TENANT
@@ -58,6 +61,8 @@ class RequestState:
     upload: Upload | None = None
     # The endpoint of resources: the resource in the tenant's catalog.
     served: Served | None = None
+    # The endpoint of resources: the catalog that `served` is of, if the answer is the text of one stored object.
+    plain_get: TenantCatalog | None = None
 
     @property
     def authorized(self) -> Context:

@@ -12,6 +12,7 @@ from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
+from registry.aggregation.model import GROUP as API_REGISTRATION
 from registry.api.answers import Answer, ListAnswer, ObjectAnswer, WatchAnswer
 from registry.api.catalog import TenantCatalog
 from registry.api.confining import confine
@@ -33,6 +34,7 @@ from registry.api.verbs import dependents, dispatch, history, statistics, usage
 from registry.api.verbs.driver import NoLongerServed, run_current
 from registry.api.verbs.list import parse_selection
 from registry.api.wildcard.requests import find_lead
+from registry.authorization.rbac.model import GROUP as RBAC
 from registry.budget import Budget
 from registry.codec.protobuf.envelope import has_message
 from registry.definitions.discovery import verbs_of
@@ -107,6 +109,8 @@ class ResourceEndpoint:
             if served is None:
                 state.served = None
                 return None
+            if served.deprecation and served.deprecation not in state.warnings:
+                context.warnings.append(served.deprecation)  # deprecated since the catalog of this process was read
             namespace, name = info.namespace, context.authorized_name
             return ResourceRequest(self._backend, context, catalog, served, namespace, name, info.subresource, asked)
 
@@ -120,7 +124,7 @@ class ResourceEndpoint:
             answer = await run_current(self._backend, catalog, context, address, answer_by)
         except NoLongerServed as gone:
             raise PageNotFound from gone
-        await self._respond(scope, receive, send, answer, representation, state)
+        await self._respond(scope, receive, send, answer, representation, state, catalog)
 
     async def _respond(
         self,
@@ -130,12 +134,15 @@ class ResourceEndpoint:
         answer: Answer,
         representation: Representation,
         state: RequestState,
+        catalog: TenantCatalog,
     ) -> None:
         warnings, query = state.authorized.warnings, state.info.query
         accept_encoding = state.headers.get(b"accept-encoding", b"")
         match answer:
             case ObjectAnswer():
                 form = form_of(representation, answer.served.table, query, custom=not answer.served.definition.builtin)
+                if form.is_plain and _is_plain_get(state.info, answer.served):
+                    state.plain_get = catalog
                 await respond_object(send, scope, answer, form, warnings, accept_encoding)
             case ListAnswer():
                 form = list_form_of(representation, answer.served, query)
@@ -160,6 +167,13 @@ class ResourceEndpoint:
                 raise internal_error("error resolving resource")
             raise PageNotFound
         return catalog, served
+
+
+def _is_plain_get(info: RequestInfo, served: Served) -> bool:
+    """Whether all that happens is reading one object: nothing is created first, and nothing else is converted or read
+    (registry/api/verbs/dispatch.py)."""
+    prepared = served.definition.group in (RBAC, API_REGISTRATION) or served.converts_contents
+    return info.verb == "get" and not (info.subresource or info.query or prepared or served.strategy.virtual)
 
 
 def _not_across_namespaces(served: Served) -> Exception:

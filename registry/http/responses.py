@@ -25,7 +25,7 @@ PART_BYTES = 64 * 1024
 LARGE_BYTES = 256 * 1024
 # How often the texts of a list or a watch are held: as rows, as texts, and as bytes, once joined and once in parts.
 HELD_TIMES = 4
-_FIXED = [(b"cache-control", b"no-cache, private")]
+FIXED = [(b"cache-control", b"no-cache, private")]
 Headers = list[tuple[bytes, bytes]]
 
 
@@ -35,7 +35,7 @@ class PageNotFound(Exception):
 
 def headers_for(media_type: str, warnings: Sequence[str]) -> Headers:
     """Returns the headers of every answer. The audit id identifies the request in logs."""
-    headers = [(b"audit-id", logs.audit_id().encode()), *_FIXED, (b"content-type", media_type.encode())]
+    headers = [(b"audit-id", logs.audit_id().encode()), *FIXED, (b"content-type", media_type.encode())]
     return headers + warning_headers(warnings) if warnings else headers
 
 

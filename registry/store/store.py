@@ -21,7 +21,7 @@ from registry.store.commit.writer import Writer
 from registry.store.connection import CONNECT_TIMEOUT_SECONDS, Pool
 from registry.store.database import Database
 from registry.store.encryption import resealing
-from registry.store.encryption.sealing import Encryption, Sealing
+from registry.store.encryption.sealing import MARK, Encryption, Sealing
 from registry.store.errors import AlreadyExists, RevisionConflict, TenantNotFound
 from registry.store.feed.feed import Feed
 from registry.store.feed.subscription import Subscription
@@ -36,7 +36,7 @@ from registry.store.reads.history import HistoryReads
 from registry.store.reads.indexed import IndexReads
 from registry.store.reads.lookups import Lookups
 from registry.store.reads.pages import CHUNK_ROWS, PLACES, Pages, Places, Query, Where
-from registry.store.reads.points import PointReader
+from registry.store.reads.points import Loaded, PointReader
 from registry.store.reads.statistics import StatisticsReads
 from registry.store.reads.wildcard import WildcardPage
 from registry.store.reads.words import Words
@@ -194,6 +194,15 @@ class Store:
             self.tenancy.forget(tenant)
             raise
         return await self._sealing.row(tenant.id, row), state
+
+    def begin_load(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> asyncio.Future[Loaded]:
+        """Starts a load whose row may still be sealed (`is_sealed`). `resource` and `key` are ASCII. Raises Closed and
+        Unavailable at once, other errors through the future."""
+        return self._reader.begin(tenant, resource, key)
+
+    @staticmethod
+    def is_sealed(row: Row) -> bool:
+        return row.body.startswith(MARK)
 
     async def state(self, tenant: Tenant) -> State:
         try:

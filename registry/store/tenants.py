@@ -230,6 +230,10 @@ class Tenants:
             raise TenantNotFound(f"tenant {name} does not exist")
         return self._remember(rows[0])
 
+    def recall(self, name: TenantName) -> Tenant | None:
+        """Returns the tenant if it is cached."""
+        return self._cache.get(name)
+
     async def list(self, after: TenantName | None, limit: int) -> list[Tenant]:
         rows = await self._pool.fetch(LIST, {"after": after or "", "limit": limit})
         return [tenant_of(row) for row in rows]

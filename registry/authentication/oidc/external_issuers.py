@@ -16,6 +16,7 @@ from registry.authentication.authenticator import Anonymous, Identified
 from registry.authentication.oidc.authenticator import IssuerTokens
 from registry.authentication.oidc.configuration import BadConfiguration, Configuration, load_configuration
 from registry.authentication.tokens.unverified import issuer_of
+from registry.authentication.user import User
 from registry.files import stamp_of
 from registry.webhooks.egress import EgressPolicy
 
@@ -44,6 +45,9 @@ class ExternalIssuerTokens:
             await self.reload()
         issuer = self._issuers.get(issuer_of(token))
         return await issuer.identify(token) if issuer is not None else None
+
+    def recall(self, token: str) -> User | None:
+        return None
 
     async def reload(self) -> None:
         """Reloads the file if it has changed."""

@@ -15,7 +15,7 @@ import hmac
 import re
 import secrets
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TypeGuard
 
 from registry.authentication.authenticator import Identified, Rejected
 from registry.authentication.user import ANONYMOUS, AUTHENTICATED, CREDENTIAL_ID, User, claims_foreign_name
@@ -55,12 +55,21 @@ class BearerTokens:
         tenant, id, secret = form.groups()
         known = self._known.get((tenant, id))
         stored = known[0] if known is not None else await self._look_up(tenant, id)
-        good = hmac.compare_digest(_hash(secret), stored.hash if stored is not None else _NOBODYS_HASH)
-        if stored is None or not good:
+        if not _matches(stored, secret):
             raise Rejected("unknown token of this server's kind")
         if not stored.is_good(datetime.datetime.now(datetime.UTC)):
             raise Rejected(f"token {id} of tenant {tenant} has been revoked or has expired")
         return Identified(_user(stored, tenant))
+
+    def recall(self, token: str) -> User | None:
+        form = _FORM.fullmatch(token)
+        if form is None:
+            return None
+        tenant, id, secret = form.groups()
+        known = self._known.get((tenant, id))
+        if known is None or not _matches(stored := known[0], secret):
+            return None
+        return _user(stored, tenant) if stored.is_good(datetime.datetime.now(datetime.UTC)) else None
 
     async def _look_up(self, name: str, id: str) -> StoredToken | None:
         async with self._lookups:
@@ -93,6 +102,12 @@ class BearerTokens:
         stored = await self._store.tokens.revoke(tenant, id)
         self._known.pop((tenant.name, id))
         return stored
+
+
+def _matches(stored: StoredToken | None, secret: str) -> TypeGuard[StoredToken]:
+    """Whether this is the secret of the token. Takes as long if there is no such token."""
+    same = hmac.compare_digest(_hash(secret), stored.hash if stored is not None else _NOBODYS_HASH)
+    return stored is not None and same
 
 
 def _hash(secret: str) -> bytes:

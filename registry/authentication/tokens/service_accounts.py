@@ -150,13 +150,41 @@ class AccountTokens:
 
     # -- verifying
     async def identify(self, token: str, audiences: Sequence[str] | None = None) -> Identified | None:
-        digest = hashlib.blake2b(token.encode(errors="surrogateescape"), key=self._salt, digest_size=16).digest()
+        digest = self._digest(token)
         account = self._verified.get(digest)
         if account is None:
             account = await self._verify(token)
             if account is None:
                 return None
             self._verified.put(digest, account, _VERIFIED_SECONDS)
+        shared = self._check(account, audiences)
+        await self._require_alive(account)
+        return Identified(account.identified, shared)
+
+    def recall(self, token: str) -> User | None:
+        account = self._verified.get(self._digest(token))
+        tenant = self._store.tenancy.recall(TenantName(account.tenant)) if account is not None else None
+        if account is None or tenant is None:
+            return None
+        try:
+            self._check(account, None)
+        except Rejected:
+            return None
+        needed = [(SERVICE_ACCOUNTS, account.name, account.uid)]
+        if (bound := account.bound) is not None:
+            if bound.kind not in BOUND_TO:
+                return None
+            needed.append((BOUND_TO[bound.kind], bound.name, bound.uid))
+        for resource, name, uid in needed:
+            if self._there.get((tenant.id, resource, f"{account.namespace}/{name}")) != uid:
+                return None
+        return account.identified
+
+    def _digest(self, token: str) -> bytes:
+        return hashlib.blake2b(token.encode(errors="surrogateescape"), key=self._salt, digest_size=16).digest()
+
+    def _check(self, account: Account, audiences: Sequence[str] | None) -> tuple[str, ...]:
+        """Returns the requested audiences that the token is for. Raises Rejected, also outside of its time."""
         asked = audiences if audiences is not None else (self.issuer_of(account.tenant),)
         shared = tuple(a for a in account.audiences if a in asked)
         if not shared:
@@ -169,8 +197,7 @@ class AccountTokens:
             raise Rejected("service account token has expired")
         if now < account.not_before - _LEEWAY_SECONDS:
             raise Rejected("service account token is not valid yet")
-        await self._require_alive(account)
-        return Identified(account.identified, shared)
+        return shared
 
     async def _verify(self, token: str) -> Account | None:
         found = unverified_claims(token)

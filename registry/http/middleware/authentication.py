@@ -17,7 +17,7 @@ class AuthenticationMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         state: RequestState = scope[STATE]
         user = await self._authentication.user_of(scope, state.header(b"authorization"), state.warnings)
-        state.user = user
+        state.authenticated = state.user = user
         if state.trail is not None:
             # The tenant that the request names: whether it exists, and is open to this user, is not known yet.
             await state.trail.identify(user, state.attributes, state.info.tenant or user.tenant or DEFAULT)

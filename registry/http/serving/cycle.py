@@ -27,6 +27,27 @@ def _status_line(code: int) -> bytes:
 _STATUS_LINES: Final = {code: _status_line(code) for code in range(100, 1000)}
 
 
+class _DefaultLines:
+    """The headers of every answer as lines. uvicorn replaces their list each second, when the date changes."""
+
+    def __init__(self) -> None:
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._lines = b""
+
+    def of(self, headers: list[tuple[bytes, bytes]]) -> bytes:
+        if headers is not self._headers:
+            self._headers = headers
+            self._lines = b"".join(name + b": " + value + b"\r\n" for name, value in headers)
+        return self._lines
+
+
+_default_lines: Final = _DefaultLines()
+
+
+def _nothing() -> None:
+    pass
+
+
 class Cycle(RequestResponseCycle):
     """One request and its answer.
 
@@ -74,6 +95,32 @@ class Cycle(RequestResponseCycle):
         """Drops the scope, which refers to functions of this cycle: only the garbage collector would free both."""
         self.scope = {}  # type: ignore[typeddict-item]
 
+    def answer(self, headers: bytes, body: bytes) -> None:
+        """Answers the whole request with 200, unless the client has disconnected. `headers` are lines, each with its
+        end, that only contain what a header may; the length is added.
+
+        For fast paths (fast_path.py), which have no task: the client must have read all earlier answers.
+        """
+        if not self.disconnected:
+            end = b"\r\n\r\n" if self.keep_alive else b"\r\nconnection: close\r\n\r\n"
+            head = b"%b%b%bcontent-length: %d%b" % (
+                _STATUS_LINES[200],
+                _default_lines.of(self.default_headers),
+                headers,
+                len(body),
+                end,
+            )
+            self.response_started = True
+            self.waiting_for_100_continue = False
+            self._complete(head, body)
+        self.on_response = _nothing
+        self.release()
+
+    @property
+    def can_answer(self) -> bool:
+        """Whether `answer` may be called: the client has read all earlier answers."""
+        return not self.flow.write_paused
+
     def is_gone(self) -> bool:
         """Whether the client has disconnected."""
         return self.disconnected
@@ -102,8 +149,8 @@ class Cycle(RequestResponseCycle):
     def _start(self, message: HTTPResponseStartEvent) -> None:
         """Encodes the head. It waits for its body if the length is known; heads of streams are sent at once."""
         code, length, closes = message["status"], -1, False
-        parts = [_STATUS_LINES[code]]
-        for name, value in (*self.default_headers, *message.get("headers", ())):
+        parts = [_STATUS_LINES[code], _default_lines.of(self.default_headers)]
+        for name, value in message.get("headers", ()):
             parts += (name, b": ", value, b"\r\n")
             if name == b"content-length":
                 length = int(value)
@@ -117,7 +164,7 @@ class Cycle(RequestResponseCycle):
         if self.chunked_encoding:
             parts += (b"transfer-encoding", b": ", b"chunked", b"\r\n")
         parts.append(b"\r\n")
-        head, lines = b"".join(parts), len(parts) // 4 + 2
+        head, lines = b"".join(parts), len(self.default_headers) + len(parts) // 4 + 2
         self.response_started = True
         self.waiting_for_100_continue = False
         self.expected_content_length = max(length, 0)
@@ -143,6 +190,10 @@ class Cycle(RequestResponseCycle):
             self.transport.write(head)
             await super().send(message)
             return
+        self._complete(head, body)
+
+    def _complete(self, head: bytes, body: bytes) -> None:
+        """Sends head and body in one write, which ends the answer."""
         self.transport.write(head + body)
         self.expected_content_length = 0
         self.response_complete = True

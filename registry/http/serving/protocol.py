@@ -8,7 +8,8 @@ Added to uvicorn's:
 - trailers are dropped: uvicorn would pass them to the application as headers, past a proxy that removes some;
 - the client's TLS certificate in the scope, if a client CA is configured:
   `scope["extensions"]["tls"] == {"client_certificate": b"<DER>"}`;
-- an answer of known length is sent in one write (cycle.py).
+- an answer of known length is sent in one write (cycle.py);
+- the application may leave a fast path for further GETs in the connection (fast_path.py).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from uvicorn.server import ServerState
 from registry.flowcontrol.byte_shares import ABORT
 from registry.flowcontrol.time_slice import IS_GONE
 from registry.http.serving.cycle import Cycle
+from registry.http.serving.fast_path import FAST_PATHS, FastPath
 from registry.http.serving.heads import FIELDS_LIMIT, HeadRefused, RefusalLog, check_head
 from registry.http.serving.tunnel import SWITCH, Switch, Tunnel
 
@@ -118,6 +120,8 @@ class Protocol(HttpToolsProtocol):
     # Receives all further data once protocols have been switched.
     _tunnel: Tunnel | None = None
     _last_words: bytes | None = None
+    # How to answer further GETs without the application; None until the application sets it.
+    fast_path: FastPath | None = None
 
     def __init__(
         self,
@@ -167,6 +171,7 @@ class Protocol(HttpToolsProtocol):
         self._is_lost = True
         self._keep(0)
         self._reading_head = self._reading_body = False
+        self.fast_path = None
         self._forget()  # A request that was not answered refers to this connection, which holds the buffers of TLS.
         self._when_lost()
 
@@ -307,6 +312,7 @@ class Protocol(HttpToolsProtocol):
         )
         scope[IS_GONE] = cycle.is_gone  # type: ignore[typeddict-unknown-key]
         scope[ABORT] = cycle.abort  # type: ignore[typeddict-unknown-key]
+        scope[FAST_PATHS] = self  # type: ignore[typeddict-unknown-key]
         if parser.should_upgrade():
             scope[SWITCH] = Switch(self._may_switch, self._current_tunnel)  # type: ignore[typeddict-unknown-key]
         self.cycle = cycle
@@ -314,7 +320,8 @@ class Protocol(HttpToolsProtocol):
         self._reading_body = True
         self._head_bytes = self._parsed_bytes + len(self.url)
         if before is None or before.response_complete:
-            self._start_asgi_task(cycle, self.app)
+            if self.fast_path is None or method != b"GET" or not self._takes_fast_path(self.fast_path, cycle):
+                self._start_asgi_task(cycle, self.app)
         else:
             self.flow.pause_reading()
             self.pipeline.appendleft((cycle, self.app))
@@ -365,6 +372,17 @@ class Protocol(HttpToolsProtocol):
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self._running = cycle
         super()._start_asgi_task(cycle, app)
+
+    def _takes_fast_path(self, path: FastPath, cycle: Cycle) -> bool:
+        self._running = cycle
+        return path.begin(cycle, partial(self._give_back, cycle))
+
+    def _give_back(self, cycle: Cycle) -> None:
+        """Has the application serve a request that the fast path has taken and cannot answer."""
+        if self._is_lost:
+            cycle.release()
+        else:
+            self._start_asgi_task(cycle, self.app)
 
     def _is_answered(self) -> bool:
         """Whether no request waits for its answer."""

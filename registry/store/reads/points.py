@@ -78,6 +78,10 @@ class PointReader:
             return None, await self.state(tenant)
         return await self._ask((tenant.id, resource, key))
 
+    def begin(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> asyncio.Future[Loaded]:
+        """Like `load`, for ASCII. Raises Closed and Unavailable if there is no use in waiting."""
+        return self._ask((tenant.id, resource, key))
+
     async def state(self, tenant: Tenant) -> State:
         # No object has an empty key.
         return (await self._ask((tenant.id, "", "")))[1]
