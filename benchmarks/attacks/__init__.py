@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from benchmarks.attacks import found, queries, storms
+from benchmarks.attacks import background, found, queries, storms
 from benchmarks.attacks.attacker import Attacker
 
 ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
@@ -48,4 +48,8 @@ ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
     "definitions": storms.definitions,
     "applies": storms.applies,
     "namespaces": storms.namespaces,
+    "collections": background.collections,
+    "migrations": background.migrations,
+    "indexes": background.indexes,
+    "dependents": background.dependents,
 }

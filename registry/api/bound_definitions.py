@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, Protocol
 
 from registry.builtin import sharing
 from registry.caches import LruCache
-from registry.codec.stored import decode_stored
+from registry.codec.stored import decode_metadata
 from registry.definitions.model import Definition
 from registry.definitions.naming import HeldNames
 from registry.store.sharing import BoundDefinition
@@ -96,4 +96,4 @@ class SharedEntries:
 def _is_ending(one: BoundDefinition) -> bool:
     if '"deletionTimestamp"' not in one.binding:
         return False
-    return bool(decode_stored('{"metadata":{' + one.binding)["metadata"].get("deletionTimestamp"))
+    return bool(decode_metadata(one.binding).get("deletionTimestamp"))

@@ -19,7 +19,7 @@ from registry.api.conversions import Conversions, SharedConversions, VersionGone
 from registry.api.errors import Qualified, too_large
 from registry.api.tables.builtin import builtin_table
 from registry.api.tables.table import Table, custom_table
-from registry.budget import Budget
+from registry.budget import Budget, BudgetExceeded
 from registry.builtin import definitions as builtin_definitions
 from registry.codec.json_encode import encode_canonical, encode_json_text
 from registry.codec.stored import decode_stored
@@ -267,7 +267,10 @@ class Served:
         """Returns the index entries of a stored object of this resource, at its storage version."""
         if self.converts_contents and row.version != self.version.name:
             return self.indexes.overflow
-        return self.indexes.entries(self.object(row))
+        try:
+            return self.indexes.entries(self.object(row))
+        except BudgetExceeded:
+            return self.indexes.overflow
 
     # -- into the store
     @cached_property

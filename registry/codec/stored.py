@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from typing import Any, Final
 
 import orjson
 
 from registry.codec.json_scan import scan
+
+# Stops at the end of a value.
+_first_value: Final = json.JSONDecoder().raw_decode
+
+
+def decode_metadata(body: str) -> dict[str, Any]:
+    """The metadata of the body of an object: {"name": "a"} of `"name":"a"},"spec":{}}`. The rest, which may be
+    megabytes, is not decoded."""
+    try:
+        value: dict[str, Any] = _first_value("{" + body)[0]
+    except (ValueError, RecursionError):
+        value = decode_stored('{"metadata":{' + body)["metadata"]
+    return value
 
 
 def decode_stored(text: str) -> dict[str, Any]:

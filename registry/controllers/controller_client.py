@@ -19,7 +19,7 @@ from registry.api.verbs.delete import DeleteOperation
 from registry.api.verbs.driver import DefinitionsUnstable, NoLongerServed, run, run_current
 from registry.api.verbs.update import UpdateOperation
 from registry.authentication.user import ADMINISTRATORS, AUTHENTICATED, User
-from registry.codec.stored import decode_stored
+from registry.codec.stored import decode_metadata
 from registry.controllers.queue import Requeue
 from registry.schema.values import deep_copy
 from registry.store.bounds import READ_BYTES
@@ -191,8 +191,7 @@ class ControllerClient:
 
 def metadata_of(row: Row) -> Object:
     """Returns the metadata of a stored object, which is the same at every version."""
-    metadata: Object = decode_stored('{"metadata":{' + row.body)["metadata"]
-    return metadata
+    return decode_metadata(row.body)
 
 
 def _waits(row: Row) -> bool:

@@ -37,11 +37,11 @@ class DueDefinitions:
         self._count = 0
 
     def add(self, tenant: Tenant, keys: Iterable[ObjectKey]) -> None:
-        """Adds definitions; those for which there is no room are found by the leader's sweep."""
+        """Adds definitions, of a tenant at most as many as there is still room for; the leader's sweep finds others."""
         due = self._keys.setdefault(tenant.id, {})
         self._count -= len(due)
         for key in keys:
-            if self._count + len(due) < LIMIT:
+            if len(due) < LIMIT - self._count - len(due):
                 due[key] = None
         self._count += len(due)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 from contextlib import ExitStack
+from functools import partial
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -21,14 +22,15 @@ from registry.api.request import Backend
 from registry.api.served import Object, Served
 from registry.controllers.controller_client import ControllerClient
 from registry.controllers.queue import Requeue, WorkQueue
-from registry.controllers.work import Work
+from registry.controllers.work import Work, flow_of
+from registry.flowcontrol.evaluation import evaluate
 from registry.store.errors import QuotaExceeded
 from registry.store.types import ObjectKey, ResourceName, Tenant
 
 CONDITION: Final = "query.registry/condition"
 _BUILDING: Final = "Building"
 _QUOTA_EXCEEDED: Final = "QuotaExceeded"
-_WORKERS: Final = 2
+_WORKERS: Final = 4
 _MAX_RETRY_SECONDS: Final = 30.0
 _ROWS: Final = 200
 # A new definition is written three times in a row: it is handled after this long without a write.
@@ -43,7 +45,12 @@ class IndexingController:
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._queue: WorkQueue[Work] = WorkQueue(
-            "indexing", self._reconcile, backend.store.database, workers=_WORKERS, max_retry_seconds=_MAX_RETRY_SECONDS
+            "indexing",
+            self._reconcile,
+            backend.store.database,
+            flow=flow_of,
+            workers=_WORKERS,
+            max_retry_seconds=_MAX_RETRY_SECONDS,
         )
         self._subscription = ExitStack()
 
@@ -89,7 +96,7 @@ async def reconcile(client: ControllerClient, key: ObjectKey) -> None:
         return
     after = ObjectKey("")
     while rows := await indexing.stale(client.tenant, served.resource_name, indexes.layout, after, _ROWS):
-        entries = [served.entries_of_row(row) for row in rows]
+        entries = [await evaluate(partial(served.entries_of_row, row), len(row.body), repeatable=True) for row in rows]
         try:
             if not await indexing.put(client.tenant, build, indexes.layout, rows, entries):
                 raise Requeue

@@ -28,9 +28,9 @@ from registry.controllers.controller_client import ControllerClient
 from registry.controllers.garbage.collector import RENEW_SECONDS, Collector
 from registry.controllers.namespace_defaults import Trust, ensure_defaults, namespace_to_complete
 from registry.controllers.policy_status import POLICIES
-from registry.controllers.queue import LIMIT, WorkQueue
+from registry.controllers.queue import WorkQueue
 from registry.controllers.storage_migration.runner import MigrationSettings, Migrator
-from registry.controllers.work import Work
+from registry.controllers.work import Work, flow_of
 from registry.store.errors import StoreError
 from registry.store.leader import Leader
 from registry.store.types import ObjectKey, ResourceName, Tenant
@@ -46,16 +46,17 @@ _CONTROLLERS: Final[dict[ResourceName, Callable[[ControllerClient, ObjectKey], A
     sharing.EXPORTS: sharing.reconcile_export,
 }
 _OF_ACCOUNTS: Final = {SECRETS: reconcile_secret, SERVICE_ACCOUNTS: reconcile_account}
-# Concurrent workers for definitions, namespaces and others.
-_WORKERS = 4
-# Tenants that are removed concurrently; each keeps the database busy half of the time.
-_REMOVERS = 2
+# Concurrent workers for definitions, namespaces and others, of which a tenant has half.
+_WORKERS = 8
+# Tenants that are removed concurrently are half of these; each keeps the database busy half of the time.
+_REMOVERS = 4
 # The longest interval between retries of work that waits for others.
 _MAX_RETRY_SECONDS = 5.0
 # The same for a namespace whose quota leaves no room.
 _MAX_DEFAULTS_RETRY_SECONDS = 60.0
 # How often the leader looks for unfinished work (its process may have crashed).
 SWEEP_SECONDS: Final = 10.0
+_SWEPT: Final = 10_000
 
 
 class ControllerManager:
@@ -78,17 +79,28 @@ class ControllerManager:
         self._sweep_seconds = sweep_seconds
         self._due = definitions.DueDefinitions()
         self._queue: WorkQueue[Work] = WorkQueue(
-            "a controller", self._handle, backend.store.database, workers=_WORKERS, max_retry_seconds=_MAX_RETRY_SECONDS
+            "a controller",
+            self._handle,
+            backend.store.database,
+            flow=flow_of,
+            workers=_WORKERS,
+            max_retry_seconds=_MAX_RETRY_SECONDS,
         )
         self._removal: WorkQueue[Work] = WorkQueue(
             "the removal of tenants",
             self._remove,
             backend.store.database,
+            flow=flow_of,
             workers=_REMOVERS,
             max_retry_seconds=_MAX_RETRY_SECONDS,
         )
         self._quotas: WorkQueue[Work] = WorkQueue(
-            "quotas", self._count, backend.store.database, workers=_WORKERS, max_retry_seconds=_MAX_RETRY_SECONDS
+            "quotas",
+            self._count,
+            backend.store.database,
+            flow=flow_of,
+            workers=_WORKERS,
+            max_retry_seconds=_MAX_RETRY_SECONDS,
         )
         self._recount = quota.Recount(backend.store, self._enqueue_quotas, seconds=recount_seconds)
         self._trust = trust or Trust()
@@ -97,6 +109,7 @@ class ControllerManager:
             "defaults",
             self._ensure_defaults,
             backend.store.database,
+            flow=flow_of,
             workers=_WORKERS,
             max_retry_seconds=_MAX_DEFAULTS_RETRY_SECONDS,
         )
@@ -197,7 +210,7 @@ class ControllerManager:
             while True:
                 try:
                     if await leader.acquire():
-                        for tenant, resource, key in await self._backend.store.lookups.pending(LIMIT // 10):
+                        for tenant, resource, key in await self._backend.store.lookups.pending(_SWEPT):
                             self.enqueue(tenant, resource, key)
                             self._collector.swept(tenant, resource, key)
                         await self._collector.take_over()

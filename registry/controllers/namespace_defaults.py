@@ -16,7 +16,7 @@ from registry.aggregation.front_proxy import FrontProxy
 from registry.api.admission.namespace_lifecycle import NAMESPACES
 from registry.api.errors import StatusError
 from registry.api.verbs.update import copy_of
-from registry.codec.stored import decode_stored
+from registry.codec.stored import decode_metadata, decode_stored
 from registry.controllers.controller_client import CONTROLLER_MANAGER, ControllerClient
 from registry.store.types import ObjectKey, ResourceName
 
@@ -57,7 +57,7 @@ class Trust:
 async def ensure_defaults(client: ControllerClient, key: ObjectKey, trust: Trust) -> None:
     """Creates what is missing in one namespace, unless it is terminating."""
     row, _ = await client.backend.store.load(client.tenant, NAMESPACES, key)
-    if row is None or (decode_stored('{"metadata":{' + row.body)["metadata"]).get("deletionTimestamp"):
+    if row is None or decode_metadata(row.body).get("deletionTimestamp"):
         return
     client = client.with_manager(CONTROLLER_MANAGER)
     if key == SYSTEM_NAMESPACE and trust.front_proxy is not None:

@@ -2,12 +2,18 @@
 
 Handlers are idempotent, so an item may be enqueued twice or late. `oldest` is how long the oldest item has waited,
 which recovery uses (recovery.py).
+
+Workers and room are shared fairly between flows, which are tenants here: a tenant whose namespaces take minutes to
+empty, or whose deletions have a hundred thousand dependents, delays its own work only. Items are taken round-robin by
+flow, and a flow may have as many workers, and as much room, as are still free: alone half of them (the dynamic
+thresholds of registry/flowcontrol/byte_shares.py).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable, Hashable
 from types import TracebackType
 from typing import Final, Generic, Self, TypeVar
@@ -20,13 +26,15 @@ from registry.store.errors import StoreError, TenantNotFound
 logger = logging.getLogger(__name__)
 # Of many items that fail for one reason: PostgreSQL is full, read-only, or about to be found away.
 _store_errors: Final = RateLimited(logger)
+_full: Final = RateLimited(logger)
 
 Work = TypeVar("Work", bound=Hashable)
 
 # The first retry delay, which doubles each time up to the maximum.
 FIRST_RETRY_SECONDS: Final = 0.25
-# More waiting items than this indicate a fault; dropped ones are found by the leader's sweep or by recovery.
-LIMIT: Final = 100_000
+# Items that wait, are in progress or will be retried, of which a flow has at most half. Dropped ones are found by the
+# leader's sweep or by recovery.
+LIMIT: Final = 200_000
 
 
 class Requeue(Exception):
@@ -34,7 +42,7 @@ class Requeue(Exception):
 
 
 class WorkQueue(Generic[Work]):
-    """Handles enqueued items with `workers` workers between entering and leaving."""
+    """Handles enqueued items with `workers` workers, of which a flow has at most half, between entering and leaving."""
 
     def __init__(
         self,
@@ -42,6 +50,7 @@ class WorkQueue(Generic[Work]):
         handle: Callable[[Work], Awaitable[None]],
         database: Database,
         *,
+        flow: Callable[[Work], Hashable],
         workers: int,
         max_retry_seconds: float,
         limit: int = LIMIT,
@@ -52,16 +61,17 @@ class WorkQueue(Generic[Work]):
         self._workers = workers
         self._max_retry_seconds = max_retry_seconds
         self._limit = limit
-        self._queue: asyncio.Queue[Work] = asyncio.Queue()
+        self._flow = flow
+        self._backlog: _Backlog[Work] = _Backlog(flow, workers)
         # Invariant: what is queued, in progress or waiting for a retry is in `_since`, in order of arrival, with that
-        # time. What is enqueued again while in progress is in `_again`.
+        # time, and counted by flow in `_open`. What is enqueued again while in progress is in `_again`.
         self._since: dict[Work, float] = {}
+        self._open: Counter[Hashable] = Counter()
         self._again: set[Work] = set()
         self._retries: dict[Work, float] = {}
         self._timers: dict[Work, asyncio.TimerHandle] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._room = asyncio.Event()
-        self._room.set()
 
     async def __aenter__(self) -> Self:
         self._tasks = [asyncio.create_task(self._work(), name=f"{self._name} {i}") for i in range(self._workers)]
@@ -88,16 +98,16 @@ class WorkQueue(Generic[Work]):
         timer = self._timers.pop(work, None)
         if timer is not None:
             timer.cancel()
-            self._queue.put_nowait(work)
+            self._backlog.put(work)
             return True
         if work in self._since:
             self._again.add(work)
             return True
-        if len(self._since) >= self._limit:
-            logger.error("too many objects wait for %s: %s is left for later", self._name, work)
+        if self._open[self._flow(work)] >= self._free():
+            _full.warn(self._name, "too many objects wait for %s: %s is left for later", self._name, work)
             return False
-        self._since[work] = asyncio.get_running_loop().time()
-        self._queue.put_nowait(work)
+        self._begin(work)
+        self._backlog.put(work)
         return True
 
     def delay(self, work: Work, seconds: float) -> None:
@@ -105,22 +115,38 @@ class WorkQueue(Generic[Work]):
         timer = self._timers.pop(work, None)
         if timer is not None:
             timer.cancel()
-        elif work in self._since or len(self._since) >= self._limit:
+        elif work in self._since or self._open[self._flow(work)] >= self._free():
             self.enqueue(work)
             return
-        self._since.setdefault(work, asyncio.get_running_loop().time())
+        else:
+            self._begin(work)
         self._start_timer(work, seconds)
 
     async def put(self, work: Work) -> None:
-        """Enqueues as soon as there is room: half of the queue is reserved for work that cannot wait."""
-        while len(self._since) >= self._limit // 2 and work not in self._since:
+        """Enqueues as soon as there is room: a part of each flow's is reserved for work that cannot wait."""
+        while self._open[self._flow(work)] >= self._free() // 2 and work not in self._since:
             self._room.clear()
             await self._room.wait()
         self.enqueue(work)
 
+    def _free(self) -> int:
+        return self._limit - len(self._since)
+
+    def _begin(self, work: Work) -> None:
+        self._since[work] = asyncio.get_running_loop().time()
+        self._open[self._flow(work)] += 1
+
+    def _end(self, work: Work) -> None:
+        del self._since[work]
+        flow = self._flow(work)
+        self._open[flow] -= 1
+        if not self._open[flow]:
+            del self._open[flow]
+        self._room.set()
+
     async def _work(self) -> None:
         while True:
-            work = await self._queue.get()
+            work = await self._backlog.get()
             finished = False
             try:
                 await self._handle(work)
@@ -137,19 +163,18 @@ class WorkQueue(Generic[Work]):
             except Exception:
                 logger.exception("%s failed for %s", self._name, work)
             self._finish(work, finished)
+            self._backlog.release(work)
 
     def _finish(self, work: Work, finished: bool) -> None:
         again = work in self._again
         self._again.discard(work)
         if finished:
-            self._since.pop(work, None)
+            self._end(work)
             self._retries.pop(work, None)
-            if not self._room.is_set() and len(self._since) < self._limit // 2:
-                self._room.set()
             if again:
                 self.enqueue(work)
         elif again:
-            self._queue.put_nowait(work)
+            self._backlog.put(work)
         else:
             self._later(work)
 
@@ -161,6 +186,57 @@ class WorkQueue(Generic[Work]):
     def _start_timer(self, work: Work, seconds: float) -> None:
         def again() -> None:
             self._timers.pop(work, None)
-            self._queue.put_nowait(work)
+            self._backlog.put(work)
 
         self._timers[work] = asyncio.get_running_loop().call_later(seconds, again)
+
+
+class _Backlog(Generic[Work]):
+    """The items that wait for a worker, by flow, and how many workers each flow has.
+
+    Invariant: no flow without items is in `_waiting`, none without workers in `_busy`.
+    """
+
+    def __init__(self, flow: Callable[[Work], Hashable], workers: int) -> None:
+        self._flow = flow
+        self._workers = workers
+        # The first flow is served next.
+        self._waiting: OrderedDict[Hashable, deque[Work]] = OrderedDict()
+        self._busy: Counter[Hashable] = Counter()
+        self._idle: deque[asyncio.Future[Work]] = deque()
+
+    def put(self, work: Work) -> None:
+        self._waiting.setdefault(self._flow(work), deque()).append(work)
+        self._assign()
+
+    async def get(self) -> Work:
+        """Waits for an item. Call `release` when it has been handled."""
+        worker: asyncio.Future[Work] = asyncio.get_running_loop().create_future()
+        self._idle.append(worker)
+        self._assign()
+        return await worker
+
+    def release(self, work: Work) -> None:
+        flow = self._flow(work)
+        self._busy[flow] -= 1
+        if not self._busy[flow]:
+            del self._busy[flow]
+        self._assign()
+
+    def _assign(self) -> None:
+        while self._idle and (flow := self._next()) is not None:
+            worker = self._idle.popleft()
+            if worker.done():  # cancelled: the queue is being closed
+                continue
+            items = self._waiting[flow]
+            worker.set_result(items.popleft())
+            self._busy[flow] += 1
+            if items:
+                self._waiting.move_to_end(flow)
+            else:
+                del self._waiting[flow]
+
+    def _next(self) -> Hashable | None:
+        """Returns the first flow that may have another worker. Looks at no more flows than there are workers."""
+        free = self._workers - self._busy.total()
+        return next((flow for flow in self._waiting if self._busy[flow] < free), None)

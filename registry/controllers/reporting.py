@@ -15,7 +15,7 @@ import asyncio
 import datetime
 import logging
 from contextlib import ExitStack
-from functools import cache
+from functools import cache, partial
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -28,8 +28,9 @@ from registry.builtin import definitions
 from registry.codec.stored import decode_stored
 from registry.controllers.controller_client import ControllerClient
 from registry.controllers.queue import Requeue, WorkQueue
-from registry.controllers.work import Work
+from registry.controllers.work import Work, flow_of
 from registry.definitions.conditions import is_true
+from registry.flowcontrol.evaluation import evaluate
 from registry.reporting.evolution import grow
 from registry.reporting.facets import Documents
 from registry.reporting.fields import shape_of
@@ -51,8 +52,9 @@ LOGIN_DRIFTS: Final = Counter(
 # A new definition is written three times in a row, and others with it: views are created after this long without a
 # write.
 _REST_SECONDS: Final = 0.25
-# Definitions handled concurrently: their schemas are read interleaved, their views created one by one.
-_WORKERS = 2
+# Definitions handled concurrently, half of them of one tenant: their schemas are read interleaved, their views created
+# one by one.
+_WORKERS = 4
 _MAX_RETRY_SECONDS = 30.0
 # How often the leader looks for unfinished work.
 SWEEP_SECONDS: Final = 10.0
@@ -75,7 +77,12 @@ class ReportingController:
         self._sweep_seconds = sweep_seconds
         self._reporting = reporting_of(backend.store.reporting_pool)
         self._queue: WorkQueue[Work] = WorkQueue(
-            "reporting", self._reconcile, backend.store.database, workers=_WORKERS, max_retry_seconds=_MAX_RETRY_SECONDS
+            "reporting",
+            self._reconcile,
+            backend.store.database,
+            flow=flow_of,
+            workers=_WORKERS,
+            max_retry_seconds=_MAX_RETRY_SECONDS,
         )
         self._subscription = ExitStack()
         self._sweeping: asyncio.Task[None] | None = None
@@ -211,8 +218,10 @@ async def _rewrite_of(tenant: Tenant, pool: Pool, report: Report, documents: Doc
     while rows := await stale_documents(pool, tenant, report.resource, layout, after, PAGE_ROWS):
         made: list[Document] = []
         for key, revision, body in rows:
-            sealed = not body.startswith('"')
-            made.append((key, revision, None if documents is None or sealed else documents.of_body(body)))
+            if documents is None or not body.startswith('"'):
+                made.append((key, revision, None))
+            else:
+                made.append((key, revision, await evaluate(partial(documents.of_body, body), len(body))))
         await put_documents(pool, tenant, report.resource, made)
         after = rows[-1][0]
         await asyncio.sleep(_PAUSE_SECONDS)

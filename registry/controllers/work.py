@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from typing import NamedTuple
 
-from registry.store.types import ObjectKey, ResourceName, Tenant
+from registry.store.types import ObjectKey, ResourceName, Tenant, TenantId
 
 
 class WorkScope(enum.Enum):
@@ -38,3 +38,8 @@ class Work(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.resource} {self.key} of tenant {self.tenant.name}"
+
+
+def flow_of(work: Work) -> TenantId:
+    """Returns the tenant, between which the controllers' queues are fair."""
+    return work.tenant.id

@@ -24,7 +24,7 @@ Defaulter = Callable[[Any], None]
 def compile_defaulter(schema: Structural) -> Defaulter | None:
     """Compiles a function that defaults a dict or list under `schema` in place; None if the schema has no defaults."""
     fills = [
-        (name, _maker(inner.default), inner.nullable)
+        (name, _maker(inner.default), inner.nullable, _units(inner.default, name))
         for name, inner in schema.properties.items()
         if inner.default is not UNSET
     ]
@@ -47,24 +47,20 @@ def default(value: Json, schema: Structural) -> None:
         defaulter(value)
 
 
+def _units(value: Json, name: str = "") -> int:
+    """The cost of encoding, storing and sending a default: the shortest cost something, too."""
+    return (len(go_json(value)) + len(name) + 4) >> 2
+
+
 def _maker(value: Json) -> Callable[[], Json]:
     """A function that returns a new copy of a default."""
-    units = len(go_json(value)) >> 2  # the cost of encoding, storing and sending it
     if value.__class__ is not dict and value.__class__ is not list:
-        return _with_budget(lambda: value, units) if units else lambda: value
+        return lambda: value
     inner = value.values() if value.__class__ is dict else value
     if any(entry.__class__ is dict or entry.__class__ is list for entry in inner):
-        return _with_budget(lambda: deep_copy(value), units)
+        return lambda: deep_copy(value)
     copy: Callable[[], Json] = value.copy
-    return _with_budget(copy, units)
-
-
-def _with_budget(make: Callable[[], Json], units: int) -> Callable[[], Json]:
-    def make_charged() -> Json:
-        spend(units)
-        return make()
-
-    return make_charged
+    return copy
 
 
 def _by_kind(for_objects: Defaulter | None, for_lists: Defaulter | None) -> Defaulter | None:
@@ -82,12 +78,16 @@ def _by_kind(for_objects: Defaulter | None, for_lists: Defaulter | None) -> Defa
 
 
 def _object_defaulter(
-    fills: list[tuple[str, Callable[[], Json], bool]], children: list[tuple[str, Defaulter]]
+    fills: list[tuple[str, Callable[[], Json], bool, int]], children: list[tuple[str, Defaulter]]
 ) -> Defaulter:
     def apply(value: dict[str, Json]) -> None:
-        for name, make, nullable in fills:
+        owed = 0
+        for name, make, nullable, units in fills:
             if name not in value or (value[name] is None and not nullable):
                 value[name] = make()
+                owed += units
+        if owed:
+            spend(owed)
         for name, child in children:
             inner = value.get(name)
             if inner.__class__ is dict or inner.__class__ is list:
@@ -100,6 +100,7 @@ def _map_defaulter(schema: Structural, properties: frozenset[str], named: Defaul
     """The defaulter of a map's values; `named` is that of properties, which a schema may also have."""
     child = compile_defaulter(schema)
     make = _maker(schema.default) if schema.default is not UNSET and not schema.nullable else None
+    units = _units(schema.default) if make is not None else 0
     if child is None and make is None:
         return named
 
@@ -110,6 +111,7 @@ def _map_defaulter(schema: Structural, properties: frozenset[str], named: Defaul
             if name in properties:
                 continue
             if inner is None and make is not None:
+                spend(units)
                 inner = value[name] = make()
             if child is not None and (inner.__class__ is dict or inner.__class__ is list):
                 child(inner)
@@ -120,12 +122,14 @@ def _map_defaulter(schema: Structural, properties: frozenset[str], named: Defaul
 def _list_defaulter(schema: Structural) -> Defaulter | None:
     child = compile_defaulter(schema)
     make = _maker(schema.default) if schema.default is not UNSET and not schema.nullable else None
+    units = _units(schema.default) if make is not None else 0
     if child is None and make is None:
         return None
 
     def apply(value: list[Json]) -> None:
         for position, item in enumerate(value):
             if item is None and make is not None:
+                spend(units)
                 item = value[position] = make()
             if child is not None and (item.__class__ is dict or item.__class__ is list):
                 child(item)

@@ -93,7 +93,11 @@ EXPENSIVE: dict[str, tuple[dict[str, Any], Any]] = {
     "a fault far below": (deep_schema(80, array({"type": "integer"})), deep(80, [*[1] * 300_000, "x"])),
     "defaults": (
         array({"type": "object", "properties": {"a": {"type": "string", "default": "x" * 1000}}}),
-        [{}] * 500_000,
+        [{}] * 190_000,
+    ),
+    "short defaults": (
+        array({"type": "object", "properties": {f"a{i}": {"type": "integer", "default": 1} for i in range(250)}}),
+        [{}] * 100_000,
     ),
 }
 

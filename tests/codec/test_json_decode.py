@@ -17,6 +17,7 @@ from registry.codec.json_decode import decode_canonical_json, decode_json
 from registry.codec.json_encode import encode_json
 from registry.codec.json_scan import scan
 from registry.codec.model import DecodeError, JsonNumberError, JsonSyntaxError
+from registry.codec.stored import decode_metadata
 from tests.codec.strategies import JSON_VALUES
 
 
@@ -258,3 +259,27 @@ def _outcome(read: Any, data: bytes) -> Any:
     except DecodeError as error:
         return str(error)
     return repr(decoded.value), decoded.duplicates
+
+
+@pytest.mark.parametrize(
+    "body, expected",
+    [
+        pytest.param('"name":"a"},"spec":{"b":1}}', {"name": "a"}, id="an object"),
+        pytest.param('"name":"a"}}', {"name": "a"}, id="without more"),
+        pytest.param(
+            '"labels":{"}":"\\"}"},"name":"\u00e9"},"spec":[]}', {"labels": {"}": '"}'}, "name": "\u00e9"}, id="braces"
+        ),
+        pytest.param('"name":"a"},"spec":"not decoded', {"name": "a"}, id="what follows is not decoded"),
+    ],
+)
+def test_the_metadata_of_a_body(body: str, expected: dict[str, Any]) -> None:
+    assert decode_metadata(body) == expected
+
+
+def test_metadata_of_any_depth() -> None:
+    depth = 5_000
+    body = '"managedFields":' + "[" * depth + "]" * depth + '},"spec":{}}'
+    value = decode_metadata(body)["managedFields"]
+    for _ in range(depth - 1):
+        [value] = value
+    assert value == []

@@ -13,11 +13,20 @@ from tests.api.client import eventually
 
 
 def queue(
-    handle: Callable[[str], Awaitable[None]], *, workers: int = 1, limit: int = 10, away: str | None = None
+    handle: Callable[[str], Awaitable[None]], *, workers: int = 1, limit: int = 20, away: str | None = None
 ) -> WorkQueue[str]:
+    """The flow of an item is what precedes a slash."""
     database = Database("")
     database.away = away
-    return WorkQueue("the tests", handle, database, workers=workers, max_retry_seconds=0.01, limit=limit)
+    return WorkQueue(
+        "the tests",
+        handle,
+        database,
+        flow=lambda work: work.rpartition("/")[0],
+        workers=workers,
+        max_retry_seconds=0.01,
+        limit=limit,
+    )
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -122,7 +131,7 @@ async def test_without_room_enqueue_refuses_and_put_waits() -> None:
         await free.wait()
         seen.append(work)
 
-    async with queue(handle, limit=4) as waiting:
+    async with queue(handle, limit=8) as waiting:
         assert [waiting.enqueue(work) for work in "abcd"] == [True] * 4
         assert waiting.enqueue("e") is False
         assert waiting.enqueue("a") is True
@@ -149,3 +158,68 @@ async def test_a_delay_starts_again_with_each_call_and_ends_with_an_enqueue() ->
         waiting.enqueue("late")
         await until(lambda: seen == ["soon", "late"])
         assert len(waiting) == 0
+
+
+async def test_a_flow_leaves_workers_and_room_to_others() -> None:
+    """A tenant whose items never end, and many more of them than fit, delays its own only."""
+    seen: list[str] = []
+    hold = asyncio.Event()
+
+    async def handle(work: str) -> None:
+        if work.startswith("bad/"):
+            await hold.wait()
+        else:
+            seen.append(work)
+
+    async with queue(handle, workers=4, limit=40) as waiting:
+        accepted = [waiting.enqueue(f"bad/{i}") for i in range(100)]
+        assert accepted.count(True) == 20
+        put = asyncio.create_task(waiting.put("bad/more"))
+        for i in range(10):
+            assert waiting.enqueue(f"good/{i}")
+        await until(lambda: len(seen) == 10)
+        await waiting.put("good/more")
+        await until(lambda: len(seen) == 11)
+        assert not put.done()
+        hold.set()
+        await put
+        await until(lambda: len(waiting) == 0)
+
+
+async def test_flows_are_served_round_robin() -> None:
+    seen: list[str] = []
+    hold = asyncio.Event()
+
+    async def handle(work: str) -> None:
+        await hold.wait()
+        seen.append(work)
+
+    async with queue(handle) as waiting:
+        for work in ("a/1", "a/2", "a/3", "b/1", "b/2", "c/1"):
+            waiting.enqueue(work)
+        hold.set()
+        await until(lambda: len(waiting) == 0)
+    assert seen == ["a/1", "b/1", "c/1", "a/2", "b/2", "a/3"]
+
+
+async def test_a_flow_has_half_of_the_workers() -> None:
+    busy: set[str] = set()
+    most = 0
+    hold = asyncio.Event()
+
+    async def handle(work: str) -> None:
+        nonlocal most
+        busy.add(work)
+        most = max(most, len(busy))
+        await hold.wait()
+        busy.remove(work)
+
+    async with queue(handle, workers=8) as waiting:
+        for i in range(8):
+            waiting.enqueue(f"a/{i}")
+        await until(lambda: len(busy) == 4)
+        waiting.enqueue("b/1")
+        await until(lambda: "b/1" in busy)
+        hold.set()
+        await until(lambda: len(waiting) == 0)
+    assert most == 5

@@ -209,6 +209,27 @@ async def test_what_an_earlier_schema_has_let_in_is_written_again_too(api: Clien
     assert (await api.get(f"{V2}/a")).ok() == after
 
 
+async def test_defaults_that_take_more_work_than_a_request_may_fail_it(api: Client, api_database: str) -> None:
+    """40 defaults for each of 60,000 items, of a version at which the object was not stored."""
+    definition = gears("v1")
+    for version, added in zip(definition["spec"]["versions"], ({}, {"type": "string", "default": "x"}), strict=True):
+        item = {"type": "object", "properties": {f"f{i}": added for i in range(40) if added}}
+        spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+        spec["items"] = {"type": "array", "items": item}
+    await define(api, definition)
+    large = gear("large", 1)
+    large["spec"]["items"] = [{}] * 60_000
+    (await api.post(V1, large)).ok(201)
+    (await api.post(V1, gear("small", 1))).ok(201)
+    for version in definition["spec"]["versions"]:
+        version["storage"] = version["name"] == "v2"
+    (await api.patch(f"{DEFINITIONS}/{GEARS}", {"spec": definition["spec"]})).ok()
+    (await api.post(MIGRATIONS, migration())).ok(201)
+    failed = (await ended(api))["Failed"]
+    assert "takes more work than a request may" in failed["message"]
+    assert await versions_of_rows(api_database) == {"v1": 1, "v2": 1}
+
+
 @pytest.mark.parametrize(
     "resource, succeeds",
     [

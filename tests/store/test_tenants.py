@@ -126,6 +126,15 @@ async def test_what_is_left_to_controllers_is_found_until_a_write_says_otherwise
     assert await store.lookups.pending(10) == []
 
 
+async def test_a_tenant_with_much_left_does_not_hide_what_others_have(store: Store, tenant: Tenant) -> None:
+    neighbour = await store.create_tenant(TenantName("neighbour"))
+    for i in range(5):
+        await store.commit(tenant, replace(create(f"ns/a{i}"), flags=WriteFlag.PENDING))
+    await store.commit(neighbour, replace(create("ns/b"), flags=WriteFlag.PENDING))
+    found = [(t.name, key) for t, _, key in await store.lookups.pending(3)]
+    assert found == [("acme", "ns/a0"), ("neighbour", "ns/b"), ("acme", "ns/a1")]
+
+
 async def test_the_changes_since_a_revision(store: Store, tenant: Tenant) -> None:
     await commit_all(store, tenant, [create("ns/a"), create("ns/b"), create("ns/a", resource=GADGETS)])
     found = [c.revision async for part in store.changes(tenant, WIDGETS, after=1, upto=3) for c in part]

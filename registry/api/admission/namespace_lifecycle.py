@@ -11,7 +11,7 @@ from __future__ import annotations
 from registry.api.errors import Qualified, StatusError, forbidden, not_found
 from registry.api.request import CatalogStale, ResourceRequest
 from registry.api.served import Object
-from registry.codec.stored import decode_stored
+from registry.codec.stored import decode_metadata
 from registry.store.types import Guards, ObjectKey, ResourceName
 
 NAMESPACES = ResourceName("namespaces")
@@ -52,7 +52,7 @@ async def require_namespace(request: ResourceRequest, guards: Guards) -> None:
 
 
 def _is_terminating(request: ResourceRequest, body: str) -> bool:
-    return bool(decode_stored('{"metadata":{' + body)["metadata"].get("deletionTimestamp"))
+    return bool(decode_metadata(body).get("deletionTimestamp"))
 
 
 def terminating(request: ResourceRequest, name: str) -> StatusError:

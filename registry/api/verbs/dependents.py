@@ -17,7 +17,7 @@ from registry.api.options import Query, is_true, list_options
 from registry.api.request import ResourceRequest
 from registry.api.served import Object
 from registry.authorization.attributes import Attributes
-from registry.codec.stored import decode_stored
+from registry.codec.stored import decode_metadata
 from registry.definitions.model import Definition
 from registry.store.types import ObjectKey, ResourceName, Row, Uid
 
@@ -93,7 +93,7 @@ class _Allowed:
 
 def _entry(definition: Definition, row: Row) -> Object:
     """{'apiVersion': 'v1', 'kind': 'ConfigMap', 'resource': 'configmaps', 'metadata': {'name': 'a', ...}}"""
-    metadata: dict[str, Any] = decode_stored('{"metadata":{' + row.body)["metadata"]
+    metadata: dict[str, Any] = decode_metadata(row.body)
     served = [name for name, version in definition.versions.items() if version.served]
     version = definition.storage_version if definition.storage_version in served else served[0]
     return {

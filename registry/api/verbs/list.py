@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 from registry.api import continuation
@@ -35,6 +36,7 @@ from registry.api.selectors import (
 )
 from registry.api.served import field_value
 from registry.codec.stored import decode_stored
+from registry.flowcontrol.evaluation import LARGE_BYTES, evaluate
 from registry.flowcontrol.time_slice import TimeSlice
 from registry.query.fields import FieldPathError, query_schema, resolve
 from registry.query.indexes import is_hidden, selects_any_field
@@ -375,7 +377,10 @@ async def readable(request: ResourceRequest, rows: Sequence[Row]) -> tuple[Seque
                     texts += stored
                 else:
                     for row in some:
-                        texts.append(served.text(row))
+                        if len(row.body) > LARGE_BYTES:
+                            texts.append(await evaluate(partial(served.text, row), len(row.body), repeatable=True))
+                        else:
+                            texts.append(served.text(row))
                         if slices.expired():
                             await slices.yield_now()
                 if slices.expired():

@@ -27,26 +27,29 @@ from registry.api.dependents import DeletedObject, Reference
 from registry.api.errors import StatusError
 from registry.api.request import Backend
 from registry.caches import LruCache
-from registry.codec.stored import decode_stored
+from registry.codec.stored import decode_metadata
 from registry.controllers.controller_client import CONTROLLER_MANAGER, ControllerClient
 from registry.controllers.garbage.absent_owner_cache import AbsentOwnerCache
 from registry.controllers.garbage.deletion import Garbage
 from registry.controllers.garbage.references import served_by_name, served_by_reference
 from registry.controllers.queue import WorkQueue
-from registry.controllers.work import Work, WorkScope
+from registry.controllers.work import Work, WorkScope, flow_of
 from registry.store.errors import StoreError, TenantNotFound
 from registry.store.process_heartbeats import MissedChange
-from registry.store.types import ObjectKey, ResourceName, Row, Tenant, Uid
+from registry.store.types import ObjectKey, ResourceName, Row, Tenant, TenantId, Uid
 
 logger = logging.getLogger(__name__)
 
-_WORKERS: Final = 32
+# A tenant has at most half of them.
+_WORKERS: Final = 64
 _MAX_RETRY_SECONDS: Final = 30.0
 # How long deleted objects are gathered, and how many are looked up in one query.
 GATHER_SECONDS: Final = 0.005
 GATHER_OBJECTS: Final = 500
-# Deleted objects waiting for a lookup; beyond it they are found in the change log.
-GONE_LIMIT: Final = 50_000
+# Concurrent lookups, of several tenants.
+_LOOKUPS: Final = 4
+# Deleted objects waiting for a lookup, of which a tenant has at most half; beyond it they are found in the change log.
+GONE_LIMIT: Final = 100_000
 _PAGE_ROWS: Final = 500
 RENEW_SECONDS: Final = 10.0
 # The shortest time between a client's mark and the removal: the client sees the object once more as it was returned,
@@ -70,14 +73,18 @@ class Collector:
             "the garbage collector",
             self._handle,
             backend.store.database,
+            flow=flow_of,
             workers=_WORKERS,
             max_retry_seconds=_MAX_RETRY_SECONDS,
         )
-        # Deleted objects not looked up yet. Invariant: `_gone_since` is the time of the oldest in `_gone` or in the
-        # current batch, None if both are empty.
-        self._gone: list[tuple[Tenant, DeletedObject]] = []
-        self._gone_since: float | None = None
-        self._wake = asyncio.Event()
+        # Deleted objects not looked up yet, by tenant. Invariant: `_gone_since` has the time of the oldest of each
+        # tenant in `_gone` or being looked up, and `_gone_count` is how many are in `_gone`.
+        self._gone: dict[TenantId, list[DeletedObject]] = {}
+        self._gone_count = 0
+        self._gone_since: dict[TenantId, float] = {}
+        self._lookups: dict[TenantId, asyncio.Task[None]] = {}
+        self._looking_up = asyncio.Semaphore(_LOOKUPS)
+        self._wake: asyncio.Queue[Tenant] = asyncio.Queue()
         # Since when work has been dropped for lack of room.
         self._dropped_since: float | None = None
         # When this process last notified the dependents of an owner.
@@ -101,9 +108,10 @@ class Collector:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._subscription.close()
-        for task in self._tasks:
+        tasks = [*self._tasks, *self._lookups.values()]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         await self._queue.__aexit__(kind, error, trace)
         await self._leave()
 
@@ -144,13 +152,16 @@ class Collector:
     def notify_gone(self, tenant: Tenant, gone: DeletedObject) -> None:
         if gone.uid:
             self._absent.add(tenant, gone)
-        if len(self._gone) >= GONE_LIMIT:
+        waiting = self._gone.get(tenant.id)
+        if waiting is None:
+            waiting = self._gone[tenant.id] = []
+            self._wake.put_nowait(tenant)
+        if len(waiting) >= GONE_LIMIT - self._gone_count:
             self._drop()
             return
-        self._gone.append((tenant, gone))
-        if self._gone_since is None:
-            self._gone_since = _now()
-        self._wake.set()
+        waiting.append(gone)
+        self._gone_count += 1
+        self._gone_since.setdefault(tenant.id, _now())
 
     def _enqueue(self, work: Work) -> None:
         if not self._queue.enqueue(work):
@@ -171,22 +182,24 @@ class Collector:
         self._begun.put(work, _now())
 
     async def _ask(self) -> None:
-        """Enqueues the dependents of deleted objects, forever."""
+        """Starts a task for each tenant with deleted objects, forever: a tenant with many does not delay others."""
         while True:
-            await self._wake.wait()
-            await asyncio.sleep(GATHER_SECONDS)
-            self._wake.clear()
-            while self._gone:
-                batch, self._gone = self._gone[:GATHER_OBJECTS], self._gone[GATHER_OBJECTS:]
-                by_tenant: dict[int, list[tuple[Tenant, DeletedObject]]] = {}
-                for tenant, gone in batch:
-                    by_tenant.setdefault(tenant.id, []).append((tenant, gone))
-                await self._spread_all(by_tenant)
-            self._gone_since = None
+            tenant = await self._wake.get()
+            task = asyncio.create_task(self._ask_of(tenant), name=f"dependents of what is gone in {tenant.name}")
+            self._lookups[tenant.id] = task
 
-    async def _spread_all(self, gone: dict[int, list[tuple[Tenant, DeletedObject]]]) -> None:
-        for batch in gone.values():
-            await self._query_with_retries(batch[0][0], [one for _, one in batch])
+    async def _ask_of(self, tenant: Tenant) -> None:
+        """Enqueues the dependents of a tenant's deleted objects."""
+        await asyncio.sleep(GATHER_SECONDS)
+        waiting = self._gone[tenant.id]
+        while waiting:
+            batch = waiting[:GATHER_OBJECTS]
+            del waiting[:GATHER_OBJECTS]
+            self._gone_count -= len(batch)
+            await self._query_with_retries(tenant, batch)
+        del self._gone[tenant.id]
+        self._gone_since.pop(tenant.id, None)
+        del self._lookups[tenant.id]
 
     async def _query_with_retries(self, tenant: Tenant, gone: list[DeletedObject]) -> None:
         """Retries while the database is away, since no other process would do it."""
@@ -210,7 +223,8 @@ class Collector:
         uids = [g.uid for g in gone if g.uid]
         after: Row | None = None
         while uids:
-            rows = await self._backend.store.lookups.owned_by(tenant, uids, after=after, limit=_PAGE_ROWS)
+            async with self._looking_up:
+                rows = await self._backend.store.lookups.owned_by(tenant, uids, after=after, limit=_PAGE_ROWS)
             for row in rows:
                 await self._queue.put(Work(tenant, row.resource, row.key))
             if not rows:
@@ -229,8 +243,8 @@ class Collector:
     # -- unfinished work
     def oldest_pending(self) -> float | None:
         """Returns the time, by the loop's clock, of the oldest unfinished work; None if there is none."""
-        times = [t for t in (self._gone_since, self._queue.oldest(), self._dropped_since) if t is not None]
-        return min(times, default=None)
+        times = [t for t in (self._queue.oldest(), self._dropped_since) if t is not None]
+        return min([*times, *self._gone_since.values()], default=None)
 
     async def _renew(self, *, ending: bool = False) -> None:
         """`ending`: this process is shutting down, so the leader may take over at once."""
@@ -278,13 +292,14 @@ class Collector:
                     one = await self._deleted_object(owed)
                     self._absent.add(owed.tenant, one)
                     gone.setdefault(owed.tenant.id, []).append((owed.tenant, one))
-            await self._spread_all(gone)
+            for batch in gone.values():
+                await self._query_with_retries(batch[0][0], [one for _, one in batch])
 
     async def _deleted_object(self, owed: MissedChange) -> DeletedObject:
         catalog = await self._backend.catalogs.get(owed.tenant)
         served = served_by_name(catalog, owed.resource)
         group, kind = (served.kind.group, served.kind.name) if served else (owed.resource.partition(".")[2], "")
-        metadata = decode_stored('{"metadata":{' + (owed.last_body or ""))["metadata"]
+        metadata = decode_metadata(owed.last_body or "")
         return DeletedObject(
             group,
             kind,

@@ -10,22 +10,28 @@ storage version itself, since every commit is made under the tenant's current de
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 
 from registry.api.catalog import TenantCatalog
 from registry.api.converted_texts import Image, convert_texts
-from registry.api.errors import StatusError
+from registry.api.errors import StatusError, service_unavailable, too_large
 from registry.api.request import CatalogStale
 from registry.api.served import Object, Served
 from registry.api.verbs.pipeline import Start
 from registry.api.verbs.rows import replace
+from registry.budget import Budget, BudgetExceeded
 from registry.codec.stored import decode_stored
 from registry.controllers.controller_client import ControllerClient
 from registry.definitions.model import Definition
+from registry.flowcontrol.evaluation import evaluate
+from registry.flowcontrol.watchdog import EvaluationStopped
 from registry.store.errors import GuardsChanged, NotFound, RevisionConflict
 from registry.store.types import ObjectKey, Row
+
+T = TypeVar("T")
 
 MANAGER: Final = "storage-version-migrator-controller"
 # As many as fit into one transaction.
@@ -167,10 +173,11 @@ class Rewriting:
             try:
                 images = [Image(r.uid, r.key, r.revision, r.revision, r.version, r.schema, r.body) for r in rows]
                 texts = await convert_texts(served, images)
-                return [
-                    (row, _with_defaults(served, row, decode_stored(text)))
-                    for row, text in zip(rows, texts, strict=True)
-                ]
+                pairs = []
+                for row, text in zip(rows, texts, strict=True):
+                    work = partial(_with_defaults, served, row, partial(decode_stored, text))
+                    pairs.append((row, await _evaluate(work, len(text))))
+                return pairs
             except StatusError as error:
                 if len(rows) == 1:
                     self._failures[rows[0].key] = error
@@ -180,13 +187,14 @@ class Rewriting:
         found = []
         for row in rows:
             try:
-                found.append((row, _with_defaults(served, row, served.object(row))))
+                work = partial(_with_defaults, served, row, partial(served.object, row))
+                found.append((row, await _evaluate(work, len(row.body))))
             except StatusError as error:
                 self._failures[row.key] = error
         return found
 
     async def _write(self, catalog: TenantCatalog, served: Served, row: Row, obj: Object) -> bool:
-        stored = version, _, body = served.body(obj)
+        stored = version, _, body = await _evaluate(partial(served.body, obj), len(row.body))
         if version == row.version and body == row.body:
             return False
         request = self.client.request(catalog, served, row.key)
@@ -199,8 +207,21 @@ class Rewriting:
         return True
 
 
-def _with_defaults(served: Served, row: Row, obj: Object) -> Object:
-    """Applies the storage version's defaults, which a read of the rewritten row would fill in."""
+def _with_defaults(served: Served, row: Row, read: Callable[[], Object]) -> Object:
+    """Applies the storage version's defaults, which a read of the rewritten row would fill in, to the object `read`."""
+    obj = read()
     if row.version != served.version.name:
-        served.version.schema().prune_and_default(obj)
+        with Budget():
+            served.version.schema().prune_and_default(obj)
     return obj
+
+
+async def _evaluate(work: Callable[[], T], size: int) -> T:
+    """Evaluates for one row, as for a request: beside the event loop if it is large, and within limits. Raises
+    StatusError."""
+    try:
+        return await evaluate(work, size, repeatable=True)
+    except BudgetExceeded as error:
+        raise too_large(str(error)) from error
+    except EvaluationStopped as error:
+        raise service_unavailable(str(error)) from error

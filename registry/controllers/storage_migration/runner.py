@@ -15,15 +15,15 @@ from registry.api.request import Backend
 from registry.controllers.queue import WorkQueue
 from registry.controllers.storage_migration.controller import MIGRATIONS, Migrations
 from registry.controllers.storage_migration.rewriting import Pace
-from registry.controllers.work import Work
+from registry.controllers.work import Work, flow_of
 from registry.store.errors import StoreError
 from registry.store.leader import Leader
 from registry.store.types import ObjectKey, ResourceName, Tenant
 
 logger = logging.getLogger(__name__)
 
-# Concurrent migrations of a process; they share its pace.
-_WORKERS: Final = 2
+# Concurrent migrations of a process, half of them of one tenant; they share its pace.
+_WORKERS: Final = 4
 _MAX_RETRY_SECONDS: Final = 5.0
 # How often one of all processes looks for definitions with several stored versions, and how many it takes at a time.
 CHECK_SECONDS: Final = 60.0
@@ -54,6 +54,7 @@ class Migrator:
             "storage migration",
             migrations.reconcile,
             backend.store.database,
+            flow=flow_of,
             workers=_WORKERS,
             max_retry_seconds=_MAX_RETRY_SECONDS,
         )

@@ -52,12 +52,21 @@ KEYS_OF_UID: Final = statement(
 
 PENDING: Final = statement(
     "pending",
-    "What controllers have not finished with, in all tenants; by the partial index of it.",
+    "What controllers have not finished with, in all tenants, as many of each as fit; by the partial index of it.",
     """
-    SELECT t.id, t.name, t.domain_id, t.definitions_revision, t.namespaces_revision, t.attributes, o.resource, o.key
-    FROM objects o JOIN tenants t ON t.id = o.tenant_id
-    WHERE o.pending AND t.deleted_at IS NULL
-    ORDER BY o.tenant_id, o.resource, o.key LIMIT %(limit)s::bigint
+    WITH RECURSIVE having_some AS (
+        (SELECT o.tenant_id AS id FROM objects o WHERE o.pending ORDER BY o.tenant_id LIMIT 1)
+        UNION ALL
+        SELECT (SELECT o.tenant_id FROM objects o WHERE o.pending AND o.tenant_id > h.id ORDER BY o.tenant_id LIMIT 1)
+        FROM having_some h WHERE h.id IS NOT NULL
+    )
+    SELECT t.id, t.name, t.domain_id, t.definitions_revision, t.namespaces_revision, t.attributes, f.resource, f.key
+    FROM having_some h JOIN tenants t ON t.id = h.id CROSS JOIN LATERAL (
+        SELECT o.resource, o.key, row_number() OVER (ORDER BY o.resource, o.key) AS place FROM objects o
+        WHERE o.tenant_id = h.id AND o.pending ORDER BY o.resource, o.key LIMIT %(limit)s::bigint
+    ) f
+    WHERE t.deleted_at IS NULL
+    ORDER BY f.place, t.id LIMIT %(limit)s::bigint
     """,
 )
 
@@ -198,7 +207,8 @@ class Lookups:
         return [ObjectKey(row[0]) for row in await self._pool.fetch(KEYS_OF_UID, values)]
 
     async def pending(self, limit: int) -> list[tuple[Tenant, ResourceName, ObjectKey]]:
-        """Returns at most `limit` objects, of all tenants, that writes have left pending for controllers."""
+        """Returns at most `limit` objects that writes have left pending for controllers: of each tenant as many, unless
+        it has fewer."""
         rows = await self._pool.fetch(PENDING, {"limit": limit})
         return [(tenant_of(row), ResourceName(row[6]), ObjectKey(row[7])) for row in rows]
 
