@@ -30,7 +30,7 @@ from benchmarks.reporting import CRD, QUERIES, VIEW, fill
 from registry.postgres.server import running_url
 from registry.reporting.report import documents_of
 from registry.store.connection import connect
-from registry.store.reporting.logins import Wish, grant
+from registry.store.reporting.logins import LoginSpec, grant
 
 CLIENTS = 4
 SECONDS = 3.0
@@ -116,7 +116,7 @@ async def _prepare(running: server.Server, url: str, objects: int, settings: lis
             if await made.fetchone() is not None:
                 break
             await asyncio.sleep(0.1)
-        password = await grant(connection, Wish("analyst", ("default",), False, connections=100))
+        password = await grant(connection, LoginSpec("analyst", ("default",), False, connections=100))
         for setting in settings:
             name, _, value = setting.partition("=")
             await connection.execute(f"ALTER ROLE analyst IN DATABASE registry SET {name} = {value}".encode())

@@ -26,7 +26,7 @@ from registry.postgres.server import EmbeddedPostgres
 from registry.reporting.report import documents_of, report_of
 from registry.store import migrate
 from registry.store.connection import Pool, connect
-from registry.store.reporting.logins import Wish, grant
+from registry.store.reporting.logins import LoginSpec, grant
 from registry.store.store import Store
 from registry.store.types import TenantName
 
@@ -186,7 +186,7 @@ async def _prepare(url: str, objects: int) -> str:
                 await reporting.apply_report(tenant, report, 1, indexed=True)
         connection = await connect(url, "bench")
         try:
-            password = await grant(connection, Wish("bench", ("big",), False))
+            password = await grant(connection, LoginSpec("bench", ("big",), False))
         finally:
             await connection.close()
     finally:

@@ -54,7 +54,7 @@ class LruCache(Generic[K, V]):
     def put(self, key: K, value: V) -> V:
         """Stores the value as the most recently used, and returns it."""
         weight = self._weight_of(value)
-        gone: list[tuple[K, V]] = []
+        evicted: list[tuple[K, V]] = []
         with self._lock:
             self._remove(key)
             if weight > self.capacity:
@@ -65,9 +65,9 @@ class LruCache(Generic[K, V]):
                 # At once: an iterator would fail if another thread marks an entry as used meanwhile.
                 eldest, dropped = self._entries.popitem(last=False)
                 self.weight -= self._weight_of(dropped)
-                gone.append((eldest, dropped))
+                evicted.append((eldest, dropped))
         if self._evicted is not None:
-            for key, dropped in gone:
+            for key, dropped in evicted:
                 self._evicted(key, dropped)
         return value
 
@@ -109,8 +109,8 @@ class ExpiringCache(Generic[K, V]):
         return len(self._entries)
 
     def get(self, key: K) -> V | None:
-        found = self._entries.get(key)
-        return found[1] if found is not None and time.monotonic() < found[0] else None
+        entry = self._entries.get(key)
+        return entry[1] if entry is not None and time.monotonic() < entry[0] else None
 
     def put(self, key: K, value: V, seconds: float) -> V:
         self._entries.put(key, (time.monotonic() + seconds, value))

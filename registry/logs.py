@@ -36,10 +36,10 @@ class ServedRequest:
 _served: contextvars.ContextVar[ServedRequest | None] = contextvars.ContextVar("served_request", default=None)
 
 
-def begin_request(given: str = "") -> ServedRequest:
+def begin_request(audit_id: str = "") -> ServedRequest:
     """Marks the current task as serving a request. A client may name it, in at most 64 letters, digits and the like."""
-    named = given.isascii() and given.replace("-", "").replace(".", "").replace("_", "").isalnum()
-    request = ServedRequest(given[:64] if named else os.urandom(16).hex())
+    named = audit_id.isascii() and audit_id.replace("-", "").replace(".", "").replace("_", "").isalnum()
+    request = ServedRequest(audit_id[:64] if named else os.urandom(16).hex())
     _served.set(request)
     return request
 

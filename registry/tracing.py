@@ -126,15 +126,15 @@ _CARRIED: Final = ("traceparent", "tracestate")
 
 def shared(name: str, spans: Sequence[Any]) -> contextlib.AbstractContextManager[Any]:
     """Starts a span for work shared by several requests, in its own task: `spans` are what `current` was in each."""
-    found = [span for span in spans if span is not None]
-    if _tracer is None or not found:
+    parents = [span for span in spans if span is not None]
+    if _tracer is None or not parents:
         return contextlib.nullcontext()
     from opentelemetry import trace
 
-    links = [trace.Link(span.get_span_context()) for span in found[1:]]
-    parent = trace.set_span_in_context(found[0])
+    links = [trace.Link(span.get_span_context()) for span in parents[1:]]
+    parent = trace.set_span_in_context(parents[0])
     span: contextlib.AbstractContextManager[Any] = _tracer.start_as_current_span(
-        name, context=parent, links=links, attributes={"registry.requests": len(found)}
+        name, context=parent, links=links, attributes={"registry.requests": len(parents)}
     )
     return span
 
@@ -145,8 +145,8 @@ def statement(text: object) -> contextlib.AbstractContextManager[Any]:
         return contextlib.nullcontext()
     from opentelemetry.trace import SpanKind
 
-    found = _NAME.match(text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text))
-    name = (found[1] or found[2].upper()) if found else "statement"
+    match = _NAME.match(text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text))
+    name = (match[1] or match[2].upper()) if match else "statement"
     attributes = {"db.system.name": "postgresql", "db.operation.name": name}
     span: contextlib.AbstractContextManager[Any] = _tracer.start_as_current_span(
         f"SQL {name}", kind=SpanKind.CLIENT, attributes=attributes

@@ -12,8 +12,8 @@ from registry.settings import (
     Settings,
     SettingsError,
     declarations,
+    find_misspelled,
     load,
-    misspelled,
     to_environment,
 )
 
@@ -77,7 +77,7 @@ def test_a_variable_that_resembles_a_setting_is_found() -> None:
     """Variables that Kubernetes makes of Services, and those of the tests, resemble none."""
     others = ("PORT", "PORT_443_TCP_ADDR", "SERVICE_HOST", "TEST_DATABASE_URL", "ENCRYPTION_KEYS")
     environment = {f"{ENVIRONMENT_PREFIX}{name}": "1" for name in ("PROT", "WORKER", *others)} | {"PROT": "1"}
-    found = [[name.removeprefix(ENVIRONMENT_PREFIX) for name in pair] for pair in misspelled(environment)]
+    found = [[name.removeprefix(ENVIRONMENT_PREFIX) for name in pair] for pair in find_misspelled(environment)]
     assert found == [["PROT", "PORT"], ["WORKER", "WORKERS"]]
 
 

@@ -59,10 +59,10 @@ class Decisions:
         self.known: dict[AuthorizerQuestion, AuthorizerAnswer] = {}
 
     def of(self, question: AuthorizerQuestion) -> AuthorizerAnswer:
-        found = self.known.get(question)
-        if found is None:
+        decision = self.known.get(question)
+        if decision is None:
             raise Undecided(question)
-        return found
+        return decision
 
 
 class _Receiver(Opaque):
@@ -145,26 +145,20 @@ def request_check(decisions: Decisions, request: Mapping[str, Any]) -> ResourceC
     )
 
 
-@member("path", 2)
-def path(target: Value, text: Value) -> PathCheck:
-    if type(target) is not Authorizer or type(text) is not str:
-        raise mismatch("path", target, text)
+@member("path", 2, of=(Authorizer, str))
+def path(target: Authorizer, text: str) -> PathCheck:
     if not text.strip():
         raise EvalError("path must not be empty")
     return PathCheck(target.decisions, AuthorizerQuestion(target.account, "", text))
 
 
-@member("group", 2)
-def group(target: Value, text: Value) -> GroupCheck:
-    if type(target) is not Authorizer or type(text) is not str:
-        raise mismatch("group", target, text)
+@member("group", 2, of=(Authorizer, str))
+def group(target: Authorizer, text: str) -> GroupCheck:
     return GroupCheck(target, text)
 
 
-@member("serviceAccount", 3)
-def service_account(target: Value, namespace: Value, name: Value) -> Authorizer:
-    if type(target) is not Authorizer or type(namespace) is not str or type(name) is not str:
-        raise mismatch("serviceAccount", target, namespace, name)
+@member("serviceAccount", 3, of=(Authorizer, str, str))
+def service_account(target: Authorizer, namespace: str, name: str) -> Authorizer:
     if name_is_dns_subdomain(name):
         raise EvalError("Invalid service account name")
     if name_is_dns_label(namespace):
@@ -172,10 +166,8 @@ def service_account(target: Value, namespace: Value, name: Value) -> Authorizer:
     return Authorizer(target.decisions, (namespace, name))
 
 
-@member("resource", 2)
-def resource(target: Value, text: Value) -> ResourceCheck:
-    if type(target) is not GroupCheck or type(text) is not str:
-        raise mismatch("resource", target, text)
+@member("resource", 2, of=(GroupCheck, str))
+def resource(target: GroupCheck, text: str) -> ResourceCheck:
     if not text.strip():
         raise EvalError("resource must not be empty")
     authorizer = target.authorizer

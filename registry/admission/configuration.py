@@ -61,13 +61,13 @@ class Admission:
     @staticmethod
     def of(objects: Mapping[str, Iterable[Compiled]]) -> Admission | None:
         """Combines compiled objects by resource, each sorted by name; None where nothing is in force."""
-        made = Admission(
+        admission = Admission(
             _bound(objects, MUTATING_POLICIES, MUTATING_BINDINGS, MutatingPolicy),
             _hooks(objects, MUTATING_WEBHOOKS),
             _bound(objects, VALIDATING_POLICIES, VALIDATING_BINDINGS, ValidatingPolicy),
             _hooks(objects, VALIDATING_WEBHOOKS),
         )
-        return made if made.mutates or made.validates else None
+        return admission if admission.mutates or admission.validates else None
 
     @property
     def mutates(self) -> bool:

@@ -57,8 +57,8 @@ class DynamicMap(MapValue):
             return False
         spend(2 * len(self.value))
         for key, value in self.value.items():
-            found = other.find(key)
-            if found is MISSING or not equal(to_value(value), found):
+            theirs = other.find(key)
+            if theirs is MISSING or not equal(to_value(value), theirs):
                 return False
         return True
 

@@ -188,12 +188,12 @@ def _compile(text: str, scope: Scope, wanted: tuple[Type, ...]) -> PolicyExpress
     checked, issues = check_text(text, scope)
     if issues:
         return PolicyExpression(text, checked, CompileError(f"compilation failed: {issues}"))
-    found = checked.result
-    if wanted and not any(found.same(of) for of in wanted):
+    result_type = checked.result
+    if wanted and not any(result_type.same(of) for of in wanted):
         if len(wanted) == 1:
-            reason = f"must evaluate to {_type_name(wanted[0])} but got {_type_name(found)}"
+            reason = f"must evaluate to {_type_name(wanted[0])} but got {_type_name(result_type)}"
         else:
-            reason = f"must evaluate to one of [{' '.join(map(_type_name, wanted))}] but got {_type_name(found)}"
+            reason = f"must evaluate to one of [{' '.join(map(_type_name, wanted))}] but got {_type_name(result_type)}"
         return PolicyExpression(text, checked, CompileError(reason))
     fault = program_error(checked)
     if fault is not None:
@@ -296,10 +296,10 @@ class _Variables(MapValue):
                 self._found[key] = self._activation.variable(expression)
             except EvalError as error:
                 self._found[key] = EvalError(f'composited variable "{key}" fails to evaluate: {error}')
-        found = self._found[key]
-        if isinstance(found, EvalError):
-            raise EvalError(str(found))
-        return found
+        value = self._found[key]
+        if isinstance(value, EvalError):
+            raise EvalError(str(value))
+        return value
 
     def equals(self, other: Value) -> bool:
         return other is self
@@ -325,10 +325,10 @@ class Inputs:
         self, purpose: str, variables: Mapping[str, PolicyExpression] | None, budget: int = POLICY_BUDGET
     ) -> Activation:
         """Returns the same activation for the same purpose each time that evaluation is restarted."""
-        found = self._activations.get(purpose)
-        if found is None:
-            found = self._activations[purpose] = Activation(self, variables, budget)
-        return found
+        activation = self._activations.get(purpose)
+        if activation is None:
+            activation = self._activations[purpose] = Activation(self, variables, budget)
+        return activation
 
 
 class Activation:
@@ -367,10 +367,10 @@ class Activation:
                 self._evaluated[expression] = self._evaluate(expression)
             except OutOfBudget as error:
                 self._evaluated[expression] = error.with_traceback(None)
-        found = self._evaluated[expression]
-        if isinstance(found, Failed | OutOfBudget):
-            raise type(found)(*found.args)  # A traceback of what is kept would refer to this object.
-        return found
+        result = self._evaluated[expression]
+        if isinstance(result, Failed | OutOfBudget):
+            raise type(result)(*result.args)  # A traceback of what is kept would refer to this object.
+        return result
 
     def _evaluate(self, expression: PolicyExpression) -> Value | Failed:
         self._inputs.rounds.enter()
@@ -424,13 +424,13 @@ class Activation:
 
 def values(activation: Activation, expressions: Sequence[PolicyExpression | None]) -> list[Value | Failed | None]:
     """The value or the error of each expression. Raises OutOfBudget, Paused and Undecided."""
-    found: list[Value | Failed | None] = []
+    results: list[Value | Failed | None] = []
     for expression in expressions:
         if expression is None:
-            found.append(None)
+            results.append(None)
             continue
         try:
-            found.append(activation.value(expression))
+            results.append(activation.value(expression))
         except Failed as failed:
-            found.append(failed)
-    return found
+            results.append(failed)
+    return results

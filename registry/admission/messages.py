@@ -16,7 +16,7 @@ from registry.cel.common import types
 from registry.cel.common.types import Type
 from registry.cel.common.values import MISSING, EvalError, MapValue, Value, equal, register_type
 from registry.cel.common.values import TypeValue as RuntimeType
-from registry.cel.ext.table import function, mismatch
+from registry.cel.ext.table import function
 from registry.schema.field import go_quote
 
 OBJECT: Final = types.struct("Object", {})
@@ -83,8 +83,8 @@ def configuration(value: Value) -> dict[str, Any]:
     """The JSON of an `Object{...}`; raises EvalError where a part has the name of another path."""
     if type(value) is not Made or value.name != "Object":
         raise EvalError("unexpected evaluation result type, expected Object")
-    found: dict[str, Any] = _unwrap(value, "Object")
-    return found
+    plain: dict[str, Any] = _unwrap(value, "Object")
+    return plain
 
 
 def _unwrap(value: Value, path: str) -> Any:
@@ -113,18 +113,16 @@ def plain_parts(value: Value) -> Any:
 
 def operations(values: list[Value]) -> list[dict[str, Any]]:
     """The JSON patch of a list of `JSONPatch{...}`."""
-    found = []
+    parts = []
     for value in values:
         if type(value) is not Made or value.name != "JSONPatch":
             raise EvalError("unexpected evaluation result type, expected JSONPatch")
-        found.append({name: plain_parts(part) for name, part in value.fields.items()})
-    return found
+        parts.append({name: plain_parts(part) for name, part in value.fields.items()})
+    return parts
 
 
-@function("jsonpatch.escapeKey", 1)
-def escape_key(value: Value) -> str:
-    if type(value) is not str:
-        raise mismatch("jsonpatch.escapeKey", value)
+@function("jsonpatch.escapeKey", 1, of=(str,))
+def escape_key(value: str) -> str:
     return value.replace("~", "~0").replace("/", "~1")
 
 

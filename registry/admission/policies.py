@@ -56,10 +56,10 @@ class Conditions:
         activation = inputs.activation("conditions", variables, CONDITIONS_BUDGET)
         failures: list[str] = []
         try:
-            found = values(activation, self.expressions)
+            results = values(activation, self.expressions)
         except OutOfBudget:
             raise Failed(OUT_OF_BUDGET) from None
-        for value in found:
+        for value in results:
             if value is False:
                 return False
             if isinstance(value, Failed) and str(value) not in failures:
@@ -205,8 +205,8 @@ class ValidatingPolicy(_Policy):
         annotations: list[tuple[str, str]] = []
         broken: list[str] = []
         if self.annotations:
-            found = values(inputs.activation("annotations", self.variables), [e for _, e in self.annotations])
-            for (key, _), value in zip(self.annotations, found, strict=True):
+            texts = values(inputs.activation("annotations", self.variables), [e for _, e in self.annotations])
+            for (key, _), value in zip(self.annotations, texts, strict=True):
                 if isinstance(value, Failed):
                     if self.fails:
                         broken.append(str(value))

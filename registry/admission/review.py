@@ -64,9 +64,9 @@ def verdict(version: str, uid: str, data: bytes, *, mutating: bool) -> Verdict:
     """The verdict of a response. Raises CallFailed if it is not a review, InvalidAnswer if it is invalid."""
     review = decoded_review(data)
     wanted = f"{_GROUP}/{version}"
-    given, kind = _text(review.get("apiVersion")), _text(review.get("kind"))
-    if given or kind:
-        _check_type(given, kind, wanted)
+    api_version, kind = _text(review.get("apiVersion")), _text(review.get("kind"))
+    if api_version or kind:
+        _check_type(api_version, kind, wanted)
     response = review.get("response")
     if not isinstance(response, dict):
         raise InvalidAnswer("webhook response was absent")
@@ -74,7 +74,7 @@ def verdict(version: str, uid: str, data: bytes, *, mutating: bool) -> Verdict:
     if version == "v1":
         if _text(response.get("uid")) != uid:
             raise InvalidAnswer(f"expected response.uid={go_quote(uid)}, got {go_quote(_text(response.get('uid')))}")
-        if not (given and kind):
+        if not (api_version and kind):
             raise InvalidAnswer(f"expected webhook response of {_GROUP}/v1, Kind={_KIND}, got /, Kind=")
         _check_patch(patch, patch_type, mutating)
     elif patch:
@@ -96,11 +96,11 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _check_type(given: str, kind: str, wanted: str) -> None:
-    if kind != _KIND or given not in _KNOWN:
-        raise CallFailed(f'no kind "{kind}" is registered for version "{given}" in scheme {SCHEME}')
-    if given != wanted:
-        versions = [name.rpartition("/")[2] for name in (given, wanted)]
+def _check_type(version: str, kind: str, wanted: str) -> None:
+    if kind != _KIND or version not in _KNOWN:
+        raise CallFailed(f'no kind "{kind}" is registered for version "{version}" in scheme {SCHEME}')
+    if version != wanted:
+        versions = [name.rpartition("/")[2] for name in (version, wanted)]
         raise CallFailed(f"converting ({versions[0]}.{_KIND}) to ({versions[1]}.{_KIND}): unknown conversion")
 
 
@@ -129,17 +129,17 @@ def _check_patch(patch: bytes, patch_type: object, mutating: bool) -> None:
         raise InvalidAnswer('webhook returned invalid response.patchType of ""')
 
 
-def decode_patch(found: Verdict) -> Any:
+def decode_patch(answer: Verdict) -> Any:
     """The operations of a verdict's patch, None where there are none. Raises BadPatch."""
-    if not found.patch:
+    if not answer.patch:
         return None
     try:
-        value = decode_bounded_json(found.patch)
+        value = decode_bounded_json(answer.patch)
         json_patch.decode(value, strict=False)
     except (DecodeError, ApplyError) as error:
         raise BadPatch(f"received undecodable patch in webhook response: {error}") from error
-    if value and found.patch_type != "JSONPatch":
-        raise BadPatch(f"unsupported patch type {go_quote(found.patch_type)}")
+    if value and answer.patch_type != "JSONPatch":
+        raise BadPatch(f"unsupported patch type {go_quote(answer.patch_type)}")
     return value or None
 
 

@@ -59,7 +59,7 @@ def type_warnings(policy: Json, resolve: Resolve, params: TypedKind | None) -> l
 
 def _kinds(spec: Json, resolve: Resolve) -> list[TypedKind]:
     """The kinds that the rules name, sorted; wildcards, subresources and unknown resources are left out."""
-    found: dict[tuple[str, str, str], TypedKind] = {}
+    kinds: dict[tuple[str, str, str], TypedKind] = {}
     for rule in (spec.get("matchConstraints") or {}).get("resourceRules") or ():
         groups, versions = rule.get("apiGroups") or (), rule.get("apiVersions") or ()
         if any("*" in text for text in (*groups, *versions)):
@@ -70,11 +70,11 @@ def _kinds(spec: Json, resolve: Resolve) -> list[TypedKind]:
             kind = resolve(group, version, resource)
             if kind is None:
                 continue
-            found[kind[:3]] = kind
+            kinds[kind[:3]] = kind
             count += 1
             if count == _MAX_KINDS:
-                return [found[key] for key in sorted(found)]
-    return [found[key] for key in sorted(found)]
+                return [kinds[key] for key in sorted(kinds)]
+    return [kinds[key] for key in sorted(kinds)]
 
 
 def _product(

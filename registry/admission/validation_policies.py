@@ -60,8 +60,8 @@ def validating_policy_errors(policy: Json, old: Json | None = None) -> list[Fiel
     errors = _common_errors(spec)
     if _conditions_changed(spec, (old.get("spec") or {}) if old is not None else None):
         errors += condition_errors(spec.get("matchConditions"), "spec.matchConditions", params=params)
-    found, variables = variable_errors(spec.get("variables"), "spec.variables", params=params)
-    errors += found
+    new_errors, variables = variable_errors(spec.get("variables"), "spec.variables", params=params)
+    errors += new_errors
     validations, annotations = spec.get("validations") or [], spec.get("auditAnnotations")
     if not validations and not annotations:
         needed = "validations or auditAnnotations must contain at least one item"
@@ -155,8 +155,8 @@ def mutating_policy_errors(policy: Json, old: Json | None = None) -> list[FieldE
         ]
     if _conditions_changed(spec, (old.get("spec") or {}) if old is not None else None):
         errors += condition_errors(spec.get("matchConditions"), "spec.matchConditions", params=params)
-    found, variables = variable_errors(spec.get("variables"), "spec.variables", params=params)
-    errors += found
+    new_errors, variables = variable_errors(spec.get("variables"), "spec.variables", params=params)
+    errors += new_errors
     mutations = spec.get("mutations") or []
     if not mutations:
         errors.append(required("spec.mutations", "mutations must contain at least one item"))

@@ -45,15 +45,15 @@ class APIServiceChanges(NamedTuple):
 
 def desired(definitions: Iterable[Definition]) -> dict[str, Json]:
     """The desired APIServices by name: one for each group version served here, except that of APIServices itself."""
-    found: dict[str, Json] = {}
+    services: dict[str, Json] = {}
     for definition in definitions:
         if definition.group == GROUP or not definition.established:
             continue
         for version in definition.versions.values():
             name = f"{version.name}.{definition.group}"
-            if version.served and (definition.builtin or name not in found):
-                found[name] = _api_service(definition.group, version.name, builtin=definition.builtin)
-    return found
+            if version.served and (definition.builtin or name not in services):
+                services[name] = _api_service(definition.group, version.name, builtin=definition.builtin)
+    return services
 
 
 def _api_service(group: str, version: str, *, builtin: bool) -> Json:
@@ -69,18 +69,18 @@ def _api_service(group: str, version: str, *, builtin: bool) -> Json:
 
 def changes(wanted: Mapping[str, Json], stored: Mapping[str, Json], *, at_start: bool) -> APIServiceChanges:
     """The changes to `stored`, the APIServices of a tenant by name."""
-    found = APIServiceChanges([], {}, [])
+    difference = APIServiceChanges([], {}, [])
     for name, obj in wanted.items():
         managed = _label(obj)
         if name not in stored:
             if at_start or managed == ALWAYS:
-                found.create.append(obj)
+                difference.create.append(obj)
         elif _label(stored[name]) and (at_start or managed == ALWAYS) and _differs(stored[name], obj):
-            found.update[name] = obj
+            difference.update[name] = obj
     for name, obj in stored.items():
         if name not in wanted and (_label(obj) == ALWAYS or (at_start and _label(obj) == ON_START)):
-            found.delete.append(name)
-    return found
+            difference.delete.append(name)
+    return difference
 
 
 def _label(obj: Json) -> str:

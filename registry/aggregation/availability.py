@@ -84,12 +84,12 @@ async def inspect(backends: Backends, tenant: Tenant, server: APIServer) -> Find
 
 async def _openapi_hash(backends: Backends, tenant: Tenant, server: APIServer) -> str:
     try:
-        found = await backends.fetch(
+        answer = await backends.fetch(
             tenant, server, "/openapi/v3", seconds=CHECK_SECONDS, limit_bytes=_OPENAPI_INDEX_BYTES
         )
-        if found.status != 200:
+        if answer.status != 200:
             return ""
-        return openapi_hash(decode_bounded_json(found.body, max_values=_MAX_VALUES), server.path.strip("/"))
+        return openapi_hash(decode_bounded_json(answer.body, max_values=_MAX_VALUES), server.path.strip("/"))
     except (Unreachable, TooManyConnections, TimeoutError, DecodeError):
         return ""
 
@@ -101,9 +101,9 @@ def openapi_hash(index: Any, path: str) -> str:
     url = entry.get("serverRelativeURL") if isinstance(entry, dict) else None
     if not isinstance(url, str):
         return ""
-    [found] = parse_qs(url.partition("?")[2]).get("hash", [""])[:1]
+    [digest] = parse_qs(url.partition("?")[2]).get("hash", [""])[:1]
     # Without a hash any constant will do: it only tells clients when to fetch again.
-    return found if _is_hash(found) else "0"
+    return digest if _is_hash(digest) else "0"
 
 
 async def check(backends: Backends, tenant: Tenant, server: APIServer) -> tuple[AvailabilityVerdict, bytes]:
@@ -115,7 +115,7 @@ async def check(backends: Backends, tenant: Tenant, server: APIServer) -> tuple[
         if left <= 0:
             break
         try:
-            found = await backends.fetch(
+            answer = await backends.fetch(
                 tenant, server, server.path, seconds=left, limit_bytes=_DOCUMENT_BYTES, fresh=True
             )
         except NotLocated as error:
@@ -127,9 +127,9 @@ async def check(backends: Backends, tenant: Tenant, server: APIServer) -> tuple[
         except TooManyConnections:
             problem = f'Get "{_url(server)}": too many connections'
         else:
-            if 200 <= found.status < 300:
-                return PASSED, found.body
-            problem = f"bad status from {_url(server)}: {found.status}"
+            if 200 <= answer.status < 300:
+                return PASSED, answer.body
+            problem = f"bad status from {_url(server)}: {answer.status}"
     message = f"failing or missing response from {_url(server)}: {problem}"
     return AvailabilityVerdict("False", "FailedDiscoveryCheck", message[:_MESSAGE_CHARACTERS]), b""
 
@@ -200,11 +200,11 @@ class Availability:
 
     def unavailable(self) -> dict[str, int]:
         """The number of tenants in which an APIService of each name is unavailable; 0 if in none."""
-        found: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for (_, name), known in zip(self._known.keys(), self._known.values(), strict=False):
-            if name in found or len(found) < _SERIES:
-                found[name] = found.get(name, 0) + (not known.verdict.is_available)
-        return found
+            if name in counts or len(counts) < _SERIES:
+                counts[name] = counts.get(name, 0) + (not known.verdict.is_available)
+        return counts
 
     def expose(self) -> None:
         REGISTRY.register(self._collector)

@@ -115,12 +115,12 @@ class Backends:
         """
         async with asyncio.timeout(seconds):
             target = await self.server(tenant, server, fresh=fresh)
-            given = [(b"accept", accept.encode()), (b"user-agent", b"registry")]
+            headers = [(b"accept", accept.encode()), (b"user-agent", b"registry")]
             if etag:
-                given.append((b"if-none-match", etag.encode("latin-1", "replace")))
-            head = request_head(method, path.encode(), target.origin.authority, given, user, audit_id="", client="") + (
-                b"\r\n" if method == "GET" else framing(0)
-            )
+                headers.append((b"if-none-match", etag.encode("latin-1", "replace")))
+            head = request_head(
+                method, path.encode(), target.origin.authority, headers, user, audit_id="", client=""
+            ) + (b"\r\n" if method == "GET" else framing(0))
             return await self._exchange(target, head, limit_bytes)
 
     async def _exchange(self, target: PooledServer, head: bytes, limit_bytes: int) -> Fetched:
@@ -133,7 +133,7 @@ class Backends:
 
 
 async def _whole(connection: Connection, limit_bytes: int) -> Fetched:
-    found = await connection.head()
+    head = await connection.head()
     pieces, size = [], 0
     while piece := await connection.read():
         size += len(piece)
@@ -141,7 +141,7 @@ async def _whole(connection: Connection, limit_bytes: int) -> Fetched:
             connection.close()
             raise Lost(f"the answer is longer than {limit_bytes} bytes")
         pieces.append(piece)
-    return Fetched(found.status, dict(found.headers), b"".join(pieces))
+    return Fetched(head.status, dict(head.headers), b"".join(pieces))
 
 
 def _place_of(

@@ -78,8 +78,8 @@ def merge_group_list(document: Json, aggregated: Aggregated, priority: LocalPrio
 def merge_group(local: Json | None, aggregated: Aggregated, name: str, priority: LocalPriority) -> Json:
     """A group including the versions of other servers; `local` is the locally served group, if any."""
     versions = _versions([v["version"] for v in local["versions"]] if local else [], aggregated, name, priority)
-    found = [{"groupVersion": f"{name}/{v}", "version": v} for v in versions]
-    return {**(local or {}), "name": name, "versions": found, "preferredVersion": found[0]}
+    entries = [{"groupVersion": f"{name}/{v}", "version": v} for v in versions]
+    return {**(local or {}), "name": name, "versions": entries, "preferredVersion": entries[0]}
 
 
 # -- the aggregated form
@@ -109,11 +109,11 @@ def merge_aggregated(
 
 
 def _version(server: APIServer, resources: Mapping[tuple[str, str], Resources]) -> Json:
-    found = resources.get((server.group, server.version), NONE_KNOWN)
+    published = resources.get((server.group, server.version), NONE_KNOWN)
     entry: Json = {"version": server.version}
-    if listed := _aggregated_resources(found.entries):
+    if listed := _aggregated_resources(published.entries):
         entry["resources"] = listed
-    return {**entry, "freshness": "Current" if found.is_current else "Stale"}
+    return {**entry, "freshness": "Current" if published.is_current else "Stale"}
 
 
 def _aggregated_resources(entries: Sequence[Json]) -> list[Json]:
@@ -164,9 +164,9 @@ def _insert(
     """Inserts a group before the first one with a lower priority, or with the same priority and a later name."""
 
     def rank(group: str) -> tuple[int, str]:
-        found = [priority(group, v)[0] for v in versions.get(group, ()) if (group, v) not in aggregated.servers]
-        found += [server.group_priority for server in aggregated.servers.values() if server.group == group]
-        return (-max(found), group)
+        priorities = [priority(group, v)[0] for v in versions.get(group, ()) if (group, v) not in aggregated.servers]
+        priorities += [server.group_priority for server in aggregated.servers.values() if server.group == group]
+        return (-max(priorities), group)
 
     mine = rank(name)
     place = next((i for i, other in enumerate(order) if rank(other) > mine), len(order))

@@ -73,17 +73,17 @@ class FrontProxy:
             "requestheader-uid-headers": ["X-Remote-Uid"],
             "requestheader-username-headers": ["X-Remote-User"],
         }
-        found = {name: json.dumps(value, separators=(",", ":")) for name, value in data.items()}
-        found["requestheader-client-ca-file"] = self.authority(tenant)
-        return {**found, "client-ca-file": client_ca} if client_ca else found
+        texts = {name: json.dumps(value, separators=(",", ":")) for name, value in data.items()}
+        texts["requestheader-client-ca-file"] = self.authority(tenant)
+        return {**texts, "client-ca-file": client_ca} if client_ca else texts
 
     def context(self, tenant: int, ca: str, *, insecure: bool) -> ssl.SSLContext:
         """TLS to a server of the tenant, verified by `ca` in PEM ("" for the system's roots). Raises ssl.SSLError."""
         key = (tenant, ca, insecure)
-        found = self._contexts.get(key)
-        if found is None:
-            found = self._contexts.put(key, self._new_context(*key), _RENEWED_SECONDS)
-        return found
+        tls = self._contexts.get(key)
+        if tls is None:
+            tls = self._contexts.put(key, self._new_context(*key), _RENEWED_SECONDS)
+        return tls
 
     def _new_context(self, tenant: int, ca: str, insecure: bool) -> ssl.SSLContext:
         context = tls_context(ca, shared=False)

@@ -68,7 +68,7 @@ def request_head(
     method: str,
     target: bytes,
     authority: str,
-    given: Iterable[tuple[bytes, bytes]],
+    headers: Iterable[tuple[bytes, bytes]],
     user: User,
     *,
     audit_id: str,
@@ -79,11 +79,11 @@ def request_head(
 
     `upgrade` is the protocol that the client requests to switch to.
     """
-    given = list(given)
-    named = _named_by_connection(given)
+    headers = list(headers)
+    named = _named_by_connection(headers)
     lines = [method.encode(), b" ", target, b" HTTP/1.1\r\nhost: ", authority.encode(), b"\r\n"]
-    forwarded = [value for name, value in given if name == b"x-forwarded-for"]
-    for name, value in given:
+    forwarded = [value for name, value in headers if name == b"x-forwarded-for"]
+    for name, value in headers:
         if name in _HOP_BY_HOP or name in _OURS or name in named or _tells_identity(name):
             continue
         if name == _PROTOCOLS:
@@ -111,14 +111,14 @@ def framing(length: int | None) -> bytes:
 
 def identity_headers(user: User) -> Headers:
     """`X-Remote-User: jane` and the other identity headers. Raises InvalidHeader."""
-    found = [(b"x-remote-user", _value(user.name))]
+    headers = [(b"x-remote-user", _value(user.name))]
     if user.uid:
-        found.append((b"x-remote-uid", _value(user.uid)))
-    found += [(b"x-remote-group", _value(group)) for group in user.groups]
+        headers.append((b"x-remote-uid", _value(user.uid)))
+    headers += [(b"x-remote-group", _value(group)) for group in user.groups]
     for key, values in user.extra.items():
-        name = b"x-remote-extra-" + _key_escaped.sub(lambda found: b"%%%02X" % found[0][0], key.encode())
-        found += [(name, _value(value)) for value in values]
-    return found
+        name = b"x-remote-extra-" + _key_escaped.sub(lambda headers: b"%%%02X" % headers[0][0], key.encode())
+        headers += [(name, _value(value)) for value in values]
+    return headers
 
 
 def answer_headers(headers: Iterable[tuple[bytes, bytes]], *, upgrade: bool = False) -> tuple[Headers, int | None]:
@@ -126,17 +126,17 @@ def answer_headers(headers: Iterable[tuple[bytes, bytes]], *, upgrade: bool = Fa
     headers = list(headers)
     named = _named_by_connection(headers)
     length: int | None = None
-    found: Headers = []
+    passed: Headers = []
     for name, value in headers:
         if name == b"content-length" and value.isdigit():
             length = int(value[:20])
         if name in _HOP_BY_HOP or name in _NOT_ANSWERED or name in named:
             continue
-        found.append((name, value))
+        passed.append((name, value))
     if upgrade:
-        found += [(name, value) for name, value in headers if name in (b"upgrade", b"connection")]
-        return found, None
-    return [*found, _SANDBOX], length
+        passed += [(name, value) for name, value in headers if name in (b"upgrade", b"connection")]
+        return passed, None
+    return [*passed, _SANDBOX], length
 
 
 def upgrade_of(headers: Mapping[bytes, bytes]) -> str:
@@ -158,8 +158,8 @@ def _tells_identity(name: bytes) -> bool:
 
 
 def _without_tokens(protocols: bytes) -> bytes:
-    kept = [part.strip() for part in protocols.decode("latin-1").split(",") if _TOKEN_PROTOCOL not in part]
-    return ", ".join(part for part in kept if part).encode("latin-1")
+    others = [part.strip() for part in protocols.decode("latin-1").split(",") if _TOKEN_PROTOCOL not in part]
+    return ", ".join(part for part in others if part).encode("latin-1")
 
 
 def _value(text: str) -> bytes:

@@ -35,14 +35,14 @@ def own_part(document: Any, server: APIServer) -> Json:
     beneath = f"{server.path}/"
     own = {path: item for path, item in paths.items() if path == server.path or path.startswith(beneath)}
     own = dict(list(own.items())[:_LIMIT])
-    found: Json = {}
+    part: Json = {}
     pending = [own]
-    while pending and len(found) < _LIMIT:
+    while pending and len(part) < _LIMIT:
         for name in _references(pending.pop()):
-            if name in types and name not in found:
-                found[name] = types[name]
+            if name in types and name not in part:
+                part[name] = types[name]
                 pending.append(types[name])
-    return {"paths": own, "definitions": found}
+    return {"paths": own, "definitions": part}
 
 
 def merge_v2(local: Json, parts: Sequence[ServerDocument]) -> Json:
@@ -61,11 +61,11 @@ def merge_v2(local: Json, parts: Sequence[ServerDocument]) -> Json:
 
 
 def _free_name(name: str, schema: Any, types: Json) -> str:
-    number, found = 2, name
-    while found in types and types[found] != schema:
-        found = f"{name}_v{number}"
+    number, candidate = 2, name
+    while candidate in types and types[candidate] != schema:
+        candidate = f"{name}_v{number}"
         number += 1
-    return found
+    return candidate
 
 
 def _rename_references(value: Any, names: dict[str, str]) -> Any:
@@ -82,14 +82,14 @@ def _rename_references(value: Any, names: dict[str, str]) -> Any:
 def _references(value: Any) -> Iterator[str]:
     pending = [value]
     while pending:
-        found = pending.pop()
-        if isinstance(found, list):
-            pending.extend(found)
-        elif isinstance(found, dict):
-            reference = found.get("$ref")
+        node = pending.pop()
+        if isinstance(node, list):
+            pending.extend(node)
+        elif isinstance(node, dict):
+            reference = node.get("$ref")
             if isinstance(reference, str) and reference.startswith(_PREFIX):
                 yield reference.removeprefix(_PREFIX)
-            pending.extend(found.values())
+            pending.extend(node.values())
 
 
 def _is_shallow(document: Any) -> bool:
@@ -97,12 +97,12 @@ def _is_shallow(document: Any) -> bool:
     level = [document] if isinstance(document, (dict, list)) else []
     for _ in range(_DEPTH):
         members = (value.values() if isinstance(value, dict) else value for value in level)
-        level = [member for found in members for member in found if isinstance(member, (dict, list))]
+        level = [member for container in members for member in container if isinstance(member, (dict, list))]
         if not level:
             return True
     return False
 
 
 def _objects(document: Any, name: str) -> Json:
-    found = document.get(name) if isinstance(document, dict) else None
-    return {key: value for key, value in found.items() if isinstance(value, dict)} if isinstance(found, dict) else {}
+    inner = document.get(name) if isinstance(document, dict) else None
+    return {key: value for key, value in inner.items() if isinstance(value, dict)} if isinstance(inner, dict) else {}

@@ -17,6 +17,7 @@ from registry.aggregation.openapi import Json, ServerDocument, own_part
 from registry.caches import LruCache
 from registry.codec.model import DecodeError
 from registry.store.types import Tenant, TenantId
+from registry.tasks import cancel
 from registry.webhooks.answers import decode_bounded_json, run_aside
 from registry.webhooks.connection import Unreachable
 from registry.webhooks.streaming import TooManyConnections
@@ -50,9 +51,7 @@ class OpenAPIDocuments:
         self._fetching: dict[_Key, asyncio.Task[None]] = {}
 
     async def aclose(self) -> None:
-        for task in self._fetching.values():
-            task.cancel()
-        await asyncio.gather(*self._fetching.values(), return_exceptions=True)
+        await cancel(*self._fetching.values())
 
     async def get(self, tenant: Tenant, servers: Iterable[APIServer]) -> list[ServerDocument]:
         """The parts of the servers that are known after waiting."""
@@ -60,41 +59,41 @@ class OpenAPIDocuments:
         waiting = [task for server in servers if (task := self._refresh(tenant, server)) is not None]
         if waiting:
             await asyncio.wait(waiting, timeout=WAIT_SECONDS)
-        found = []
+        documents = []
         for server in servers:
-            kept = self._kept.peek((tenant.id, server.name))
-            if kept is not None and kept.server == server and kept.document["paths"]:
-                found.append(ServerDocument(server, kept.document, kept.serial))
-        return found
+            entry = self._kept.peek((tenant.id, server.name))
+            if entry is not None and entry.server == server and entry.document["paths"]:
+                documents.append(ServerDocument(server, entry.document, entry.serial))
+        return documents
 
     def _refresh(self, tenant: Tenant, server: APIServer) -> asyncio.Task[None] | None:
         key = (tenant.id, server.name)
-        kept = self._kept.peek(key)
-        if kept is not None and kept.server == server and time.monotonic() - kept.at < _KEPT_SECONDS:
+        entry = self._kept.peek(key)
+        if entry is not None and entry.server == server and time.monotonic() - entry.at < _KEPT_SECONDS:
             return None
         task = self._fetching.get(key)
         if task is None:
             if len(self._fetching) >= _AT_A_TIME:
                 return None
-            task = self._fetching[key] = asyncio.create_task(self._fetch(tenant, server, kept))
+            task = self._fetching[key] = asyncio.create_task(self._fetch(tenant, server, entry))
             task.add_done_callback(lambda _: self._fetching.pop(key, None))
         return task
 
     async def _fetch(self, tenant: Tenant, server: APIServer, before: _Kept | None) -> None:
         if before is not None and before.server != server:
             before = None
-        kept = before or _Kept(server, {"paths": {}, "definitions": {}}, "", 0.0, 0, next(_SERIALS))
+        entry = before or _Kept(server, {"paths": {}, "definitions": {}}, "", 0.0, 0, next(_SERIALS))
         try:
-            found = await self._backends.fetch(
-                tenant, server, "/openapi/v2", seconds=_FETCH_SECONDS, limit_bytes=_DOCUMENT_BYTES, etag=kept.etag
+            answer = await self._backends.fetch(
+                tenant, server, "/openapi/v2", seconds=_FETCH_SECONDS, limit_bytes=_DOCUMENT_BYTES, etag=entry.etag
             )
-            if found.status == 200:
+            if answer.status == 200:
                 part = await run_aside(
-                    len(found.body), lambda: own_part(decode_bounded_json(found.body, max_values=_MAX_VALUES), server)
+                    len(answer.body), lambda: own_part(decode_bounded_json(answer.body, max_values=_MAX_VALUES), server)
                 )
-                etag = found.headers.get(b"etag", b"").decode("latin-1")
-                serial = kept.serial if part == kept.document else next(_SERIALS)
-                kept = _Kept(server, part, etag, 0.0, len(found.body), serial)
+                etag = answer.headers.get(b"etag", b"").decode("latin-1")
+                serial = entry.serial if part == entry.document else next(_SERIALS)
+                entry = _Kept(server, part, etag, 0.0, len(answer.body), serial)
         except (Unreachable, TooManyConnections, TimeoutError, DecodeError):
             pass  # keeps the previous document
-        self._kept.put((tenant.id, server.name), kept._replace(at=time.monotonic()))
+        self._kept.put((tenant.id, server.name), entry._replace(at=time.monotonic()))

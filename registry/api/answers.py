@@ -84,7 +84,7 @@ class Event:
 Answer = ObjectAnswer | ListAnswer | DocumentAnswer | WatchAnswer
 
 
-def deleted_status(served: Served, name: str, uid: str, revision: int = 0) -> DocumentAnswer:
+def deleted_status(served: Served, name: str, uid: str, revision: int) -> DocumentAnswer:
     """Returns the Status of a deleted object; `revision` is that of the deletion, 0 if the answer has none."""
     details = {"name": name, "group": served.resource.group, "kind": served.resource.name, "uid": uid}
     return DocumentAnswer(

@@ -44,5 +44,5 @@ async def load_aggregated(store: Store, tenant: Tenant) -> Aggregated:
     page = await store.page(tenant, API_SERVICES, limit=SERVERS_LIMIT, requirements=_ARE_REMOTE)
     if not page.rows:
         return NOTHING_AGGREGATED
-    found = (api_server(decode_stored('{"metadata":{' + row.body)) for row in page.rows)
-    return Aggregated(server for server in found if server is not None)
+    servers = (api_server(decode_stored('{"metadata":{' + row.body)) for row in page.rows)
+    return Aggregated(server for server in servers if server is not None)

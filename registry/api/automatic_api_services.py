@@ -60,7 +60,7 @@ async def write_api_services(backend: Backend, tenant: Tenant) -> None:
     try:
         async with lock:
             catalog = await backend.catalogs.current(tenant)
-            stored = await _stored(backend, tenant)
+            stored = await _load_stored(backend, tenant)
             at_start = backend.api_services.serials.get(tenant.id) is None
             await _apply(backend, tenant, changes(desired(catalog.definitions()), stored, at_start=at_start))
             await _correct_conditions(backend, tenant, stored)
@@ -70,20 +70,20 @@ async def write_api_services(backend: Backend, tenant: Tenant) -> None:
             locks.pop(tenant.id, None)
 
 
-async def _stored(backend: Backend, tenant: Tenant) -> dict[str, Object]:
-    found: dict[str, Object] = {}
+async def _load_stored(backend: Backend, tenant: Tenant) -> dict[str, Object]:
+    stored: dict[str, Object] = {}
     async for page in backend.store.scan(tenant, API_SERVICES):
         for row in page.rows:
-            found[row.key] = decode_stored('{"metadata":{' + row.body)
-    return found
+            stored[row.key] = decode_stored('{"metadata":{' + row.body)
+    return stored
 
 
-async def _apply(backend: Backend, tenant: Tenant, found: APIServiceChanges) -> None:
+async def _apply(backend: Backend, tenant: Tenant, difference: APIServiceChanges) -> None:
     """Writes concurrently: the store combines the writes into few transactions."""
     await asyncio.gather(
-        *(_write(backend, tenant, "", _creating(obj)) for obj in found.create),
-        *(_write(backend, tenant, name, _updating(obj)) for name, obj in found.update.items()),
-        *(_write(backend, tenant, name, _delete) for name in found.delete),
+        *(_write(backend, tenant, "", _creating(obj)) for obj in difference.create),
+        *(_write(backend, tenant, name, _updating(obj)) for name, obj in difference.update.items()),
+        *(_write(backend, tenant, name, _delete) for name in difference.delete),
     )
 
 

@@ -136,13 +136,13 @@ def _read_protobuf(body: Body, api_version: str, kind: str) -> Decoded:
 def unrecognized(served: Served, why: str, data: bytes) -> StatusError:
     """Returns `the object provided is unrecognized (must be of type W): R (P)`; P is the beginning of the body."""
     if not data:
-        shown = "<empty>"
+        excerpt = "<empty>"
     else:
         cut = data[:_SHOWN_BYTES]
-        shown = cut.decode(errors="replace") if data[:1] == b"{" else cut.hex()
+        excerpt = cut.decode(errors="replace") if data[:1] == b"{" else cut.hex()
         if len(data) > _SHOWN_BYTES:
-            shown += " ..."
-    return bad_request(f"the object provided is unrecognized (must be of type {served.kind.name}): {why} ({shown})")
+            excerpt += " ..."
+    return bad_request(f"the object provided is unrecognized (must be of type {served.kind.name}): {why} ({excerpt})")
 
 
 def _recognize(served: Served, value: Any, data: bytes) -> Object:

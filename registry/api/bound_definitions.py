@@ -64,22 +64,22 @@ class SharedEntries:
         if not bound:
             return NOTHING_BOUND
         known = {one.resource: self._cached(one) for one in bound}
-        missing = [resource for resource, kept in known.items() if kept is None]
+        missing = [resource for resource, entry in known.items() if entry is None]
         while missing and (found_bodies := await self._store.sharing.bodies(tenant, missing, definitions=DEFINITIONS)):
             for provider, name, revision, body in found_bodies:
                 known[ResourceName(name)] = self._remember(provider, name, revision, body)
             missing = [resource for resource in missing if resource > found_bodies[-1][1]]
-        found: dict[ResourceName, Shared] = {}
+        entries: dict[ResourceName, Shared] = {}
         for one in bound:
-            kept = known[one.resource]
+            entry = known[one.resource]
             # One that was unbound between the two reads has moved the guards, so this is read again.
-            if kept is not None and kept.living.definition.established:
-                found[one.resource] = kept.terminating if _is_ending(one) else kept.living
-        return found
+            if entry is not None and entry.living.definition.established:
+                entries[one.resource] = entry.terminating if _is_ending(one) else entry.living
+        return entries
 
     def _cached(self, one: BoundDefinition) -> _Kept | None:
-        kept = self._kept.get((one.provider, one.resource))
-        return kept if kept is not None and kept.revision >= one.revision else None
+        entry = self._kept.get((one.provider, one.resource))
+        return entry if entry is not None and entry.revision >= one.revision else None
 
     def _remember(self, provider: TenantId, name: str, revision: int, body: str) -> _Kept:
         known = self._kept.peek((provider, name))

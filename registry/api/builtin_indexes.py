@@ -24,8 +24,8 @@ def with_indexes(definitions: Sequence[Definition], declared: Sequence[tuple[str
         if known is None or name in _TRANSLATED:
             raise ValueError(f'--builtin-indexes: "{name}" is not a built-in resource that can be indexed')
         before = known.queries.get(INDEX, "")
-        found = replace(known, queries={**known.queries, INDEX: f"{before};{fields}"})
-        if errors := indexes_of(found, SECRET_PATHS if name == "secrets" else ()).errors:
+        indexed = replace(known, queries={**known.queries, INDEX: f"{before};{fields}"})
+        if errors := indexes_of(indexed, SECRET_PATHS if name == "secrets" else ()).errors:
             raise ValueError(f"--builtin-indexes: {name}: {errors[0]}")
-        by_name[name] = found
+        by_name[name] = indexed
     return list(by_name.values())

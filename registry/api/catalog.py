@@ -118,15 +118,15 @@ class TenantCatalog:
 
     def served(self, group: str, version: str, plural: str) -> Served | None:
         """Returns the resource at a served version; None if there is none."""
-        found = self._served.get((group, version, plural))
-        if found is None:
+        served = self._served.get((group, version, plural))
+        if served is None:
             definition = self.definition(group, plural)
             wanted = definition.versions.get(version) if definition else None
             if definition is None or wanted is None:
                 return None
-            found = self.at_version(definition, wanted)
+            served = self.at_version(definition, wanted)
         # It may be cached for controllers, which also ask for versions that are not served.
-        return found if found.version.served else None
+        return served if served.version.served else None
 
     def is_unresolvable(self, group: str, version: str, plural: str) -> bool:
         """Whether a definition has its names but is not served, as its conversion webhook's caBundle is invalid."""
@@ -139,10 +139,10 @@ class TenantCatalog:
     def at_version(self, definition: Definition, version: Version) -> Served:
         """Returns `definition` at any of its versions, served or not."""
         key = (definition.group, version.name, definition.names.plural)
-        found = self._served.get(key)
-        if found is None:
-            found = self._served[key] = Served(definition, version, self._strategy_for(definition, version))
-        return found
+        served = self._served.get(key)
+        if served is None:
+            served = self._served[key] = Served(definition, version, self._strategy_for(definition, version))
+        return served
 
     def stored_together(self, served: Served) -> Sequence[Served]:
         """Returns the built-in resources of other groups, at their served versions, that share the objects of `served`.
@@ -178,10 +178,10 @@ class TenantCatalog:
         """Returns the same catalog for the server's own writes, which bypass policies and webhooks."""
         if self.admission is None:
             return self
-        found = TenantCatalog.__new__(TenantCatalog)
-        found.__dict__.update(self.__dict__)
-        found.admission = None
-        return found
+        copy = TenantCatalog.__new__(TenantCatalog)
+        copy.__dict__.update(self.__dict__)
+        copy.admission = None
+        return copy
 
     def remember_namespace(self, name: str) -> None:
         if len(self.active_namespaces) >= NAMESPACES_LIMIT:

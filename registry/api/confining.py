@@ -40,13 +40,13 @@ def confine(answer: Answer, request: ResourceRequest, verb: str) -> Answer:
             return replace(answer, events=_events(answer.events, name, request))
         case DocumentAnswer():
             items = answer.body.get("items") or ()
-            kept = [item for item in items if _name_in(item) == name]
-            if len(kept) == len(items):
+            selected = [item for item in items if _name_in(item) == name]
+            if len(selected) == len(items):
                 return answer
             _log(request)
             # A continue token would disclose the name of the last item.
             metadata = {k: v for k, v in (answer.body.get("metadata") or {}).items() if k != "continue"}
-            return replace(answer, body={**answer.body, "metadata": metadata, "items": kept}, table=None)
+            return replace(answer, body={**answer.body, "metadata": metadata, "items": selected}, table=None)
         case _:
             return answer
 
@@ -55,10 +55,10 @@ async def _texts(
     chunks: AsyncIterator[Sequence[str]], name: str, request: ResourceRequest
 ) -> AsyncIterator[Sequence[str]]:
     async for texts in chunks:
-        kept = [text for text in texts if _name_in(decode_stored(text)) == name]
-        if len(kept) < len(texts):
+        selected = [text for text in texts if _name_in(decode_stored(text)) == name]
+        if len(selected) < len(texts):
             _log(request)
-        yield kept
+        yield selected
 
 
 async def _events(
@@ -66,19 +66,19 @@ async def _events(
 ) -> AsyncGenerator[Sequence[Event], None]:
     async with aclosing(events):
         while (batch := await anext(events, None)) is not None:
-            kept = [e for e in batch if e.type in _OF_NO_OBJECT or _name_in(decode_stored(e.text)) == name]
-            if len(kept) < len(batch):
+            selected = [e for e in batch if e.type in _OF_NO_OBJECT or _name_in(decode_stored(e.text)) == name]
+            if len(selected) < len(batch):
                 _log(request)
-            yield kept
-            del batch, kept  # the next may take long
+            yield selected
+            del batch, selected  # the next may take long
 
 
 def _name_in(item: Mapping[str, Any]) -> Any:
     """Returns the name of an object, or of an entry that contains the object or has a name itself."""
-    held = item.get("object")
-    metadata = (held if isinstance(held, Mapping) else item).get("metadata")
-    found = metadata.get("name") if isinstance(metadata, Mapping) else None
-    return item.get("name") if found is None else found
+    nested = item.get("object")
+    metadata = (nested if isinstance(nested, Mapping) else item).get("metadata")
+    name = metadata.get("name") if isinstance(metadata, Mapping) else None
+    return item.get("name") if name is None else name
 
 
 def _log(request: ResourceRequest) -> None:

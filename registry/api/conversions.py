@@ -92,12 +92,12 @@ class Conversions:
 
     def convert_object(self, obj: Object, api_version: str) -> Object:
         """Returns a new object. Raises ConversionNeeded, or a 500 if the webhook failed."""
-        found = self._done.get((api_version, encode_canonical(obj)))
-        if found is None:
+        converted = self._done.get((api_version, encode_canonical(obj)))
+        if converted is None:
             raise ConversionNeeded(obj, api_version)
-        if isinstance(found, ConversionError):
-            raise plain_internal(str(found))
-        return decode_stored(found)
+        if isinstance(converted, ConversionError):
+            raise plain_internal(str(converted))
+        return decode_stored(converted)
 
     def convert_for_owners(self, obj: Object, api_version: str) -> Object:
         """Converts for managedFields. Raises ConversionFailed, which managedFields tolerate."""
@@ -135,8 +135,8 @@ class Conversions:
 
 def plan_of(definition: Definition) -> ConversionPlan:
     """Returns the compiled rules of a definition; compiled once, and kept with it."""
-    found: ConversionPlan | None = definition.__dict__.get("_plan")
-    if found is None:
+    plan: ConversionPlan | None = definition.__dict__.get("_plan")
+    if plan is None:
         schemas = {name: version.schema for name, version in definition.versions.items()}
-        found = definition.__dict__["_plan"] = ConversionPlan(definition.group, definition.conversion_rules, schemas)
-    return found
+        plan = definition.__dict__["_plan"] = ConversionPlan(definition.group, definition.conversion_rules, schemas)
+    return plan

@@ -65,8 +65,8 @@ class _Batch:
                 missing.setdefault(version, []).append(place)
             bodies.append(body)
         for version, places in missing.items():
-            found = await self._bodies_once(version, [images[place] for place in places])
-            for place, body in zip(places, found, strict=True):
+            converted = await self._bodies_once(version, [images[place] for place in places])
+            for place, body in zip(places, converted, strict=True):
                 bodies[place] = body
         head = self._served.head
         return [f'{head}{image.shown}",{body}' for image, body in zip(images, bodies, strict=True)]
@@ -75,17 +75,17 @@ class _Batch:
         """Returns converted bodies. Concurrent requests, such as lists, share the call of a webhook."""
         if version == self._served.version.name or self._definition.conversion_rules:
             return await self._bodies(version, images)
-        found: list[str] = []
+        bodies: list[str] = []
 
         async def work() -> None:
-            found.extend(await self._bodies(version, images))
+            bodies.extend(await self._bodies(version, images))
 
         keys = [self._key(image) for image in images]
         await singleflight(self._conversions.shared.under_way, tuple(keys), work)
-        if not found:  # another task has converted them
-            kept = [body for body in map(self._conversions.shared.cache.get, keys) if body is not None]
-            found = kept if len(kept) == len(keys) else await self._bodies(version, images)
-        return found
+        if not bodies:  # another task has converted them
+            cached = [body for body in map(self._conversions.shared.cache.get, keys) if body is not None]
+            bodies = cached if len(cached) == len(keys) else await self._bodies(version, images)
+        return bodies
 
     async def _bodies(self, version: str, images: Sequence[Image]) -> list[str]:
         if version == self._served.version.name or not self._definition.conversion_rules:
@@ -116,17 +116,17 @@ class _Batch:
             work = partial(self._served.at_storage_version, image.revision, version, image.schema, image.body)
             objects.append(await evaluate(work, len(image.body), repeatable=True))
         if version == self._served.version.name:
-            return await self._pruned(objects)
+            return await self._prune_and_encode(objects)
         try:
             results = await self._conversions.convert_all(objects, self._served.api_version)
         except ConversionError as error:
             raise plain_internal(str(error)) from error
-        bodies = await self._pruned(results)
+        bodies = await self._prune_and_encode(results)
         for image, body in zip(images, bodies, strict=True):
             self._conversions.shared.cache.put(self._key(image), body)
         return bodies
 
-    async def _pruned(self, objects: Sequence[Object]) -> list[str]:
+    async def _prune_and_encode(self, objects: Sequence[Object]) -> list[str]:
         return [await evaluate(partial(self._served.pruned_body, obj)) for obj in objects]
 
     def _key(self, image: Image) -> tuple[Any, ...]:

@@ -145,7 +145,7 @@ class DefinitionChanges:
             self._note_read(domain)
             async for batch in subscription:
                 for change in batch.changes:
-                    await self._check_all(self._concerned(domain, change), change.revision)
+                    await self._check_all(self._followings_of(domain, change), change.revision)
         finally:
             subscription.close()
 
@@ -154,7 +154,7 @@ class DefinitionChanges:
         if not self._failing:
             self._unread.end()
 
-    def _concerned(self, domain: DomainId, change: Change) -> list[Following]:
+    def _followings_of(self, domain: DomainId, change: Change) -> list[Following]:
         followings = self._domains[domain].followings
         return [
             following
@@ -176,7 +176,7 @@ class DefinitionChanges:
         catalog = await self._fresh(tenant, state.guards)
         for following in followings:
             known = following.definition
-            found = catalog.definition(known.group, known.names.plural)
-            if following.ended_at is None and (found is None or not is_served_alike(known, found)):
+            current = catalog.definition(known.group, known.names.plural)
+            if following.ended_at is None and (current is None or not is_served_alike(known, current)):
                 following.ended_at = state.revision + 1 if revision is None else revision
                 following.wake()

@@ -54,7 +54,7 @@ class Dependents(Protocol):
     def notify_unblocked(self, tenant: Tenant, namespace: str, owners: Sequence[Reference]) -> None:
         """An object of a namespace no longer blocks the deletion of these owners."""
 
-    def notify_gone(self, tenant: Tenant, gone: DeletedObject) -> None: ...
+    def notify_gone(self, tenant: Tenant, deleted: DeletedObject) -> None: ...
 
 
 def is_collecting(obj: Object) -> bool:

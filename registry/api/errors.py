@@ -168,7 +168,7 @@ def too_large(message: str) -> StatusError:
     return StatusError(413, "RequestEntityTooLarge", f"Request entity too large: {message}")
 
 
-def unsupported_media_type(message: str, *, with_details: bool = False) -> StatusError:
+def unsupported_media_type(message: str, *, with_details: bool) -> StatusError:
     return StatusError(415, "UnsupportedMediaType", message, {} if with_details else None)
 
 

@@ -51,8 +51,8 @@ def agree_on_namespace(request: ResourceRequest, obj: Object) -> None:
     if not request.served.namespaced:
         metadata.pop("namespace", None)
         return
-    given = metadata.get("namespace")
-    if given and given != request.namespace:
+    namespace = metadata.get("namespace")
+    if namespace and namespace != request.namespace:
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
     metadata["namespace"] = request.namespace
 
@@ -103,18 +103,18 @@ _KEPT_ONCE_SET = ("deletionTimestamp", "deletionGracePeriodSeconds")
 
 def restore_for_update(new: Object, old: Object) -> None:
     """Restores fields that only the server writes."""
-    metadata, kept = new["metadata"], old["metadata"]
+    metadata, stored = new["metadata"], old["metadata"]
     for name in _RESTORED:
-        if name in kept:
-            metadata[name] = kept[name]
+        if name in stored:
+            metadata[name] = stored[name]
         else:
             metadata.pop(name, None)
     for name in _KEPT_IF_MISSING:
-        if metadata.get(name) in (None, "") and name in kept:
-            metadata[name] = kept[name]
+        if metadata.get(name) in (None, "") and name in stored:
+            metadata[name] = stored[name]
     for name in _KEPT_ONCE_SET:
-        if name in kept:
-            metadata[name] = kept[name]
+        if name in stored:
+            metadata[name] = stored[name]
 
 
 def is_terminating(obj: Object) -> bool:

@@ -12,7 +12,6 @@ which checks the revision; before any other answer (a refusal, or that nothing c
 from __future__ import annotations
 
 import asyncio
-from types import TracebackType
 from typing import Self
 
 from registry.store.types import Guards, ObjectKey, ResourceName, Row, TenantId
@@ -60,9 +59,7 @@ class ObjectLock:
             raise
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._entry.lock.release()
         self._leave()
 

@@ -106,13 +106,13 @@ def _integer(query: Query, name: str) -> int | None:
     text = values[0]
     if not _INTEGER.fullmatch(text):
         raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
-    number = _bounded(text)
+    number = _digits(text)
     if number is None or not -_INT64 <= number < _INT64:
         raise bad_request(f'strconv.ParseInt: parsing "{text}": value out of range')
     return number
 
 
-def _bounded(text: str) -> int | None:
+def _digits(text: str) -> int | None:
     """Returns the number in a text of digits; None if it has more of them than 64 bits can hold."""
     digits = text.lstrip("+-").lstrip("0") or "0"
     if len(digits) > _MAX_DIGITS:
@@ -220,9 +220,9 @@ def _from_body(body: Mapping[str, Any]) -> tuple[DeleteOptions, list[FieldError]
 UNSAFE = "ignoreStoreReadErrorWithClusterBreakingPotential"
 
 
-def _is_unsafe(given: bool | None) -> bool:
+def _is_unsafe(value: bool | None) -> bool:
     """Whether the option is given and on: its feature gate is off before 1.37 (AllowUnsafeMalformedObjectDeletion)."""
-    return bool(given) and emulated().is_1_37
+    return bool(value) and emulated().is_1_37
 
 
 def _unsafe_errors(options: DeleteOptions, *, has_preconditions: bool) -> list[FieldError]:
@@ -270,23 +270,23 @@ def list_options(query: Query) -> ListOptions:
 def _with_reserved(options: ListOptions) -> ListOptions:
     """Adds the parameters in the label selector; explicit parameters take precedence."""
     try:
-        found = split_reserved(options.label_selector)
+        selectors = split_reserved(options.label_selector)
     except ReservedError as error:
         raise bad_request(f"labelSelector: {error}") from error
-    both = options.filter and found.filter
+    both = options.filter and selectors.filter
     options = replace(
         options,
-        label_selector=found.selector,
-        filter=f"({options.filter}) && {found.filter}" if both else options.filter or found.filter,
+        label_selector=selectors.selector,
+        filter=f"({options.filter}) && {selectors.filter}" if both else options.filter or selectors.filter,
     )
     if options.watch:  # a watch has no order and no pages; kubectl get --watch sends the same selector to both
         return options
-    offset = _integer({"offset": [found.offset]}, "offset") if found.offset else None
+    offset = _integer({"offset": [selectors.offset]}, "offset") if selectors.offset else None
     return replace(
         options,
-        order_by=options.order_by or found.order_by,
+        order_by=options.order_by or selectors.order_by,
         offset=options.offset or min(max(offset or 0, 0), _MAX_LIMIT),
-        count=options.count or found.count,
+        count=options.count or selectors.count,
     )
 
 
@@ -296,17 +296,17 @@ def with_clusterpedia_labels(query: Query) -> Query:
     if clusterpedia.PREFIX not in selector:
         return query
     try:
-        found = clusterpedia.split(selector)
+        selectors = clusterpedia.split(selector)
     except ReservedError as error:
         raise bad_request(f"labelSelector: {error}") from error
-    filters = [text for text in (first(query, "filter"), found.filter) if text]
-    asked = {**query, "labelSelector": [found.selector]}
+    filters = [text for text in (first(query, "filter"), selectors.filter) if text]
+    options_of_list = {**query, "labelSelector": [selectors.selector]}
     if filters:
-        asked["filter"] = [" && ".join(f"({text})" for text in filters)]
+        options_of_list["filter"] = [" && ".join(f"({text})" for text in filters)]
     if not is_true(query, "watch"):
-        for name, value in found.parameters.items():
-            asked.setdefault(name, [value])
-    return asked
+        for name, value in selectors.parameters.items():
+            options_of_list.setdefault(name, [value])
+    return options_of_list
 
 
 def _list_options(query: Query) -> ListOptions:
@@ -391,7 +391,7 @@ def parse_revision(text: str) -> int:
     """Returns a resource version as an integer. Raises a ValueError with the text of strconv.ParseUint."""
     if not _UNSIGNED.fullmatch(text):
         raise ValueError(f'strconv.ParseUint: parsing "{text}": invalid syntax')
-    number = _bounded(text)
+    number = _digits(text)
     if number is None or number >= 1 << 64:
         raise ValueError(f'strconv.ParseUint: parsing "{text}": value out of range')
     return number

@@ -21,10 +21,10 @@ def field_manager_of(served: Served) -> FieldManager:
     If a webhook converts, each request has its own, with its own conversions.
     """
     holder = served.definition.__dict__ if served.conversions is None else served.conversions.__dict__
-    found: FieldManager | None = holder.get("_field_manager")
-    if found is None:
-        found = holder["_field_manager"] = _field_manager(served)
-    return found
+    manager: FieldManager | None = holder.get("_field_manager")
+    if manager is None:
+        manager = holder["_field_manager"] = _field_manager(served)
+    return manager
 
 
 def _field_manager(served: Served) -> FieldManager:
@@ -99,7 +99,7 @@ def _statuses() -> Iterator[None]:
     try:
         yield
     except Conflicts as error:
-        raise apply_conflict(str(error), ((found.message, found.field) for found in error.conflicts)) from error
+        raise apply_conflict(str(error), ((each.message, each.field) for each in error.conflicts)) from error
     except InvalidApply as error:
         raise bad_request(str(error)) from error
     except ApplyError as error:

@@ -114,8 +114,8 @@ class Body:
 
     def read(self, decode: Callable[[bytes], Decoded]) -> Decoded:
         """Returns the data decoded by `decode`. Raises the errors of `decode`."""
-        found = self.predecoded.take() if self.predecoded is not None else None
-        return found if found is not None else decode(self.data)
+        decoded = self.predecoded.take() if self.predecoded is not None else None
+        return decoded if decoded is not None else decode(self.data)
 
 
 class ResourceRequest(NamedTuple):
@@ -203,9 +203,9 @@ class ResourceRequest(NamedTuple):
         if self.served.is_passthrough(version, schema):
             return obj
         read = await run_with_conversions(self.served, lambda: self.served.object_of(0, version, schema, body))
-        given = obj["metadata"].get("resourceVersion")
+        revision = obj["metadata"].get("resourceVersion")
         metadata = {name: value for name, value in read["metadata"].items() if name != "resourceVersion"}
-        return {**read, "metadata": metadata if given is None else {**metadata, "resourceVersion": given}}
+        return {**read, "metadata": metadata if revision is None else {**metadata, "resourceVersion": revision}}
 
     def check_fresh(self, state: State) -> None:
         """Raises CatalogStale if `state` shows other definitions than this request was resolved by."""

@@ -113,10 +113,10 @@ class _Parser:
         return token
 
     def requirements(self) -> Iterator[Requirement]:
-        found = 0
+        count = 0
         while self.peek() != _END:
-            found += 1
-            if found > MAX_REQUIREMENTS:
+            count += 1
+            if count > MAX_REQUIREMENTS:
                 raise _too_many()
             if not _starts_requirement(self.peek()):
                 raise SelectorError(f"found '{self.peek()}', expected: !, identifier, or 'end of string'")

@@ -92,11 +92,11 @@ class Served:
 
     def part(self, subresource: str) -> Served:
         """Returns this resource as a subresource writes it: the same objects under another strategy."""
-        found = self._parts.get(subresource)
-        if found is None:
-            found = self._parts[subresource] = Served(self.definition, self.version, self.strategy.part(subresource))
-            found.conversions = self.conversions
-        return found
+        part = self._parts.get(subresource)
+        if part is None:
+            part = self._parts[subresource] = Served(self.definition, self.version, self.strategy.part(subresource))
+            part.conversions = self.conversions
+        return part
 
     @cached_property
     def identity(self) -> int:
@@ -295,10 +295,10 @@ class Served:
 
     def storable(self, obj: Mapping[str, Any]) -> StoredForm:
         """Returns `body` of a client's object. Raises 413 if patches, defaults or managedFields made it too large."""
-        found = self.body(obj)
-        if len(found[2]) > MAX_BODY_CHARACTERS:
-            raise too_large(f"the object would have {len(found[2])} characters, limit is {MAX_BODY_CHARACTERS}")
-        return found
+        body = self.body(obj)
+        if len(body[2]) > MAX_BODY_CHARACTERS:
+            raise too_large(f"the object would have {len(body[2])} characters, limit is {MAX_BODY_CHARACTERS}")
+        return body
 
     def body(self, obj: Mapping[str, Any]) -> StoredForm:
         """Returns the stored form of an object that this version's schema has processed.
@@ -360,9 +360,9 @@ def body_of(obj: Mapping[str, Any]) -> str:
 def labels_of(obj: Object, strategy: Strategy) -> list[str]:
     """Returns what selectors match: `key=value` of labels, `f:spec.color=red` of selectable fields."""
     labels = obj["metadata"].get("labels")
-    found = [f"{k}={v}" for k, v in labels.items()] if labels else []
-    found += [f"f:{path}={value}" for path, value in strategy.selectable(obj) if value]
-    return found
+    labelled = [f"{k}={v}" for k, v in labels.items()] if labels else []
+    labelled += [f"f:{path}={value}" for path, value in strategy.selectable(obj) if value]
+    return labelled
 
 
 def field_value(obj: Mapping[str, Any], path: str) -> str:

@@ -55,6 +55,6 @@ class WriteEvents:
         for dependents in self._dependents:
             dependents.notify_unblocked(tenant, namespace, owners)
 
-    def notify_gone(self, tenant: Tenant, gone: DeletedObject) -> None:
+    def notify_gone(self, tenant: Tenant, deleted: DeletedObject) -> None:
         for dependents in self._dependents:
-            dependents.notify_gone(tenant, gone)
+            dependents.notify_gone(tenant, deleted)

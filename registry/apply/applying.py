@@ -118,15 +118,15 @@ def _prune(kind: OwnershipKind, merged: Object, owners: Managed, last: Owner, by
         )
     # Only what the manager had applied is removed; unowned fields below it are restored with their parent.
     what = "failed to prune fields: failed to convert pruned object to last applied version"
-    gone = _removed_fields(there, kind.convert(pruned, version, what), node)
-    pruned = remove(there, intersection(gone, dropped), node)
+    removed = _removed_fields(there, kind.convert(pruned, version, what), node)
+    pruned = remove(there, intersection(removed, dropped), node)
     return kind.convert(pruned, by.api_version, what)
 
 
 def _keep_owned(merged: Object, pruned: Object, owned: FieldSet, node: MergeType) -> Object:
     """`merged` without what `pruned` lacks, except for owned fields."""
-    kept: Object = remove(merged, difference(_removed_fields(merged, pruned, node), with_named(owned, node)), node)
-    return kept
+    result: Object = remove(merged, difference(_removed_fields(merged, pruned, node), with_named(owned, node)), node)
+    return result
 
 
 def _removed_fields(merged: Object, pruned: Object, node: MergeType) -> FieldSet:

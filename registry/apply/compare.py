@@ -183,6 +183,6 @@ def _by_element(items: list[Json], node: MergeType) -> dict[str, list[Json]]:
     return result
 
 
-def changed_fields(found: FieldChanges) -> FieldSet:
+def changed_fields(diff: FieldChanges) -> FieldSet:
     """All fields that changed in any way: other updaters lose them."""
-    return union(found.changed, found.removed)
+    return union(diff.changed, diff.removed)

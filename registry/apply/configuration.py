@@ -40,14 +40,14 @@ def apply_configuration(node: MergeType, original: Object, configuration: Object
 
 def _atomics(value: Json, node: MergeType, path: tuple[str, ...]) -> list[tuple[str, ...]]:
     """The atomic lists and maps among the declared fields of a value."""
-    found: list[tuple[str, ...]] = []
+    paths: list[tuple[str, ...]] = []
     if type(value) is dict and node.is_map:
         if node.map_atomic:
-            found.append(path)
+            paths.append(path)
         for name, part in value.items():
             field = node.fields.get(name)
             if field is not None:
-                found.extend(_atomics(part, field[1], (*path, field[0])))
+                paths.extend(_atomics(part, field[1], (*path, field[0])))
     elif type(value) is list and node.is_list and node.items is Items.ATOMIC:
-        found.append(path)
-    return found
+        paths.append(path)
+    return paths

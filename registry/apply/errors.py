@@ -96,7 +96,7 @@ def _lines(conflicts: Sequence[Conflict]) -> Iterator[str]:
     by_manager: dict[str, list[Conflict]] = {}
     for conflict in conflicts:
         by_manager.setdefault(conflict.manager, []).append(conflict)
-    for manager, found in by_manager.items():
+    for manager, of_manager in by_manager.items():
         yield f"conflicts with {manager}:"
-        for conflict in found:
+        for conflict in of_manager:
             yield f"- {conflict.field}"

@@ -107,23 +107,23 @@ def _text(entry: dict[str, Json], name: str) -> str | None:
 def _add(state: Pointed, operation: PatchOperation) -> None:
     if operation.path is None:
         raise PatchInapplicable("add operation failed to decode path: missing value")
-    found = state.find_own(operation.path)
-    if found is None:
+    place = state.find_own(operation.path)
+    if place is None:
         raise PatchInapplicable(f'add operation does not apply: doc is missing path: "{operation.path}": missing value')
     with _Prefix(f"error in add for path: '{operation.path}'"):
-        insert(*found, operation.value)
+        insert(*place, operation.value)
 
 
 def _remove(state: Pointed, operation: PatchOperation) -> None:
     if operation.path is None:
         raise PatchInapplicable("remove operation failed to decode path: missing value")
-    found = state.find_own(operation.path)
-    if found is None:
+    place = state.find_own(operation.path)
+    if place is None:
         raise PatchInapplicable(
             f'remove operation does not apply: doc is missing path: "{operation.path}": missing value'
         )
     with _Prefix(f"error in remove for path: '{operation.path}'"):
-        delete(*found)
+        delete(*place)
 
 
 def _replace(state: Pointed, operation: PatchOperation) -> None:
@@ -134,12 +134,12 @@ def _replace(state: Pointed, operation: PatchOperation) -> None:
             raise PatchInapplicable("replace operation value must be object or array")
         state.root = operation.value
         return
-    found = state.find_own(operation.path)
-    if found is None:
+    place = state.find_own(operation.path)
+    if place is None:
         raise PatchInapplicable(
             f"replace operation does not apply: doc is missing path: {operation.path}: missing value"
         )
-    container, name = found
+    container, name = place
     if type(container) is dict:
         container[name] = operation.value
         return
@@ -154,23 +154,23 @@ def _replace(state: Pointed, operation: PatchOperation) -> None:
 def _move(state: Pointed, operation: PatchOperation) -> None:
     if operation.source is None:
         raise PatchInapplicable("move operation failed to decode from: operation, missing from field: missing value")
-    found = state.find_own(operation.source)
-    if found is None:
+    place = state.find_own(operation.source)
+    if place is None:
         raise PatchInapplicable(
             f"move operation does not apply: doc is missing from path: {operation.source}: missing value"
         )
-    with _Prefix(f"error in move for path: '{found[1]}'"):
-        value = get(*found)
-        delete(*found)
+    with _Prefix(f"error in move for path: '{place[1]}'"):
+        value = get(*place)
+        delete(*place)
     if operation.path is None:
         raise PatchInapplicable("move operation failed to decode path: operation missing path field: missing value")
-    found = state.find_own(operation.path)
-    if found is None:
+    place = state.find_own(operation.path)
+    if place is None:
         raise PatchInapplicable(
             f"move operation does not apply: doc is missing destination path: {operation.path}: missing value"
         )
     with _Prefix(f"error in move for path: '{operation.path}'"):
-        insert(*found, value)
+        insert(*place, value)
 
 
 def _test(state: Pointed, operation: PatchOperation) -> None:
@@ -179,11 +179,11 @@ def _test(state: Pointed, operation: PatchOperation) -> None:
     if operation.path == "":
         value = state.root
     else:
-        found = state.find(operation.path)
-        if found is None:
+        place = state.find(operation.path)
+        if place is None:
             raise PatchInapplicable(f"test operation does not apply: is missing path: {operation.path}: missing value")
         with _Prefix(f"error in test for path: '{operation.path}'"):
-            value = get(*found)
+            value = get(*place)
     if not equal(value, operation.value):
         raise PatchInapplicable(f"testing value {operation.path} failed: test failed")
 
@@ -191,13 +191,13 @@ def _test(state: Pointed, operation: PatchOperation) -> None:
 def _copy(state: Pointed, operation: PatchOperation) -> None:
     if operation.source is None:
         raise PatchInapplicable("copy operation failed to decode from: operation, missing from field: missing value")
-    found = state.find(operation.source)
-    if found is None:
+    place = state.find(operation.source)
+    if place is None:
         raise PatchInapplicable(
             f"copy operation does not apply: doc is missing from path: {operation.source}: missing value"
         )
     with _Prefix(f"error in copy for from: '{operation.source}'"):
-        value = get(*found)
+        value = get(*place)
     if operation.path is None:
         raise PatchInapplicable("copy operation failed to decode path: missing value")
     target = state.find_own(operation.path)

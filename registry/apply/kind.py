@@ -64,10 +64,10 @@ class OwnershipKind:
 
     def type_of(self, api_version: str) -> MergeType:
         """The type of a version's objects; KeyError if there is no such version."""
-        found = self._types.get(api_version)
-        if found is None:
-            found = self._types[api_version] = _type_of(self._schemas[api_version]())
-        return found
+        type_ = self._types.get(api_version)
+        if type_ is None:
+            type_ = self._types[api_version] = _type_of(self._schemas[api_version]())
+        return type_
 
     def type_or_error(self, api_version: str) -> MergeType:
         if api_version not in self._schemas:
@@ -84,9 +84,9 @@ class OwnershipKind:
 
     def changes(self, live: Object, new: Object, api_version: str, subresource: str) -> FieldChanges:
         """The changes of a write through a subresource, except managedFields; both objects are at that version."""
-        found = object_changes(live, new, self.type_of(api_version))
+        diff = object_changes(live, new, self.type_of(api_version))
         reset = self.resets(api_version, subresource)
-        return FieldChanges(without(found.changed, reset), without(found.removed, reset)) if reset else found
+        return FieldChanges(without(diff.changed, reset), without(diff.removed, reset)) if reset else diff
 
     def changes_at(self, api_version: str, live: Object, new: Object) -> FieldChanges:
         """The changes at another version: fields that it does not know cannot be owned there."""

@@ -35,10 +35,10 @@ def unchanged_fields(live: dict[str, Json], api_version: str, node: MergeType) -
     if not configuration.get("kind") or validate(configuration, node) or validate(live, node):
         return None
     try:
-        found = changes(configuration, live, node)
+        diff = changes(configuration, live, node)
     except Untypable:
         return None
-    return difference(difference(field_set(configuration, node), found.changed), found.removed)
+    return difference(difference(field_set(configuration, node), diff.changed), diff.removed)
 
 
 def with_annotation(value: dict[str, Json], applied: dict[str, Json]) -> dict[str, Json]:

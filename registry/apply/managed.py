@@ -98,10 +98,10 @@ def read_requested(entries: Json) -> Managed | None:
         return {} if entries is None else None
     result: Managed = {}
     for entry in entries:
-        found = _read_entry(entry)
-        if found is None:
+        parsed = _read_entry(entry)
+        if parsed is None:
             return None
-        result[found[0]] = found[1]
+        result[parsed[0]] = parsed[1]
     return result
 
 

@@ -142,8 +142,8 @@ class FieldManager:
         """The owners after an update: changed fields are taken from all others, removed fields from everyone."""
         kind, api_version = self._kind, me.api_version
         live, new = kind.with_zeros(live), kind.with_zeros(new)
-        found = kind.changes(live, new, api_version, me.subresource)
-        by_version = {api_version: found}
+        diff = kind.changes(live, new, api_version, me.subresource)
+        by_version = {api_version: diff}
         result: Managed = {}
         for manager, owner in managed.items():
             version = owner.api_version
@@ -158,7 +158,7 @@ class FieldManager:
             fields = difference(fields, there.removed)
             if fields:
                 result[manager] = owner.owning(fields)
-        mine = difference(found.changed, NOBODYS)
+        mine = difference(diff.changed, NOBODYS)
         if mine:
             before = result.get(me)
             result[me] = Owner(api_version, mine if before is None else union(mine, before.fields), now)

@@ -56,7 +56,7 @@ def apply_scale(
     api_version: str,
     now: str,
     *,
-    force: bool = False,
+    force: bool,
 ) -> Object:
     """The object after `manager` applies the Scale `applied`; `live` itself if nothing changes.
 

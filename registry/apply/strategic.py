@@ -123,8 +123,8 @@ def _merge_list(original: list[Json], patch: list[Json], field: StrategicField, 
         return original
     if _items_kind(original, patch) is not dict:
         if deletes:
-            gone = {comparable(item) for item in patch}
-            return [item for item in original if comparable(item) not in gone]
+            removed = {comparable(item) for item in patch}
+            return [item for item in original if comparable(item) not in removed]
         return order_list(_unique([*original, *patch]), patch, original, _itself)
     if not field.key:
         raise StrategicPatchError("cannot merge lists without merge key")

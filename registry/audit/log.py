@@ -6,10 +6,10 @@ import asyncio
 import contextlib
 import datetime
 import logging
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from registry.audit import policy
 from registry.audit.sinks import LogFile, Queued, Several, Sink, with_retries
@@ -18,6 +18,7 @@ from registry.settings import Settings
 from registry.store import audit as table
 from registry.store.connection import Pool
 from registry.store.errors import StoreError
+from registry.tasks import running
 
 logger = logging.getLogger(__name__)
 
@@ -75,11 +76,11 @@ async def audit_log(settings: Settings) -> AsyncIterator[AuditLog | None]:
             pool = Pool(settings.database_url, "audit", 1)
             stack.push_async_callback(pool.close)
             retention = datetime.timedelta(days=settings.audit_retention_days)
-            await stack.enter_async_context(_running(_clean_up(pool, retention), "registry audit clean-up"))
+            await stack.enter_async_context(running(_clean_up(pool, retention), "registry audit clean-up"))
             sinks.append(Queued(with_retries(partial(table.insert, pool))))
         sink = Several(sinks)
         stack.push_async_callback(sink.aclose)
-        await stack.enter_async_context(_running(policy_file.follow(), "registry audit policy"))
+        await stack.enter_async_context(running(policy_file.follow(), "registry audit policy"))
         yield AuditLog(policy_file, sink)
 
 
@@ -90,14 +91,3 @@ async def _clean_up(pool: Pool, retention: datetime.timedelta) -> None:
         except StoreError as error:
             logger.warning("old audit events could not be removed: %s", error)
         await asyncio.sleep(CLEAN_UP_SECONDS)
-
-
-@contextlib.asynccontextmanager
-async def _running(work: Coroutine[Any, Any, None], name: str) -> AsyncIterator[None]:
-    """Runs `work` as a task that is cancelled when the block ends."""
-    task = asyncio.create_task(work, name=name)
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)

@@ -156,10 +156,10 @@ def parse(data: bytes) -> AuditPolicy:
     _check_known(value, {"kind", "apiVersion", "metadata", "rules", "omitStages", "omitManagedFields"}, "")
     stages = _stages(value, "omitStages")
     omit = _boolean(value, "omitManagedFields", "omitManagedFields") or False
-    given = value.get("rules")
-    if not isinstance(given, list) or not given:
+    rules = value.get("rules")
+    if not isinstance(rules, list) or not rules:
         raise PolicyError("rules: there must be one at least")
-    return AuditPolicy(tuple(_rule(rule, f"rules[{i}]", stages, omit=omit) for i, rule in enumerate(given)))
+    return AuditPolicy(tuple(_rule(rule, f"rules[{i}]", stages, omit=omit) for i, rule in enumerate(rules)))
 
 
 _RULE_KEYS: Final = {
@@ -175,15 +175,15 @@ _RULE_KEYS: Final = {
 }
 
 
-def _rule(given: Any, where: str, stages: frozenset[str], *, omit: bool) -> AuditRule:
-    if not isinstance(given, dict):
+def _rule(rule: Any, where: str, stages: frozenset[str], *, omit: bool) -> AuditRule:
+    if not isinstance(rule, dict):
         raise PolicyError(f"{where}: must be an object")
-    _check_known(given, _RULE_KEYS, where)
-    level = given.get("level")
+    _check_known(rule, _RULE_KEYS, where)
+    level = rule.get("level")
     if not isinstance(level, str) or level not in NAMES:
         raise PolicyError(f"{where}.level: must be None, Metadata, Request or RequestResponse")
-    urls = _texts(given, "nonResourceURLs", where)
-    resources, namespaces = given.get("resources") or [], _texts(given, "namespaces", where)
+    urls = _texts(rule, "nonResourceURLs", where)
+    resources, namespaces = rule.get("resources") or [], _texts(rule, "namespaces", where)
     if urls and (resources or namespaces):
         raise PolicyError(f"{where}: rules cannot apply to both regular resources and non-resource URLs")
     for url in urls:
@@ -193,56 +193,56 @@ def _rule(given: Any, where: str, stages: frozenset[str], *, omit: bool) -> Audi
             raise PolicyError(f'{where}.nonResourceURLs: {url}: "*" may only be at the end')
     if not isinstance(resources, list):
         raise PolicyError(f"{where}.resources: must be a list")
-    own = _boolean(given, "omitManagedFields", f"{where}.omitManagedFields")
+    own = _boolean(rule, "omitManagedFields", f"{where}.omitManagedFields")
     return AuditRule(
         level=NAMES[level],
-        users=frozenset(_texts(given, "users", where)),
-        groups=frozenset(_texts(given, "userGroups", where)),
-        verbs=frozenset(_texts(given, "verbs", where)),
+        users=frozenset(_texts(rule, "users", where)),
+        groups=frozenset(_texts(rule, "userGroups", where)),
+        verbs=frozenset(_texts(rule, "verbs", where)),
         resources=tuple(_group_resources(r, f"{where}.resources[{i}]") for i, r in enumerate(resources)),
         namespaces=frozenset(namespaces),
         urls=tuple(urls),
-        omit_stages=stages | _stages(given, f"{where}.omitStages"),
+        omit_stages=stages | _stages(rule, f"{where}.omitStages"),
         omit_managed_fields=omit if own is None else own,
     )
 
 
-def _group_resources(given: Any, where: str) -> GroupResources:
-    if not isinstance(given, dict):
+def _group_resources(entry: Any, where: str) -> GroupResources:
+    if not isinstance(entry, dict):
         raise PolicyError(f"{where}: must be an object")
-    _check_known(given, {"group", "resources", "resourceNames"}, where)
-    group = given.get("group") or ""
+    _check_known(entry, {"group", "resources", "resourceNames"}, where)
+    group = entry.get("group") or ""
     if not isinstance(group, str) or "/" in group:
         raise PolicyError(f"{where}.group: must be the name of a group, without a version")
-    found = GroupResources(group, _texts(given, "resources", where), _texts(given, "resourceNames", where))
-    if found.names and not found.resources:
+    resources = GroupResources(group, _texts(entry, "resources", where), _texts(entry, "resourceNames", where))
+    if resources.names and not resources.resources:
         raise PolicyError(f"{where}.resourceNames: needs resources")
-    return found
+    return resources
 
 
-def _stages(given: Mapping[str, Any], where: str) -> frozenset[str]:
-    found = _texts(given, "omitStages", where)
-    for stage in found:
+def _stages(document: Mapping[str, Any], where: str) -> frozenset[str]:
+    stages = _texts(document, "omitStages", where)
+    for stage in stages:
         if stage not in STAGES:
             raise PolicyError(f"{where}: {stage}: must be one of {', '.join(STAGES)}")
-    return frozenset(found)
+    return frozenset(stages)
 
 
-def _texts(given: Mapping[str, Any], name: str, where: str) -> list[str]:
-    found = given.get(name) or []
-    if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
+def _texts(document: Mapping[str, Any], name: str, where: str) -> list[str]:
+    texts = document.get(name) or []
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise PolicyError(f"{where}.{name}: must be a list of texts")
-    return found
+    return texts
 
 
-def _boolean(given: Mapping[str, Any], name: str, where: str) -> bool | None:
-    found = given.get(name)
-    if found is not None and not isinstance(found, bool):
+def _boolean(document: Mapping[str, Any], name: str, where: str) -> bool | None:
+    value = document.get(name)
+    if value is not None and not isinstance(value, bool):
         raise PolicyError(f"{where}: must be true or false")
-    return found
+    return value
 
 
-def _check_known(given: Mapping[str, Any], names: set[str], where: str) -> None:
-    for name in given:
+def _check_known(document: Mapping[str, Any], names: set[str], where: str) -> None:
+    for name in document:
         if name not in names:
             raise PolicyError(f"{where}: unknown field {name}" if where else f"unknown field {name}")

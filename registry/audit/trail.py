@@ -166,7 +166,7 @@ class Trail:
 
     def _object(self) -> dict[str, str]:
         a = self._attributes
-        found = {
+        reference = {
             "resource": a.resource,
             "namespace": a.namespace,
             "name": a.name,
@@ -174,7 +174,7 @@ class Trail:
             "apiVersion": self._version,
             "subresource": a.subresource,
         }
-        return {name: text for name, text in found.items() if text}
+        return {name: text for name, text in reference.items() if text}
 
     def _status(self) -> dict[str, Any]:
         status: dict[str, Any] = {"metadata": {}}
@@ -185,22 +185,22 @@ class Trail:
         return {**status, "code": self._code}
 
     def _bodies(self, stage: str) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        bodies: dict[str, Any] = {}
         assert self._decision is not None, "the policy has been asked"
-        given = _header(self._scope["headers"], b"content-type")
-        self._request.media_type = given or "application/json"
-        for name, kept, level in (
+        media_type = _header(self._scope["headers"], b"content-type")
+        self._request.media_type = media_type or "application/json"
+        for name, body, level in (
             ("requestObject", self._request, AuditLevel.REQUEST),
             ("responseObject", self._answer, AuditLevel.REQUEST_RESPONSE),
         ):
             if self._level < level or (name == "responseObject" and stage != "ResponseComplete"):
                 continue
-            value = kept.decode()
-            if kept.is_cut:
+            value = body.decode()
+            if body.is_cut:
                 self._annotations[_TOO_LONG] = f"{name} is longer than {BODY_LIMIT_BYTES} bytes or has too many values"
             if value is not None:
-                found[name] = _without_managed_fields(value) if self._decision.omit_managed_fields else value
-        return found
+                bodies[name] = _without_managed_fields(value) if self._decision.omit_managed_fields else value
+        return bodies
 
 
 class _Kept:
@@ -242,34 +242,34 @@ class _Kept:
 def _user(user: User | None) -> dict[str, Any]:
     if user is None:
         return {}
-    found: dict[str, Any] = {"username": user.name}
+    document: dict[str, Any] = {"username": user.name}
     if user.uid:
-        found["uid"] = user.uid
+        document["uid"] = user.uid
     if user.groups:
-        found["groups"] = list(user.groups)
+        document["groups"] = list(user.groups)
     if user.extra:
-        found["extra"] = {name: list(values) for name, values in user.extra.items()}
-    return found
+        document["extra"] = {name: list(values) for name, values in user.extra.items()}
+    return document
 
 
 def _without_managed_fields(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
-    found = dict(value)
-    metadata = found.get("metadata")
+    copy = dict(value)
+    metadata = copy.get("metadata")
     if isinstance(metadata, Mapping) and "managedFields" in metadata:
-        found["metadata"] = {k: v for k, v in metadata.items() if k != "managedFields"}
-    items = found.get("items")
+        copy["metadata"] = {k: v for k, v in metadata.items() if k != "managedFields"}
+    items = copy.get("items")
     if isinstance(items, list):
-        found["items"] = [_without_managed_fields(item) for item in items]
-    return found
+        copy["items"] = [_without_managed_fields(item) for item in items]
+    return copy
 
 
 def _header(headers: Any, wanted: bytes) -> str:
     for name, value in headers:
         if name == wanted:
-            found: str = value.decode("latin-1")
-            return found
+            text: str = value.decode("latin-1")
+            return text
     return ""
 
 

@@ -112,11 +112,11 @@ class Authentication:
                 raise Unauthenticated
             return ANONYMOUS
         faults: list[str] = []
-        found = await self.identify(token, None, faults)
-        if found is None:
+        identity = await self.identify(token, None, faults)
+        if identity is None:
             self._refusals.log("a bearer token", ", ".join(faults) or INVALID)
             raise Unauthenticated
-        return found.user
+        return identity.user
 
     def recall(self, scope: Mapping[str, Any], token: str) -> User | None:
         """The user of a request with a client certificate or this bearer token, if no look-up is needed.
@@ -144,12 +144,12 @@ class Authentication:
             return None
         for authenticator in self._authenticators:
             try:
-                found = await authenticator.identify(token, audiences)
+                identity = await authenticator.identify(token, audiences)
             except Rejected as error:
                 faults.append(str(error))
                 continue
-            if found is not None:
-                return found
+            if identity is not None:
+                return identity
         return None
 
 

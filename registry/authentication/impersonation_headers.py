@@ -68,9 +68,9 @@ def _extra_key(escaped: str) -> str:
     return escaped if _MALFORMED.search(escaped) else unquote_to_bytes(escaped).decode("utf-8", "replace")
 
 
-def _groups(name: str, given: list[str]) -> tuple[str, ...]:
+def _groups(name: str, requested: list[str]) -> tuple[str, ...]:
     """The groups of the impersonated user: a service account has its default groups unless others are requested."""
-    groups = list(given)
+    groups = list(requested)
     account = None if groups else account_of(name)
     if account is not None:
         groups = [ACCOUNTS, f"{ACCOUNTS}:{account[0]}"]
@@ -86,8 +86,8 @@ def requested_groups(headers: Iterable[tuple[bytes, bytes]]) -> tuple[str, ...]:
 
 
 def _go_user(uid: str, groups: list[str], extra: Mapping[str, list[str]]) -> str:
-    shown = ", ".join(f"{go_quote(key)}:{_go_texts(extra[key])}" for key in sorted(extra))
-    extras = f"map[string][]string{{{shown}}}" if extra else "map[string][]string(nil)"
+    entries = ", ".join(f"{go_quote(key)}:{_go_texts(extra[key])}" for key in sorted(extra))
+    extras = f"map[string][]string{{{entries}}}" if extra else "map[string][]string(nil)"
     return f'&user.DefaultInfo{{Name:"", UID:{go_quote(uid)}, Groups:{_go_texts(groups)}, Extra:{extras}}}'
 
 

@@ -69,9 +69,9 @@ def _read(der: bytes) -> tuple[User | None, float]:
 
 
 def _texts(name: x509.Name, kind: ObjectIdentifier) -> list[str]:
-    found = []
+    texts = []
     for attribute in name.get_attributes_for_oid(kind):
         if not isinstance(attribute.value, str):
             raise ValueError("the certificate's subject is not text")
-        found.append(attribute.value)
-    return found
+        texts.append(attribute.value)
+    return texts

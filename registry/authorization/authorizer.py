@@ -166,20 +166,20 @@ class Authorizer:
         policy = await _beside_loop(size * _SUBJECT_BYTES, policy_of, entries, default_entries())
         return _Known(policy, entries, len(entries), newest, now, writes=writes)
 
-    async def decide(self, tenant: Tenant, user: User, asked: Attributes) -> Decision:
+    async def decide(self, tenant: Tenant, user: User, attributes: Attributes) -> Decision:
         """Decides a request. `user` is the result of user_in_tenant."""
         if ADMINISTRATORS in user.groups:
             return _ALLOWED
-        return _decide(await self.of(tenant), user, asked)
+        return _decide(await self.of(tenant), user, attributes)
 
-    def recall(self, tenant: Tenant, user: User, asked: Attributes) -> Decision | None:
+    def recall(self, tenant: Tenant, user: User, attributes: Attributes) -> Decision | None:
         """Decides as `decide` does, if the cached policy is fresh; otherwise None."""
         if ADMINISTRATORS in user.groups:
             return _ALLOWED
         known = self._known.get(tenant.id)
         if known is None or not self._is_fresh(tenant.id, known):
             return None
-        return _decide(known.policy, user, asked)
+        return _decide(known.policy, user, attributes)
 
     async def rules_of(self, tenant: Tenant, user: User, namespace: str) -> Rules:
         """The rules that rules reviews return."""
@@ -189,19 +189,19 @@ class Authorizer:
         return review_rules(rules, missing)
 
 
-def _decide(policy: Policy, user: User, asked: Attributes) -> Decision:
-    decision = policy.decide(user, asked)
-    if not decision.allowed and AUTHENTICATED in user.groups and _is_open(asked):
+def _decide(policy: Policy, user: User, attributes: Attributes) -> Decision:
+    decision = policy.decide(user, attributes)
+    if not decision.allowed and AUTHENTICATED in user.groups and _is_open(attributes):
         return _ALLOWED
     return decision
 
 
-def _is_open(asked: Attributes) -> bool:
+def _is_open(attributes: Attributes) -> bool:
     """Whether every authenticated user may do this without a rule: the default roles equal kube-apiserver's."""
-    if asked.path == ISSUER:
-        return asked.verb == "get"
+    if attributes.path == ISSUER:
+        return attributes.verb == "get"
     # A Query reads only what the user may list (registry/api/query/targets.py).
-    return (asked.verb, asked.group, asked.resource, asked.subresource) == ("create", *QUERIES, "")
+    return (attributes.verb, attributes.group, attributes.resource, attributes.subresource) == ("create", *QUERIES, "")
 
 
 async def _beside_loop(size: int, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:

@@ -59,7 +59,7 @@ class Impersonation:
         requester: User,
         wanted: User,
         groups: tuple[str, ...],
-        asked: Attributes,
+        attributes: Attributes,
         decide: Decide,
     ) -> tuple[User, str]:
         """The user to authorize as, and the constraint that allowed it: "impersonate:user-info", "" for the classic
@@ -73,12 +73,12 @@ class Impersonation:
         refused: ImpersonationRefused | None = None
         for mode in modes:
             try:
-                found = _in_mode(mode, wanted, groups, asked, decide)
+                allowed_by = _in_mode(mode, wanted, groups, attributes, decide)
             except ImpersonationRefused as error:
                 refused = refused or error
                 continue
             self._modes.put(who, mode)
-            return found, f"impersonate:{mode}" if mode else ""
+            return allowed_by, f"impersonate:{mode}" if mode else ""
         assert refused is not None
         raise refused
 
@@ -102,10 +102,10 @@ def _node_of(name: str) -> str | None:
     return node if name.startswith(_NODE) and not name_is_dns_subdomain(node) else None
 
 
-def _in_mode(mode: str, wanted: User, groups: tuple[str, ...], asked: Attributes, decide: Decide) -> User:
+def _in_mode(mode: str, wanted: User, groups: tuple[str, ...], attributes: Attributes, decide: Decide) -> User:
     """The user impersonated in this mode. Checks name, uid, groups and extras, in this order."""
     if mode != _LEGACY:
-        _require(decide, asked._replace(verb=f"impersonate-on:{mode}:{asked.verb}"))
+        _require(decide, attributes._replace(verb=f"impersonate-on:{mode}:{attributes.verb}"))
     _require(decide, _name(mode, wanted.name))
     if wanted.uid:
         _require(decide, _attributes(mode, "uids", wanted.uid))

@@ -49,11 +49,11 @@ async def resolve_wildcard(tenants: TenantDirectory, store: Store, user: User, n
     home = await tenants.tenant_of(user, user.tenant or DEFAULT)
     domain, lead = home.domain, home
     if domain_name:
-        found = await store.sharing.domain_named(domain_name, None if of_platform else home)
-        if found is None:
+        entry = await store.sharing.domain_named(domain_name, None if of_platform else home)
+        if entry is None:
             raise TenantNotFound("there are no such tenants")
-        domain = found[0]
+        domain = entry[0]
         if of_platform:
-            lead = await tenants.tenant_of(user, found[1])
+            lead = await tenants.tenant_of(user, entry[1])
     authorizing = await tenants.tenant_of(user, SYSTEM) if of_platform else home
     return WildcardTarget(WildcardScope(domain, None if of_platform else home), authorizing, lead)

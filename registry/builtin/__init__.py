@@ -28,12 +28,12 @@ def definitions() -> Sequence[Definition]:
 @cache
 def _definitions(minor: int) -> Sequence[Definition]:
     files = sorted((f for f in resources.files(__name__).iterdir() if f.name.endswith(".yaml")), key=lambda f: f.name)
-    found = []
+    definitions = []
     for file in files:
         for document in load_documents(file):
             document["versions"] = [v for v in document["versions"] if _is_there(v, minor)]
-            found.append(_definition(document))
-    return found
+            definitions.append(_definition(document))
+    return definitions
 
 
 def _is_there(version: dict[str, Any], minor: int) -> bool:

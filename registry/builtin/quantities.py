@@ -42,9 +42,9 @@ def canonical_quantity(text: str) -> str:
     ending = _ENDING.search(text)
     suffix = ending.group() if ending else ""
     if suffix.endswith("i"):
-        written = _binary(value)
-        if written is not None:
-            return written
+        canonical = _binary(value)
+        if canonical is not None:
+            return canonical
     return _decimal(value, exponents=suffix[:1] in ("e", "E") and len(suffix) > 1)
 
 

@@ -65,8 +65,8 @@ def spec_of(typed: dict[str, Any], resource: NamedResource, namespace: str, clie
 
 
 def run_aggregate(client: ApiClient, spec: Object, *, as_json: bool) -> None:
-    found = client.request("POST", QUERIES, {"apiVersion": "query.registry/v1", "kind": "Query", "spec": spec})
-    status = found["status"]
+    answer = client.request("POST", QUERIES, {"apiVersion": "query.registry/v1", "kind": "Query", "spec": spec})
+    status = answer["status"]
     if as_json:
         print(json.dumps(status, indent=2))
         return

@@ -46,8 +46,8 @@ class ApiClient:
         )
         try:
             with opener.open(request, timeout=_TIMEOUT_SECONDS) as answer:
-                found: Object = json.loads(answer.read())
-                return found
+                document: Object = json.loads(answer.read())
+                return document
         except urllib.error.HTTPError as error:
             with error:
                 message = _message(error.read()) or f"the server answered {error.code}"

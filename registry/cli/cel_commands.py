@@ -40,17 +40,17 @@ def run(typed: dict[str, Any]) -> int:
 
 
 def _definition(path: Path) -> tuple[Object, list[FieldError]]:
-    found = [document for document in documents_of(path) if document.get("kind") == "CustomResourceDefinition"]
-    if len(found) != 1:
-        raise CommandError(f"there must be one CustomResourceDefinition in {path}, not {len(found)}")
-    return read_definition(found[0])
+    documents = [document for document in documents_of(path) if document.get("kind") == "CustomResourceDefinition"]
+    if len(documents) != 1:
+        raise CommandError(f"there must be one CustomResourceDefinition in {path}, not {len(documents)}")
+    return read_definition(documents[0])
 
 
 def _single(path: Path) -> Object:
-    found = list(documents_of(path))
-    if len(found) != 1:
-        raise CommandError(f"there must be one object in {path}, not {len(found)}")
-    return found[0]
+    documents = list(documents_of(path))
+    if len(documents) != 1:
+        raise CommandError(f"there must be one object in {path}, not {len(documents)}")
+    return documents[0]
 
 
 # -- check
@@ -63,7 +63,7 @@ def check(crd: Object, errors: list[FieldError], opinion: SecondOpinion | None) 
         rules, total = inspect_schema(schema, "")
         print(f"{crd['metadata']['name']} {version['name']}")
         for rule in rules:
-            _print_lines(_checked(rule, opinion))
+            _print_lines(_check_lines(rule, opinion))
             reported |= {(error.field.partition(".properties")[2], error.detail) for error in rule.errors}
         print(f"  all rules: estimated cost {total} of {TOTAL_COST_LIMIT}\n")
     for error in errors:
@@ -76,7 +76,7 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _checked(checked: CheckedRule, opinion: SecondOpinion | None) -> Iterator[str]:
+def _check_lines(checked: CheckedRule, opinion: SecondOpinion | None) -> Iterator[str]:
     rule = checked.rule
     yield f"  {checked.path.lstrip('.')}: {_one_line(rule.rule)}"
     yield f"    self: {type_text(checked.declared)}"
@@ -96,9 +96,9 @@ def type_text(declared: Declared) -> str:
     """'int', 'list(string)', 'object {replicas: int, image: string, +2 more}'"""
     if declared.fields is None:
         return _short_type(declared)
-    shown = [f"{name}: {_short_type(below)}" for name, below in list(declared.fields.items())[:_MAX_PROPERTIES]]
-    more = len(declared.fields) - len(shown)
-    return f"object {{{', '.join([*shown, *([f'+{more} more'] if more else [])])}}}"
+    properties = [f"{name}: {_short_type(below)}" for name, below in list(declared.fields.items())[:_MAX_PROPERTIES]]
+    more = len(declared.fields) - len(properties)
+    return f"object {{{', '.join([*properties, *([f'+{more} more'] if more else [])])}}}"
 
 
 def _short_type(declared: Declared) -> str:
@@ -117,7 +117,7 @@ def evaluate(definition: Definition, obj: Object, old: Object | None, opinion: S
         _prepare(version, one)
     evaluations, total = inspect_object(version.schema().structural, obj, old)
     for evaluation in evaluations:
-        _print_lines(_evaluated(evaluation, opinion))
+        _print_lines(_evaluation_lines(evaluation, opinion))
     print(f"{len(evaluations)} evaluations: cost {total} of {OBJECT_BUDGET}")
     failed = [error for evaluation in evaluations for error in evaluation.errors]
     for error in failed:
@@ -141,7 +141,7 @@ def _prepare(version: Version, obj: Object) -> None:
         raise CommandError(f"the object does not fit the schema: {printable(errors[0].message())}")
 
 
-def _evaluated(evaluation: RuleEvaluation, opinion: SecondOpinion | None) -> Iterator[str]:
+def _evaluation_lines(evaluation: RuleEvaluation, opinion: SecondOpinion | None) -> Iterator[str]:
     result = "does not hold" if evaluation.errors else "holds"
     yield f"{evaluation.path or '<root>'}: {_one_line(evaluation.rule.source)}"
     yield f"  {result}, cost {evaluation.cost} of {PER_CALL_LIMIT}"

@@ -78,7 +78,7 @@ def candidates(
             current = nested[word]
         else:
             positionals.append(word)
-    return sorted(found for found in _offers(current, positionals, value_of, last) if found.startswith(last))
+    return sorted(offer for offer in _offers(current, positionals, value_of, last) if offer.startswith(last))
 
 
 def _offers(
@@ -101,8 +101,8 @@ def _offers(
 def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            found: dict[str, argparse.ArgumentParser] = action.choices
-            return found
+            commands: dict[str, argparse.ArgumentParser] = action.choices
+            return commands
     return {}
 
 

@@ -41,11 +41,11 @@ def run(typed: dict[str, Any]) -> int:
     return check(definitions[0], samples, quiet=typed["quiet"])
 
 
-def check(given: Object, samples: list[Object], *, quiet: bool) -> int:
+def check(document: Object, samples: list[Object], *, quiet: bool) -> int:
     from registry.conversion.declarative.check import losses_of, validate_rules
     from registry.definitions.conversion import RULES
 
-    crd, errors = read_definition(given)
+    crd, errors = read_definition(document)
     if RULES not in (crd["metadata"].get("annotations") or {}):
         raise CommandError(f"the definition has no annotation {RULES}")
     errors = errors or validate_rules(crd)
@@ -87,8 +87,8 @@ def _try(crd: Object, plan: ConversionPlan, sample: Object, *, quiet: bool) -> b
     schemas = {name: version.schema for name, version in definition.versions.items()}
     group, _, own = str(sample.get("apiVersion") or "").rpartition("/")
     try:
-        given = sample.get("metadata")
-        sample["metadata"] = decode_object_meta({} if given is None else given, unknown=None)
+        metadata = sample.get("metadata")
+        sample["metadata"] = decode_object_meta({} if metadata is None else metadata, unknown=None)
     except MetadataError as error:
         print(f"{sample.get('kind')}: {error}", file=sys.stderr)
         return False

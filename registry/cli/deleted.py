@@ -27,12 +27,12 @@ def run(typed: dict[str, Any]) -> int:
     resource = find_resource(session.client, typed["kind"])
     path = resource.path("" if typed["all_namespaces"] else session.namespace)
     selector = f"labelSelector={quote(typed['selector'], safe='')}&" if typed["selector"] else ""
-    found = list(session.client.items(path, f"deleted=true&{selector}"))
+    entries = list(session.client.items(path, f"deleted=true&{selector}"))
     if typed["output"] == "json":
-        print(json.dumps(found, indent=2))
+        print(json.dumps(entries, indent=2))
         return 0
     rows = []
-    for entry in found:
+    for entry in entries:
         metadata = (entry.get("object") or {}).get("metadata") or entry
         rows.append(
             (

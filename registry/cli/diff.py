@@ -60,10 +60,10 @@ def state(session: Session, resource: NamedResource, name: str, revision: str | 
 
 
 def _previous(session: Session, resource: NamedResource, name: str) -> str:
-    found = list(changes(session, resource, name, 1))
-    if not found or "previousResourceVersion" not in found[0]:
+    newest = list(changes(session, resource, name, 1))
+    if not newest or "previousResourceVersion" not in newest[0]:
         raise CommandError(f"{resource.plural} {name} has not changed within what is kept: name --from")
-    return str(found[0]["previousResourceVersion"])
+    return str(newest[0]["previousResourceVersion"])
 
 
 def _lines(obj: Object, *, with_owners: bool) -> list[str]:
@@ -71,7 +71,7 @@ def _lines(obj: Object, *, with_owners: bool) -> list[str]:
     if not with_owners:
         metadata.pop("managedFields", None)
         annotations = metadata.pop("annotations", None) or {}
-        kept = {name: value for name, value in annotations.items() if name != LAST_APPLIED}
-        metadata |= {"annotations": kept} if kept else {}
+        others = {name: value for name, value in annotations.items() if name != LAST_APPLIED}
+        metadata |= {"annotations": others} if others else {}
     text: str = yaml.safe_dump({**obj, "metadata": metadata}, sort_keys=False, allow_unicode=True, width=1 << 20)
     return text.splitlines()

@@ -45,14 +45,14 @@ async def _status(settings: Settings) -> int:
         unfinished = await SharedSettings(pool).get(resealing.SETTING)
     finally:
         await pool.close()
-    found = encryption_of(settings, os.environ)
-    listed = found.masters.names if found else []
+    encryption = encryption_of(settings, os.environ)
+    listed = encryption.masters.names if encryption else []
     for name in sorted({*in_use, *listed}):
         unknown = "" if name in listed or not name else ", not listed: what it sealed cannot be read"
-        first = ", seals" if found and name == found.masters.first else ""
+        first = ", seals" if encryption and name == encryption.masters.first else ""
         print(f"{name or '(no key)'}: {in_use.get(name, 0)} keys wrapped{first}{unknown}")
-    if found:
-        print(f"encrypted: {', '.join(sorted(found.resources))}")
+    if encryption:
+        print(f"encrypted: {', '.join(sorted(encryption.resources))}")
     print(f"rotation: unfinished since {unfinished['began']}, run it again" if unfinished else "rotation: finished")
     return 0
 
@@ -68,10 +68,10 @@ async def _rotate(settings: Settings, rate: int) -> int:
                 pool,
                 Sealing(pool, encryption),
                 rate=rate,
-                tell=lambda so_far: progress.show(_sealed(so_far), max(so_far.total, _sealed(so_far))),
+                tell=lambda so_far: progress.show(_sealed_count(so_far), max(so_far.total, _sealed_count(so_far))),
             )
             # An interrupted rotation had done the rest, and others may have deleted rows.
-            progress.show(_sealed(done), _sealed(done))
+            progress.show(_sealed_count(done), _sealed_count(done))
     finally:
         await pool.close()
     print(
@@ -81,5 +81,5 @@ async def _rotate(settings: Settings, rate: int) -> int:
     return 0
 
 
-def _sealed(so_far: resealing.Progress) -> int:
+def _sealed_count(so_far: resealing.Progress) -> int:
     return so_far.objects + so_far.changes

@@ -40,9 +40,9 @@ def add_output_flag(parser: argparse.ArgumentParser) -> None:
 def run(typed: dict[str, Any]) -> int:
     session = open_session(typed)
     resource, name = find_target(session, typed["target"])
-    found = list(changes(session, resource, name, max(1, typed["limit"])))
+    entries = list(changes(session, resource, name, max(1, typed["limit"])))
     if typed["output"] == "json":
-        print(json.dumps(found, indent=2))
+        print(json.dumps(entries, indent=2))
         return 0
     rows = [
         (
@@ -53,7 +53,7 @@ def run(typed: dict[str, Any]) -> int:
             f"{entry['fieldManager']} ({entry['verb']})",
             changed_fields(entry),
         )
-        for entry in found
+        for entry in entries
     ]
     print_table(("WHEN", "REVISION", "OPERATION", "USER", "BY", "FIELDS"), rows)
     return 0

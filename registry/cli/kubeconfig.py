@@ -44,7 +44,7 @@ def is_token(text: str) -> bool:
     return text.isascii() and text.isprintable() and " " not in text and bool(text)
 
 
-def server_url(settings: Settings, port: int | None = None) -> str:
+def server_url(settings: Settings, port: int | None) -> str:
     """Returns where clients on this machine reach the server: 'https://127.0.0.1:6443'."""
     host = settings.host
     if host in WILDCARD_HOSTS:
@@ -69,15 +69,15 @@ def resolve_server(settings: Settings, server: str | None, *, named: bool) -> Re
     """Returns how to reach the server: at `server`, else by the settings if they are `named` (typed, or in the
     environment), else as it was last started in the data folder, by its kubeconfig."""
     authority: Path | None = settings.data_dir / "ca.crt"
-    written = _last_start(settings)
+    cluster = _last_start(settings)
     if settings.tls_cert_file or settings.plain_http or not (settings.data_dir / "ca.crt").exists():
         authority = None
-    if written and "certificate-authority-data" not in written:
+    if cluster and "certificate-authority-data" not in cluster:
         authority = None
-    if server is None and written and not named:
-        server = str(written["server"])
+    if server is None and cluster and not named:
+        server = str(cluster["server"])
     if server is None:
-        port = urlsplit(str(written["server"])).port if written and settings.port == 0 else None
+        port = urlsplit(str(cluster["server"])).port if cluster and settings.port == 0 else None
         server = server_url(settings, port)
     return Reached(server.rstrip("/"), authority)
 
@@ -86,8 +86,10 @@ def _last_start(settings: Settings) -> dict[str, Any] | None:
     """Returns the cluster of the last start's kubeconfig:
     {'server': 'https://127.0.0.1:6443', 'certificate-authority-data': '...'}"""
     try:
-        found: dict[str, Any] = yaml.safe_load((settings.data_dir / "kubeconfig").read_text())["clusters"][0]["cluster"]
-        return found if urlsplit(found["server"]).hostname else None
+        cluster: dict[str, Any] = yaml.safe_load((settings.data_dir / "kubeconfig").read_text())["clusters"][0][
+            "cluster"
+        ]
+        return cluster if urlsplit(cluster["server"]).hostname else None
     except (OSError, ValueError, KeyError, TypeError, IndexError, yaml.YAMLError):
         return None
 

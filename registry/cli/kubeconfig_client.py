@@ -49,9 +49,9 @@ def open_session(typed: dict[str, Any]) -> Session:
     paths = _paths(wanted)
     files = [_read(path) for path in paths]
     try:
-        context = _named(files, "contexts", name or _current_context(files)).value["context"]
-        in_cluster = _named(files, "clusters", context["cluster"])
-        of_user = _named(files, "users", context["user"]) if context.get("user") else _Entry({"user": {}}, Path())
+        context = _entry_named(files, "contexts", name or _current_context(files)).value["context"]
+        in_cluster = _entry_named(files, "clusters", context["cluster"])
+        of_user = _entry_named(files, "users", context["user"]) if context.get("user") else _Entry({"user": {}}, Path())
         cluster, user = in_cluster.value["cluster"], of_user.value["user"] or {}
         server = str(cluster["server"]).rstrip("/")
     except (KeyError, TypeError, AttributeError) as problem:
@@ -88,8 +88,8 @@ def _paths(wanted: Path | None) -> list[Path]:
     if wanted is not None:
         return [wanted]
     named = [Path(part) for part in os.environ.get("KUBECONFIG", "").split(os.pathsep) if part]
-    if found := [path for path in named if path.exists()]:
-        return found
+    if existing := [path for path in named if path.exists()]:
+        return existing
     if named:
         raise CommandError(f"{named[0]} does not exist (KUBECONFIG)")
     path = Path.home() / ".kube" / "config"
@@ -106,13 +106,13 @@ def _read(path: Path) -> _File:
 
 
 def _current_context(files: Sequence[_File]) -> str:
-    found = next((file.content["current-context"] for file in files if file.content.get("current-context")), "")
-    if not found:
+    context = next((file.content["current-context"] for file in files if file.content.get("current-context")), "")
+    if not context:
         raise LookupError("it has no current context: choose one with --context")
-    return str(found)
+    return str(context)
 
 
-def _named(files: Sequence[_File], kind: str, name: str) -> _Entry:
+def _entry_named(files: Sequence[_File], kind: str, name: str) -> _Entry:
     """Returns the first entry with this name, as client-go merges files. Raises LookupError."""
     known = [_Entry(one, file.folder) for file in files for one in file.content.get(kind) or ()]
     for entry in known:

@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 
 
-def read_definition(given: Object) -> tuple[Object, list[FieldError]]:
+def read_definition(document: Object) -> tuple[Object, list[FieldError]]:
     """Returns the definition as it would be stored, from whichever version, and its errors."""
     from registry.definitions import decode, defaulting, strategy, validation
     from registry.definitions.v1beta1 import conversion
     from registry.definitions.v1beta1 import decode as beta
 
     try:
-        if given.get("apiVersion") != beta.API_VERSION:
-            crd: Object = decode.decode_definition(given).definition
+        if document.get("apiVersion") != beta.API_VERSION:
+            crd: Object = decode.decode_definition(document).definition
             defaulting.default_definition(crd)
             crd = strategy.prepare_for_create(crd)
             return crd, validation.validate_create(crd)
-        crd = beta.decode_definition(given).definition
+        crd = beta.decode_definition(document).definition
         beta.default_definition(crd)
         crd = strategy.prepare_for_create(crd)
         errors = validation.validate_create(crd, demands=validation.OF_V1BETA1, spec=conversion.internal_beta(crd))

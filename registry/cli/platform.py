@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from registry.cli import kubeconfig as made
 from registry.cli.api_client import ApiClient
 from registry.cli.errors import CommandError
-from registry.cli.servers import others, print_data_dir
+from registry.cli.servers import other_servers, print_data_dir
 from registry.settings import ADDRESS, CLIENT, Settings, add_flags, any_set, load
 
 
@@ -32,7 +32,7 @@ class Platform(NamedTuple):
         """Returns the platform administrator's token. Raises CommandError if no server has created one yet."""
         path = self.settings.admin_token_path
         if not path.exists():
-            raise CommandError(f"{path} does not exist yet: `registry serve` makes it{others(self.settings)}")
+            raise CommandError(f"{path} does not exist yet: `registry serve` makes it{other_servers(self.settings)}")
         return made.ensure_admin_token(self.settings)
 
 

@@ -60,25 +60,25 @@ def run(typed: dict[str, Any]) -> int:
     }
     query = urlencode({name: value for name, value in wanted.items() if value is not None})
     as_table = typed["output"] == "table"
-    found = session.client.request("GET", f"{path}?{query}", accept=_TABLE if as_table else "")
+    answer = session.client.request("GET", f"{path}?{query}", accept=_TABLE if as_table else "")
     if as_table:
-        _print_table(found, with_namespaces=typed["all_namespaces"] and resource.is_namespaced)
+        _print_table(answer, with_namespaces=typed["all_namespaces"] and resource.is_namespaced)
     elif typed["output"] == "json":
-        print(json.dumps(found, indent=2))
+        print(json.dumps(answer, indent=2))
     else:
-        for item in found["items"]:
+        for item in answer["items"]:
             print(f"{resource.plural}/{item['metadata']['name']}")
     if typed["count"] and typed["output"] != "json":
-        shown = len(found["rows" if as_table else "items"])
-        print(f"{shown + (found['metadata'].get('remainingItemCount') or 0) + (typed['offset'] or 0)} match")
+        count = len(answer["rows" if as_table else "items"])
+        print(f"{count + (answer['metadata'].get('remainingItemCount') or 0) + (typed['offset'] or 0)} match")
     return 0
 
 
 def _print_table(table: Object, *, with_namespaces: bool) -> None:
     """Prints the columns that kubectl shows without -o wide."""
-    shown = [i for i, column in enumerate(table["columnDefinitions"]) if not column.get("priority")]
-    header = [table["columnDefinitions"][i]["name"].upper() for i in shown]
-    rows = [[_cell(row["cells"][i]) for i in shown] for row in table.get("rows") or ()]
+    columns = [i for i, column in enumerate(table["columnDefinitions"]) if not column.get("priority")]
+    header = [table["columnDefinitions"][i]["name"].upper() for i in columns]
+    rows = [[_cell(row["cells"][i]) for i in columns] for row in table.get("rows") or ()]
     if with_namespaces:
         header.insert(0, "NAMESPACE")
         for row, cells in zip(table.get("rows") or (), rows, strict=True):

@@ -67,12 +67,12 @@ def resources(client: ApiClient) -> Iterator[NamedResource]:
         for group in client.request("GET", path, accept=_ACCEPT).get("items") or ():
             name = (group.get("metadata") or {}).get("name") or ""
             for version in group.get("versions") or ():
-                for found in version.get("resources") or ():
-                    yield _resource(name, version["version"], found)
+                for entry in version.get("resources") or ():
+                    yield _resource(name, version["version"], entry)
 
 
-def _resource(group: str, version: str, found: Object) -> NamedResource:
-    kind = (found.get("responseKind") or {}).get("kind") or ""
-    plural = found["resource"]
-    names = {plural, found.get("singularResource") or kind.lower(), kind.lower(), *(found.get("shortNames") or ())}
-    return NamedResource(group, version, plural, kind, found.get("scope") == "Namespaced", frozenset(names))
+def _resource(group: str, version: str, entry: Object) -> NamedResource:
+    kind = (entry.get("responseKind") or {}).get("kind") or ""
+    plural = entry["resource"]
+    names = {plural, entry.get("singularResource") or kind.lower(), kind.lower(), *(entry.get("shortNames") or ())}
+    return NamedResource(group, version, plural, kind, entry.get("scope") == "Namespaced", frozenset(names))

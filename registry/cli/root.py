@@ -68,11 +68,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if named and named not in COMMANDS:
         return _refuse("", f"unknown command {named!r}", named, COMMANDS)
     arguments_of = parser(named)
-    found, unknown = arguments_of.parse_known_args(words)
+    namespace, unknown = arguments_of.parse_known_args(words)
     if unknown:
         flag = unknown[0].startswith("-")
         return _refuse(named, f"unknown {'flag' if flag else 'argument'} {unknown[0]}", unknown[0], flags(arguments_of))
-    typed = vars(found)
+    typed = vars(namespace)
     return _run(_module(typed.pop("command")).run, typed)
 
 
@@ -85,9 +85,9 @@ def _refuse(command: str, problem: str, word: str, known: Iterable[str]) -> int:
     return 2
 
 
-def flags(found: argparse.ArgumentParser) -> Iterator[str]:
+def flags(parser: argparse.ArgumentParser) -> Iterator[str]:
     """Yields the flags of a parser and of its commands."""
-    for action in found._actions:
+    for action in parser._actions:
         yield from action.option_strings
         if isinstance(action, argparse._SubParsersAction):
             for nested in action.choices.values():

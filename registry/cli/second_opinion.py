@@ -49,13 +49,13 @@ class SecondOpinion:
 
 def _variables(evaluation: RuleEvaluation) -> dict[str, Any]:
     view = evaluation.node.view()
-    found = {SELF: _converted(view.convert(evaluation.value))}
+    variables = {SELF: _to_celpy(view.convert(evaluation.value))}
     if evaluation.old is not None:
-        found[OLD_SELF] = _converted(view.convert(evaluation.old))
-    return found
+        variables[OLD_SELF] = _to_celpy(view.convert(evaluation.old))
+    return variables
 
 
-def _converted(value: Value) -> Any:
+def _to_celpy(value: Value) -> Any:
     """Converts a value to cel-python's type. Raises ValueError if there is none."""
     match value:
         case None:
@@ -77,9 +77,9 @@ def _converted(value: Value) -> Any:
         case Duration():
             return celtypes.DurationType(value.text())
         case list() | ListValue():
-            return celtypes.ListType([_converted(item) for item in _elements(value)])
+            return celtypes.ListType([_to_celpy(item) for item in _elements(value)])
         case MapValue():
-            return celtypes.MapType({_converted(key): _converted(value.find(key)) for key in value.all_keys()})
+            return celtypes.MapType({_to_celpy(key): _to_celpy(value.find(key)) for key in value.all_keys()})
         case _:
             raise ValueError("cel-python has no such values")
 

@@ -8,7 +8,7 @@ import os
 import sys
 from typing import Any
 
-from registry.settings import add_flags, load, misspelled
+from registry.settings import add_flags, find_misspelled, load
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(typed: dict[str, Any]) -> int:
     # Modules and their objects are permanent: searching them for cycles takes a tenth of the startup time.
     gc.set_threshold(20_000, 20, 50)
-    for name, like in misspelled(os.environ):
+    for name, like in find_misspelled(os.environ):
         print(f"registry: {name} is not a setting; did you mean {like}?", file=sys.stderr)
     from registry.cli.server_process import serve
 

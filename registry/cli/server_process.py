@@ -21,7 +21,7 @@ from registry import logs, tracing
 from registry.audit import policy
 from registry.cli import kubeconfig
 from registry.cli.errors import describe
-from registry.cli.servers import DATA_DIR_VARIABLE, announced
+from registry.cli.servers import DATA_DIR_VARIABLE, announce
 from registry.http.encryption import encryption_of, prepare
 from registry.http.serving import server
 from registry.http.serving.server import APPLICATION, ServeError
@@ -61,7 +61,7 @@ def serve(settings: Settings, *, application: str = APPLICATION) -> int:
             ready = dataclasses.replace(
                 settings, database_url=url, admin_token_file=settings.admin_token_path, encryption_key_file=key_file
             )
-            stack.enter_context(announced(kubeconfig.server_url(settings, port), settings.data_dir))
+            stack.enter_context(announce(kubeconfig.server_url(settings, port), settings.data_dir))
             _run(ready, listeners, application, lambda: _welcome(settings, port, authority))
     except KeyboardInterrupt:  # before it was up
         print("registry: stopped", file=sys.stderr)
@@ -148,10 +148,10 @@ def _certificate_of_postgres(settings: Settings) -> tuple[Path, Path]:
     elif settings.postgres_host:
         names = (*names, socket.gethostname())
     try:
-        made = ensure_certificates(settings.data_dir, settings.host, names)
+        files = ensure_certificates(settings.data_dir, settings.host, names)
     except TlsError as problem:
         raise EmbeddedPostgresError(str(problem)) from problem
-    return made.certificate, made.key
+    return files.certificate, files.key
 
 
 class MigrationError(Exception):

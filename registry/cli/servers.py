@@ -30,7 +30,7 @@ class RunningServer(NamedTuple):
 
 
 @contextlib.contextmanager
-def announced(url: str, data_dir: Path) -> Iterator[None]:
+def announce(url: str, data_dir: Path) -> Iterator[None]:
     """Announces a server for the duration of the block. A failure to do so is not a reason not to serve."""
     try:
         folder = _folder()
@@ -57,15 +57,15 @@ def announced(url: str, data_dir: Path) -> Iterator[None]:
 def running_servers() -> list[RunningServer]:
     """Returns the servers that this account has started, ordered by folder."""
     folder = _folder()
-    found = []
+    servers = []
     for path in folder.iterdir() if _is_ours(folder) else ():
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError), open(path) as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
-                said = json.load(file)
-                found.append(RunningServer(str(said["url"]), Path(said["dataDir"])))
-    return sorted(found, key=lambda server: server.data_dir)
+                record = json.load(file)
+                servers.append(RunningServer(str(record["url"]), Path(record["dataDir"])))
+    return sorted(servers, key=lambda server: server.data_dir)
 
 
 def database_url(settings: Settings) -> tuple[str, Path | None]:
@@ -75,15 +75,16 @@ def database_url(settings: Settings) -> tuple[str, Path | None]:
 
     if settings.database_url is not None:
         return settings.database_url, None
-    found = running_url(settings.data_dir / "postgres")
-    if found is None:
+    url = running_url(settings.data_dir / "postgres")
+    if url is None:
         raise CommandError(
-            f"no server runs on {settings.data_dir}: start `registry serve`, or name --database-url{others(settings)}"
+            f"no server runs on {settings.data_dir}: start `registry serve`, or name --database-url"
+            + other_servers(settings)
         )
-    return found
+    return url
 
 
-def others(settings: Settings) -> str:
+def other_servers(settings: Settings) -> str:
     """Returns the end of a message that nothing is in the data folder: the servers that run on other folders."""
     known = [server for server in running_servers() if server.data_dir != settings.data_dir]
     if not known:

@@ -17,7 +17,7 @@ import psycopg
 from registry.cli.errors import describe
 from registry.postgres.config import LOOPBACK
 from registry.settings import WILDCARD_HOSTS, Settings, SettingsError, load
-from registry.store.reporting.logins import LoginError, Wish
+from registry.store.reporting.logins import LoginError, LoginSpec
 from registry.store.reporting.setup import OWN_SCHEMA
 
 if TYPE_CHECKING:
@@ -76,12 +76,12 @@ async def _grant(url: str, settings: Settings, typed: dict[str, Any]) -> None:
     from registry.store.reporting import logins as reporting_logins
     from registry.store.reporting.views import ReportingUnavailable
 
-    wish = _wish(typed)
+    spec = _login_spec(typed)
     pool = Pool(url, "sql", 1)
     try:
         reporting = reporting_of(pool)
         await reporting.prepare()
-        if wish.across:
+        if spec.across:
             await reporting.make_wildcard_views()
     except ReportingUnavailable as problem:
         raise LoginError(str(problem)) from problem
@@ -90,12 +90,12 @@ async def _grant(url: str, settings: Settings, typed: dict[str, Any]) -> None:
     connection = await connect(url, "sql")
     try:
         await reporting_logins.close_side_doors(connection, embedded=settings.database_url is None)
-        password = await reporting_logins.grant(connection, wish)
+        password = await reporting_logins.grant(connection, spec)
         listening = await _listening(connection) if settings.database_url is None else None
     finally:
         await connection.close()
     # A password given by the user is not printed: they know it, and the output may end up in a log.
-    print(login_url(url, listening, wish.name, None if wish.password else password))
+    print(login_url(url, listening, spec.name, None if spec.password else password))
     if settings.database_url is None:
         print(_reach(listening, settings), file=sys.stderr)
 
@@ -145,7 +145,7 @@ def _reach(listening: Listening | None, settings: Settings) -> str:
     )
 
 
-def _wish(typed: dict[str, Any]) -> Wish:
+def _login_spec(typed: dict[str, Any]) -> LoginSpec:
     password = None
     if typed["password_file"]:
         try:
@@ -161,7 +161,7 @@ def _wish(typed: dict[str, Any]) -> Wish:
         tenants = tuple(name.strip() for name in typed["tenants"].split(",") if name.strip())
     elif typed["provider"]:
         tenants = ()
-    return Wish(
+    return LoginSpec(
         typed["name"],
         tenants,
         not typed["tenant"],
@@ -229,11 +229,11 @@ async def _list(url: str) -> None:
 
     connection = await connect(url, "sql")
     try:
-        found = await reporting_logins.logins(connection)
+        logins = await reporting_logins.logins(connection)
     finally:
         await connection.close()
     print(f"{'NAME':<32} {'TENANTS':<32} {'CONNECTIONS':<12} {'TIMEOUT':<8} SINCE")
-    for login in found:
+    for login in logins:
         tenants = "all" if login.tenants is None else ",".join(login.tenants) or "(gone)"
         if login.provider:
             tenants = f"bound of {login.provider}"

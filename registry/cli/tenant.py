@@ -23,14 +23,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     delete = actions.add_parser("delete", help="delete a tenant with all that it holds, after asking")
     delete.add_argument("name")
     delete.add_argument("--yes", action="store_true", help="do not ask")
-    kept = delete.add_mutually_exclusive_group()
-    kept.add_argument(
+    lifetime = delete.add_mutually_exclusive_group()
+    lifetime.add_argument(
         "--keep",
         metavar="TIME",
         default=DEFAULT_KEPT,
         help="how long `registry tenant undelete` can bring it back, as 12h or 7d (default: %(default)s)",
     )
-    kept.add_argument("--purge", action="store_true", help="remove all of it at once, for good")
+    lifetime.add_argument("--purge", action="store_true", help="remove all of it at once, for good")
     delete.add_argument("--wait", action="store_true", help="wait until nothing is left, and show the progress; "
                         "with --purge")  # fmt: skip
     undelete = actions.add_parser("undelete", help="bring back a deleted tenant, as it was, while it is kept")

@@ -63,12 +63,12 @@ def _list(platform: Platform, _arguments: argparse.Namespace) -> None:
 
 def _delete(platform: Platform, arguments: argparse.Namespace) -> None:
     client, path = platform.client(), f"{TENANTS}/{quote(arguments.name, safe='')}"
-    kept = 0 if arguments.purge else tenant_access.lifetime_seconds(arguments.keep, "--keep")
+    seconds = 0 if arguments.purge else tenant_access.lifetime_seconds(arguments.keep, "--keep")
     tenant = client.request("GET", path)
     if not arguments.yes:
-        _confirm(arguments.name, _holdings(client.request("GET", f"{path}/usage")), kept=arguments.keep * bool(kept))
-    client.request("DELETE", path, {"gracePeriodSeconds": kept, "preconditions": {"uid": tenant["metadata"]["uid"]}})
-    if kept:
+        _confirm(arguments.name, _holdings(client.request("GET", f"{path}/usage")), kept=arguments.keep * bool(seconds))
+    client.request("DELETE", path, {"gracePeriodSeconds": seconds, "preconditions": {"uid": tenant["metadata"]["uid"]}})
+    if seconds:
         print(f"tenant {arguments.name} deleted; until it is removed, in {arguments.keep}: "
               f"registry tenant undelete {arguments.name}")  # fmt: skip
         return

@@ -40,10 +40,10 @@ def _row(tenant: Object, usage: dict[str, Object]) -> tuple[str, ...]:
     used = usage.get(metadata["name"]) or {}
     phase = status.get("phase") or "-"
     # For a tenant being deleted: until when it can be restored.
-    kept = metadata.get("deletionGracePeriodSeconds")
+    seconds = metadata.get("deletionGracePeriodSeconds")
     return (
         metadata["name"],
-        f"Deleted until {metadata['deletionTimestamp'][:16]}Z" if kept else phase,
+        f"Deleted until {metadata['deletionTimestamp'][:16]}Z" if seconds else phase,
         (tenant.get("spec") or {}).get("parent") or "-",
         *(str(used.get(figure, "-")) for figure in ("objects", "definitions", "bytes")),
         metadata["creationTimestamp"],

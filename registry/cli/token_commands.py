@@ -71,12 +71,12 @@ async def _list(settings: Settings, arguments: argparse.Namespace, seconds: int 
 
 
 async def _all(store: Store, tenant: Tenant) -> list[StoredToken]:
-    found: list[StoredToken] = []
+    tokens: list[StoredToken] = []
     while True:
-        page = await store.tokens.list(tenant, found[-1].id if found else "", _PAGE)
-        found += page
+        page = await store.tokens.list(tenant, tokens[-1].id if tokens else "", _PAGE)
+        tokens += page
         if len(page) < _PAGE:
-            return found
+            return tokens
 
 
 def _row(stored: StoredToken) -> tuple[str, ...]:

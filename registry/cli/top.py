@@ -29,11 +29,11 @@ def run(typed: dict[str, Any]) -> int:
     session = open_session(typed)
     with explaining_rights():
         tenants = list(session.platform.items(TENANTS, "usage=true&"))
-    found = sorted(tenants, key=_busyness, reverse=True)[: max(0, typed["limit"])]
+    busiest = sorted(tenants, key=_busyness, reverse=True)[: max(0, typed["limit"])]
     if typed["output"] == "json":
-        print(json.dumps([{"name": one["name"], **one["activity"]} for one in found], indent=2))
+        print(json.dumps([{"name": one["name"], **one["activity"]} for one in busiest], indent=2))
         return 0
-    rows = [(one["name"], *(str(one["activity"][figure]) for figure in _FIGURES)) for one in found]
+    rows = [(one["name"], *(str(one["activity"][figure]) for figure in _FIGURES)) for one in busiest]
     print_table(("NAME", "REQUESTS/MIN", "WRITES/MIN", "WATCHES"), rows)
     return 0
 

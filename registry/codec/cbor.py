@@ -128,15 +128,15 @@ def _plain_list(value: list[Any]) -> list[Json]:
 
 
 def _plain_map(value: Mapping[Any, Any]) -> dict[str, Json]:
-    found: dict[str, Json] = {}
+    plain: dict[str, Json] = {}
     for key, item in value.items():
         name = _plain(key) if isinstance(key, str | bytes) else None
         if name is None:
             raise CborError("cbor: cannot unmarshal a map key that is not a string")
-        if name in found:
+        if name in plain:
             raise CborError("cbor: duplicate map key")
-        found[name] = _plain(item)
-    return found
+        plain[name] = _plain(item)
+    return plain
 
 
 _PLAIN: Final[Mapping[type, Callable[[Any], Json]]] = {

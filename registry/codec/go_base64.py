@@ -32,16 +32,16 @@ def decode(text: str, *, url: bool = False, padded: bool = True) -> bytes:
 
 def _corrupt_at(data: bytes, *, url: bool, padded: bool) -> int | None:
     """Returns the offset of Go's error; None if there is none."""
-    found = (_PLACE_URL if url else _PLACE).search(data)
-    place = len(data) if found is None else found.start()
+    invalid = (_PLACE_URL if url else _PLACE).search(data)
+    place = len(data) if invalid is None else invalid.start()
     # The characters of the unfinished group of four before it.
-    begun = (place - data.count(b"\r", 0, place) - data.count(b"\n", 0, place)) % 4
-    if found is None:
-        return place - begun if begun and (padded or begun == 1) else None
-    if not padded or data[place : place + 1] != b"=" or begun < 2:
+    in_quantum = (place - data.count(b"\r", 0, place) - data.count(b"\n", 0, place)) % 4
+    if invalid is None:
+        return place - in_quantum if in_quantum and (padded or in_quantum == 1) else None
+    if not padded or data[place : place + 1] != b"=" or in_quantum < 2:
         return place
     place += 1
-    if begun == 2:
+    if in_quantum == 2:
         place = _after_newlines(data, place)
         if place == len(data):
             return place

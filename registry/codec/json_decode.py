@@ -104,11 +104,11 @@ _NOT_READ = _NotRead()
 def _canonical(data: bytes) -> Any:
     try:
         value = orjson.loads(data)
-        written = orjson.dumps(value)  # rejects more than 254 levels
+        encoded = orjson.dumps(value)  # rejects more than 254 levels
     except (ValueError, TypeError):
         return _NOT_READ
     # Removing blanks, even those within strings, removes no key: both have the same number of keys.
-    if written != data and written != data[:-1] and written.translate(None, _BLANKS) != data.translate(None, _BLANKS):
+    if encoded != data and encoded != data[:-1] and encoded.translate(None, _BLANKS) != data.translate(None, _BLANKS):
         return _NOT_READ
     return _NOT_READ if _has_long_integer(data) else value
 

@@ -167,32 +167,32 @@ class _Scanner:
     def simple_items(self, container: list[Any]) -> None:
         """Consumes items while they are simple and followed by a comma, so that another item must follow."""
         match, text, position = _SIMPLE_ITEM.match, self.text, self.position
-        while (found := match(text, position)) is not None:
-            container.append(self.simple(found, 1))
-            position = found.end()
+        while (token := match(text, position)) is not None:
+            container.append(self.simple(token, 1))
+            position = token.end()
         self.position = position
 
     def simple_members(self, container: dict[str, Any]) -> bool:
         """The same for an object; returns whether there were any."""
         match, text, position = _SIMPLE_MEMBER.match, self.text, self.position
-        while (found := match(text, position)) is not None:
-            key = found[1]
+        while (token := match(text, position)) is not None:
+            key = token[1]
             if key in container:
                 self.steps[-1] = key
                 self.note_duplicate()
-            container[key] = self.simple(found, 2)
-            position = found.end()
-        taken = position != self.position
+            container[key] = self.simple(token, 2)
+            position = token.end()
+        is_read = position != self.position
         self.position = position
-        return taken
+        return is_read
 
-    def simple(self, found: re.Match[str], first: int) -> Any:
-        which = found.lastindex
+    def simple(self, token: re.Match[str], first: int) -> Any:
+        which = token.lastindex
         if which == first:
-            return found[first]
+            return token[first]
         if which == first + 1:
-            return self.to_number(found[first + 1])
-        word = found[first + 2]
+            return self.to_number(token[first + 1])
+        word = token[first + 2]
         return {} if word == "{}" else [] if word == "[]" else _WORDS[word]
 
     def open(self, container: Any, step: str | int) -> Any:
@@ -313,5 +313,5 @@ class _Scanner:
     def bad_escape(self, length: int) -> JsonSyntaxError:
         sequence = self.text[self.position : self.position + length]
         plain = sequence.isprintable() and "`" not in sequence and " " not in sequence
-        shown = f"`{sequence}`" if plain else quote(sequence)
-        return JsonSyntaxError(f"invalid escape sequence {shown} in string")
+        quoted = f"`{sequence}`" if plain else quote(sequence)
+        return JsonSyntaxError(f"invalid escape sequence {quoted} in string")

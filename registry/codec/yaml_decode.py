@@ -242,10 +242,10 @@ class _Constructor:
             if key_node.is_merge_key:
                 self.merge(value_node, depth, into)
                 continue
-            key, shown = self.key(key_node, depth)
+            key, text = self.key(key_node, depth)
             value = self.construct(value_node, depth + 1)
             if key in into and len(self.duplicates) < MAX_STRICT_ERRORS:
-                self.duplicates.append(f"line {value_node.line}: key {shown or quote(key)} already set in map")
+                self.duplicates.append(f"line {value_node.line}: key {text or quote(key)} already set in map")
             into[key] = value
         return into
 

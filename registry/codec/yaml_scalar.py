@@ -93,10 +93,12 @@ def resolve_tagged(tag: str, text: str, plain: bool) -> Scalar:
     if tag == _TIMESTAMP and is_timestamp(text):
         return text
     value = resolve_plain(text)
-    found = _tag_of(value)
-    if found == tag or (tag == _FLOAT and found == _INT):
+    resolved = _tag_of(value)
+    if resolved == tag or (tag == _FLOAT and resolved == _INT):
         return value
-    raise YamlError(f"yaml: cannot decode !!{found.removeprefix(_PREFIX)} `{text}` as a !!{tag.removeprefix(_PREFIX)}")
+    raise YamlError(
+        f"yaml: cannot decode !!{resolved.removeprefix(_PREFIX)} `{text}` as a !!{tag.removeprefix(_PREFIX)}"
+    )
 
 
 def is_timestamp(text: str) -> bool:

@@ -141,10 +141,10 @@ class SignIn:
         except BadConfiguration as error:
             logger.error("signing in at the console: the authentication configuration cannot be used: %s", error)
             raise SignInFailed(500, "the server's authentication configuration cannot be used") from error
-        found = next((issuer for issuer in issuers if self._client_id in issuer.audiences), None)
-        if found is None:
+        configured = next((issuer for issuer in issuers if self._client_id in issuer.audiences), None)
+        if configured is None:
             raise SignInFailed(500, f"no issuer of the server accepts tokens for the client {self._client_id}")
-        return found
+        return configured
 
     async def _call(self, issuer: Issuer, text: str, form: Mapping[str, str] | None = None) -> dict[str, Any]:
         """The JSON object with which the issuer answers a GET, or a POST of a form."""
@@ -217,18 +217,18 @@ _OF_CODE: Final = frozenset({"code", "codeVerifier", "redirectUri"})
 _OF_REFRESH: Final = frozenset({"refreshToken"})
 
 
-def _form(sent: Mapping[str, str], host: str | None) -> dict[str, str]:
+def _form(body: Mapping[str, str], host: str | None) -> dict[str, str]:
     """What the issuer's token endpoint is sent (RFC 6749, sections 4.1.3 and 6)."""
-    if sent.keys() == _OF_REFRESH:
-        return {"grant_type": "refresh_token", "refresh_token": sent["refreshToken"]}
-    redirect = urlsplit(sent["redirectUri"])
+    if body.keys() == _OF_REFRESH:
+        return {"grant_type": "refresh_token", "refresh_token": body["refreshToken"]}
+    redirect = urlsplit(body["redirectUri"])
     if redirect.netloc != host or redirect.path != "/console/" or redirect.query:
         raise SignInFailed(400, "redirectUri must be the console of this server")
-    if not _VERIFIER.fullmatch(sent["codeVerifier"]):
+    if not _VERIFIER.fullmatch(body["codeVerifier"]):
         raise SignInFailed(400, "codeVerifier must have 43 to 128 unreserved characters")
     return {
         "grant_type": "authorization_code",
-        "code": sent["code"],
-        "code_verifier": sent["codeVerifier"],
-        "redirect_uri": sent["redirectUri"],
+        "code": body["code"],
+        "code_verifier": body["codeVerifier"],
+        "redirect_uri": body["redirectUri"],
     }

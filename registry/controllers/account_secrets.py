@@ -95,8 +95,8 @@ async def _delete(client: ControllerClient, row: Row) -> None:
 
 
 def _object(row: Row) -> dict[str, Any]:
-    found: dict[str, Any] = decode_stored('{"metadata":{' + row.body)
-    return found
+    obj: dict[str, Any] = decode_stored('{"metadata":{' + row.body)
+    return obj
 
 
 def _annotations(obj: dict[str, Any]) -> dict[str, str]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from types import TracebackType
 from typing import Final, Self
 
 from registry.api.request import Backend
 from registry.flowcontrol.activity import Figures
 from registry.store.errors import StoreError
 from registry.store.process_activity import LIFETIME_SECONDS
+from registry.tasks import cancel
 
 logger = logging.getLogger(__name__)
 
@@ -35,12 +35,8 @@ class ActivityPublisher:
         self._task = asyncio.create_task(self._run(), name="activity of tenants")
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+    async def __aexit__(self, *_: object) -> None:
+        await cancel(self._task)
         if self._published:
             try:
                 await self._activity.withdraw()

@@ -30,13 +30,13 @@ async def reconcile(client: ControllerClient, key: ObjectKey) -> None:
     size = 0
     async for page in client.backend.store.scan(client.tenant, CLUSTER_ROLES):
         size += page.size
-        roles |= await evaluate(partial(_decoded, page.rows), page.size, repeatable=True)
-    found = await evaluate(partial(aggregate_rules, roles), size, repeatable=True)
-    for name, rules in found.items():
+        roles |= await evaluate(partial(_decode_roles, page.rows), page.size, repeatable=True)
+    aggregated = await evaluate(partial(aggregate_rules, roles), size, repeatable=True)
+    for name, rules in aggregated.items():
         await client.with_manager(MANAGER).change(GROUP, "clusterroles", name, _with_rules(rules))
 
 
-def _decoded(rows: Sequence[Row]) -> dict[ObjectKey, Object]:
+def _decode_roles(rows: Sequence[Row]) -> dict[ObjectKey, Object]:
     return {row.key: decode_stored('{"metadata":{' + row.body) for row in rows}
 
 
@@ -48,16 +48,16 @@ def aggregate_rules(roles: Mapping[ObjectKey, Object]) -> dict[ObjectKey, list[A
     """
     roles = {key: {**role} for key, role in roles.items()}
     aggregated = [key for key, role in roles.items() if role.get("aggregationRule")]
-    found: dict[ObjectKey, list[Any]] = {}
+    by_role: dict[ObjectKey, list[Any]] = {}
     for _ in aggregated:
-        before = dict(found)
+        before = dict(by_role)
         for key in aggregated:
             rules = aggregated_rules(roles[key], roles.values())
             if rules != (roles[key].get("rules") or []):
-                found[key] = roles[key]["rules"] = rules
-        if found == before:
+                by_role[key] = roles[key]["rules"] = rules
+        if by_role == before:
             break
-    return found
+    return by_role
 
 
 def _with_rules(rules: list[Any]) -> Callable[[Object], Object]:

@@ -119,8 +119,8 @@ class ControllerClient:
         known = await self.cached_catalog()
 
         def address(catalog: TenantCatalog, context: Context) -> ResourceRequest:
-            found = served if catalog is known else _refreshed(catalog, served)
-            return self.request(catalog, found, key, context=context)
+            current = served if catalog is known else _served_by(catalog, served)
+            return self.request(catalog, current, key, context=context)
 
         async def delete(request: ResourceRequest) -> None:
             try:
@@ -157,10 +157,10 @@ class ControllerClient:
         """
         pending: dict[asyncio.Task[None], int] = {}
         failure: BaseException | None = None
-        found = 0
+        count = 0
         async for part in self.backend.store.places(self.tenant, served.resource_name, namespace=namespace):
             for place in part.places:
-                found += 1
+                count += 1
                 while pending and (
                     len(pending) >= _CONCURRENT_DELETES or sum(pending.values()) + place.size > _CONCURRENT_BYTES
                 ):
@@ -173,7 +173,7 @@ class ControllerClient:
             failure = error if isinstance(error, BaseException) else failure
         if failure is not None:
             raise failure
-        return found
+        return count
 
     async def _delete_at(self, served: Served, place: Place, options: DeleteOptions) -> None:
         if place.may_be_terminating:
@@ -203,7 +203,7 @@ def _waits(row: Row) -> bool:
     return bool(metadata.get("deletionTimestamp")) and FOREGROUND not in finalizers and ORPHAN not in finalizers
 
 
-def _refreshed(catalog: TenantCatalog, served: Served) -> Served:
+def _served_by(catalog: TenantCatalog, served: Served) -> Served:
     """Returns the same resource by newer definitions; unchanged if they no longer have it."""
     definition = catalog.definition(served.definition.group, served.definition.names.plural)
     version = definition.versions.get(served.version.name) if definition is not None else None

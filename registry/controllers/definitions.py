@@ -46,9 +46,9 @@ class DueDefinitions:
         self._count += len(due)
 
     def take(self, tenant: Tenant) -> list[ObjectKey]:
-        found = list(self._keys.pop(tenant.id, ()))
-        self._count -= len(found)
-        return found
+        keys = list(self._keys.pop(tenant.id, ()))
+        self._count -= len(keys)
+        return keys
 
 
 async def reconcile_due(client: ControllerClient, due: DueDefinitions) -> list[ObjectKey]:
@@ -109,10 +109,10 @@ async def _release_names(client: ControllerClient, changed: set[ObjectKey]) -> N
 
 async def _clean_up(client: ControllerClient, key: ObjectKey, crd: Object) -> None:
     if is_true(crd, "Established"):
-        begun = await _write(client, key, lambda old: strategy.begin_cleanup(old, _now()))
-        if begun is None:
+        terminating = await _write(client, key, lambda old: strategy.begin_cleanup(old, _now()))
+        if terminating is None:
             return
-        if await _delete_objects(client, begun):
+        if await _delete_objects(client, terminating):
             raise Requeue
     await _write(client, key, lambda old: strategy.finish_cleanup(old, _now()))
     await _release_names(client, {key})

@@ -63,7 +63,7 @@ async def write_due_statuses(
     Requeue is the outcome if it, or the tenant's definitions, keep changing.
     """
     left = list(dict.fromkeys(keys))
-    found: dict[ObjectKey, Reconciled | StatusError | StoreError | Requeue] = {}
+    results: dict[ObjectKey, Reconciled | StatusError | StoreError | Requeue] = {}
     for _ in range(_ATTEMPTS):
         if not left:
             break
@@ -73,9 +73,9 @@ async def write_due_statuses(
                 await writer.write_due(left[at : at + _MAX_DEFINITIONS])
         except GuardsChanged:
             pass  # the names of the tenant's definitions are others by now
-        found |= writer.found
-        left = [key for key in left if key not in found]
-    return found | {key: Requeue() for key in left}
+        results |= writer.results
+        left = [key for key in left if key not in results]
+    return results | {key: Requeue() for key in left}
 
 
 class _Definition(NamedTuple):
@@ -107,7 +107,7 @@ class _StatusWriter:
         assert definition is not None, "it is built in"
         self._definition, self._version = definition, definition.versions["v1"]
         self._served = catalog.at_version(self._definition, self._version)
-        self.found: dict[ObjectKey, Reconciled | StatusError | StoreError] = {}
+        self.results: dict[ObjectKey, Reconciled | StatusError | StoreError] = {}
 
     async def write_due(self, keys: Sequence[ObjectKey]) -> None:
         """Writes due statuses. Definitions that others change meanwhile get no outcome. Raises GuardsChanged."""
@@ -117,7 +117,7 @@ class _StatusWriter:
             if state.guards.definitions != self._guards.definitions:
                 raise GuardsChanged(state.guards)
         rows = {key: row for key, (row, _) in zip(keys, loaded, strict=True)}
-        self.found |= {key: Reconciled(None, False) for key, row in rows.items() if row is None}
+        self.results |= {key: Reconciled(None, False) for key, row in rows.items() if row is None}
         # A definition that is not established when it is loaded cannot be bound before its row changes.
         shared = await store.sharing.shared_among(tenant, keys)
         for part in _parts([row for row in rows.values() if row is not None]):
@@ -133,7 +133,7 @@ class _StatusWriter:
             key = ObjectKey(name)
             if status is None:
                 done = pending.pop(key)
-                self.found[key] = Reconciled(done.crd, done.renamed)
+                self.results[key] = Reconciled(done.crd, done.renamed)
             else:
                 due[key] = status
         drafts = await self._drafts(pending, due)
@@ -148,7 +148,7 @@ class _StatusWriter:
             elif isinstance(outcome, RevisionConflict | NotFound):
                 pass
             elif isinstance(outcome, StatusError | StoreError):
-                self.found[key] = outcome
+                self.results[key] = outcome
             elif isinstance(outcome, BaseException):
                 raise outcome
             else:
@@ -167,16 +167,16 @@ class _StatusWriter:
         else:
             together = dict(itertools.islice(due.items(), 1))
             served = self._served.part("status")
-        found: dict[ObjectKey, tuple[ResourceRequest, UpdateOperation, Draft]] = {}
+        drafts: dict[ObjectKey, tuple[ResourceRequest, UpdateOperation, Draft]] = {}
         for key, status in together.items():
             try:
-                found[key] = await self._draft(served, key, pending[key].row, status)
+                drafts[key] = await self._draft(served, key, pending[key].row, status)
             except StatusError as error:
                 del pending[key]
-                self.found[key] = error
+                self.results[key] = error
             # Lets other requests run.
             await asyncio.sleep(0)
-        return found
+        return drafts
 
     async def _draft(
         self, served: Served, key: ObjectKey, row: Row, status: Object
@@ -195,13 +195,13 @@ class _StatusWriter:
         """Records a completed write."""
         key = before.row.key
         if outcome.row is None:
-            self.found[key] = Reconciled(None, False)
+            self.results[key] = Reconciled(None, False)
             return
-        held = held_names(draft.new)
-        renamed = before.renamed or held != held_names(before.crd)
-        self._in_use.replace(held)
+        names = held_names(draft.new)
+        renamed = before.renamed or names != held_names(before.crd)
+        self._in_use.replace(names)
         if outcome.guards is None:
-            self.found[key] = Reconciled(draft.new, renamed)
+            self.results[key] = Reconciled(draft.new, renamed)
             return
         self._guards = _newer(self._guards, outcome.guards)
         pending[key] = _Definition(outcome.row, draft.new, before.is_shared, renamed)

@@ -13,7 +13,6 @@ import asyncio
 import datetime
 from contextlib import ExitStack
 from functools import partial
-from types import TracebackType
 from typing import Any, Final, Self
 
 from registry.api.catalog import DEFINITIONS
@@ -59,11 +58,9 @@ class IndexingController:
         self._subscription.enter_context(self._backend.events.subscribed(self.enqueue))
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._subscription.close()
-        await self._queue.__aexit__(kind, error, trace)
+        await self._queue.__aexit__()
 
     def enqueue(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
         work = Work(tenant, INDEXES, key)

@@ -10,7 +10,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from types import TracebackType
 from typing import Final, Self
 
 from registry.api.admission.namespace_lifecycle import NAMESPACES
@@ -34,6 +33,7 @@ from registry.controllers.work import Work, flow_of
 from registry.store.errors import StoreError
 from registry.store.leader import Leader
 from registry.store.types import ObjectKey, ResourceName, Tenant
+from registry.tasks import running
 
 logger = logging.getLogger(__name__)
 
@@ -116,7 +116,6 @@ class ControllerManager:
         self._collector = Collector(backend, renew_seconds=renew_seconds)
         self._migrator = Migrator(backend, migration or MigrationSettings())
         self._running = AsyncExitStack()
-        self._sweeping: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
@@ -127,16 +126,11 @@ class ControllerManager:
             await stack.enter_async_context(self._collector)
             await stack.enter_async_context(self._migrator)
             stack.enter_context(self._backend.events.subscribed(self.enqueue))
+            await stack.enter_async_context(running(self._sweep(), "controller sweep"))
             self._running = stack.pop_all()
-        self._sweeping = asyncio.create_task(self._sweep(), name="controller sweep")
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._sweeping is not None:
-            self._sweeping.cancel()
-            await asyncio.gather(self._sweeping, return_exceptions=True)
+    async def __aexit__(self, *_: object) -> None:
         await self._running.aclose()
 
     def enqueue(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
@@ -212,7 +206,7 @@ class ControllerManager:
                     if await leader.acquire():
                         for tenant, resource, key in await self._backend.store.lookups.pending(_SWEPT):
                             self.enqueue(tenant, resource, key)
-                            self._collector.swept(tenant, resource, key)
+                            self._collector.enqueue_swept(tenant, resource, key)
                         await self._collector.take_over()
                         await self._recount.round()
                 except StoreError as error:

@@ -121,12 +121,12 @@ async def _delete_content(client: ControllerClient, namespace: str) -> tuple[Map
 
 
 async def _content(client: ControllerClient, catalog: TenantCatalog, namespace: str) -> list[tuple[Served, int]]:
-    found = []
+    content = []
     for resource, count in await client.backend.store.lookups.resources_in_namespace(client.tenant, namespace):
         served = served_by_name(catalog, resource)
         if served is not None and served.namespaced:
-            found.append((served, count))
-    return found
+            content.append((served, count))
+    return content
 
 
 async def _update_conditions(

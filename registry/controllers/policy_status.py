@@ -50,8 +50,8 @@ async def reconcile(client: ControllerClient, key: ObjectKey) -> None:
 
 def _kind(catalog: TenantCatalog, group: str, version: str, plural: str) -> TypedKind | None:
     definition = catalog.definition(group, plural)
-    found = definition.versions.get(version) if definition is not None else None
-    return _as_kind(definition, found)
+    served_version = definition.versions.get(version) if definition is not None else None
+    return _as_kind(definition, served_version)
 
 
 def _param_kind(catalog: TenantCatalog, policy: Object) -> TypedKind | None:

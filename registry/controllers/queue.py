@@ -15,13 +15,13 @@ import asyncio
 import logging
 from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable, Hashable
-from types import TracebackType
 from typing import Final, Generic, Self, TypeVar
 
 from registry.api.errors import StatusError
 from registry.logs import RateLimited
 from registry.store.database import Database
 from registry.store.errors import StoreError, TenantNotFound
+from registry.tasks import cancel
 
 logger = logging.getLogger(__name__)
 # Of many items that fail for one reason: PostgreSQL is full, read-only, or about to be found away.
@@ -77,14 +77,10 @@ class WorkQueue(Generic[Work]):
         self._tasks = [asyncio.create_task(self._work(), name=f"{self._name} {i}") for i in range(self._workers)]
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         for timer in self._timers.values():
             timer.cancel()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel(*self._tasks)
 
     def __len__(self) -> int:
         return len(self._since)

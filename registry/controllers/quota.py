@@ -40,26 +40,12 @@ _COUNT: Final = "count/"
 SERVICES: Final = ResourceName("services")
 # Resources that a cluster counts and that are not served here, so there are none.
 _OF_CLUSTERS: Final = frozenset(
-    {
-        "pods",
-        "persistentvolumeclaims",
-        "replicationcontrollers",
-        "endpoints",
-        "podtemplates",
-        "deployments.apps",
-        "replicasets.apps",
-        "statefulsets.apps",
-        "daemonsets.apps",
-        "controllerrevisions.apps",
-        "jobs.batch",
-        "cronjobs.batch",
-        "horizontalpodautoscalers.autoscaling",
-        "ingresses.networking.k8s.io",
-        "networkpolicies.networking.k8s.io",
-        "endpointslices.discovery.k8s.io",
-        "poddisruptionbudgets.policy",
-        "csistoragecapacities.storage.k8s.io",
-    }
+    """
+    pods persistentvolumeclaims replicationcontrollers endpoints podtemplates deployments.apps replicasets.apps
+    statefulsets.apps daemonsets.apps controllerrevisions.apps jobs.batch cronjobs.batch
+    horizontalpodautoscalers.autoscaling ingresses.networking.k8s.io networkpolicies.networking.k8s.io
+    endpointslices.discovery.k8s.io poddisruptionbudgets.policy csistoragecapacities.storage.k8s.io
+    """.split()
 )
 
 
@@ -91,7 +77,7 @@ class Recount:
                 return
             self._next, self._due = BEGINNING, now + self._seconds
         part = await self._store.lookups.everywhere(QUOTAS, self._next, ROUND)
-        for tenant, key in part.found:
+        for tenant, key in part.keys:
             self._count(tenant, key)
         self._next = part.next
 
@@ -174,12 +160,12 @@ def _usage(name: str, catalog: TenantCatalog, counts: Mapping[str, int], service
 
 async def _services(client: ControllerClient, namespace: str) -> dict[str, int]:
     """Returns what services use: node ports and load balancers."""
-    found = {"services.nodeports": 0, "services.loadbalancers": 0}
+    used = {"services.nodeports": 0, "services.loadbalancers": 0}
     async for page in client.backend.store.scan(client.tenant, SERVICES, namespace=namespace):
         for row in page.rows:
             for name, amount in service_usage(decode_stored('{"metadata":{' + row.body)).items():
-                found[name] += amount
-    return found
+                used[name] += amount
+    return used
 
 
 def _differs(old: Object, new: Object) -> bool:

@@ -16,7 +16,6 @@ import datetime
 import logging
 from contextlib import ExitStack
 from functools import cache, partial
-from types import TracebackType
 from typing import Any, Final, Self
 
 from prometheus_client import Counter
@@ -42,6 +41,7 @@ from registry.store.reporting.documents import Document, put_documents, stale_do
 from registry.store.reporting.model import BUILT_IN, BuiltInViews, Report, ReportOutcome
 from registry.store.reporting.views import Reporting, ReportingUnavailable
 from registry.store.types import ObjectKey, ResourceName, Tenant
+from registry.tasks import cancel
 
 logger = logging.getLogger(__name__)
 
@@ -94,14 +94,10 @@ class ReportingController:
         self._sweeping = asyncio.create_task(self._sweep(), name="reporting sweep")
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._subscription.close()
-        if self._sweeping is not None:
-            self._sweeping.cancel()
-            await asyncio.gather(self._sweeping, return_exceptions=True)
-        await self._queue.__aexit__(kind, error, trace)
+        await cancel(self._sweeping)
+        await self._queue.__aexit__()
 
     def enqueue(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
         if resource == DEFINITIONS:
@@ -165,13 +161,13 @@ def reporting_of(pool: Pool) -> Reporting:
 @cache
 def built_in_views() -> tuple[BuiltInViews, ...]:
     """Returns the views of namespaces and of the kinds of RBAC: who may do what, where, and since when."""
-    found = []
+    views = []
     for one in definitions():
         if (name := view_name(one.names.plural, one.group)) in BUILT_IN:
             schema = one.versions[one.storage_version].schema().structural
             shape, _ = shape_of(schema, namespaced=one.namespaced)
-            found.append(BuiltInViews(one.name, name, shape))
-    return tuple(found)
+            views.append(BuiltInViews(one.name, name, shape))
+    return tuple(views)
 
 
 async def reconcile(client: ControllerClient, reporting: Reporting, key: ObjectKey) -> None:
@@ -216,13 +212,13 @@ async def _rewrite_of(tenant: Tenant, pool: Pool, report: Report, documents: Doc
     layout = report.layout if documents is not None else ""
     after = ""
     while rows := await stale_documents(pool, tenant, report.resource, layout, after, PAGE_ROWS):
-        made: list[Document] = []
+        rewritten: list[Document] = []
         for key, revision, body in rows:
             if documents is None or not body.startswith('"'):
-                made.append((key, revision, None))
+                rewritten.append((key, revision, None))
             else:
-                made.append((key, revision, await evaluate(partial(documents.of_body, body), len(body))))
-        await put_documents(pool, tenant, report.resource, made)
+                rewritten.append((key, revision, await evaluate(partial(documents.of_body, body), len(body))))
+        await put_documents(pool, tenant, report.resource, rewritten)
         after = rows[-1][0]
         await asyncio.sleep(_PAUSE_SECONDS)
 

@@ -101,15 +101,15 @@ async def _check(client: ControllerClient, catalog: TenantCatalog, binding: Obje
     if row is None:
         return BindingOutcome(already, *_NOT_OFFERED, None)
     export = _object(row)
-    gone = bool(export["metadata"].get("deletionTimestamp")) or provider.id == client.tenant.id
-    if not already and (gone or not await _admits(client, provider, export)):
+    is_ending = bool(export["metadata"].get("deletionTimestamp")) or provider.id == client.tenant.id
+    if not already and (is_ending or not await _admits(client, provider, export)):
         return BindingOutcome(already, *_NOT_OFFERED, None)
     revisions: dict[str, int] = {}
     reason = message = ""
     for name in export["spec"]["definitions"]:
         definition, _ = await store.load(provider, DEFINITIONS, ObjectKey(name))
-        found = None if definition is None else _object(definition)
-        why = "" if name in already else _why_not(catalog, name, found)
+        obj = None if definition is None else _object(definition)
+        why = "" if name in already else _why_not(catalog, name, obj)
         if why:
             reason, _, message = why.partition(": ")
         elif definition is not None:
@@ -170,10 +170,10 @@ def _why_not(catalog: TenantCatalog, name: str, definition: Object | None) -> st
     if name in catalog.entries or catalog.definition(group, plural) is not None:
         return f"NamingConflict: the tenant has a definition {name} already"
     names = (definition.get("status") or {}).get("acceptedNames") or {}
-    asked = {"metadata": {"name": ""}, "spec": {"group": group, "names": names}, "status": {}}
-    status = accept_names(asked, catalog.names_in_use(), _now()) or {}
-    taken = [c for c in status.get("conditions") or () if c["type"] == "NamesAccepted" and c["status"] != "True"]
-    return f"NamingConflict: {name}: {taken[0]['message']}" if taken else ""
+    crd = {"metadata": {"name": ""}, "spec": {"group": group, "names": names}, "status": {}}
+    status = accept_names(crd, catalog.names_in_use(), _now()) or {}
+    conflicts = [c for c in status.get("conditions") or () if c["type"] == "NamesAccepted" and c["status"] != "True"]
+    return f"NamingConflict: {name}: {conflicts[0]['message']}" if conflicts else ""
 
 
 def _status(binding: Object, outcome: BindingOutcome) -> Object:
@@ -233,8 +233,8 @@ async def _write(
 
 
 def _object(row: Row) -> Object:
-    found: Object = decode_stored('{"metadata":{' + row.body)
-    return found
+    obj: Object = decode_stored('{"metadata":{' + row.body)
+    return obj
 
 
 def _now() -> str:

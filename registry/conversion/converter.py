@@ -66,22 +66,22 @@ class Converter:
             except ConversionError as error:
                 if isinstance(error.__cause__, NotReached):
                     raise
-        found = await self._one_by_one(endpoint, review, batch, api_version)
+        objects = await self._one_by_one(endpoint, review, batch, api_version)
         self._singles.put(endpoint, True)
-        return found
+        return objects
 
     async def _one_by_one(
         self, endpoint: Endpoint, review: str, objects: Sequence[Object], api_version: str
     ) -> list[Object]:
         """Raises the first failure in the order of the objects."""
-        found: list[Object] = []
+        converted: list[Object] = []
         for start in range(0, len(objects), _AT_ONCE):
             calls = [self._call(endpoint, review, [obj], api_version) for obj in objects[start : start + _AT_ONCE]]
             for result in await asyncio.gather(*calls, return_exceptions=True):
                 if isinstance(result, BaseException):
                     raise result
-                found += result
-        return found
+                converted += result
+        return converted
 
     async def _call(self, endpoint: Endpoint, review: str, objects: Sequence[Object], api_version: str) -> list[Object]:
         uid = str(uuid.uuid4())

@@ -46,8 +46,8 @@ def converted_objects(review_version: str, uid: str, data: bytes) -> list[Any]:
     response = review.get("response")
     if not isinstance(response, dict):
         raise CallFailed("no response provided")
-    if review_version == "v1" and (given := _text(response.get("uid"))) != uid:
-        raise CallFailed(f"expected response.uid={go_quote(uid)}, got {go_quote(given)}")
+    if review_version == "v1" and (answered_uid := _text(response.get("uid"))) != uid:
+        raise CallFailed(f"expected response.uid={go_quote(uid)}, got {go_quote(answered_uid)}")
     result = response.get("result")
     result = result if isinstance(result, dict) else {}
     status = _text(result.get("status"))
@@ -58,15 +58,15 @@ def converted_objects(review_version: str, uid: str, data: bytes) -> list[Any]:
 
 
 def _check_type(review: Object, wanted: str) -> None:
-    given, kind = _text(review.get("apiVersion")), _text(review.get("kind"))
-    if not given and not kind:
+    version, kind = _text(review.get("apiVersion")), _text(review.get("kind"))
+    if not version and not kind:
         if wanted.endswith("/v1"):
             raise CallFailed(f"expected webhook response of {_GROUP}/v1, Kind={_KIND}, got /, Kind=")
         return  # not enforced for v1beta1 webhooks
-    if kind != _KIND or given not in _KNOWN:
-        raise CallFailed(f'no kind "{kind}" is registered for version "{given}" in scheme {SCHEME}')
-    if given != wanted:
-        raise CallFailed(f"converting ({_short(given)}.{_KIND}) to ({_short(wanted)}.{_KIND}): unknown conversion")
+    if kind != _KIND or version not in _KNOWN:
+        raise CallFailed(f'no kind "{kind}" is registered for version "{version}" in scheme {SCHEME}')
+    if version != wanted:
+        raise CallFailed(f"converting ({_short(version)}.{_KIND}) to ({_short(wanted)}.{_KIND}): unknown conversion")
 
 
 def _short(api_version: str) -> str:
@@ -102,14 +102,14 @@ def _accept_one(original: Object, obj: Any, api_version: str, index: int) -> Obj
     problem = _identity_problem(original, obj, api_version, index)
     if problem:
         raise ConversionError(f"{about(original)} returned invalid object{problem}")
-    return {**obj, "metadata": _metadata(original, obj.get("metadata"))}
+    return {**obj, "metadata": _merge_metadata(original, obj.get("metadata"))}
 
 
 def _identity_problem(original: Object, obj: Object, api_version: str, index: int) -> str:
     """The error in the object's type, name, namespace or uid; empty if there is none."""
-    given = _text(obj.get("apiVersion"))
-    if given != api_version:
-        return f" at index {index}: invalid groupVersion (expected {api_version}, received {given})"
+    actual = _text(obj.get("apiVersion"))
+    if actual != api_version:
+        return f" at index {index}: invalid groupVersion (expected {api_version}, received {actual})"
     if obj.get("kind") != original["kind"]:
         return f" at index {index}: invalid kind (expected {original['kind']}, received {_text(obj.get('kind'))})"
     before, after = original.get("metadata") or {}, obj.get("metadata")
@@ -121,12 +121,12 @@ def _identity_problem(original: Object, obj: Object, api_version: str, index: in
     return ""
 
 
-def _metadata(original: Object, given: Any) -> Object:
+def _merge_metadata(original: Object, metadata: Any) -> Object:
     """The original's metadata with the labels and annotations of the response."""
     meta: Object = dict(original.get("metadata") or {})
-    given = given if isinstance(given, dict) else {}
+    metadata = metadata if isinstance(metadata, dict) else {}
     for name in ("labels", "annotations"):
-        value = given.get(name)
+        value = metadata.get(name)
         if value is not None:
             problem = _map_problem(name, value, meta.get(name) or {})
             if problem:

@@ -29,10 +29,10 @@ def compile_definition(crd: Json) -> Definition:
     """The Definition of a stored (canonical) definition, under its accepted names (status.acceptedNames)."""
     spec, status, meta = crd["spec"], crd.get("status") or {}, crd["metadata"]
     keeps_all = bool(spec.get("preserveUnknownFields"))
-    given = [_version(version, keeps_all) for version in spec["versions"]]
+    in_order = [_version(version, keeps_all) for version in spec["versions"]]
     conversion = spec.get("conversion") or {"strategy": "None"}
     rules = "" if conversion["strategy"] == "Webhook" else (meta.get("annotations") or {}).get(RULES) or ""
-    versions = {v.name: v for v in sorted(given, key=lambda v: priority_key(v.name))}
+    versions = {v.name: v for v in sorted(in_order, key=lambda v: priority_key(v.name))}
     return Definition(
         group=spec["group"],
         names=_names(spec["names"], status.get("acceptedNames") or {}),

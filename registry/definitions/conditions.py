@@ -15,8 +15,8 @@ Condition = dict[str, Any]
 def find(crd: Json, condition_type: str) -> Condition | None:
     for condition in (crd.get("status") or {}).get("conditions") or ():
         if condition.get("type") == condition_type:
-            found: Condition = condition
-            return found
+            match: Condition = condition
+            return match
     return None
 
 
@@ -47,15 +47,15 @@ def with_condition(
         "message": message,
     }
     conditions = []
-    found = False
+    is_replaced = False
     for old in status.get("conditions") or ():
-        if old.get("type") == condition_type and not found:
-            found = True
+        if old.get("type") == condition_type and not is_replaced:
+            is_replaced = True
             if old.get("status") == condition_status and old.get("lastTransitionTime"):
                 new["lastTransitionTime"] = old["lastTransitionTime"]
             conditions.append({**old, **new})
         else:
             conditions.append(old)
-    if not found:
+    if not is_replaced:
         conditions.append(new)
     return {**status, "conditions": conditions}

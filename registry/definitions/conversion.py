@@ -89,8 +89,8 @@ def _validate_client(
 
 def webhook_urls(webhooks: Iterable[Json | None]) -> frozenset[str]:
     """The URLs of `webhooks`."""
-    found = (((webhook or {}).get("clientConfig") or {}).get("url") for webhook in webhooks)
-    return frozenset(url for url in found if isinstance(url, str))
+    urls = (((webhook or {}).get("clientConfig") or {}).get("url") for webhook in webhooks)
+    return frozenset(url for url in urls if isinstance(url, str))
 
 
 def validate_webhook_url(text: str, path: str, old_urls: Collection[str] = ()) -> list[FieldError]:

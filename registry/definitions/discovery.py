@@ -84,12 +84,12 @@ Subresources = Callable[[Definition, Version], Sequence[Subresource]]
 
 def standard_subresources(definition: Definition, version: Version) -> list[Subresource]:
     """status and scale, if the version has them. A caller with further subresources passes its own function."""
-    found = []
+    subresources = []
     if version.status:
-        found.append(Subresource("status", definition.names.kind))
+        subresources.append(Subresource("status", definition.names.kind))
     if version.scale is not None:
-        found.append(Subresource("scale", "Scale", group="autoscaling", version="v1"))
-    return found
+        subresources.append(Subresource("scale", "Scale", group="autoscaling", version="v1"))
+    return subresources
 
 
 def api_versions(address: str) -> Json:

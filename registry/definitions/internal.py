@@ -60,8 +60,8 @@ _SELECTABLE_FIELDS = Slice(types.SelectableField)
 
 def internal_spec(crd: Json) -> InternalSpec:
     spec = crd.get("spec") or {}
-    given = spec.get("versions")
-    versions = None if given is None else [internal_version(v) for v in given]
+    external = spec.get("versions")
+    versions = None if external is None else [internal_version(v) for v in external]
     internal = InternalSpec(
         group=spec.get("group") or "",
         version=versions[0].name if versions else "",

@@ -178,7 +178,7 @@ def next_statuses(crds: Iterable[Json], in_use: NamesInUse, now: str) -> dict[st
     A definition that requests a name which another one is about to get is omitted: whether it gets the name is decided
     after the other one has been written.
     """
-    found: dict[str, Status | None] = {}
+    statuses: dict[str, Status | None] = {}
     claimed: set[tuple[str, str, str]] = set()
     for crd in crds:
         status = next_status(crd, in_use, now)
@@ -189,8 +189,8 @@ def next_statuses(crds: Iterable[Json], in_use: NamesInUse, now: str) -> dict[st
             if not claims.isdisjoint(claimed):
                 continue
             claimed |= claims
-        found[crd["metadata"]["name"]] = status
-    return found
+        statuses[crd["metadata"]["name"]] = status
+    return statuses
 
 
 def needs_reconsidering(crd: Json) -> bool:
@@ -199,9 +199,9 @@ def needs_reconsidering(crd: Json) -> bool:
 
 
 def _names(names: Json | None) -> dict[str, Any]:
-    given = names or {}
+    present = names or {}
     return {
-        name: given.get(name) or empty
+        name: present.get(name) or empty
         for name, empty in (
             ("plural", ""),
             ("singular", ""),

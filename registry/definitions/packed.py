@@ -84,7 +84,7 @@ def pack(schema: Json) -> PackedSchema:
     with _LOCK:
         known = _KNOWN.get(digest)
     if known is None:
-        made = PackedSchema(digest, zlib.compress(data, _LEVEL))
+        packed = PackedSchema(digest, zlib.compress(data, _LEVEL))
         with _LOCK:
-            known = _KNOWN.setdefault(digest, made)
+            known = _KNOWN.setdefault(digest, packed)
     return known

@@ -33,29 +33,12 @@ Json = Mapping[str, Any]
 
 # The fields that the root may have if the status subresource is enabled, whose schema is extracted as
 # properties["status"]: only those whose meaning that does not affect.
-_ROOT_WITH_STATUS = (
-    "Description",
-    "Type",
-    "Format",
-    "Title",
-    "Maximum",
-    "ExclusiveMaximum",
-    "Minimum",
-    "ExclusiveMinimum",
-    "MaxLength",
-    "MinLength",
-    "Pattern",
-    "MaxItems",
-    "MinItems",
-    "UniqueItems",
-    "MultipleOf",
-    "Required",
-    "Items",
-    "Properties",
-    "ExternalDocs",
-    "Example",
-    "XPreserveUnknownFields",
-    "XValidations",
+_ROOT_WITH_STATUS = tuple(
+    """
+    Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern
+    MaxItems MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example
+    XPreserveUnknownFields XValidations
+    """.split()
 )
 
 # Go pointers, for which false and an empty text count as set.
@@ -86,7 +69,7 @@ STRICT = Leniency()
 
 
 def validate_schema(
-    validation: Json | None, path: str, *, status: bool, old: Json | None = None, leniency: Leniency = STRICT
+    validation: Json | None, path: str, *, status: bool, old: Json | None, leniency: Leniency = STRICT
 ) -> list[FieldError]:
     """The errors of `{"openAPIV3Schema": ...}`, whose path is `path`.
 

@@ -27,13 +27,13 @@ def validate_selectable_fields(fields: Sequence[Json], schema: Json, path: str) 
             errors.append(required(field_path))
             continue
         try:
-            found = resolve(json_path, schema, brackets=False)
+            resolved = resolve(json_path, schema, brackets=False)
         except PathError as error:
             errors.append(invalid(field_path, json_path, f"is an invalid path: {error}"))
             continue
-        if found.root == "metadata":
+        if resolved.root == "metadata":
             errors.append(invalid(field_path, json_path, "must not point to fields in metadata"))
-        if found.schema.get("type") not in ("string", "boolean", "integer"):
+        if resolved.schema.get("type") not in ("string", "boolean", "integer"):
             errors.append(
                 invalid(
                     field_path,
@@ -42,9 +42,9 @@ def validate_selectable_fields(fields: Sequence[Json], schema: Json, path: str) 
                     "Enum string fields and strings with formats are allowed.",
                 )
             )
-        if found.path in seen:
+        if resolved.path in seen:
             errors.append(duplicate(field_path, json_path))
-        seen.add(found.path)
+        seen.add(resolved.path)
     if len(seen) > MAX_SELECTABLE_FIELDS:
         errors.append(too_many(path, len(seen), MAX_SELECTABLE_FIELDS))
     return errors

@@ -58,10 +58,10 @@ def is_print(character: str) -> bool:
 def validate_uniqueness(versions: list[InternalVersion] | None, path: str) -> list[FieldError]:
     """The errors unless names are unique and exactly one version is the storage version."""
     errors = []
-    given = versions or []
-    if len({v.name for v in given}) != len(given):
+    listed = versions or []
+    if len({v.name for v in listed}) != len(listed):
         errors.append(invalid(path, GoText(go_versions(versions)), "must contain unique version names"))
-    if sum(v.storage for v in given) != 1:
+    if sum(v.storage for v in listed) != 1:
         errors.append(
             invalid(path, GoText(go_versions(versions)), "must have exactly one version marked as storage version")
         )

@@ -18,34 +18,10 @@ Json = Mapping[str, Any]
 
 # String formats that are enforced, without dashes.
 _STRING_FORMATS = frozenset(
-    (
-        "bsonobjectid",
-        "uri",
-        "email",
-        "hostname",
-        "ipv4",
-        "ipv6",
-        "cidr",
-        "mac",
-        "uuid",
-        "uuid3",
-        "uuid4",
-        "uuid5",
-        "isbn",
-        "isbn10",
-        "isbn13",
-        "creditcard",
-        "ssn",
-        "hexcolor",
-        "rgbcolor",
-        "byte",
-        "password",
-        "date",
-        "duration",
-        "datetime",
-        "k8sshortname",
-        "k8slongname",
-    )
+    """
+    bsonobjectid uri email hostname ipv4 ipv6 cidr mac uuid uuid3 uuid4 uuid5 isbn isbn10 isbn13 creditcard ssn
+    hexcolor rgbcolor byte password date duration datetime k8sshortname k8slongname
+    """.split()
 )
 
 
@@ -55,15 +31,15 @@ def warnings(crd: Json, old: Json | None = None) -> list[str]:
     The caller merges equal warnings, as it does for all.
     """
     known = set(_unrecognized_formats(old)) if old is not None else set()
-    found = [f"unrecognized format {go_quote(f)}" for f in _unrecognized_formats(crd) if f not in known]
+    texts = [f"unrecognized format {go_quote(f)}" for f in _unrecognized_formats(crd) if f not in known]
     if emulated().is_1_37:
         before = _items_of_sets(old) if old is not None else set()
-        found += [
+        texts += [
             f"x-kubernetes-list-type: set for items of type {go_quote(kind)} is not supported by server-side apply or "
             "CEL validation rules"
             for kind in sorted(_items_of_sets(crd) - before)
         ]
-    return found
+    return texts
 
 
 def _schemas(crd: Json) -> Iterator[Json]:
@@ -76,14 +52,14 @@ def _schemas(crd: Json) -> Iterator[Json]:
 
 def _items_of_sets(crd: Json) -> set[str]:
     """The item types that are not scalar, of all lists declared as sets."""
-    found = set()
+    item_types = set()
     for schema in _schemas(crd):
         for node in nodes(schema):
             items = node.get("items") if node.get("x-kubernetes-list-type") == "set" else None
             kind = items.get("type") if isinstance(items, Mapping) else None
             if kind in ("object", "array"):
-                found.add(kind)
-    return found
+                item_types.add(kind)
+    return item_types
 
 
 def _unrecognized_formats(crd: Json) -> Iterator[str]:

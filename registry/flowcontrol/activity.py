@@ -84,8 +84,8 @@ class Activity:
     def busy(self, now: float | None = None) -> dict[str, Figures]:
         """Returns the tenants that are active, or were within the last minute."""
         now = time.monotonic() if now is None else now
-        found = {name: tenant.figures(now) for name, tenant in self._tenants.items()}
-        return {name: figures for name, figures in found.items() if figures != Figures()}
+        by_name = {name: tenant.figures(now) for name, tenant in self._tenants.items()}
+        return {name: figures for name, figures in by_name.items() if figures != Figures()}
 
     def _forget_idle(self) -> None:
         """Drops idle tenants; those with open watches move to the end, so that the end of a watch is counted."""

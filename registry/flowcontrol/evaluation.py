@@ -26,7 +26,7 @@ from prometheus_client import Counter
 
 from registry.flowcontrol.fair_queue import MAX_WAITING, TooManyRequests
 from registry.flowcontrol.time_slice import TimeSlice
-from registry.flowcontrol.watchdog import EvaluationStopped, Section, guarded
+from registry.flowcontrol.watchdog import EvaluationStopped, Section, run_guarded
 
 T = TypeVar("T")
 
@@ -111,7 +111,7 @@ class Evaluations:
         section = Section(tenant, max(limit_seconds, self.limit_seconds * ASIDE_TIMES), "aside")
 
         def watched() -> T:
-            return guarded(section, work)
+            return run_guarded(section, work)
 
         try:
             return await self.in_thread(tenant, watched, TimeSlice.current().raise_if_gone)
@@ -198,8 +198,8 @@ class Evaluation:
 
     def begin_again(self) -> bool:
         """Returns True once if an evaluation was stopped on the loop, and the request may start again."""
-        found, self._may_begin_again = self._may_begin_again, False
-        return found
+        may, self._may_begin_again = self._may_begin_again, False
+        return may
 
     def large(self) -> AbstractAsyncContextManager[None]:
         return self._evaluations.large(self.tenant)
@@ -219,7 +219,7 @@ class Evaluation:
             return await evaluations.run_aside(tenant, work, limit_seconds)
         began = time.thread_time()
         try:
-            return guarded(Section(tenant, evaluations.loop_seconds()), work)
+            return run_guarded(Section(tenant, evaluations.loop_seconds()), work)
         except EvaluationStopped:
             self.aside = True
             if not repeatable:

@@ -133,11 +133,11 @@ class FairQueue:
     def release(self, seat: Seat) -> None:
         """Releases the seat of a request that has been answered, or is long-running."""
         seat.short_until = 0.0
-        taken = self._taken.get(seat.tenant)
-        if taken is None or seat not in taken:
+        seats = self._taken.get(seat.tenant)
+        if seats is None or seat not in seats:
             return
-        taken.remove(seat)
-        if not taken:
+        seats.remove(seat)
+        if not seats:
             del self._taken[seat.tenant]
         if self._yielded:
             self._resume_soon()
@@ -156,8 +156,8 @@ class FairQueue:
         tenant = name if name in self._names else _UNKNOWN
         others = [
             other
-            for taken in self._taken.values()
-            for other in taken
+            for seats in self._taken.values()
+            for other in seats
             if other.tenant != tenant and (other.reads or not for_reads)
         ]
         yielded = _Yielded(others, asyncio.get_running_loop().create_future())
@@ -201,15 +201,15 @@ class FairQueue:
             self._resume_soon()
 
     def _take_seat(self, tenant: str, now: float, held: float) -> Seat | None:
-        taken = self._taken.get(tenant)
-        if taken is None:
-            taken = self._taken[tenant] = []
-        while taken and taken[0].until < now:
-            del taken[0]
-        if len(taken) >= SEATS_PER_TENANT:
+        seats = self._taken.get(tenant)
+        if seats is None:
+            seats = self._taken[tenant] = []
+        while seats and seats[0].until < now:
+            del seats[0]
+        if len(seats) >= SEATS_PER_TENANT:
             return None
         seat = Seat(tenant, now, held)
-        taken.append(seat)
+        seats.append(seat)
         return seat
 
     def _grant_seats_again(self) -> None:

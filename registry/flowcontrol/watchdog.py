@@ -4,10 +4,10 @@ Evaluation for clients is metered as it runs (registry/budget.py); this is for w
 every POLL_SECONDS what is being evaluated, on the event loop and in the threads beside it, and raises an exception in a
 thread that has exceeded its limit:
 
-    guarded(Section(tenant, limit_seconds), work)     # the result of `work`, or EvaluationStopped
+    run_guarded(Section(tenant, limit_seconds), work)     # the result of `work`, or EvaluationStopped
 
-The exception can occur at any bytecode of `work`, so only pure code may be guarded: its results are dropped with it.
-Code that keeps state for others (SHIELDED) may finish first. It never occurs after `guarded` has returned.
+The exception can occur at any bytecode of `work`, so only pure code may run under it: its results are dropped with it.
+Code that keeps state for others (SHIELDED) may finish first. It never occurs after `run_guarded` has returned.
 C code is not interrupted: its inputs are bounded.
 
 The thread also detects when anything else holds the event loop: that cannot be stopped, but it is counted, and logged
@@ -86,7 +86,7 @@ _sections: dict[int, Section] = {}
 _sending = threading.Lock()
 
 
-def guarded(section: Section, work: Callable[[], T]) -> T:
+def run_guarded(section: Section, work: Callable[[], T]) -> T:
     """Returns the result of `work`, which must be pure. Raises EvaluationStopped beyond the limit of the section."""
     thread = threading.get_ident()
     if thread in _sections:
@@ -156,7 +156,7 @@ class Watchdog:
                 if not section.done:
                     _send(thread, _Stop)
             STOPPED.labels(section.place).inc()
-            fields = {"tenant": section.tenant, "place": section.place, "at": _described(stack)}
+            fields = {"tenant": section.tenant, "place": section.place, "at": _format_stack(stack)}
             logger.warning("an evaluation took too long and was stopped", extra={"fields": fields})
             return
 
@@ -167,7 +167,7 @@ class Watchdog:
             if used - self._asked_at >= self._stall_seconds:
                 self._asked_at = float("inf")  # once
                 STALLS.inc()
-                at = _described(_stack(self._loop_thread))
+                at = _format_stack(_stack(self._loop_thread))
                 logger.warning("the event loop is held", extra={"fields": {"at": at}})
             return
         if used - self._asked_at > POLL_SECONDS / 2 and self._loop_thread not in _sections:
@@ -192,7 +192,7 @@ def _stack(thread: int) -> list[FrameType]:
     """Returns the frames of a thread, innermost first, up to the section's."""
     frames: list[FrameType] = []
     frame = sys._current_frames().get(thread)
-    while frame is not None and frame.f_code is not guarded.__code__:
+    while frame is not None and frame.f_code is not run_guarded.__code__:
         frames.append(frame)
         frame = frame.f_back
     return frames
@@ -202,7 +202,7 @@ def _is_shielded(stack: list[FrameType]) -> bool:
     return any(part in frame.f_code.co_filename for frame in stack for part in SHIELDED)
 
 
-def _described(stack: list[FrameType]) -> str:
+def _format_stack(stack: list[FrameType]) -> str:
     """Formats a stack as `json_patch.py:120 _insert < patch.py:75 apply`."""
     places = [
         f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno} {frame.f_code.co_name}"

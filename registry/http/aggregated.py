@@ -318,19 +318,19 @@ class _Exchange:
 
     # -- the answer
     async def _answer(self, connection: Connection, head: Head) -> None:
-        found, length = fields.answer_headers(head.headers)
+        passed, length = fields.answer_headers(head.headers)
         status, is_watch = head.status, self._state.info.verb == "watch"
         if self._upgrade:
-            await self._answer_upgrade(connection, head, found)
+            await self._answer_upgrade(connection, head, passed)
             return
         if status == 101:
             raise Lost("the backend switches protocols, which was not asked for")
-        if 300 <= status < 400 and any(name == b"location" for name, _ in found):
+        if 300 <= status < 400 and any(name == b"location" for name, _ in passed):
             connection.close()
             await self._start(502, [], len(_REDIRECT))
             await self._send({"type": "http.response.body", "body": _REDIRECT})
             return
-        await self._start(status, found, length)
+        await self._start(status, passed, length)
         if self._scope["method"] == "HEAD" or status in (204, 304):
             await self._send({"type": "http.response.body", "body": b""})
             return
@@ -352,7 +352,7 @@ class _Exchange:
                 metrics.WATCHES.dec()
         await self._send({"type": "http.response.body", "body": b""})
 
-    async def _answer_upgrade(self, connection: Connection, head: Head, found: fields.Headers) -> None:
+    async def _answer_upgrade(self, connection: Connection, head: Head, passed: fields.Headers) -> None:
         """Makes a tunnel of both connections after a 101; returns an error unchanged."""
         if head.status >= 400:
             self._upgrade = ""
@@ -363,11 +363,11 @@ class _Exchange:
             raise Lost(f"invalid upgrade response: status code {head.status}")
         if switch is None or not switch.is_possible():
             raise Lost("the connection of the client cannot switch protocols")
-        found, _ = fields.answer_headers(head.headers, upgrade=True)
+        passed, _ = fields.answer_headers(head.headers, upgrade=True)
         self._started = True
         metrics.WATCHES.inc()
         try:
-            await self._send({"type": "http.response.start", "status": 101, "headers": found})
+            await self._send({"type": "http.response.start", "status": 101, "headers": passed})
             tunnel = switch.tunnel()
             self._begin(_send_up(tunnel, connection))
             while piece := await connection.read():
@@ -378,14 +378,14 @@ class _Exchange:
             metrics.WATCHES.dec()
         await self._send({"type": "http.response.body", "body": b""})
 
-    async def _start(self, status: int, found: fields.Headers, length: int | None) -> None:
-        names = {name for name, _ in found}
+    async def _start(self, status: int, passed: fields.Headers, length: int | None) -> None:
+        names = {name for name, _ in passed}
         ours = headers_for("", self._state.warnings)
-        found += [(name, value) for name, value in ours if name not in names and value]
+        passed += [(name, value) for name, value in ours if name not in names and value]
         if length is not None:
-            found.append((b"content-length", b"%d" % length))
+            passed.append((b"content-length", b"%d" % length))
         self._started = True
-        await self._send({"type": "http.response.start", "status": status, "headers": found})
+        await self._send({"type": "http.response.start", "status": status, "headers": passed})
 
     # -- ends without an answer
     async def end_unavailable(self, text: str) -> None:

@@ -24,8 +24,8 @@ def create_app(settings: Settings) -> Starlette:
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        async with serving(settings, app.state.stopping) as made:
-            app.state.handler, app.state.backend = made
+        async with serving(settings, app.state.stopping) as served_by:
+            app.state.handler, app.state.backend = served_by
             yield
 
     return Application(lifespan)

@@ -98,9 +98,9 @@ async def serving(settings: Settings, stopping: Stopping) -> AsyncIterator[Servi
             await stack.enter_async_context(ReportingController(backend))
         await bootstrap(backend, tenants)
         audit = await stack.enter_async_context(audit_log(settings))
-        stack.enter_context(health.exposed(backend))
+        stack.enter_context(health.expose_checks(backend))
         handler = handler_chain(settings, backend, tenants, audit, aggregation, queue, stopping)
-        stack.enter_context(_watched(settings))
+        stack.enter_context(_run_watchdog(settings))
         _spare_the_collector()
         return_freed_memory()
         yield Serving(handler, backend)
@@ -158,7 +158,7 @@ def _backend(settings: Settings, store: Store, converter: Converter, evaluations
 
 
 @contextlib.contextmanager
-def _watched(settings: Settings) -> Iterator[None]:
+def _run_watchdog(settings: Settings) -> Iterator[None]:
     """Runs the watchdog over evaluations for clients, on this thread and on others."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_SECONDS)

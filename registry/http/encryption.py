@@ -46,11 +46,11 @@ def key_file_of(settings: Settings, environ: Mapping[str, str]) -> Path | None:
 
 def encryption_of(settings: Settings, environ: Mapping[str, str]) -> Encryption | None:
     """Returns the encryption; None without master keys. Raises SettingsError."""
-    file, given = key_file_of(settings, environ), environ.get(KEYS_VARIABLE, "")
-    if file is None and not given:
+    file, keys = key_file_of(settings, environ), environ.get(KEYS_VARIABLE, "")
+    if file is None and not keys:
         return None
     try:
-        text = given if file is None else file.read_text()
+        text = keys if file is None else file.read_text()
     except (OSError, UnicodeDecodeError) as problem:
         why = problem.strerror if isinstance(problem, OSError) else "not a text in UTF-8"
         raise SettingsError(f"--encryption-key-file: {file} cannot be read: {why}") from problem
@@ -73,16 +73,16 @@ async def _prepare(settings: Settings, url: str, environ: Mapping[str, str]) -> 
     embedded = settings.database_url is None
     pool = Pool(url, "encryption", 1)
     try:
-        found = encryption_of(settings, environ)
-        if found is None and embedded and await resealing.is_unused(pool):
+        encryption = encryption_of(settings, environ)
+        if encryption is None and embedded and await resealing.is_unused(pool):
             _make_key_file(default_key_file(settings))
-            found = encryption_of(settings, environ)
-        await resealing.require_masters(pool, found.masters if found else None)
-        if found is None:
+            encryption = encryption_of(settings, environ)
+        await resealing.require_masters(pool, encryption.masters if encryption else None)
+        if encryption is None:
             logger.warning("%s", _unencrypted(settings))
         elif embedded:
             # No other server, which might not have the key yet, shares this database.
-            await resealing.seal_signing_keys(pool, found.masters)
+            await resealing.seal_signing_keys(pool, encryption.masters)
     except StoreError as problem:
         raise SettingsError(f"{problem}: {_where(settings, environ)}") from problem
     finally:

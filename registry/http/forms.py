@@ -89,8 +89,8 @@ def list_form_of(representation: Representation, served: Served, query: Query) -
     custom = not served.definition.builtin
     if representation.transform == PARTIAL:
         list_kind = served.definition.names.list_kind
-        found = "*unstructured.UnstructuredList" if custom else go_type(served.api_version, list_kind)
-        raise not_acceptable(f"you requested {PARTIAL}, but the requested object is a list ({found})")
+        kind = "*unstructured.UnstructuredList" if custom else go_type(served.api_version, list_kind)
+        raise not_acceptable(f"you requested {PARTIAL}, but the requested object is a list ({kind})")
     return form_of(representation, served.table, query, custom=custom)
 
 
@@ -104,12 +104,12 @@ def go_type(api_version: str, kind: str) -> str:
 _GO_PACKAGES = {"": "core", "events": "core", "autoscaling": "v1"}
 
 
-def prettify(found: Representation, query: Query, headers: Mapping[bytes, bytes]) -> Representation:
+def prettify(representation: Representation, query: Query, headers: Mapping[bytes, bytes]) -> Representation:
     """Returns the representation, indented if the client requests it or is interactive."""
-    if found.encoding != JSON or found.pretty:
-        return found
+    if representation.encoding != JSON or representation.pretty:
+        return representation
     agent = headers.get(b"user-agent", b"").decode("latin-1")
-    return replace(found, pretty=True) if pretty(first(query, "pretty"), agent) else found
+    return replace(representation, pretty=True) if pretty(first(query, "pretty"), agent) else representation
 
 
 def encode_document(value: Mapping[str, Any], representation: Representation) -> bytes:

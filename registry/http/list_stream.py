@@ -26,12 +26,12 @@ async def respond_list(
     headers = headers_for(form.representation.media_type, warnings)
     if answer.total is not None:
         headers.append((TOTAL_COUNT, str(answer.total).encode()))
-    answer.chunks = _held(answer.chunks)
-    async with aclosing(_joined(list_pieces(answer, form))) as joined:
+    answer.chunks = _account(answer.chunks)
+    async with aclosing(_join(list_pieces(answer, form))) as joined:
         await _stream(send, scope, headers, joined, accept_encoding)
 
 
-async def _held(chunks: AsyncIterator[Sequence[str]]) -> AsyncIterator[Sequence[str]]:
+async def _account(chunks: AsyncIterator[Sequence[str]]) -> AsyncIterator[Sequence[str]]:
     """Yields the same chunks, accounted for while they are held. Raises TooManyRequests if there is no room for one."""
     async for texts in chunks:
         hold(HELD_TIMES * sum(map(getsizeof, texts)))
@@ -69,7 +69,7 @@ async def _send_piece(send: Send, piece: bytes, slices: TimeSlice) -> None:
             await slices.yield_now()
 
 
-async def _joined(pieces: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+async def _join(pieces: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
     """Joins pieces to at least PIECE_BYTES, except for the last; yields at least one."""
     parts: list[bytes] = []
     size = 0

@@ -48,18 +48,18 @@ class _Series:
         self._events: Counter | None = None
 
     def counter(self, verb: str, subresource: str, code: int) -> Counter:
-        found = self._counters.get((verb, subresource, code))
-        if found is None:
-            found = REQUESTS.labels(verb, self._group, self._resource, subresource, str(code))
-            self._counters[verb, subresource, code] = found
-        return found
+        counter = self._counters.get((verb, subresource, code))
+        if counter is None:
+            counter = REQUESTS.labels(verb, self._group, self._resource, subresource, str(code))
+            self._counters[verb, subresource, code] = counter
+        return counter
 
     def histogram(self, verb: str, subresource: str) -> Histogram:
-        found = self._histograms.get((verb, subresource))
-        if found is None:
-            found = DURATIONS.labels(verb, self._group, self._resource, subresource)
-            self._histograms[verb, subresource] = found
-        return found
+        histogram = self._histograms.get((verb, subresource))
+        if histogram is None:
+            histogram = DURATIONS.labels(verb, self._group, self._resource, subresource)
+            self._histograms[verb, subresource] = histogram
+        return histogram
 
     def events(self) -> Counter:
         if self._events is None:

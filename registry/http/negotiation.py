@@ -111,10 +111,10 @@ def negotiate(
     `protobuf` is for kinds that have a message. Raises NotAcceptable, worded for built-in kinds if `builtin`, and for
     the route of their lists and watches if `collection`.
     """
-    found = _message(accept) if protobuf else _resource(accept)
-    if found is None:
+    representation = _message(accept) if protobuf else _resource(accept)
+    if representation is None:
         raise _not_acceptable(accept, builtin, collection=collection)
-    return found
+    return representation
 
 
 def negotiate_watch(accept: str, *, builtin: bool = False, protobuf: bool = False) -> Representation:
@@ -122,26 +122,26 @@ def negotiate_watch(accept: str, *, builtin: bool = False, protobuf: bool = Fals
 
     As in kube-apiserver, PartialObjectMetadataList is accepted, although no event has this form (watch_stream.py).
     """
-    found = negotiate(accept, builtin=builtin, protobuf=protobuf, collection=True)
-    if found.encoding == YAML:
+    representation = negotiate(accept, builtin=builtin, protobuf=protobuf, collection=True)
+    if representation.encoding == YAML:
         raise NotAcceptable(f"only the following media types are accepted: {_stream_types()}")
-    return found
+    return representation
 
 
 def negotiate_plain(accept: str) -> Representation:
     """Returns the representation of a document that is neither an object nor a list: a history, usage figures."""
-    found = _plain(accept)
-    if found is None:
+    representation = _plain(accept)
+    if representation is None:
         raise NotAcceptable(f"only the following media types are accepted: {MEDIA_TYPES[JSON]}, {MEDIA_TYPES[YAML]}")
-    return found
+    return representation
 
 
 def negotiate_discovery(accept: str, *, aggregated: bool) -> Representation:
     """Returns the representation of a discovery document; if it can be `aggregated` (/api and /apis), of version v2."""
-    found = _aggregated_discovery(accept) if aggregated else _fixed(accept)
-    if found is None:
+    representation = _aggregated_discovery(accept) if aggregated else _fixed(accept)
+    if representation is None:
         raise _not_acceptable(accept, builtin=aggregated)
-    return found
+    return representation
 
 
 def negotiate_types(accept: str, media_types: Sequence[str]) -> str | None:
@@ -221,8 +221,8 @@ def _aggregated_discovery(accept: str) -> Representation | None:
 
 @_bounded_cache
 def _error(accept: str) -> str:
-    found = _negotiate(accept, _allows_untransformed)
-    return found.encoding if found is not None else JSON
+    representation = _negotiate(accept, _allows_untransformed)
+    return representation.encoding if representation is not None else JSON
 
 
 class _Target(NamedTuple):

@@ -36,8 +36,8 @@ def keep(obj: Mapping[str, Any], paths: Sequence[Path]) -> dict[str, Any]:
     tree: dict[str, Any] = {}
     for path in (*ALWAYS, *paths):
         _add(tree, path)
-    found: dict[str, Any] = _keep(obj, tree)
-    return found
+    kept_fields: dict[str, Any] = _keep(obj, tree)
+    return kept_fields
 
 
 def _add(tree: dict[str, Any], path: Path) -> None:

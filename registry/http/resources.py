@@ -102,7 +102,7 @@ class ResourceEndpoint:
         _check_method(served, info, verb, scope["method"])
         representation, data, media_type = await _negotiate(scope, receive, served, info, headers)
 
-        asked = with_clusterpedia_labels(query) if self._backend.clusterpedia_labels else query
+        selected = with_clusterpedia_labels(query) if self._backend.clusterpedia_labels else query
 
         def address(catalog: TenantCatalog, context: Context) -> ResourceRequest | None:
             served = resolve(catalog, info)
@@ -112,7 +112,7 @@ class ResourceEndpoint:
             if served.deprecation and served.deprecation not in state.warnings:
                 context.warnings.append(served.deprecation)  # deprecated since the catalog of this process was read
             namespace, name = info.namespace, context.authorized_name
-            return ResourceRequest(self._backend, context, catalog, served, namespace, name, info.subresource, asked)
+            return ResourceRequest(self._backend, context, catalog, served, namespace, name, info.subresource, selected)
 
         async def answer_by(request: ResourceRequest) -> Answer:
             if verb in _OF_ONE:
@@ -250,15 +250,15 @@ def _representation(
     try:
         builtin = served.definition.builtin
         if (info.subresource or query) and _is_document(served, info.subresource, verb, query):
-            found = negotiate_plain(accept)
+            representation = negotiate_plain(accept)
         elif verb == "watch":
-            found = negotiate_watch(accept, builtin=builtin, protobuf=_has_message(served, info.subresource))
+            representation = negotiate_watch(accept, builtin=builtin, protobuf=_has_message(served, info.subresource))
         else:
             protobuf = _has_message(served, info.subresource)
-            found = negotiate(accept, builtin=builtin, protobuf=protobuf, collection=verb == "list")
+            representation = negotiate(accept, builtin=builtin, protobuf=protobuf, collection=verb == "list")
     except NotAcceptable as error:
         raise not_acceptable(str(error), with_details=served.definition.builtin) from error
-    return prettify(found, query, headers)
+    return prettify(representation, query, headers)
 
 
 def _is_document(served: Served, subresource: str, verb: str, query: Query) -> bool:

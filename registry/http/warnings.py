@@ -20,21 +20,21 @@ def warning_headers(texts: Sequence[str]) -> list[tuple[bytes, bytes]]:
 
 def bound_warnings(texts: Iterable[str]) -> list[str]:
     """Returns each text once, in order, within the limits."""
-    kept: list[str] = []
+    bounded: list[str] = []
     written, cutting = 0, False
     for text in dict.fromkeys(texts):
         if not text or not _printable(text):
             continue
         if written >= _TOTAL_CHARACTERS:
             break
-        kept.append(text)
+        bounded.append(text)
         written += len(text)
         if written > _TOTAL_CHARACTERS and not cutting:
             cutting = True
         if cutting:
-            kept = [t[:_CUT_CHARACTERS] for t in kept]
-            written = sum(len(t) for t in kept)
-    return kept
+            bounded = [t[:_CUT_CHARACTERS] for t in bounded]
+            written = sum(len(t) for t in bounded)
+    return bounded
 
 
 def _printable(text: str) -> bool:

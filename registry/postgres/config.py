@@ -96,9 +96,9 @@ def best_compression(binaries: Binaries, account: SystemAccount, data: Path) -> 
 
 
 def _accepts(binaries: Binaries, account: SystemAccount, data: Path, setting: str, value: str) -> bool:
-    asked = ["-c", f"{setting}={value}", "-c", "config_file=" + str(data / "postgresql.conf")]
+    options = ["-c", f"{setting}={value}", "-c", "config_file=" + str(data / "postgresql.conf")]
     done = account.run(
-        [binaries.program("postgres"), "-D", str(data), *asked, "-C", setting], environment=environment()
+        [binaries.program("postgres"), "-D", str(data), *options, "-C", setting], environment=environment()
     )
     return done.returncode == 0
 

@@ -243,16 +243,16 @@ class EmbeddedPostgres:
         if len(os.fsencode(wanted)) <= LONGEST_SOCKET_FOLDER_BYTES:
             self._account.make_folder(wanted)
             return wanted
-        kept = self.folder / "run-elsewhere"
+        pointer = self.folder / "run-elsewhere"
         with contextlib.suppress(FileNotFoundError):
-            known = Path(kept.read_text().strip())
+            known = Path(pointer.read_text().strip())
             if known.is_dir() and not known.is_symlink() and known.stat().st_uid == self._account.uid:
                 return known
-        made = Path(tempfile.mkdtemp(prefix="registry-pg-", dir="/tmp"))
+        folder = Path(tempfile.mkdtemp(prefix="registry-pg-", dir="/tmp"))
         if self._account.changes:
-            os.chown(made, self._account.uid, self._account.gid)
-        kept.write_text(f"{made}\n")
-        return made
+            os.chown(folder, self._account.uid, self._account.gid)
+        pointer.write_text(f"{folder}\n")
+        return folder
 
     def _write_configuration(self) -> None:
         compression = embedded_config.best_compression(self._binaries, self._account, self._data)
@@ -408,14 +408,14 @@ class EmbeddedPostgres:
     def _wait_for_end(self) -> bool:
         """Waits until the server has ended. Returns whether we ended it, to restart it on replaced programs."""
         assert self._process is not None
-        seen = self._program
+        stamp = self._program
         while True:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(PROGRAMS_SECONDS)
                 return False
             self._renew_certificate(self._process)
-            before, seen = seen, self._program_stamp()
-            if seen != self._program and seen == before and (version := self._usable_version()) is not None:
+            before, stamp = stamp, self._program_stamp()
+            if stamp != self._program and stamp == before and (version := self._usable_version()) is not None:
                 logger.warning("PostgreSQL's programs have been replaced (%s): restarting it on %s",
                                self._binaries.version, version)  # fmt: skip
                 self._binaries = Binaries(self._binaries.folder, version)

@@ -107,13 +107,13 @@ class Groups:
         return [_STATES[one.function](one) for one in self._aggregates]
 
     def _result(self, aggregate: Aggregate, state: _State) -> Value | None:
-        found = state.result()
-        if not isinstance(found, int) or aggregate.type not in (ValueType.INTEGER, ValueType.DURATION):
-            return found
-        if not INT_MIN <= found <= INT_MAX:
+        result = state.result()
+        if not isinstance(result, int) or aggregate.type not in (ValueType.INTEGER, ValueType.DURATION):
+            return result
+        if not INT_MIN <= result <= INT_MAX:
             how = ": read the field as a Number" if aggregate.type is ValueType.INTEGER else ""
             raise AggregateError(f'"{aggregate.name}" does not fit into 64 bits{how}')
-        return found
+        return result
 
 
 # --- the state of one aggregate in one group

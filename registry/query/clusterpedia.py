@@ -58,8 +58,8 @@ def split(selector: str) -> Labels:
         if key in _FILTERS:
             filters.append(_FILTERS[key](values))
         elif key in _PARAMETERS:
-            name, made = _PARAMETERS[key]
-            if text := made(values):
+            name, expression_of = _PARAMETERS[key]
+            if text := expression_of(values):
                 parameters[name] = text
         else:
             raise ReservedError(
@@ -92,14 +92,14 @@ def _moment(values: Sequence[str]) -> str:
     text = _one(values)
     try:
         if text.isascii() and text.isdigit():
-            found = datetime.datetime.fromtimestamp(int(text[:12]), datetime.UTC)
+            moment = datetime.datetime.fromtimestamp(int(text[:12]), datetime.UTC)
         else:
-            found = datetime.datetime.fromisoformat(text)
+            moment = datetime.datetime.fromisoformat(text)
     except (ValueError, OverflowError):
         raise ReservedError(f'"{text[:100]}" is not a time') from None
-    if found.tzinfo is None:
-        found = found.replace(tzinfo=datetime.UTC)
-    return f'timestamp("{found.isoformat()}")'
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=datetime.UTC)
+    return f'timestamp("{moment.isoformat()}")'
 
 
 def _among(path: str) -> Callable[[Sequence[str]], str]:

@@ -64,7 +64,7 @@ Constraint = Points | Range
 class Constraints(NamedTuple):
     """`text` is that of a search, if there is one."""
 
-    found: tuple[Constraint, ...]
+    per_field: tuple[Constraint, ...]
     exact: bool
     text: Text | None = None
 
@@ -106,9 +106,9 @@ class _Reader:
         terms = list(_terms(node, ast.LOGICAL_AND))
         text = next((one for one in map(self._text, terms) if one is not None), None)
         read = [self._term(term) for term in terms]
-        found = [one for one in read if one is not None]
-        exact = len(found) == len(terms) and all(ok for _, ok in found)
-        return Constraints(_intersected([one for one, _ in found]), exact, text)
+        constraints = [one for one in read if one is not None]
+        exact = len(constraints) == len(terms) and all(ok for _, ok in constraints)
+        return Constraints(_intersect_all([one for one, _ in constraints]), exact, text)
 
     def _text(self, node: Expr) -> Text | None:
         search = search_of(self._wanted, node.name) if isinstance(node, Ident) else None
@@ -165,21 +165,21 @@ class _Reader:
         value = self._constant(right, field.kind)
         if value is _NOTHING:
             return None
-        found = encode(field.kind, value)
-        if len(found) > MAX_ENTRY // 2:
+        component = encode(field.kind, value)
+        if len(component) > MAX_ENTRY // 2:
             return None
-        after = behind(found)
+        after = behind(component)
         match function:
             case ast.EQUALS:
-                return Points(field, (found,), (value,) if isinstance(value, str) else None), True
+                return Points(field, (component,), (value,) if isinstance(value, str) else None), True
             case ast.LESS:
-                return Range(field, _FIRST, found), True
+                return Range(field, _FIRST, component), True
             case ast.LESS_EQUALS:
                 return Range(field, _FIRST, after), True
             case ast.GREATER:
                 return Range(field, after, _LAST), True
             case _:
-                return Range(field, found, _LAST), True
+                return Range(field, component, _LAST), True
 
     def _in(self, left: Expr, right: Expr) -> tuple[Constraint, bool] | None:
         """Handles `object.a in [constants]`, or `constant in object.list`."""
@@ -189,7 +189,7 @@ class _Reader:
             if any(value is _NOTHING for value in values):
                 return None
             components = sorted({encode(field.kind, value) for value in values})
-            if len(components) > MAX_POINTS or any(len(found) > MAX_ENTRY // 2 for found in components):
+            if len(components) > MAX_POINTS or any(len(component) > MAX_ENTRY // 2 for component in components):
                 return None
             texts = tuple(dict.fromkeys(values)) if field.kind is FieldKind.STRING else None
             return Points(field, tuple(components), texts), True
@@ -223,8 +223,8 @@ class _Reader:
         value = self._constant(constant, field.kind)
         if value is _NOTHING:
             return None
-        found = encode(field.kind, value)
-        return (Points(field, (found,)), True) if len(found) <= MAX_ENTRY // 2 else None
+        component = encode(field.kind, value)
+        return (Points(field, (component,)), True) if len(component) <= MAX_ENTRY // 2 else None
 
     def _prefix(self, target: Expr, prefix: Expr) -> tuple[Constraint, bool] | None:
         field = self._field(target)
@@ -239,8 +239,8 @@ class _Reader:
 
     def _field(self, node: Expr, *more: str) -> QueryField | None:
         if isinstance(node, Call) and node.function == "timestamp" and node.target is None and len(node.args) == 1:
-            found = self._field(node.args[0])  # the timestamp of a timestamp is itself
-            return found if found is not None and found.kind is FieldKind.TIME else None
+            field = self._field(node.args[0])  # the timestamp of a timestamp is itself
+            return field if field is not None and field.kind is FieldKind.TIME else None
         path = self._path(node)
         if not path:
             return None
@@ -311,33 +311,33 @@ class _Reader:
         return value if type(value) is fits[kind] and value == value else _NOTHING
 
 
-def _intersected(found: Sequence[Constraint]) -> tuple[Constraint, ...]:
+def _intersect_all(constraints: Sequence[Constraint]) -> tuple[Constraint, ...]:
     """Merges constraints per field. For arrays, different elements may satisfy them, so those are not merged."""
     by_path: dict[Path, Constraint] = {}
     others: list[Constraint] = []
-    for one in found:
+    for one in constraints:
         known = by_path.get(one.field.path)
         if one.field.is_array:
             others.append(one)
         else:
-            by_path[one.field.path] = one if known is None else _both(known, one)
+            by_path[one.field.path] = one if known is None else _intersect(known, one)
     return (*by_path.values(), *others)
 
 
-def _both(left: Constraint, right: Constraint) -> Constraint:
+def _intersect(left: Constraint, right: Constraint) -> Constraint:
     if isinstance(left, Range) and isinstance(right, Range):
         return Range(left.field, max(left.start, right.start), max(min(left.end, right.end), left.start, right.start))
     if isinstance(left, Range):
         left, right = right, left
     assert isinstance(left, Points)
     if isinstance(right, Range):
-        kept = [found for found in left.components if right.start <= found < right.end]
+        common = [component for component in left.components if right.start <= component < right.end]
     else:
-        kept = [found for found in left.components if found in right.components]
-    if not kept:
+        common = [component for component in left.components if component in right.components]
+    if not common:
         return Range(left.field, _FIRST, _FIRST)
-    texts = None if left.texts is None else tuple(t for t in left.texts if encode(FieldKind.STRING, t) in kept)
-    return Points(left.field, tuple(kept), texts)
+    texts = None if left.texts is None else tuple(t for t in left.texts if encode(FieldKind.STRING, t) in common)
+    return Points(left.field, tuple(common), texts)
 
 
 _NOTHING: Final = object()

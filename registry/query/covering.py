@@ -12,7 +12,7 @@ from itertools import product
 from typing import Final
 
 from registry.query.constraints import MAX_POINTS, Constraint, Points, Range
-from registry.query.encoding import ABSENT, OVERFLOW, PRESENT, behind, inverted, inverted_range
+from registry.query.encoding import ABSENT, OVERFLOW, PRESENT, behind, invert, inverted_range
 from registry.query.fields import Path
 from registry.query.indexes import Index
 from registry.query.planner import NAMESPACE, Segment
@@ -35,10 +35,10 @@ class Covering:
 
     def components(self, entry: bytes) -> Mapping[Path, bytes] | None:
         """Returns the fields of an entry; None if it is not selected."""
-        found = split(entry, self.index)
-        if not all(_satisfies(found[i], one) for i, one in self.constraints):
+        parts = split(entry, self.index)
+        if not all(_satisfies(parts[i], one) for i, one in self.constraints):
             return None
-        return {field.path: component for field, component in zip(self.index.fields, found, strict=True)}
+        return {field.path: component for field, component in zip(self.index.fields, parts, strict=True)}
 
 
 def covering(
@@ -48,8 +48,8 @@ def covering(
     the whole selection."""
     if not exact:
         return None
-    found = [one for index in indexes if (one := _by(index, constraints, paths)) is not None]
-    return min(found, key=lambda one: one[0])[1] if found else None
+    candidates = [one for index in indexes if (one := _by(index, constraints, paths)) is not None]
+    return min(candidates, key=lambda one: one[0])[1] if candidates else None
 
 
 def covering_suggestion(constraints: Sequence[Constraint], paths: Sequence[Path]) -> list[Path]:
@@ -75,7 +75,7 @@ def _by(
     for field, turned in zip(index.fields, index.descending, strict=True):
         one = by_field.get(field.path)
         if isinstance(one, Points) and len(prefixes) * len(one.components) <= MAX_POINTS:
-            components = sorted(map(inverted, one.components)) if turned else one.components
+            components = sorted(map(invert, one.components)) if turned else one.components
             prefixes = [first + component for first, component in product(prefixes, components)]
             bound += 1
             continue

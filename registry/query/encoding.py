@@ -59,7 +59,7 @@ def encode(kind: FieldKind, value: Any) -> bytes:
             assert isinstance(value, Timestamp | Duration)
             return PRESENT + _integer(value.nanoseconds)
         case FieldKind.BYTES:
-            return PRESENT + _escaped(value)
+            return PRESENT + _escape(value)
         case FieldKind.INT_OR_STRING:
             return PRESENT + (b"\x06" + _text(value) if isinstance(value, str) else b"\x05" + _integer(value))
 
@@ -72,28 +72,28 @@ def prefix_range(prefix: str) -> tuple[bytes, bytes]:
 
 def successor(start: bytes) -> bytes:
     """Returns the first bytes after all that begin with `start`, whose first byte is not 0xff."""
-    kept = start.rstrip(b"\xff")
-    return kept[:-1] + bytes([kept[-1] + 1])
+    stem = start.rstrip(b"\xff")
+    return stem[:-1] + bytes([stem[-1] + 1])
 
 
-def behind(found: bytes) -> bytes:
+def behind(component: bytes) -> bytes:
     """Returns the bytes after the component and all entries that it begins, before every greater component."""
-    return found + b"\xff"
+    return component + b"\xff"
 
 
-def inverted(found: bytes) -> bytes:
+def invert(component: bytes) -> bytes:
     """Returns a component that sorts in reverse, except for ABSENT, which stays last."""
     # The terminator sorts a text after those that it is a prefix of, even if they continue with U+0000.
-    return found if found == ABSENT else PRESENT + found[1:].translate(_INVERTED) + b"\x80"
+    return component if component == ABSENT else PRESENT + component[1:].translate(_INVERTED) + b"\x80"
 
 
-def reverted(found: bytes) -> bytes:
-    """Returns the component that `inverted` was applied to."""
-    return found if found == ABSENT else PRESENT + found[1:-1].translate(_INVERTED)
+def revert(component: bytes) -> bytes:
+    """Returns the component that `invert` was applied to."""
+    return component if component == ABSENT else PRESENT + component[1:-1].translate(_INVERTED)
 
 
 def inverted_range(start: bytes, end: bytes) -> tuple[bytes, bytes]:
-    """Returns the range of `inverted(c)` for all components c in [start, end), which sorts in reverse."""
+    """Returns the range of `invert(c)` for all components c in [start, end), which sorts in reverse."""
     first = successor(_inverted_beginning(end)) if end < successor(PRESENT) else PRESENT
     return first, successor(_inverted_beginning(start))
 
@@ -112,16 +112,16 @@ def entries_of(index_id: bytes, fields: Sequence[QueryField], descending: Sequen
     """Returns an object's entries in an index: one, or one per element if a field is an array (none if it is empty)."""
     array = next((i for i, field in enumerate(fields) if field.is_array), None)
     parts = [b"" if field.is_array else component_of(field, obj) for field in fields]
-    parts = [inverted(part) if turned and part else part for part, turned in zip(parts, descending, strict=True)]
+    parts = [invert(part) if turned and part else part for part, turned in zip(parts, descending, strict=True)]
     if array is None:
-        found = [index_id + b"".join(parts)]
+        entries = [index_id + b"".join(parts)]
     else:
         elements = {component(fields[array], value) for value in elements_at(obj, fields[array].path)}
         # An element of a type other than the schema's makes some evaluations fail, so these objects are evaluated.
         if len(elements) > MAX_ELEMENTS or ABSENT in elements:
             return [index_id + OVERFLOW]
-        found = [index_id + b"".join([*parts[:array], one, *parts[array + 1 :]]) for one in sorted(elements)]
-    return [index_id + OVERFLOW] if any(len(entry) > MAX_ENTRY for entry in found) else found
+        entries = [index_id + b"".join([*parts[:array], one, *parts[array + 1 :]]) for one in sorted(elements)]
+    return [index_id + OVERFLOW] if any(len(entry) > MAX_ENTRY for entry in entries) else entries
 
 
 def text_entries_of(index_id: bytes, fields: Sequence[Path], obj: Any) -> list[bytes]:
@@ -131,10 +131,10 @@ def text_entries_of(index_id: bytes, fields: Sequence[Path], obj: Any) -> list[b
 
 
 def _text(value: str) -> bytes:
-    return _escaped(value.encode("utf-8", "surrogatepass"))
+    return _escape(value.encode("utf-8", "surrogatepass"))
 
 
-def _escaped(value: bytes) -> bytes:
+def _escape(value: bytes) -> bytes:
     return value.replace(b"\x00", b"\x00\xff") + b"\x00"
 
 

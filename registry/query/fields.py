@@ -81,15 +81,15 @@ def parse_path(text: str) -> Path:
 
 def path_text(path: Path) -> str:
     """Formats a path: `metadata.labels['a.b/c']`."""
-    found = ""
+    text = ""
     for step in path:
         if step == EACH:
-            found += EACH
+            text += EACH
         elif _STEP.fullmatch(step):
-            found += f".{step}" if found else step
+            text += f".{step}" if text else step
         else:
-            found += f"['{step}']"
-    return found
+            text += f"['{step}']"
+    return text
 
 
 def resolve(root: Structural, path: Path) -> QueryField:
@@ -157,8 +157,8 @@ def values_at(obj: Any, path: Path) -> list[Any]:
 
 def elements_at(obj: Any, path: Path) -> list[Any]:
     """Returns the elements of an array at a path that ends with EACH, including null."""
-    found = values_at(obj, path[:-1])
-    return found[0] if found and isinstance(found[0], list) else []
+    values = values_at(obj, path[:-1])
+    return values[0] if values and isinstance(values[0], list) else []
 
 
 def projection(root: Structural, path: Path) -> list[Any]:

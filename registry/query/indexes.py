@@ -98,8 +98,8 @@ class Indexes:
 
     def entries(self, obj: Mapping[str, Any]) -> list[bytes]:
         """Returns the entries of an object at the storage version, as it is read."""
-        found = [e for index in self.indexes for e in entries_of(index.id, index.fields, index.descending, obj)]
-        return found if self.text is None else [*found, *text_entries_of(self.text.id, self.search_fields, obj)]
+        entries = [e for index in self.indexes for e in entries_of(index.id, index.fields, index.descending, obj)]
+        return entries if self.text is None else [*entries, *text_entries_of(self.text.id, self.search_fields, obj)]
 
     @property
     def overflow(self) -> list[bytes]:
@@ -112,9 +112,9 @@ NO_INDEXES: Final = Indexes((), 0)
 
 def indexes_of(definition: Definition, sensitive: Sequence[Path] = ()) -> Indexes:
     """Returns a definition's indexes; `sensitive` are the paths that nobody may see."""
-    declared, errors = _declared(definition.queries.get(INDEX, ""))
+    declared, errors = _parse_declaration(definition.queries.get(INDEX, ""))
     declared += [((path, False),) for path in _selectable(definition) if ((path, False),) not in declared]
-    searched, wrong = _declared(definition.queries.get(SEARCH, ""), "searched fields are separated by ;", 1)
+    searched, wrong = _parse_declaration(definition.queries.get(SEARCH, ""), "searched fields are separated by ;", 1)
     errors += wrong
     if not declared and not searched:
         return NO_INDEXES if not errors else Indexes((), 0, tuple(errors))
@@ -122,18 +122,18 @@ def indexes_of(definition: Definition, sensitive: Sequence[Path] = ()) -> Indexe
     if converts_contents(definition):
         versions = {definition.storage_version: versions[definition.storage_version]}
     roots = {name: query_schema(version.schema().structural) for name, version in versions.items()}
-    found: list[Index] = []
+    indexes: list[Index] = []
     for paths in declared:
         try:
-            found.append(_index(definition, roots, paths, sensitive))
+            indexes.append(_index(definition, roots, paths, sensitive))
         except FieldPathError as error:
             errors.append(str(error))
-    if len(found) > MAX_INDEXES:
+    if len(indexes) > MAX_INDEXES:
         errors.append(f"more than {MAX_INDEXES} indexes: the first of them count")
-        del found[MAX_INDEXES:]
+        del indexes[MAX_INDEXES:]
     text = _text_index(definition, roots, [path for ((path, _),) in searched], sensitive, errors) if searched else None
-    numbers = [index.number for index in (*found, text) if index is not None]
-    return Indexes(tuple(found), _number(numbers) if numbers else 0, tuple(errors), text)
+    numbers = [index.number for index in (*indexes, text) if index is not None]
+    return Indexes(tuple(indexes), _number(numbers) if numbers else 0, tuple(errors), text)
 
 
 def converts_contents(definition: Definition) -> bool:
@@ -145,10 +145,10 @@ def converts_contents(definition: Definition) -> bool:
 _Declared = tuple[tuple[Path, bool], ...]
 
 
-def _declared(
+def _parse_declaration(
     text: str, too_many: str = f"an index has at most {MAX_FIELDS} fields", limit: int = MAX_FIELDS
 ) -> tuple[list[_Declared], list[str]]:
-    found: list[_Declared] = []
+    declared: list[_Declared] = []
     errors: list[str] = []
     for part in _SEMICOLON.split(text):
         if not part.strip():
@@ -162,9 +162,9 @@ def _declared(
             errors.append(too_many)
         elif len({path for path, _ in fields}) < len(fields):
             errors.append(f'"{part.strip()}" names a field twice')
-        elif fields not in found:
-            found.append(fields)
-    return found, errors
+        elif fields not in declared:
+            declared.append(fields)
+    return declared, errors
 
 
 def _parse_part(text: str) -> tuple[Path, bool]:
@@ -174,13 +174,13 @@ def _parse_part(text: str) -> tuple[Path, bool]:
 
 
 def _selectable(definition: Definition) -> list[Path]:
-    found = []
+    paths = []
     for text in definition.selectable_fields:
         try:
-            found.append(parse_path(text))
+            paths.append(parse_path(text))
         except FieldPathError:  # of a definition that was accepted under other rules
             continue
-    return found
+    return paths
 
 
 def _index(
@@ -193,7 +193,7 @@ def _index(
     for field, turned in zip(fields, descending, strict=True):
         if field.is_array and turned:
             raise FieldPathError(f'"{field.text}" has many values, which have no order')
-    return _identified(definition, roots, fields, descending)
+    return _numbered_index(definition, roots, fields, descending)
 
 
 def _text_index(
@@ -218,7 +218,7 @@ def _text_index(
     if len(fields) > MAX_SEARCH_FIELDS:
         errors.append(f"more than {MAX_SEARCH_FIELDS} searched fields: the first of them count")
         del fields[MAX_SEARCH_FIELDS:]
-    return _identified(definition, roots, tuple(fields), (False,) * len(fields), "text") if fields else None
+    return _numbered_index(definition, roots, tuple(fields), (False,) * len(fields), "text") if fields else None
 
 
 def _field(root: Structural, path: Path, sensitive: Sequence[Path]) -> QueryField:
@@ -230,7 +230,7 @@ def _field(root: Structural, path: Path, sensitive: Sequence[Path]) -> QueryFiel
     return resolve(root, path)
 
 
-def _identified(
+def _numbered_index(
     definition: Definition,
     roots: Mapping[str, Structural],
     fields: tuple[QueryField, ...],

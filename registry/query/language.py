@@ -76,18 +76,18 @@ class Filter:
         """Evaluates the filter on `obj`, as served at the version of the schema. Raises FilterTooExpensive."""
         moment = timestamp_of(now)
         texts = texts_of(obj, self.search_fields) if self.searches else ()
-        found = [search.matches(texts) for search in self.searches]
-        return is_true(self._program, obj, moment, *found)
+        hits = [search.matches(texts) for search in self.searches]
+        return is_true(self._program, obj, moment, *hits)
 
 
 def is_true(program: Program, *values: Any) -> bool:
     """Runs a condition within its cost limits; an error counts as false. Raises FilterTooExpensive."""
     for exact in (False, True):
-        chosen = program.exact() if exact else program
-        frame = chosen.frame(*values)
+        used = program.exact() if exact else program
+        frame = used.frame(*values)
         try:
             with evaluation_budget():
-                holds = chosen.run(frame) is True
+                holds = used.run(frame) is True
         except (EvalError, RecursionError):
             holds = False
         except CostExceeded:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from registry.query.encoding import component_of, inverted
+from registry.query.encoding import component_of, invert
 from registry.query.fields import FieldPathError, QueryField, parse_path, path_text, query_schema, resolve
 from registry.schema.model import Structural
 
@@ -64,4 +64,4 @@ def position(order: Sequence[OrderTerm], obj: Any) -> bytes:
 
 
 def place(term: OrderTerm, component: bytes) -> bytes:
-    return inverted(component) if term.descending else component
+    return invert(component) if term.descending else component

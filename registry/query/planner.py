@@ -16,7 +16,7 @@ from itertools import product
 from typing import Final, NamedTuple
 
 from registry.query.constraints import MAX_POINTS, Constraint, Points, Range
-from registry.query.encoding import ABSENT, OVERFLOW, PRESENT, behind, encode, inverted, inverted_range
+from registry.query.encoding import ABSENT, OVERFLOW, PRESENT, behind, encode, invert, inverted_range
 from registry.query.fields import METADATA, Path, QueryField, path_text, resolve
 from registry.query.indexes import Index
 from registry.query.ordering import Order, OrderTerm
@@ -71,12 +71,12 @@ def plans(
 ) -> list[Plan]:
     """Returns all plans, the best first. `order` None: any. `namespace` is that of the request, to which reads are
     limited in any case."""
-    given: list[Constraint] = []
+    fixed: list[Constraint] = []
     if namespace:
         field = resolve(_METADATA, NAMESPACE)
-        given.append(Points(field, (encode(field.kind, namespace),), (namespace,)))
-    found = [one for index in indexes if (one := _by(index, constraints, given, order, exact=exact)) is not None]
-    return [one for _, one in sorted(found, key=lambda scored: scored[0], reverse=True)]
+        fixed.append(Points(field, (encode(field.kind, namespace),), (namespace,)))
+    candidates = [one for index in indexes if (one := _by(index, constraints, fixed, order, exact=exact)) is not None]
+    return [one for _, one in sorted(candidates, key=lambda scored: scored[0], reverse=True)]
 
 
 def suggestion(constraints: Sequence[Constraint], order: Order | None, namespace: str) -> str:
@@ -116,14 +116,14 @@ def _by(
         if isinstance(points, Points) and len(prefixes) * len(points.components) <= (
             1 if field.is_array else MAX_POINTS
         ):
-            components = sorted(map(inverted, points.components)) if turned else points.components
+            components = sorted(map(invert, points.components)) if turned else points.components
             prefixes = [start + one for start, one in product(prefixes, components)]
             bound += 1
             continue
         if field.is_array:
             return None  # an object has as many entries as elements, so only one of them may be queried
-        found = _find(constraints, field, Range, used)
-        last = found if isinstance(found, Range) else None
+        ranged = _find(constraints, field, Range, used)
+        last = ranged if isinstance(ranged, Range) else None
         if last is not None and turned:
             last = Range(field, *inverted_range(last.start, last.end))
         break

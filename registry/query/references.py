@@ -56,7 +56,7 @@ class Referent(NamedTuple):
 
 def references_of(definition: Definition) -> tuple[list[Reference], list[str]]:
     """Returns the declared references, and the errors of invalid ones."""
-    found: list[Reference] = []
+    references: list[Reference] = []
     errors: list[str] = []
     for part in _SEMICOLON.split(definition.queries.get(REFERENCES, "")):
         if not part.strip():
@@ -71,11 +71,11 @@ def references_of(definition: Definition) -> tuple[list[Reference], list[str]]:
         except FieldPathError as error:
             errors.append(str(error))
             continue
-        found.append(Reference(name, namespace[0] if namespace else None, target.strip()))
-    if len(found) > MAX_REFERENCES:
+        references.append(Reference(name, namespace[0] if namespace else None, target.strip()))
+    if len(references) > MAX_REFERENCES:
         errors.append(f"more than {MAX_REFERENCES} references: the first of them count")
-        del found[MAX_REFERENCES:]
-    return found, errors
+        del references[MAX_REFERENCES:]
+    return references, errors
 
 
 def check_reference(reference: Reference, root: Structural) -> None:
@@ -95,8 +95,8 @@ def referents(reference: Reference, obj: Mapping[str, Any], *, namespaced: bool)
     if namespaced:
         namespace = obj["metadata"].get("namespace") or ""
         if reference.namespace is not None:
-            given = values_at(obj, reference.namespace)
-            namespace = given[0] if given and isinstance(given[0], str) and given[0] else namespace
+            namespaces = values_at(obj, reference.namespace)
+            namespace = namespaces[0] if namespaces and isinstance(namespaces[0], str) and namespaces[0] else namespace
     names = [name for name in values_at(obj, reference.name) if isinstance(name, str) and name]
     return [Referent(namespace, name) for name in dict.fromkeys(names)]
 
@@ -104,9 +104,9 @@ def referents(reference: Reference, obj: Mapping[str, Any], *, namespaced: bool)
 def owners(obj: Mapping[str, Any], group: str, kind: str, *, namespaced: bool) -> list[Referent]:
     """Returns the owners of an object that are of a kind, at any version; each once."""
     namespace = (obj["metadata"].get("namespace") or "") if namespaced else ""
-    found = [
+    names = [
         Referent(namespace, one.get("name") or "", one.get("uid") or "")
         for one in obj["metadata"].get("ownerReferences") or ()
         if one.get("kind") == kind and (one.get("apiVersion") or "").rpartition("/")[0] == group and one.get("uid")
     ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(names))

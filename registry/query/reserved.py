@@ -39,7 +39,7 @@ class Reserved:
 
 def split_reserved(selector: str) -> Reserved:
     """Splits a selector. Raises ReservedError."""
-    given: dict[str, list[str]] = {}
+    terms: dict[str, list[str]] = {}
     rest, matches = separate(selector, PREFIX, _TERM, "a reserved key is followed by = and a value")
     for match in matches:
         key, value, values = match.groups()
@@ -47,17 +47,17 @@ def split_reserved(selector: str) -> Reserved:
             raise ReservedError(
                 f'"{PREFIX}{key}" is not a reserved key; these are {", ".join(PREFIX + k for k in KEYS)}'
             )
-        if key in given:
+        if key in terms:
             raise ReservedError(f'"{PREFIX}{key}" is given twice')
-        given[key] = [one.strip() for one in values.split(",")] if values is not None else [value.strip()]
-        if key != "order-by" and len(given[key]) > 1:
+        terms[key] = [one.strip() for one in values.split(",")] if values is not None else [value.strip()]
+        if key != "order-by" and len(terms[key]) > 1:
             raise ReservedError(f'"{PREFIX}{key}" has one value')
     return Reserved(
         rest,
-        ",".join(re.sub(r"_(desc|asc)$", r" \1", field) for field in given.get("order-by", ())),
-        _one(given, "offset"),
-        _one(given, "count"),
-        " && ".join(f"({term})" for term in _filters(given)),
+        ",".join(re.sub(r"_(desc|asc)$", r" \1", field) for field in terms.get("order-by", ())),
+        _single(terms, "offset"),
+        _single(terms, "count"),
+        " && ".join(f"({term})" for term in _filters(terms)),
     )
 
 
@@ -67,7 +67,7 @@ def separate(selector: str, prefix: str, pattern: re.Pattern[str], rule: str) ->
     Raises ReservedError, with `rule`, for one that does not match.
     """
     rest: list[str] = []
-    found: list[re.Match[str]] = []
+    terms: list[re.Match[str]] = []
     for part in _TERMS.findall(selector):
         if prefix not in part.partition("=")[0].partition("(")[0]:
             rest.append(part)
@@ -75,29 +75,29 @@ def separate(selector: str, prefix: str, pattern: re.Pattern[str], rule: str) ->
         match = pattern.fullmatch(part) if len(part) <= _MAX_LENGTH else None
         if match is None:
             raise ReservedError(f'"{part.strip()[:200]}": {rule}')
-        found.append(match)
-    return ",".join(rest), found
+        terms.append(match)
+    return ",".join(rest), terms
 
 
-def _one(given: dict[str, list[str]], key: str) -> str:
-    return given[key][0] if key in given else ""
+def _single(terms: dict[str, list[str]], key: str) -> str:
+    return terms[key][0] if key in terms else ""
 
 
-def _filters(given: dict[str, list[str]]) -> list[str]:
-    found = []
-    if part := _one(given, "name-contains"):
-        found.append(f"object.metadata.name.contains({json.dumps(part)})")
+def _filters(terms: dict[str, list[str]]) -> list[str]:
+    filters = []
+    if part := _single(terms, "name-contains"):
+        filters.append(f"object.metadata.name.contains({json.dumps(part)})")
     for key, operator in (("since", ">="), ("before", "<")):
-        if text := _one(given, key):
-            found.append(f'object.metadata.creationTimestamp {operator} timestamp("{_moment(key, text)}")')
-    return found
+        if text := _single(terms, key):
+            filters.append(f'object.metadata.creationTimestamp {operator} timestamp("{_moment(key, text)}")')
+    return filters
 
 
 def _moment(key: str, text: str) -> str:
     try:
-        found = datetime.datetime.fromisoformat(text)
+        moment = datetime.datetime.fromisoformat(text)
     except ValueError:
         raise ReservedError(f'"{PREFIX}{key}": "{text[:100]}" is neither a date nor a time as in RFC 3339') from None
-    if found.tzinfo is None:
-        found = found.replace(tzinfo=datetime.UTC)
-    return found.isoformat()
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=datetime.UTC)
+    return moment.isoformat()

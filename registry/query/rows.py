@@ -78,14 +78,14 @@ def page_of(
     rows: list[Row] = groups.rows()
     if having is not None:
         began = time.thread_time()
-        kept = []
+        held = []
         for row in rows:
             if time.thread_time() - began > max_seconds:
                 raise FilterTooExpensive
-            shown = {name: value for name, value in _row_json(row, columns, groups).items() if value is not None}
-            if having.holds(now, shown):
-                kept.append(row)
-        rows = kept
+            values = {name: value for name, value in _row_json(row, columns, groups).items() if value is not None}
+            if having.holds(now, values):
+                held.append(row)
+        rows = held
     by_keys = [ColumnTerm(i) for i in range(key_count) if i not in {term.column for term in order}]
     for term in reversed([*order, *by_keys]):
         rows.sort(key=_place(term), reverse=term.descending)

@@ -129,12 +129,12 @@ def texts_of(obj: Mapping[str, Any], fields: Sequence[Path]) -> list[str]:
 
 def indexed_words(obj: Mapping[str, Any], fields: Sequence[Path]) -> list[str] | None:
     """Returns the words by which an object is indexed, sorted; None if there are too many."""
-    found: set[str] = set()
+    indexed: set[str] = set()
     for text in texts_of(obj, fields):
-        found.update(words_of(text))
-        if len(found) > MAX_INDEXED:
+        indexed.update(words_of(text))
+        if len(indexed) > MAX_INDEXED:
             return None
-    return sorted(found) if sum(len(word.encode()) for word in found) <= MAX_INDEXED_BYTES else None
+    return sorted(indexed) if sum(len(word.encode()) for word in indexed) <= MAX_INDEXED_BYTES else None
 
 
 def _occurs(term: SearchTerm, values: Sequence[Sequence[str]], present: set[str]) -> bool:
@@ -151,7 +151,7 @@ def _windows(words: Sequence[str], size: int) -> Iterator[Sequence[str]]:
 
 
 def _follow(term: SearchTerm, words: Sequence[str]) -> bool:
-    last, found = term.words[-1], words[-1]
+    last, word = term.words[-1], words[-1]
     if list(words[:-1]) != list(term.words[:-1]):
         return False
-    return found.startswith(last) if term.prefix else found == last
+    return word.startswith(last) if term.prefix else word == last

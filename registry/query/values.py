@@ -22,7 +22,7 @@ from registry.cel.common.times import SECOND, Timestamp
 from registry.cel.common.values import EvalError
 from registry.cel.ext.clock import to_duration, to_timestamp
 from registry.cel.ext.quantity import parse_quantity
-from registry.query.encoding import ABSENT, PRESENT, component_of, integer_of, reverted
+from registry.query.encoding import ABSENT, PRESENT, component_of, integer_of, revert
 from registry.query.fields import FieldKind, QueryField
 from registry.query.indexes import Index
 from registry.schema.model import Structural
@@ -96,10 +96,10 @@ def reading(field: QueryField, schema: Structural, wanted: str) -> Reading:
     if not wanted:
         is_quantity = field.kind is FieldKind.INT_OR_STRING and schema.pattern == QUANTITY_PATTERN
         return Reading(field, ValueType.QUANTITY if is_quantity else _OF_KIND[field.kind])
-    found = ValueType(wanted.lower())
-    if found is not _OF_KIND[field.kind] and field.kind not in _READ_AS.get(found, ()):
+    type_ = ValueType(wanted.lower())
+    if type_ is not _OF_KIND[field.kind] and field.kind not in _READ_AS.get(type_, ()):
         raise ReadingError(f'"{field.text}" is of type {_OF_KIND[field.kind].value}, which cannot be read as {wanted}')
-    return Reading(field, found)
+    return Reading(field, type_)
 
 
 def _read_as(wanted: ValueType, value: Value) -> Value | None:
@@ -145,21 +145,21 @@ def decode(kind: FieldKind, component: bytes) -> Value:
         case FieldKind.BOOLEAN:
             return body == b"\x01"
         case FieldKind.BYTES:
-            return _unescaped(body)
+            return _unescape(body)
         case FieldKind.INT_OR_STRING:
             return (1, _text(body[1:])) if body[:1] == b"\x06" else (0, integer_of(body[1:]))
 
 
 def split(entry: bytes, index: Index) -> list[bytes]:
     """Splits an entry of an index without arrays into components."""
-    found: list[bytes] = []
+    components: list[bytes] = []
     position = len(index.id)
     for field, turned in zip(index.fields, index.descending, strict=True):
         end = _end(field.kind, entry, position, turned=turned)
         part = entry[position:end]
-        found.append(reverted(part) if turned else part)
+        components.append(revert(part) if turned else part)
         position = end
-    return found
+    return components
 
 
 _LENGTHS: Final = {
@@ -188,24 +188,24 @@ def _end(kind: FieldKind, entry: bytes, start: int, *, turned: bool) -> int:
 
 
 def _text(body: bytes) -> str:
-    return _unescaped(body).decode("utf-8", "surrogatepass")
+    return _unescape(body).decode("utf-8", "surrogatepass")
 
 
-def _unescaped(body: bytes) -> bytes:
+def _unescape(body: bytes) -> bytes:
     return body[:-1].replace(b"\x00\xff", b"\x00")
 
 
 def _double(body: bytes) -> float:
     bits: int = struct.unpack(">Q", body)[0]
     bits ^= 1 << 63 if bits >> 63 else 0xFFFF_FFFF_FFFF_FFFF
-    found: float = struct.unpack(">d", struct.pack(">Q", bits))[0]
-    return found
+    number: float = struct.unpack(">d", struct.pack(">Q", bits))[0]
+    return number
 
 
 # --- JSON
 
 
-def to_json(of: ValueType, value: Value | None, *, binary: bool = False) -> Any:
+def to_json(of: ValueType, value: Value | None, *, binary: bool) -> Any:
     """Returns the JSON value. `binary`: quantities have binary suffixes where these are exact."""
     match of, value:
         case _, None:
@@ -278,5 +278,5 @@ def quantity_text(amount: Fraction, *, binary: bool) -> str:
 
 
 def _away_from_zero(value: Fraction) -> int:
-    found = -(-abs(value.numerator) // value.denominator)
-    return -found if value < 0 else found
+    rounded = -(-abs(value.numerator) // value.denominator)
+    return -rounded if value < 0 else rounded

@@ -37,8 +37,8 @@ def grow(old: Shape, new: Shape) -> Grown:
         grown, more, filled = _grow_columns(known.columns, child.columns, redacted, MOST_COLUMNS, _flat(child.path))
         children[child.path] = replace(known, columns=grown)
         added, full = added + more, full or filled
-    gone = {c.path for c in new.children}
-    kept_children = tuple(c if c.path in gone else _hidden_child(c, redacted) for c in children.values())
+    still_there = {c.path for c in new.children}
+    kept_children = tuple(c if c.path in still_there else _hidden_child(c, redacted) for c in children.values())
     shape = Shape(
         columns, kept_children, redacted, old.has_ready or new.has_ready, new.namespaced, new.description, old.bare
     )
@@ -59,23 +59,23 @@ def _grow_columns(
     old: tuple[ReportColumn, ...], new: tuple[ReportColumn, ...], redacted: tuple[Path, ...], limit: int, above: Path
 ) -> tuple[tuple[ReportColumn, ...], int, bool]:
     wanted = {c.identity: c for c in new}
-    kept = []
+    columns = []
     for column in old:
         now = wanted.pop(column.identity, None)
         if now is not None:
-            kept.append(replace(now, name=column.name))
+            columns.append(replace(now, name=column.name))
         else:
-            kept.append(replace(column, hidden=column.hidden or _touches((*above, *column.path), redacted)))
-    taken = {c.name for c in kept} | names.RESERVED
+            columns.append(replace(column, hidden=column.hidden or _touches((*above, *column.path), redacted)))
+    taken = {c.name for c in columns} | names.RESERVED
     added = 0
     for column in wanted.values():
-        if len(kept) >= limit:
-            return tuple(kept), added, True
+        if len(columns) >= limit:
+            return tuple(columns), added, True
         name = column.name if column.name not in taken else names.again(column.name, repr(column.path), taken)
         taken.add(name)
-        kept.append(replace(column, name=name))
+        columns.append(replace(column, name=name))
         added += 1
-    return tuple(kept), added, False
+    return tuple(columns), added, False
 
 
 def _hidden_child(child: Child, redacted: tuple[Path, ...]) -> Child:
@@ -92,9 +92,9 @@ def _flat(paths: tuple[Path, ...]) -> Path:
 
 def _covers(path: Path, shape: Shape) -> bool:
     """Whether a shape shows the field at a path, one above it or one below it."""
-    shown = [c.path for c in shape.columns]
-    shown += [(*_flat(child.path), *c.path) for child in shape.children for c in child.columns]
-    return any(_touches(found, (path,)) for found in shown)
+    present = [c.path for c in shape.columns]
+    present += [(*_flat(child.path), *c.path) for child in shape.children for c in child.columns]
+    return any(_touches(path_shown, (path,)) for path_shown in present)
 
 
 def _touches(path: Path, redacted: tuple[Path, ...]) -> bool:

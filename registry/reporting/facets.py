@@ -44,7 +44,7 @@ def facets_of(
 ) -> tuple[tuple[Facet, ...], list[Path]]:
     """The facets of the wanted fields, in order while columns are left, and the fields that got none."""
     free = {kind: list(slots) for kind, slots in SLOTS.items()}
-    found: list[Facet] = []
+    facets: list[Facet] = []
     refused: list[Path] = []
     for path in dict.fromkeys(wanted):
         node = at_path(schema, path)
@@ -53,8 +53,8 @@ def facets_of(
         if kind is None or hidden or not free.get(kind):
             refused.append(path)
             continue
-        found.append(Facet(free[kind].pop(0), path, kind))
-    return tuple(found), refused
+        facets.append(Facet(free[kind].pop(0), path, kind))
+    return tuple(facets), refused
 
 
 class Documents:
@@ -72,8 +72,8 @@ class Documents:
 
         `"managedFields":[...],"name":"a"},"spec":{}}` gives `{"metadata":{"facets":{..},"name":"a"},"spec":{}}`.
         """
-        found = self._facets(obj)
-        middle = f",{encode_json_text(found)[1:]}," if found else "},"
+        values = self._facets(obj)
+        middle = f",{encode_json_text(values)[1:]}," if values else "},"
         if obj["metadata"].get("managedFields"):
             body = _without_managed_fields(body)
         text = f"{self._head}{middle}{body}"
@@ -84,7 +84,7 @@ class Documents:
         return self.text(decode_stored('{"metadata":{' + body), body)
 
     def _facets(self, obj: Mapping[str, Any]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for facet in self.facets:
             value: Any = obj
             for step in facet.path:
@@ -94,10 +94,10 @@ class Documents:
                 value = value.get(step)
             value = _FACET_OF[facet.kind](value) if value is not None else None
             if value is not None:
-                found[facet.slot] = value
+                values[facet.slot] = value
         if self._ready:
-            found |= _readiness(obj)
-        return found
+            values |= _readiness(obj)
+        return values
 
 
 def layout_of(facets: Sequence[Facet], ready: bool) -> str:
@@ -123,18 +123,18 @@ def _without_managed_fields(body: str) -> str:
 def _readiness(obj: Mapping[str, Any]) -> dict[str, Any]:
     status = obj.get("status")
     conditions = status.get("conditions") if isinstance(status, dict) else None
-    found = None
+    newest = None
     for condition in conditions if isinstance(conditions, list) else ():
         if isinstance(condition, dict):
             if condition.get("type") == "Ready":
-                found = condition
+                newest = condition
                 break
             if condition.get("type") == "Available":
-                found = condition
-    if found is None:
+                newest = condition
+    if newest is None:
         return {}
-    since = _time(found.get("lastTransitionTime"))
-    return {"ready": found.get("status") == "True"} | ({} if since is None else {"ready_since": since})
+    since = _time(newest.get("lastTransitionTime"))
+    return {"ready": newest.get("status") == "True"} | ({} if since is None else {"ready_since": since})
 
 
 def _text(value: Any) -> str | None:

@@ -138,7 +138,7 @@ def _walk(
 def _children(arrays: list[Array], leaves: list[Leaf], growth: _Growth) -> tuple[Child, ...]:
     """The child views, level by level. An array that exceeds the limits becomes a leaf of its parent's row."""
     level: list[tuple[Array, tuple[Path, ...], list[Leaf]]] = [(array, (array.path,), leaves) for array in arrays]
-    made: list[Child] = []
+    children: list[Child] = []
     taken = {"conditions"}
     width = 0
     unfinished: list[tuple[str, tuple[Path, ...], list[Leaf]]] = []
@@ -161,8 +161,8 @@ def _children(arrays: list[Array], leaves: list[Leaf], growth: _Growth) -> tuple
             deeper.extend((one, (*place, one.path), below) for one in further)
         level = deeper
     for view, place, below in unfinished:
-        made.append(Child(view, place, _columns(below, MAX_CHILD_COLUMNS, f"fields of {view}", growth, {})))
-    return tuple(made)
+        children.append(Child(view, place, _columns(below, MAX_CHILD_COLUMNS, f"fields of {view}", growth, {})))
+    return tuple(children)
 
 
 def _view_name(whole: Path, taken: set[str]) -> str:
@@ -175,10 +175,10 @@ def _columns(
     leaves: list[Leaf], limit: int, what: str, growth: _Growth, printed: dict[Path, str]
 ) -> tuple[ReportColumn, ...]:
     taken = set(names.RESERVED)
-    shown = [leaf for leaf in leaves if not leaf.sensitive]
-    if len(shown) > limit:
+    public = [leaf for leaf in leaves if not leaf.sensitive]
+    if len(public) > limit:
         growth.left_out.append(f"{what} beyond the first {limit}")
-    return tuple(_column(leaf, leaf.path, taken, printed) for leaf in shown[:limit])
+    return tuple(_column(leaf, leaf.path, taken, printed) for leaf in public[:limit])
 
 
 def _column(leaf: Leaf, path: Path, taken: set[str], printed: dict[Path, str]) -> ReportColumn:

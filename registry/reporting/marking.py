@@ -40,10 +40,10 @@ def wants_condition(annotations: Mapping[str, str]) -> bool:
 
 def paths(text: str) -> tuple[Path, ...]:
     """`.spec.a, .spec.b[*].c` gives `(("spec", "a"), ("spec", "b", "c"))`: array brackets are dropped."""
-    found = []
+    marked = []
     for one in text.replace("\x00", "").split(",")[:_LIMIT]:
         steps = [step.replace("\\.", ".") for step in re.split(r"(?<!\\)\.", re.sub(r"\[[^\]]*\]", "", one.strip()))]
         path = tuple(step for step in steps if step)
         if path:
-            found.append(path)
-    return tuple(dict.fromkeys(found))
+            marked.append(path)
+    return tuple(dict.fromkeys(marked))

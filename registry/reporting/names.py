@@ -39,8 +39,8 @@ def snake(text: str) -> str:
     """`readyReplicas` gives `ready_replicas`, `HTTPRoute` `http_route`, `clusterIPs` `cluster_ips`, `a.b` `a_b`."""
     text = re.sub(r"([A-Z]{2,})s(?![a-z])", lambda m: m[1].capitalize() + "s", text)
     text = _WORD.sub(r"\1_\2", _ACRONYM.sub(r"\1_\2", unicodedata.normalize("NFC", text)))
-    kept = "".join(c.lower() if c.isalnum() else "_" for c in text)
-    return re.sub(r"_+", "_", kept).strip("_")
+    lowered = "".join(c.lower() if c.isalnum() else "_" for c in text)
+    return re.sub(r"_+", "_", lowered).strip("_")
 
 
 def shorten(name: str, whole: str, longest: int = LONGEST) -> str:
@@ -72,17 +72,17 @@ def column_name(path: Sequence[str], taken: Container[str]) -> str:
 
 def free(name: str, whole: str, taken: Container[str]) -> str:
     """A name with a digest that is not taken: a property may have the same name as another's digested one."""
-    while (found := with_digest(name, whole)) in taken:
+    while (candidate := with_digest(name, whole)) in taken:
         whole += "\x00again"
-    return found
+    return candidate
 
 
 def again(name: str, whole: str, taken: Container[str]) -> str:
     """A name derived from `name` that is not taken, for another column of the same field."""
     for number in range(2, 100):
-        found = shorten(f"{name}_{number}", whole)
-        if found not in taken:
-            return found
+        candidate = shorten(f"{name}_{number}", whole)
+        if candidate not in taken:
+            return candidate
     return free(name, f"{whole}\x00again", taken)
 
 

@@ -15,11 +15,11 @@ from registry.store.reporting.model import Path
 
 def redacted_paths(schema: Structural, marks: tuple[Path, ...]) -> tuple[Path, ...]:
     """The paths to remove from a whole object: sensitive fields, or the whole array or map that contains one."""
-    found: list[Path] = []
-    _redact(schema, (), found)
+    paths: list[Path] = []
+    _redact(schema, (), paths)
     for mark in marks:
-        found.append(_before_array(schema, mark))
-    return tuple(dict.fromkeys(p for p in found if p))
+        paths.append(_before_array(schema, mark))
+    return tuple(dict.fromkeys(p for p in paths if p))
 
 
 def without(obj: Mapping[str, Any], paths: Sequence[Path]) -> dict[str, Any]:
@@ -28,10 +28,10 @@ def without(obj: Mapping[str, Any], paths: Sequence[Path]) -> dict[str, Any]:
 
     `{"spec": {"a": 1, "token": "x"}}` without `("spec", "token")` gives `{"spec": {"a": 1}}`.
     """
-    found: dict[str, Any] = dict(obj)
+    copy: dict[str, Any] = dict(obj)
     for path in paths:
-        found = _without(found, path)
-    return found
+        copy = _without(copy, path)
+    return copy
 
 
 def _without(obj: Mapping[str, Any], path: Path) -> dict[str, Any]:
@@ -61,15 +61,15 @@ def holds_sensitive(schema: Structural, path: Path, marks: tuple[Path, ...]) -> 
     return schema.items is not None and holds_sensitive(schema.items, path, marks)
 
 
-def _redact(schema: Structural, path: Path, found: list[Path]) -> None:
+def _redact(schema: Structural, path: Path, paths: list[Path]) -> None:
     if schema.format == "password":
-        found.append(path)
+        paths.append(path)
     for name, below in schema.properties.items():
-        _redact(below, (*path, storable_text(name)), found)
+        _redact(below, (*path, storable_text(name)), paths)
     values = schema.additional_properties
     for whole in (schema.items, values if isinstance(values, Structural) else None):
         if whole is not None and holds_sensitive(whole, path, ()):
-            found.append(path)
+            paths.append(path)
 
 
 def _before_array(schema: Structural, mark: Path) -> Path:

@@ -63,19 +63,19 @@ def documents_of(crd: Mapping[str, Any]) -> Documents:
 
 def wanted_fields(versions: Sequence[Mapping[str, Any]], annotations: Mapping[str, str]) -> list[Path]:
     """The fields to index: first those of the annotation, then the selectable fields, in the order of api/served.py."""
-    found = list(marking.paths(annotations.get(marking.INDEXES, "")))
+    fields = list(marking.paths(annotations.get(marking.INDEXES, "")))
     for version in sorted(versions, key=lambda v: priority_key(v["name"])):
         for selectable in version.get("selectableFields") or ():
-            found.extend(marking.paths(selectable["jsonPath"]))
-    return list(dict.fromkeys(found))
+            fields.extend(marking.paths(selectable["jsonPath"]))
+    return list(dict.fromkeys(fields))
 
 
 def _printed_fields(columns: Sequence[Mapping[str, Any]]) -> dict[Path, str]:
     """The names of printer columns that show a field unchanged, by its path."""
-    found: dict[Path, str] = {}
+    printed: dict[Path, str] = {}
     for column in columns:
         text = column.get("jsonPath") or ""
         if not any(c in text for c in "[]*?@(),"):
             for path in marking.paths(text):
-                found.setdefault(path, column.get("name") or "")
-    return found
+                printed.setdefault(path, column.get("name") or "")
+    return printed

@@ -12,19 +12,19 @@ def nodes_with(schema: Structural, wanted: Callable[[Structural], bool]) -> froz
 
     A Structural is compared by identity, so it can be kept in a set.
     """
-    found: set[Structural] = set()
-    _collect(schema, wanted, found)
-    return frozenset(found)
+    nodes: set[Structural] = set()
+    _collect(schema, wanted, nodes)
+    return frozenset(nodes)
 
 
-def _collect(schema: Structural, wanted: Callable[[Structural], bool], found: set[Structural]) -> bool:
+def _collect(schema: Structural, wanted: Callable[[Structural], bool], nodes: set[Structural]) -> bool:
     here = wanted(schema)
     for inner in schema.properties.values():
-        here = _collect(inner, wanted, found) or here
+        here = _collect(inner, wanted, nodes) or here
     if schema.items is not None:
-        here = _collect(schema.items, wanted, found) or here
+        here = _collect(schema.items, wanted, nodes) or here
     if isinstance(schema.additional_properties, Structural):
-        here = _collect(schema.additional_properties, wanted, found) or here
+        here = _collect(schema.additional_properties, wanted, nodes) or here
     if here:
-        found.add(schema)
+        nodes.add(schema)
     return here

@@ -29,18 +29,18 @@ def prune_defaults(schema: Structural) -> Structural:
 
 
 def _pruned(schema: Structural, root: Structural, embedded: EmbeddedResources, way: _Way) -> Structural:
-    found: dict[str, object] = {}
+    changes: dict[str, object] = {}
     if schema.default is not UNSET and schema.default is not None:
-        found["default"] = _pruned_default(schema.default, root, embedded, way)
+        changes["default"] = _pruned_default(schema.default, root, embedded, way)
     if isinstance(schema.additional_properties, Structural):
-        found["additional_properties"] = _pruned(schema.additional_properties, root, embedded, (*way, "*"))
+        changes["additional_properties"] = _pruned(schema.additional_properties, root, embedded, (*way, "*"))
     if schema.items is not None:
-        found["items"] = _pruned(schema.items, root, embedded, (*way, None))
+        changes["items"] = _pruned(schema.items, root, embedded, (*way, None))
     if schema.properties:
-        found["properties"] = {
+        changes["properties"] = {
             name: _pruned(inner, root, embedded, (*way, name)) for name, inner in schema.properties.items()
         }
-    changed = {name: value for name, value in found.items() if _is_other(getattr(schema, name), value)}
+    changed = {name: value for name, value in changes.items() if _is_other(getattr(schema, name), value)}
     return replace(schema, **changed) if changed else schema  # type: ignore[arg-type]
 
 

@@ -109,8 +109,8 @@ def _check_kind(value: Json, path: str, errors: list[FieldError]) -> None:
         errors.append(invalid(path, value, "must be a string"))
     elif not value:
         errors.append(invalid(path, value, "must not be empty"))
-    elif found := dns1035_label(value.lower()):
-        errors.append(invalid(path, value, "may have mixed case, but should otherwise match: " + ",".join(found)))
+    elif faults := dns1035_label(value.lower()):
+        errors.append(invalid(path, value, "may have mixed case, but should otherwise match: " + ",".join(faults)))
 
 
 def _check_metadata(value: Json, path: str, errors: list[FieldError]) -> None:

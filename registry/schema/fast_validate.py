@@ -354,8 +354,8 @@ def _untyped(schema: Structural, form: str, compile_node: Check, inner: Compile)
     find = by_kind.get
 
     def check(value: Any) -> bool:
-        found = find(value.__class__)
-        return found is None or found(value)
+        class_check = find(value.__class__)
+        return class_check is None or class_check(value)
 
     return check
 

@@ -50,14 +50,14 @@ def _parse(text: str) -> str:
         if separator and not rest.startswith(separator):
             raise _cannot(text, rest, separator)
         rest = rest[len(separator) :]
-        found = pattern.match(rest)
-        if not found:
+        match = pattern.match(rest)
+        if not match:
             raise _cannot(text, rest, part)
-        number = int(found.group())
+        number = int(match.group())
         if not low <= number <= high:
             raise _out_of_range(text, what)
         numbers.append(number)
-        rest = rest[found.end() :]
+        rest = rest[match.end() :]
     decimals = _fraction.match(rest)
     if decimals:
         rest = rest[decimals.end() :]

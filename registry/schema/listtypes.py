@@ -113,7 +113,7 @@ def _map_errors(items: list[Json], schema: Structural, path: str) -> Iterator[Fi
     names = schema.list_map_keys
     keys = [{name: item[name] for name in names if name in item} if item is not None else {} for item in items]
     # A single key is compared by its value, so 1 and 1.0 differ; several keys are compared by their JSON.
-    marks = [found[names[0]] if found else _NO_KEY for found in keys] if len(names) == 1 else list(keys)
+    marks = [key[names[0]] if key else _NO_KEY for key in keys] if len(names) == 1 else list(keys)
     for place in _doubles(marks):
         yield duplicate(index(path, place), keys[place])
 

@@ -33,8 +33,8 @@ def regex_error(message: str, regex: str, *examples: str) -> str:
     """`regex_error("must be x", "x+", "xx")` is `must be x (e.g. 'xx', regex used for validation is 'x+')`."""
     if not examples:
         return f"{message} (regex used for validation is '{regex}')"
-    shown = " or ".join(f"'{example}', " for example in examples)
-    return f"{message} (e.g. {shown}regex used for validation is '{regex}')"
+    formats = " or ".join(f"'{example}', " for example in examples)
+    return f"{message} (e.g. {formats}regex used for validation is '{regex}')"
 
 
 _LABEL_ERROR = regex_error(

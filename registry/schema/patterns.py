@@ -141,9 +141,9 @@ def _search(compiled: _Compiled, data: bytes, budget: Budget, position: int = 0)
         _ = search(view[:end], position) if position else search(view[:end])
         budget.spend_on_matching(thread_time_ns() - began)
     began = thread_time_ns()
-    found = search(data, position) if position else search(data)
+    match = search(data, position) if position else search(data)
     budget.spend_on_matching(max(0, thread_time_ns() - began - _FREE_NANOSECONDS))
-    return found or None
+    return match or None
 
 
 # ---- compiling

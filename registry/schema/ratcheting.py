@@ -28,9 +28,9 @@ class Correlation:
 
     def key(self, name: str) -> Correlation | None:
         """The correlation of a property or of a map's value; None without a counterpart."""
-        found = self._children.get(name)
-        if found is not None:
-            return found
+        child = self._children.get(name)
+        if child is not None:
+            return child
         if self.new.__class__ is not dict or self.old.__class__ is not dict:
             return None
         if name not in self.new or name not in self.old:
@@ -38,14 +38,14 @@ class Correlation:
         schema = self.schema.properties.get(name) or self.schema.additional_properties
         if not isinstance(schema, Structural):
             return None
-        found = self._children[name] = Correlation(self.new[name], self.old[name], schema)
-        return found
+        child = self._children[name] = Correlation(self.new[name], self.old[name], schema)
+        return child
 
     def index(self, position: int) -> Correlation | None:
         """The correlation of a list's item, for lists of type map."""
-        found = self._children.get(position)
-        if found is not None:
-            return found
+        child = self._children.get(position)
+        if child is not None:
+            return child
         if self.schema.items is None or self.schema.list_type != "map" or self.old.__class__ is not list:
             return None
         item = self.new[position]
@@ -53,8 +53,8 @@ class Correlation:
         old = self._old_items().get(keys) if keys is not None else None
         if old is None:
             return None
-        found = self._children[position] = Correlation(item, old, self.schema.items)
-        return found
+        child = self._children[position] = Correlation(item, old, self.schema.items)
+        return child
 
     def equal(self) -> bool:
         """Whether nothing changed. Items of a list of type map may be reordered."""

@@ -70,12 +70,12 @@ def validate(
     the field `status.n` and the text `n in body must be ...`. Errors without a field have `<nil>`, or the prefix.
     """
     try:
-        found = _validate(schema, value, "", correlation, fast_check)
+        result = _validate(schema, value, "", correlation, fast_check)
     except TextTooExpensive as refusal:
         return [refusal.problem.field_error(prefix)]
     except MatchingExceeded:  # raised by a fast check
         return [too_expensive_to_match("", "").field_error(prefix)]
-    return [problem.field_error(prefix) for problem in islice(found.problems.values(), MAX_ERRORS + 1)]
+    return [problem.field_error(prefix) for problem in islice(result.problems.values(), MAX_ERRORS + 1)]
 
 
 def is_valid(schema: Structural, value: Json) -> bool:
@@ -271,9 +271,9 @@ def _check_combinators(schema: Structural, value: Json, path: str, result: Resul
     if schema.all_of:
         held = 0
         for branch in schema.all_of:
-            found = _validate(branch, value, path, None, None)
-            held += not found.problems
-            result.merge(found)
+            inner = _validate(branch, value, path, None, None)
+            held += not inner.problems
+            result.merge(inner)
         if held != len(schema.all_of):
             none = "" if held else ". None validated"
             result.add_plain(f"{quoted} must validate all the schemas (allOf){none}")
@@ -285,11 +285,11 @@ def _any_of(branches: tuple[Structural, ...], value: Json, path: str) -> Result:
     """The result of the first branch that is valid, else of the one with the most passed checks."""
     best: Result | None = None
     for branch in branches:
-        found = _validate(branch, value, path, None, None)
-        if not found.problems:
-            return found
-        if best is None or found.matches > best.matches:
-            best = found
+        inner = _validate(branch, value, path, None, None)
+        if not inner.problems:
+            return inner
+        if best is None or inner.matches > best.matches:
+            best = inner
     assert best is not None
     return best
 
@@ -298,11 +298,11 @@ def _one_of(branches: tuple[Structural, ...], value: Json, path: str, quoted: st
     held: list[Result] = []
     best: Result | None = None
     for branch in branches:
-        found = _validate(branch, value, path, None, None)
-        if not found.problems:
-            held.append(found)
-        elif best is None or found.matches > best.matches:
-            best = found
+        inner = _validate(branch, value, path, None, None)
+        if not inner.problems:
+            held.append(inner)
+        elif best is None or inner.matches > best.matches:
+            best = inner
     if len(held) == 1:
         result.merge(held[0])
         return

@@ -17,9 +17,9 @@ from registry.settings.loading import (
     add_flags,
     any_set,
     default_data_dir,
+    find_misspelled,
     load,
     markdown,
-    misspelled,
     to_environment,
 )
 from registry.settings.values import whole_number
@@ -39,9 +39,9 @@ __all__ = [
     "any_set",
     "declarations",
     "default_data_dir",
+    "find_misspelled",
     "load",
     "markdown",
-    "misspelled",
     "to_environment",
     "whole_number",
 ]

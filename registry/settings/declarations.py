@@ -298,7 +298,7 @@ class Declaration:
 
 def declarations() -> Iterator[Declaration]:
     for field in dataclasses.fields(Settings):
-        shown = field.metadata["shown"]
-        if shown is None:
-            shown = "none" if field.default in (None, ()) else str(field.default).lower()
-        yield Declaration(field.name, field.default, field.metadata["help"], field.metadata["parse"], shown)
+        default_text = field.metadata["shown"]
+        if default_text is None:
+            default_text = "none" if field.default in (None, ()) else str(field.default).lower()
+        yield Declaration(field.name, field.default, field.metadata["help"], field.metadata["parse"], default_text)

@@ -59,8 +59,8 @@ def load(typed: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:
     values: dict[str, Any] = {}
     for one in declarations():
         if one.name in typed:
-            given = typed[one.name]
-            values[one.name] = one.read(given, one.flag) if isinstance(given, str) else given
+            value = typed[one.name]
+            values[one.name] = one.read(value, one.flag) if isinstance(value, str) else value
         elif environ.get(one.variable):
             values[one.name] = one.read(environ[one.variable], one.variable)
     values.setdefault("data_dir", default_data_dir(environ))
@@ -71,13 +71,13 @@ def load(typed: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:
 _NO_FLAGS: Final = frozenset({"ENCRYPTION_KEYS"})
 
 
-def misspelled(environ: Mapping[str, str]) -> list[tuple[str, str]]:
+def find_misspelled(environ: Mapping[str, str]) -> list[tuple[str, str]]:
     """Returns variables that are not settings but resemble one, with it: `prot` for `port`, both with the prefix."""
     known = {one.variable.removeprefix(ENVIRONMENT_PREFIX) for one in declarations()}
     named = {name.removeprefix(ENVIRONMENT_PREFIX) for name in environ if name.startswith(ENVIRONMENT_PREFIX)}
     unknown = sorted(name for name in named - known - _NO_FLAGS if not name.startswith("TEST_"))
-    found = [(name, difflib.get_close_matches(name, known, 1, 0.75)) for name in unknown]
-    return [(ENVIRONMENT_PREFIX + name, ENVIRONMENT_PREFIX + like[0]) for name, like in found if like]
+    matches = [(name, difflib.get_close_matches(name, known, 1, 0.75)) for name in unknown]
+    return [(ENVIRONMENT_PREFIX + name, ENVIRONMENT_PREFIX + like[0]) for name, like in matches if like]
 
 
 def to_environment(settings: Settings) -> dict[str, str]:

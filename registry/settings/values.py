@@ -53,31 +53,31 @@ _NEVER_ENCRYPTED = frozenset(
 
 def resources(text: str) -> tuple[str, ...]:
     """Parses 'secrets, widgets.example.com'; 'none' means no resource."""
-    found = names(text)
-    if not found:
+    listed = names(text)
+    if not listed:
         raise ValueError("must name a resource, or be none")
-    for name in found:
+    for name in listed:
         if name in _NEVER_ENCRYPTED or name.endswith(".rbac.authorization.k8s.io"):
             raise ValueError(f"{name} cannot be encrypted: the server looks at it in the database")
-    return found
+    return listed
 
 
 def builtin_indexes(text: str) -> tuple[tuple[str, str], ...]:
     """Parses 'configmaps=metadata.creationTimestamp; leases.coordination.k8s.io=spec.holderIdentity' to pairs."""
-    found = []
+    indexes = []
     for part in text.split(";"):
         name, equals, fields = (one.strip() for one in part.partition("="))
         if not (name and equals and fields):
             raise ValueError("must be <resource>=<fields>, separated by ;")
-        found.append((name, fields))
-    return tuple(found)
+        indexes.append((name, fields))
+    return tuple(indexes)
 
 
 def networks(text: str) -> tuple[str, ...]:
     """Parses '127.0.0.1/32, fd00::/8', and validates it."""
-    found = names(text)
-    EgressPolicy(found)
-    return found
+    listed = names(text)
+    EgressPolicy(listed)
+    return listed
 
 
 def issuer(text: str) -> str:
@@ -89,9 +89,9 @@ def issuer(text: str) -> str:
 
 def services(text: str) -> tuple[str, ...]:
     """Parses 'hook.default=10.0.0.7:8443', and validates it."""
-    found = names(text)
-    parse_services(found)
-    return found
+    listed = names(text)
+    parse_services(listed)
+    return listed
 
 
 def host_pattern(text: str) -> str:

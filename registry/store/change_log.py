@@ -140,10 +140,10 @@ async def next_changes(pool: Pool, positions: dict[DomainId, int]) -> dict[Domai
             "bytes": MAX_BYTES,
         },
     )
-    found: dict[DomainId, list[tuple[TenantId, Change]]] = {}
+    by_domain: dict[DomainId, list[tuple[TenantId, Change]]] = {}
     for row in rows:
-        found.setdefault(row[0], []).append((row[1], change_of(row[1:])))
-    return found
+        by_domain.setdefault(row[0], []).append((row[1], change_of(row[1:])))
+    return by_domain
 
 
 async def replay(

@@ -96,12 +96,12 @@ async def make_partitions(pool: Pool, retention: datetime.timedelta = DEFAULT_RE
         await connection.execute("SELECT pg_advisory_xact_lock(%s)", (_SHAPE_LOCK,))
         existing = await partitions(connection)
         now = await _now(connection)
-        made = []
+        names = []
         for lower, upper in missing_ranges(existing[-1].ends if existing else None, now, retention / PARTS):
             name = f"{CHANGES_PARTITION_PREFIX}{upper:%Y%m%d%H%M%S%f}"
             await _make(connection, name, lower, upper)
-            made.append(name)
-        return made
+            names.append(name)
+        return names
 
 
 def missing_ranges(

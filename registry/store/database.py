@@ -29,6 +29,7 @@ from registry.store.errors import Unavailable
 from registry.store.session import Connection
 from registry.store.timelines import Timelines
 from registry.store.translate import first_line
+from registry.tasks import cancel
 
 logger = logging.getLogger(__name__)
 
@@ -81,9 +82,7 @@ class Database:
         )
 
     async def close(self) -> None:
-        if self._probe is not None:
-            self._probe.cancel()
-            await asyncio.gather(self._probe, return_exceptions=True)
+        await cancel(self._probe)
 
     def require(self) -> None:
         """Raises Unavailable if PostgreSQL is known to be away."""

@@ -82,15 +82,15 @@ class Indexing:
         """Returns the next objects that need entries, in the order of their keys; empty when none is left."""
         values = {"tenant": tenant.id, "resource": resource, "layout": layout, "after": after, "limit": limit}
         rows = await self._pool.fetch(STALE, {**values, "bytes": READ_BYTES})
-        found = [Row(resource, ObjectKey(row[0]), Uid(row[1]), *row[2:6]) for row in rows]
-        return await self._sealing.rows(tenant.id, found)
+        outdated = [Row(resource, ObjectKey(row[0]), Uid(row[1]), *row[2:6]) for row in rows]
+        return await self._sealing.rows(tenant.id, outdated)
 
     async def put(
         self, tenant: Tenant, build: int, layout: int, rows: Sequence[Row], entries: Sequence[Sequence[bytes]]
     ) -> bool:
         """Stores entries, except of objects written meanwhile. False if another build has begun. Raises
         QuotaExceeded."""
-        found = await self._pool.execute(
+        answer = await self._pool.execute(
             PUT,
             {
                 "tenant": tenant.id,
@@ -103,7 +103,7 @@ class Indexing:
                 "entries": TextArray([bytes_literal(one) for one in entries]),
             },
         )
-        outcome, *counts = found[0][0].split()
+        outcome, *counts = answer[0][0].split()
         if outcome == "full":
             raise QuotaExceeded("bytes", *map(int, counts))
         return bool(outcome == "ok")

@@ -72,9 +72,9 @@ def downgrade(url: str, revision: str, *, scripts: str = SCRIPTS) -> None:
     """Downgrades; "base" drops everything, including all data. Raises Incompatible while servers run."""
 
     def apply(connection: Connection, config: Config) -> None:
-        if found := running(connection):
-            names = ", ".join(name for _, name in found[:3])
-            raise Incompatible(f"{len(found)} servers run ({names}): stop them first")
+        if servers := running(connection):
+            names = ", ".join(name for _, name in servers[:3])
+            raise Incompatible(f"{len(servers)} servers run ({names}): stop them first")
         connection.rollback()
         command.downgrade(config, revision)
         if _revision(connection) is not None:

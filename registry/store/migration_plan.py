@@ -86,12 +86,12 @@ class MigrationPlan:
         """Returns the plan as text, by line."""
         if not self.steps:
             return [f"the database is at {self.current}, and there is nothing to do"]
-        found = [f"the database is at {self.current or 'no revision'}"]
+        lines = [f"the database is at {self.current or 'no revision'}"]
         for step in self.steps:
-            found.append(f"{step.revision}  {step.title}")
-            found += [f"      {_line(lock)}" for lock in step.locks] or ["      locks no table that is in use"]
-        found.append(f"servers of {max(step.servers for step in self.steps)} and newer go on meanwhile")
-        return found
+            lines.append(f"{step.revision}  {step.title}")
+            lines += [f"      {_line(lock)}" for lock in step.locks] or ["      locks no table that is in use"]
+        lines.append(f"servers of {max(step.servers for step in self.steps)} and newer go on meanwhile")
+        return lines
 
 
 def _line(lock: TableLock) -> str:
@@ -140,8 +140,8 @@ def note_servers(connection: Connection, modules: Iterable[Any]) -> None:
 def require_usable(connection: Connection, current: str) -> None:
     """Raises Incompatible if a newer release has migrated the database to a revision that this code cannot use."""
     note = connection.exec_driver_sql("SELECT obj_description(to_regclass('alembic_version'), 'pg_class')").scalar()
-    found = _NOTE.search(note or "")
-    oldest = found[1] if found else current
+    note_match = _NOTE.search(note or "")
+    oldest = note_match[1] if note_match else current
     if newest_revision() < oldest:
         raise Incompatible(
             f"the database is at migration {current}, which servers of {oldest} and newer can use: this one is of"

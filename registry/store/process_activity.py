@@ -70,8 +70,8 @@ class ProcessActivity:
 
     async def of_others(self) -> dict[str, Figures]:
         """Returns the sums over all other processes, by tenant name; a few seconds old."""
-        found: dict[str, Figures] = {}
+        by_tenant: dict[str, Figures] = {}
         for (published,) in await self._pool.fetch(OTHERS, {"process": self._process}):
             for name, figures in json.loads(published).items():
-                found[name] = found.get(name, Figures()).plus(Figures(*figures))
-        return found
+                by_tenant[name] = by_tenant.get(name, Figures()).plus(Figures(*figures))
+        return by_tenant

@@ -37,5 +37,5 @@ def newest_revision() -> str:
 def is_newest(url: str) -> bool:
     """Returns whether a migration would change nothing. Raises psycopg.Error if the database cannot be queried."""
     with psycopg.connect(url, application_name="registry migrate", connect_timeout=10) as connection:
-        made = connection.execute(IS_MADE.sql).fetchone()
-        return made == (True,) and connection.execute(REVISION.sql).fetchall() == [(newest_revision(),)]
+        exists = connection.execute(IS_MADE.sql).fetchone()
+        return exists == (True,) and connection.execute(REVISION.sql).fetchall() == [(newest_revision(),)]

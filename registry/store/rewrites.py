@@ -79,8 +79,8 @@ class Rewrites:
             {"tenant": tenant.id, "resource": resource, "version": version, "schema": schema, "after": after,
              "limit": limit, "bytes": READ_BYTES},
         )  # fmt: skip
-        found = [Row(resource, ObjectKey(row[0]), Uid(row[1]), *row[2:6]) for row in rows]
-        return list(await self._sealing.rows(tenant.id, found))
+        outdated = [Row(resource, ObjectKey(row[0]), Uid(row[1]), *row[2:6]) for row in rows]
+        return list(await self._sealing.rows(tenant.id, outdated))
 
     async def count_outdated(self, tenant: Tenant, resource: ResourceName, *, version: str, schema: int | None) -> int:
         """Returns how many rows `outdated_rows` would return in total."""

@@ -113,7 +113,7 @@ async def connect(
 
     With several hosts in the DSN the first primary is used, unless its `target_session_attrs` says otherwise.
     """
-    connection = await _whole(
+    connection = await _complete(
         Connection.connect(
             dsn,
             autocommit=True,
@@ -138,7 +138,7 @@ async def connect(
     return connection
 
 
-async def _whole(connecting: Coroutine[Any, Any, Connection]) -> Connection:
+async def _complete(connecting: Coroutine[Any, Any, Connection]) -> Connection:
     """Awaits a connection attempt; when cancelled, closes the connection being made rather than leak it."""
     task = asyncio.ensure_future(connecting)
     try:
@@ -157,8 +157,8 @@ def _discard(task: asyncio.Task[Connection]) -> None:
 
 
 def has_several_hosts(dsn: str) -> bool:
-    given = psycopg.conninfo.conninfo_to_dict(dsn)
-    return "," in str(given.get("host") or given.get("hostaddr") or "")
+    conninfo = psycopg.conninfo.conninfo_to_dict(dsn)
+    return "," in str(conninfo.get("host") or conninfo.get("hostaddr") or "")
 
 
 def with_host_first(dsn: str, host: str, port: int) -> str:
@@ -167,10 +167,10 @@ def with_host_first(dsn: str, host: str, port: int) -> str:
 
         host=a,b,c port=1,2,3  with b  ->  host=b,a,c port=2,1,3
     """
-    given = psycopg.conninfo.conninfo_to_dict(dsn)
-    hosts = str(given.get("host") or "").split(",")
-    ports = str(given.get("port") or "5432").split(",")
-    if len(hosts) < 2 or given.get("hostaddr") is not None:
+    conninfo = psycopg.conninfo.conninfo_to_dict(dsn)
+    hosts = str(conninfo.get("host") or "").split(",")
+    ports = str(conninfo.get("port") or "5432").split(",")
+    if len(hosts) < 2 or conninfo.get("hostaddr") is not None:
         return dsn
     pairs = list(zip(hosts, ports if len(ports) == len(hosts) else ports * len(hosts), strict=False))
     pairs.sort(key=lambda pair: pair != (host, str(port)))
@@ -181,9 +181,9 @@ def with_host_first(dsn: str, host: str, port: int) -> str:
 
 def _parameters(dsn: str) -> dict[str, Any]:
     """Returns the keepalive settings that the DSN overrides, and asks for the primary when there are several hosts."""
-    given = psycopg.conninfo.conninfo_to_dict(dsn)
-    found: dict[str, Any] = {name: value for name, value in given.items() if name in _KEEPALIVE}
-    hosts = str(given.get("host") or given.get("hostaddr") or "")
-    if "," in hosts and "target_session_attrs" not in given:
-        found["target_session_attrs"] = "primary"
-    return found
+    conninfo = psycopg.conninfo.conninfo_to_dict(dsn)
+    parameters: dict[str, Any] = {name: value for name, value in conninfo.items() if name in _KEEPALIVE}
+    hosts = str(conninfo.get("host") or conninfo.get("hostaddr") or "")
+    if "," in hosts and "target_session_attrs" not in conninfo:
+        parameters["target_session_attrs"] = "primary"
+    return parameters

@@ -17,6 +17,7 @@ from registry.store.errors import Unavailable
 from registry.store.session import Connection
 from registry.store.statements import statement
 from registry.store.translate import first_line
+from registry.tasks import cancel
 
 # How long a result is cached, so that any number of checks opens no more sessions.
 _GOOD_SECONDS: Final = 5.0
@@ -51,9 +52,7 @@ class SessionCheck:
             raise Unavailable(self.problem)
 
     async def close(self) -> None:
-        if self._trying is not None:
-            self._trying.cancel()
-            await asyncio.gather(self._trying, return_exceptions=True)
+        await cancel(self._trying)
 
     async def _try(self) -> None:
         try:
@@ -74,8 +73,8 @@ class SessionCheck:
     async def _look_at_migration(self, connection: Connection) -> None:
         cursor = await connection.execute(MIGRATION.sql, prepare=False)
         row = await cursor.fetchone()
-        found = row[0] if row else ""
-        if found >= self._migration:
-            self._migration, self.migration_problem = found, None
+        revision = row[0] if row else ""
+        if revision >= self._migration:
+            self._migration, self.migration_problem = revision, None
         else:
-            self.migration_problem = f"the database is at migration {found or 'none'}, below {self._migration}"
+            self.migration_problem = f"the database is at migration {revision or 'none'}, below {self._migration}"

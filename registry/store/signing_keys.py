@@ -121,10 +121,10 @@ class StoredSigningKeys:
                     "forced": at_once,
                 },
             )
-            made = bool(await cursor.fetchall())
+            is_first = bool(await cursor.fetchall())
             if at_once:
                 await connection.execute(END_OTHERS.sql, {"id": key.id})
-        return made
+        return is_first
 
     async def extend(self, id: str, until: datetime.datetime) -> bool:
         """Keeps a key at least until `until`; False if it is gone."""

@@ -62,6 +62,7 @@ from registry.store.types import (
     TenantName,
     Write,
 )
+from registry.tasks import cancel
 
 # Queries over declared indexes that run at the same time.
 QUERY_CONNECTIONS: Final = 2
@@ -139,9 +140,7 @@ class Store:
 
     async def close(self) -> None:
         """Ends watches, finishes accepted writes, closes all connections."""
-        if self._housekeeping is not None:
-            self._housekeeping.cancel()
-            await asyncio.gather(self._housekeeping, return_exceptions=True)
+        await cancel(self._housekeeping)
         await self._session_check.close()
         await self.database.close()
         await self._feed.close()

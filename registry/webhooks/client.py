@@ -84,7 +84,7 @@ class WebhookClient:
         where = f'Post "{endpoint.url}?timeout={seconds}s"'
         try:
             async with asyncio.timeout(timeout_seconds or self._timeout) as limit:
-                return await self._called(endpoint, body, decode, seconds, again, limit)
+                return await self._call_endpoint(endpoint, body, decode, seconds, again, limit)
         except TimeoutError as error:
             raise CallFailed(f"{where}: context deadline exceeded") from error
         except Lost as error:
@@ -92,7 +92,7 @@ class WebhookClient:
         except Unreachable as error:
             raise NotReached(f"{where}: {error}") from error
 
-    async def _called(
+    async def _call_endpoint(
         self,
         endpoint: Endpoint,
         body: bytes,
@@ -107,20 +107,18 @@ class WebhookClient:
         origin, target = endpoint.origin(), f"{endpoint.path}?timeout={seconds}s"
         for _ in range(_MOST_RETRIES if again else 0):
             try:
-                return await self._posted(origin, target, body, lambda answer: _result(answer, decode), again)
+                return await self._post(origin, target, body, lambda answer: _result(answer, decode), again)
             except _Refused as refused:
                 pause = refused.seconds_to_wait()
                 if pause is None or asyncio.get_running_loop().time() + pause >= (limit.when() or 0):
                     raise CallFailed(str(refused)) from refused
             await asyncio.sleep(pause)
         try:
-            return await self._posted(origin, target, body, lambda answer: _result(answer, decode), again)
+            return await self._post(origin, target, body, lambda answer: _result(answer, decode), again)
         except _Refused as refused:
             raise CallFailed(str(refused)) from refused
 
-    async def _posted(
-        self, origin: Origin, target: str, body: bytes, read: Callable[[HttpsAnswer], T], again: bool
-    ) -> T:
+    async def _post(self, origin: Origin, target: str, body: bytes, read: Callable[[HttpsAnswer], T], again: bool) -> T:
         try:
             try:
                 return await self.https.exchange(origin, "POST", target, _HEADERS, body, read)

@@ -62,12 +62,12 @@ class Dialer:
         host, port = origin.place or (origin.host, origin.port)
         try:
             async with asyncio.timeout(self._resolve_seconds):
-                found = await self._resolver.lookup(host, port)
+                addresses = await self._resolver.lookup(host, port)
         except TimeoutError as error:
             raise Unreachable(f"dial tcp: lookup {host}: i/o timeout") from error
         except NoSuchHost as error:
             raise Unreachable(f"dial tcp: lookup {host}: no such host") from error
-        allowed = [address for address in found if self.allows(origin, address)]
+        allowed = [address for address in addresses if self.allows(origin, address)]
         if not allowed:
             raise Unreachable(
                 f"dial tcp {host}:{port}: the address is not one that webhooks may be called at "
@@ -78,10 +78,10 @@ class Dialer:
     def allows(self, origin: Origin, address: str) -> bool:
         return origin.trusted or self._policy.allows(address)
 
-    def check_peer(self, origin: Origin, peer: object, shown: str) -> None:
+    def check_peer(self, origin: Origin, peer: object, address_text: str) -> None:
         """Raises Unreachable if a connection leads to an address that may not be called."""
         if not (isinstance(peer, tuple) and self.allows(origin, str(peer[0]))):
-            raise Unreachable(f"dial tcp {shown}: the connection leads to another address")
+            raise Unreachable(f"dial tcp {address_text}: the connection leads to another address")
 
 
 class AddressCheckingBackend(httpcore.AsyncNetworkBackend):
@@ -110,15 +110,15 @@ class AddressCheckingBackend(httpcore.AsyncNetworkBackend):
         return await self._connect(addresses[-1], port)
 
     async def _connect(self, address: str, port: int) -> httpcore.AsyncNetworkStream:
-        shown = socket_text(address, port)
+        peer = socket_text(address, port)
         try:
             stream = await self._network.connect_tcp(plain_address(address), port, timeout=self._connect_seconds)
         except httpcore.ConnectTimeout as error:
-            raise NotConnected(f"dial tcp {shown}: i/o timeout") from error
+            raise NotConnected(f"dial tcp {peer}: i/o timeout") from error
         except httpcore.ConnectError as error:
-            raise NotConnected(f"dial tcp {shown}: connect: {connect_problem(error)}") from error
+            raise NotConnected(f"dial tcp {peer}: connect: {connect_problem(error)}") from error
         try:
-            self._dialer.check_peer(self._origin, stream.get_extra_info("server_addr"), shown)
+            self._dialer.check_peer(self._origin, stream.get_extra_info("server_addr"), peer)
         except Unreachable:
             await stream.aclose()
             raise

@@ -288,7 +288,7 @@ async def _connect(
     connect_seconds: float,
     tls_seconds: float,
 ) -> Connection:
-    loop, shown = asyncio.get_running_loop(), socket_text(address, port)
+    loop, peer = asyncio.get_running_loop(), socket_text(address, port)
     family, kind, protocol, _, place = socket.getaddrinfo(
         plain_address(address), port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
     )[0]
@@ -299,10 +299,10 @@ async def _connect(
             async with asyncio.timeout(connect_seconds):
                 await loop.sock_connect(opened, place)
         except TimeoutError as error:
-            raise NotConnected(f"dial tcp {shown}: i/o timeout") from error
+            raise NotConnected(f"dial tcp {peer}: i/o timeout") from error
         except OSError as error:
-            raise NotConnected(f"dial tcp {shown}: connect: {connect_problem(error)}") from error
-        dialer.check_peer(origin, opened.getpeername(), shown)
+            raise NotConnected(f"dial tcp {peer}: connect: {connect_problem(error)}") from error
+        dialer.check_peer(origin, opened.getpeername(), peer)
         try:
             async with asyncio.timeout(tls_seconds):
                 _, connection = await loop.create_connection(

@@ -153,7 +153,7 @@ class HttpsClient:
         size = 0
         try:
             async with asyncio.timeout(self._limits.body_seconds):
-                async for piece in _decompressed(_raw(response, most), headers.get(b"content-encoding", "")):
+                async for piece in _decompress(_raw(response, most), headers.get(b"content-encoding", "")):
                     before, size = size, size + len(piece)
                     if size > most:
                         if success:
@@ -222,7 +222,7 @@ async def _raw(response: httpcore.Response, most: int) -> AsyncIterator[bytes]:
         yield piece
 
 
-async def _decompressed(pieces: AsyncIterator[bytes], encoding: str) -> AsyncIterator[bytes]:
+async def _decompress(pieces: AsyncIterator[bytes], encoding: str) -> AsyncIterator[bytes]:
     encoding = encoding.strip().lower()
     if encoding in ("", "identity"):
         async for piece in pieces:
@@ -232,14 +232,14 @@ async def _decompressed(pieces: AsyncIterator[bytes], encoding: str) -> AsyncIte
         raise Lost("the answer has a content encoding that was not asked for")
     inflater = zlib.decompressobj(16 + zlib.MAX_WBITS)
     async for piece in pieces:
-        for data in _inflated(inflater, piece):
+        for data in _inflate(inflater, piece):
             yield data
             await asyncio.sleep(0)
     if not inflater.eof:
         raise Lost("unexpected EOF")
 
 
-def _inflated(inflater: zlib._Decompress, piece: bytes) -> Iterator[bytes]:
+def _inflate(inflater: zlib._Decompress, piece: bytes) -> Iterator[bytes]:
     """Yields what `piece` adds, in bounded parts; one gzip member only."""
     while True:
         try:

@@ -58,8 +58,8 @@ class Connections:
 
         `fresh`: one that was used recently, or a new one. `new`: a new one.
         """
-        if not new and (kept := self._take_idle(server, fresh=fresh)) is not None:
-            return kept
+        if not new and (idle := self._take_idle(server, fresh=fresh)) is not None:
+            return idle
         self._count(server.owner, 1)
         try:
             return await connect(
@@ -75,12 +75,12 @@ class Connections:
 
     def release(self, server: PooledServer, connection: Connection) -> None:
         """Keeps a connection whose exchange is complete for reuse, and closes any other."""
-        kept = self._idle.get(server, [])
-        has_room = len(kept) < _IDLE_OF_SERVER and self._idle_count < _IDLE
+        idle = self._idle.get(server, [])
+        has_room = len(idle) < _IDLE_OF_SERVER and self._idle_count < _IDLE
         if connection.is_reusable and not connection.is_lost and has_room:
             loop = asyncio.get_running_loop()
             timer = loop.call_later(_IDLE_SECONDS, self._expire, server, connection)
-            self._idle.setdefault(server, kept).append((connection, timer, loop.time()))
+            self._idle.setdefault(server, idle).append((connection, timer, loop.time()))
             self._idle_count += 1
             return
         connection.close()
@@ -93,11 +93,11 @@ class Connections:
                 self._count(server.owner, -1)
 
     def _take_idle(self, server: PooledServer, *, fresh: bool) -> Connection | None:
-        kept = self._idle.get(server)
-        while kept:
-            connection, timer, since = kept.pop()
+        idle = self._idle.get(server)
+        while idle:
+            connection, timer, since = idle.pop()
             self._idle_count -= 1
-            if not kept:
+            if not idle:
                 del self._idle[server]
             timer.cancel()
             if not connection.is_lost:
@@ -108,9 +108,9 @@ class Connections:
         return None
 
     def _expire(self, server: PooledServer, connection: Connection) -> None:
-        kept = self._idle.get(server, [])
-        left = [entry for entry in kept if entry[0] is not connection]
-        if len(left) == len(kept):
+        idle = self._idle.get(server, [])
+        left = [entry for entry in idle if entry[0] is not connection]
+        if len(left) == len(idle):
             return
         self._idle_count -= 1
         if left:

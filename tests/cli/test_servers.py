@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from registry.cli.servers import RunningServer as Known
-from registry.cli.servers import announced, running_servers
+from registry.cli.servers import announce, running_servers
 from tests.processes import environment, refusal, registry, wait_until
 from tests.running import RunningServer, data_folder, running_server
 
@@ -24,7 +24,7 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_server_is_known_as_long_as_it_runs(runtime: Path) -> None:
-    with announced("https://127.0.0.1:1", Path("/b")), announced("https://127.0.0.1:2", Path("/a")):
+    with announce("https://127.0.0.1:1", Path("/b")), announce("https://127.0.0.1:2", Path("/a")):
         assert running_servers() == [Known("https://127.0.0.1:2", Path("/a")), Known("https://127.0.0.1:1", Path("/b"))]
     assert running_servers() == []
 
@@ -37,7 +37,7 @@ def test_what_a_killed_server_leaves_is_no_server(runtime: Path) -> None:
 
 @pytest.mark.parametrize("mode", [0o777, 0o720], ids=oct)
 def test_a_folder_in_which_others_may_write_is_not_believed(runtime: Path, mode: int) -> None:
-    with announced("https://127.0.0.1:1", Path("/a")):
+    with announce("https://127.0.0.1:1", Path("/a")):
         runtime.chmod(mode)
         assert running_servers() == []
 
@@ -45,7 +45,7 @@ def test_a_folder_in_which_others_may_write_is_not_believed(runtime: Path, mode:
 def test_a_link_in_place_of_the_folder_is_not_followed(runtime: Path, tmp_path: Path) -> None:
     (tmp_path / "theirs").mkdir(mode=0o700)
     runtime.symlink_to(tmp_path / "theirs")
-    with announced("https://127.0.0.1:1", Path("/a")):
+    with announce("https://127.0.0.1:1", Path("/a")):
         assert running_servers() == []
     assert not list((tmp_path / "theirs").iterdir())
 

@@ -25,7 +25,7 @@ from registry.flowcontrol.evaluation import (
 )
 from registry.flowcontrol.fair_queue import TooManyRequests
 from registry.flowcontrol.time_slice import ClientGone, TimeSlice
-from registry.flowcontrol.watchdog import EvaluationStopped, Section, Watchdog, guarded
+from registry.flowcontrol.watchdog import EvaluationStopped, Section, Watchdog, run_guarded
 
 LIMIT_SECONDS = 0.1
 
@@ -62,7 +62,7 @@ def deep(levels: int = 100) -> None:
 @pytest.mark.parametrize("work", [for_ever, for_ever_catching, deep], ids=["loop", "catches errors", "deep"])
 def test_what_takes_too_long_is_stopped(work: Callable[[], None]) -> None:
     with pytest.raises(EvaluationStopped, match="more than 100 ms of processor time"):
-        guarded(Section("t", LIMIT_SECONDS), work)
+        run_guarded(Section("t", LIMIT_SECONDS), work)
 
 
 def test_nothing_is_stopped_after_its_end() -> None:
@@ -78,7 +78,7 @@ def test_nothing_is_stopped_after_its_end() -> None:
         rounds = 40_000 * (1 + i % 30)
         section = Section("t", 0.0)
         try:
-            guarded(section, about_the_limit)
+            run_guarded(section, about_the_limit)
             ended += 1
         except EvaluationStopped:
             stopped += 1
@@ -99,7 +99,7 @@ def test_code_that_keeps_something_for_others_is_left_to_end(monkeypatch: pytest
             pass
         kept.append(clock)
 
-    guarded(Section("t", 0.001), keeps)
+    run_guarded(Section("t", 0.001), keeps)
     assert kept
 
 

@@ -29,7 +29,7 @@ from registry.query.aggregation import SUMMABLE, Aggregate, AggregateError, Aggr
 from registry.query.conditions import ROW, Condition
 from registry.query.constraints import Constraints, constraints_of
 from registry.query.covering import covering
-from registry.query.encoding import inverted
+from registry.query.encoding import invert
 from registry.query.fields import nodes_along, query_schema, resolve
 from registry.query.language import compile_filter
 from registry.query.rows import RowColumn, page_of, parse_row_order
@@ -200,7 +200,7 @@ def test_groups_are_what_evaluation_gives(seed: int) -> None:
         read_off = constraints_of(wanted, NOW) if text else Constraints((), True)
         paths = [one.field.path for one in (*key_readings, *inputs) if one is not None]
         for index in INDEXES.indexes:
-            plan = covering([index], read_off.found, paths, exact=read_off.exact)
+            plan = covering([index], read_off.per_field, paths, exact=read_off.exact)
             entries = [(e, o) for o in found for e in INDEXES.entries(o) if e.startswith(index.id)]
             if plan is None or any(entry == plan.overflow for entry, _ in entries):
                 continue
@@ -235,7 +235,7 @@ def test_components_are_split_and_decoded_to_what_was_encoded(index: Any) -> Non
         for obj in objects(chance):
             for entry in index_entries(index, obj):
                 parts = split(entry, index)
-                turned = [inverted(p) if t else p for p, t in zip(parts, index.descending, strict=True)]
+                turned = [invert(p) if t else p for p, t in zip(parts, index.descending, strict=True)]
                 assert index.id + b"".join(turned) == entry
                 for field, part in zip(index.fields, parts, strict=True):
                     if part != b"\xfe":

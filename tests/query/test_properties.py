@@ -71,7 +71,7 @@ def test_indexes_give_what_evaluation_gives(seed: int) -> None:
             for o in sorted(matching, key=lambda o: (position(order or (), o), o["metadata"]["name"]))
         ] == expected, (text, ordering)
         read_off = constraints_of(wanted, NOW)
-        for plan in plans(shape.indexes.indexes, read_off.found, order, exact=read_off.exact):
+        for plan in plans(shape.indexes.indexes, read_off.per_field, order, exact=read_off.exact):
             used += 1
             rows, over = read(shape.indexes, plan, found)
             names = [obj["metadata"]["name"] for obj in rows]

@@ -8,7 +8,7 @@ from urllib.parse import quote, urlsplit
 import psycopg
 
 from registry.store.connection import connect
-from registry.store.reporting.logins import Wish, close_side_doors, grant
+from registry.store.reporting.logins import LoginSpec, close_side_doors, grant
 from registry.store.types import Actor, ObjectKey, Operation, ResourceName, Uid, Write
 from tests.reporting.reports import Reports, definition
 
@@ -40,8 +40,8 @@ class Outsiders:
     async def add(self, name: str, tenants: tuple[str, ...] | None, *, across: bool, **more: Any) -> None:
         connection = await connect(self.reports.url, "test")
         try:
-            wish = Wish(self.prefix + name, tenants, across, **more)
-            self.passwords[name] = await grant(connection, wish)
+            spec = LoginSpec(self.prefix + name, tenants, across, **more)
+            self.passwords[name] = await grant(connection, spec)
         finally:
             await connection.close()
 

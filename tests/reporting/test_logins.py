@@ -12,7 +12,7 @@ from psycopg import sql
 
 from registry.postgres.priority import NICE, ReportPriorities
 from registry.store.connection import connect
-from registry.store.reporting.logins import TEMP_FILES, LoginError, Wish, grant, logins, revoke
+from registry.store.reporting.logins import TEMP_FILES, LoginError, LoginSpec, grant, logins, revoke
 from tests.processes import wait_until
 from tests.reporting.outsiders import VIEW, Outsiders, logged_in
 from tests.reporting.reports import Reports
@@ -300,20 +300,20 @@ async def test_revoked_logins_are_gone(outsiders: Outsiders) -> None:
         await connection.close()
 
 
-BAD: list[tuple[str, Wish, str]] = [
-    ("name", Wish("x; DROP", ("acme",), False), "not a name"),
-    ("postgres' own", Wish("pg_x", ("acme",), False), "not a name"),
-    ("unknown tenant", Wish("login_x", ("nobody",), False), "no tenant nobody"),
+BAD: list[tuple[str, LoginSpec, str]] = [
+    ("name", LoginSpec("x; DROP", ("acme",), False), "not a name"),
+    ("postgres' own", LoginSpec("pg_x", ("acme",), False), "not a name"),
+    ("unknown tenant", LoginSpec("login_x", ("nobody",), False), "no tenant nobody"),
 ]
 
 
-@pytest.mark.parametrize("wish, why", [case[1:] for case in BAD], ids=[case[0] for case in BAD])
-async def test_what_cannot_be_granted(reports: Reports, wish: Wish, why: str) -> None:
+@pytest.mark.parametrize("spec, why", [case[1:] for case in BAD], ids=[case[0] for case in BAD])
+async def test_what_cannot_be_granted(reports: Reports, spec: LoginSpec, why: str) -> None:
     await reports.tenant("acme")
     connection = await connect(reports.url, "test")
     try:
         with pytest.raises(LoginError, match=why):
-            await grant(connection, wish)
+            await grant(connection, spec)
     finally:
         await connection.close()
 
@@ -326,7 +326,7 @@ async def test_a_role_of_somebody_elses_is_left_alone(reports: Reports) -> None:
     connection = await connect(reports.url, "test")
     try:
         with pytest.raises(LoginError, match="did not create"):
-            await grant(connection, Wish(row[0], ("acme",), False))
+            await grant(connection, LoginSpec(row[0], ("acme",), False))
     finally:
         await connection.close()
 

@@ -11,7 +11,7 @@ import pytest
 from benchmarks.reporting import CRD, QUERIES, VIEW, fill
 from registry.reporting.report import documents_of, report_of
 from registry.store.connection import connect
-from registry.store.reporting.logins import Wish, grant
+from registry.store.reporting.logins import LoginSpec, grant
 from tests.reporting.reports import Reports
 
 # What must be in the plan, and what must not.
@@ -38,7 +38,7 @@ async def test_plans(reports: Reports) -> None:
             row = one.execute("SELECT current_database()").fetchone()
             assert row is not None
         name = f"login_{row[0]}_planner"
-        password = await grant(connection, Wish(name, ("big",), False))
+        password = await grant(connection, LoginSpec(name, ("big",), False))
     finally:
         await connection.close()
     plans = await asyncio.to_thread(_plans, reports.url, name, password)

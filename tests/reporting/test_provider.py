@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from registry.store.connection import connect
-from registry.store.reporting.logins import LoginError, Wish, grant, logins
+from registry.store.reporting.logins import LoginError, LoginSpec, grant, logins
 from registry.store.types import Operation
 from tests.reporting.bindings import bind, unbind
 from tests.reporting.outsiders import VIEW, Outsiders, logged_in
@@ -103,7 +103,7 @@ async def test_granted_listed_and_made_another(outsiders: Outsiders) -> None:
         found = {login.name.removeprefix(outsiders.prefix): login.provider for login in await logins(connection)}
         assert found == {"one": None, "some": None, "all": None, "provider": "acme"}
         with pytest.raises(LoginError, match="no tenant nobody"):
-            await grant(connection, Wish("login_x", (), True, provider="nobody"))
+            await grant(connection, LoginSpec("login_x", (), True, provider="nobody"))
     finally:
         await connection.close()
     await outsiders.add("provider", ("beta",), across=True)

@@ -37,8 +37,8 @@ async def test_each_is_returned_once(store: Store, monkeypatch: pytest.MonkeyPat
     while True:
         part = await store.lookups.everywhere(THINGS, at, limit)
         parts += 1
-        assert len(part.found) <= limit
-        found += [(tenant.name, key) for tenant, key in part.found]
+        assert len(part.keys) <= limit
+        found += [(tenant.name, key) for tenant, key in part.keys]
         if part.next is None:
             break
         assert part.next > at

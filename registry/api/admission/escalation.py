@@ -40,16 +40,16 @@ class Authority:
         """Raises a StatusError unless the writer has all rights of the role, or may bind it."""
         if self._may("bind", "clusterroles" if role.kind == "ClusterRole" else "roles", role.name):
             return
-        found = self.policy.role(role, self.namespace)
-        if found is None:
+        bound_role = self.policy.role(role, self.namespace)
+        if bound_role is None:
             raise not_found(Qualified(self.plural, GROUP), role.name)
-        missing = self._missing(found.rules)
+        missing = self._missing(bound_role.rules)
         if missing:
             raise forbidden(Qualified(self.plural, GROUP), name, missing)
 
     def _may(self, verb: str, plural: str, name: str) -> bool:
-        asked = Attributes(verb, "", plural, "", GROUP, self.namespace, name)
-        return self.policy.decide(self.user, asked).allowed
+        attributes = Attributes(verb, "", plural, "", GROUP, self.namespace, name)
+        return self.policy.decide(self.user, attributes).allowed
 
     def _missing(self, rules: Sequence[PolicyRule]) -> str:
         """Describes the rights that the writer lacks; empty if there are none."""

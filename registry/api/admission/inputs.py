@@ -75,9 +75,9 @@ class AdmissionInputs:
         """Returns `namespaceObject` for expressions; None for objects outside of namespaces."""
         if not attributes.namespace or attributes.is_namespace:
             return None
-        found = await self._load_namespace(attributes.namespace)
-        metadata = {name: found["metadata"][name] for name in _NAMESPACE_METADATA if name in found["metadata"]}
-        return {"metadata": metadata, "spec": found.get("spec") or {}, "status": found.get("status") or {}}
+        namespace = await self._load_namespace(attributes.namespace)
+        metadata = {name: namespace["metadata"][name] for name in _NAMESPACE_METADATA if name in namespace["metadata"]}
+        return {"metadata": metadata, "spec": namespace.get("spec") or {}, "status": namespace.get("status") or {}}
 
     async def _load_namespace(self, name: str) -> Object:
         if self._namespace is None:
@@ -119,11 +119,11 @@ class AdmissionInputs:
         def convert() -> Object:
             copied = {**obj, "metadata": dict(obj["metadata"])}
             if of.group == to.group:
-                found = request.served.convert(copied, target.api_version)
+                converted = request.served.convert(copied, target.api_version)
             else:
-                found = target.translated_from(source, copied)
-            target.version.schema().prune_and_default(found)
-            return found
+                converted = target.translated_from(source, copied)
+            target.version.schema().prune_and_default(converted)
+            return converted
 
         return await request.run_with_conversions(convert)
 
@@ -166,10 +166,10 @@ class AdmissionInputs:
         if not rows and ref.get("parameterNotFoundAction") == "Deny":
             raise ConfigurationError("no params found for policy binding with `Deny` parameterNotFoundAction")
         converting = self._request.converting(served)
-        found = []
+        params = []
         for row in rows:
-            found.append(await self._param(converting, row))
-        return found
+            params.append(await self._param(converting, row))
+        return params
 
     async def _param_rows(self, served: Served, ref: Mapping[str, Any], namespace: str) -> Sequence[Row]:
         request = self._request
@@ -205,17 +205,17 @@ class AdmissionInputs:
             try:
                 return await evaluate(partial(self.rounds.run, make))
             except Undecided as undecided:
-                asked = undecided.question
+                question = undecided.question
             except Paused:
                 await self._slices.yield_for_client()
                 continue
-            self.decisions.known[asked] = await self._answer(asked)
+            self.decisions.known[question] = await self._answer(question)
         raise internal_error("the expressions of a policy ask about too many rights")
 
     async def _answer(self, question: AuthorizerQuestion) -> AuthorizerAnswer:
         request = self._request
         user = request.context.user if question.account is None else _service_account(*question.account)
-        asked = Asked(
+        inquiry = Asked(
             verb=question.verb,
             path=question.path,
             resource=question.resource,
@@ -225,7 +225,7 @@ class AdmissionInputs:
             name=question.name,
             of_resource=not question.path,
         )
-        decision = await request.backend.authorizer.decide(request.tenant, user, asked)
+        decision = await request.backend.authorizer.decide(request.tenant, user, inquiry)
         return AuthorizerAnswer(decision.allowed, decision.reason, decision.evaluation_error)
 
 

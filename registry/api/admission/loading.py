@@ -61,11 +61,11 @@ async def load_admission(store: Store, tenant: Tenant, known: Configured) -> Con
 
 
 def _compiled(rows: Sequence[_Stored]) -> dict[tuple[ResourceName, ObjectKey], tuple[int, Compiled]]:
-    found: dict[tuple[ResourceName, ObjectKey], tuple[int, Compiled]] = {}
+    compiled: dict[tuple[ResourceName, ObjectKey], tuple[int, Compiled]] = {}
     for resource, key, revision, body in rows:
         obj = decode_stored(f'{{"metadata":{{"resourceVersion":"{revision}",{body}')
-        found[resource, key] = (revision, compile_object(resource.partition(".")[0], obj))
-    return found
+        compiled[resource, key] = (revision, compile_object(resource.partition(".")[0], obj))
+    return compiled
 
 
 def _together(objects: Mapping[tuple[ResourceName, ObjectKey], tuple[int, Compiled]]) -> Admission | None:

@@ -12,20 +12,20 @@ Options = Mapping[str, Any]
 
 def write_options_json(kind: str, options: WriteOptions) -> Options:
     """Returns the options of a create or update in the form of reviews."""
-    found: dict[str, Any] = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
+    document: dict[str, Any] = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
     if options.dry_run:
-        found["dryRun"] = ["All"]
+        document["dryRun"] = ["All"]
     if options.field_manager:
-        found["fieldManager"] = options.field_manager
+        document["fieldManager"] = options.field_manager
     if options.field_validation:
-        found["fieldValidation"] = options.field_validation
-    return found
+        document["fieldValidation"] = options.field_validation
+    return document
 
 
 def delete_options_json(options: DeleteOptions) -> Options:
-    found: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}
+    document: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}
     if options.grace_period_seconds is not None:
-        found["gracePeriodSeconds"] = options.grace_period_seconds
+        document["gracePeriodSeconds"] = options.grace_period_seconds
     wanted = options.preconditions
     conditions = {
         name: value
@@ -33,11 +33,11 @@ def delete_options_json(options: DeleteOptions) -> Options:
         if value is not None
     }
     if conditions:
-        found["preconditions"] = conditions
+        document["preconditions"] = conditions
     if options.orphan_dependents is not None:
-        found["orphanDependents"] = options.orphan_dependents
+        document["orphanDependents"] = options.orphan_dependents
     if options.propagation_policy is not None:
-        found["propagationPolicy"] = options.propagation_policy
+        document["propagationPolicy"] = options.propagation_policy
     if options.dry_run:
-        found["dryRun"] = ["All"]
-    return found
+        document["dryRun"] = ["All"]
+    return document

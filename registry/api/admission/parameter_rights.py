@@ -92,8 +92,8 @@ def _resource_of(request: ResourceRequest, kind: Mapping[str, Any]) -> tuple[str
 
 
 async def _may(request: ResourceRequest, verb: str, group: str, resource: str, namespace: str, name: str) -> bool:
-    asked = Attributes(verb, "", resource, "", group, namespace, name)
-    return (await request.backend.authorizer.decide(request.tenant, request.context.user, asked)).allowed
+    attributes = Attributes(verb, "", resource, "", group, namespace, name)
+    return (await request.backend.authorizer.decide(request.tenant, request.context.user, attributes)).allowed
 
 
 def _go_user(user: User) -> str:

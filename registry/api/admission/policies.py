@@ -59,16 +59,16 @@ class PolicyAdmission:
         if rounds.is_again:
             progress.require_if_changed(attributes.object)
         errors: list[tuple[str, str]] = []
-        found = []
+        mutations = []
         for policy, bindings in policies:
             for binding, resource, params, error in await self._bound(policy, bindings, attributes):
                 if error:
                     if policy.fails:
                         errors.append((_denial_message(policy, binding, error), "Forbidden"))
                 elif binding is not None:
-                    found += [(policy, binding, resource, param) for param in params]
+                    mutations += [(policy, binding, resource, param) for param in params]
         dirty = False
-        for policy, binding, resource, param in found:
+        for policy, binding, resource, param in mutations:
             key = (policy.name, binding.name, (param or {}).get("metadata", {}).get("name"))
             changed, failures = await self._mutate_by(policy, binding, resource, param, attributes, rounds, key)
             if policy.fails:
@@ -120,12 +120,12 @@ class PolicyAdmission:
                 return policy.mutate(i, current, schema)
 
             try:
-                made = await self._inputs.decide(mutated)
+                result = await self._inputs.decide(mutated)
             except MutationFailed as failed:
                 failures.append(str(failed))
                 continue
-            if made is not current.object:
-                attributes.object = await self._inputs.decode(made, resource, attributes)
+            if result is not current.object:
+                attributes.object = await self._inputs.decode(result, resource, attributes)
         return before is not attributes.object and not equal(before or {}, attributes.object or {}), failures
 
     def _schema(self, resource: Resource, attributes: Attributes) -> AppliedType:
@@ -190,7 +190,7 @@ class PolicyAdmission:
                         f"Validation failed for ValidatingAdmissionPolicy {where}: {decision.message}"
                     )
                 else:
-                    audited.append(_audited(policy, binding, index, decision))
+                    audited.append(_failure(policy, binding, index, decision))
         denied += [(policy, binding, PolicyDecision(error)) for error in outcome.broken]
         return denied
 
@@ -218,19 +218,19 @@ class PolicyAdmission:
             if served is None:
                 error = f"failed to find resource referenced by paramKind: '{policy.param_kind}'"
                 return [(None, resource, [], f"failed to configure policy: {error}")]
-        found: list[tuple[PolicyBinding | None, Resource, list[Object | None], str]] = []
+        applicable: list[tuple[PolicyBinding | None, Resource, list[Object | None], str]] = []
         for binding in bindings:
             if binding.match is not None and await self._match(binding.match, attributes) is None:
                 continue
             if policy.param_kind is None or served is None:
-                found.append((binding, resource, [None], ""))
+                applicable.append((binding, resource, [None], ""))
                 continue
             try:
                 params = await self._inputs.params(policy.param_kind, served, binding, attributes.namespace)
-                found.append((binding, resource, list(params), ""))
+                applicable.append((binding, resource, list(params), ""))
             except ConfigurationError as error:
-                found.append((binding, resource, [], f"failed to configure binding: {error}"))
-        return found
+                applicable.append((binding, resource, [], f"failed to configure binding: {error}"))
+        return applicable
 
     async def _match(self, match: Match, attributes: Attributes) -> Resource | None:
         resource = match.resource(attributes)
@@ -276,7 +276,7 @@ def _display_name(attributes: Attributes) -> str:
     return metadata.get("name") or metadata.get("generateName") or "Unknown"
 
 
-def _audited(policy: ValidatingPolicy, binding: PolicyBinding, index: int, decision: PolicyDecision) -> dict[str, Any]:
+def _failure(policy: ValidatingPolicy, binding: PolicyBinding, index: int, decision: PolicyDecision) -> dict[str, Any]:
     """Returns a failure as the audit log has it (ValidationFailureValue)."""
     return {
         "message": decision.message,

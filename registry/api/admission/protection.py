@@ -45,15 +45,15 @@ async def require_unprotected(request: ResourceRequest, obj: Object, *, dry_run:
 
 
 def protection_of(tenant: Tenant, obj: Object) -> str:
-    given = (obj["metadata"].get("annotations") or {}).get(ANNOTATION)
-    found = given if given is not None else policy_of(tenant)
-    return found if found in (OFF, WHILE_USED) else ALWAYS
+    own = (obj["metadata"].get("annotations") or {}).get(ANNOTATION)
+    policy = own if own is not None else policy_of(tenant)
+    return policy if policy in (OFF, WHILE_USED) else ALWAYS
 
 
 def policy_of(tenant: Tenant) -> str:
     """Returns the tenant's default for objects without an annotation."""
-    found = tenant.attributes.get("deletionProtection")
-    return found if isinstance(found, str) and found else OFF
+    policy = tenant.attributes.get("deletionProtection")
+    return policy if isinstance(policy, str) and policy else OFF
 
 
 def _contents(request: ResourceRequest) -> Contents:

@@ -60,15 +60,15 @@ async def reserve_quota(
         return
     wanted, freed = usage_of(served, new), usage_of(served, old) if old is not None else {}
     more = {name: max(0, amount - freed.get(name, 0)) for name, amount in wanted.items()}
-    taken: list[tuple[Row, Usage]] = []
+    reserved: list[tuple[Row, Usage]] = []
     try:
         if any(more.values()):
             for row in await _counting(request, more, new["metadata"]["name"]):
                 if await _count(request, row, more, new["metadata"]["name"], dry_run=dry_run):
-                    taken.append((row, {name: -amount for name, amount in more.items()}))
+                    reserved.append((row, {name: -amount for name, amount in more.items()}))
         yield
     except BaseException:
-        for row, less in taken:
+        for row, less in reserved:
             await _change_use(request, row, partial(_with_usage, change=less))
         raise
     if any(amount > wanted.get(name, 0) for name, amount in freed.items()) and not dry_run:
@@ -115,15 +115,15 @@ async def _change_use(request: ResourceRequest, row: Row, use: Callable[[Object]
     served, store = _served_quota(request), request.backend.store
     async with request.backend.locks.lock((request.tenant.id, QUOTAS, row.key)):
         for _ in range(_TRIES):
-            found, _state = await store.load(request.tenant, QUOTAS, row.key)
-            if found is None:
+            stored, _state = await store.load(request.tenant, QUOTAS, row.key)
+            if stored is None:
                 return False
-            old = served.object(found)
+            old = served.object(stored)
             new = use(old)
             if new is None:
                 return False
             try:
-                await store.commit(request.tenant, _write(request, served, new, old, found))
+                await store.commit(request.tenant, _write(request, served, new, old, stored))
                 return True
             except RevisionConflict:
                 continue  # another request has changed the count; the use is computed again
@@ -199,10 +199,10 @@ def service_usage(service: Object) -> Usage:
     """Counts node ports and load balancers. Follows kubernetes pkg/quota/v1/evaluator/core/services.go."""
     spec = service.get("spec") or {}
     ports, kind = spec.get("ports") or (), spec.get("type")
-    taken = len(ports) if kind in ("NodePort", "LoadBalancer") else 0
+    node_ports = len(ports) if kind in ("NodePort", "LoadBalancer") else 0
     if kind == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is False:
-        taken = sum(1 for port in ports if port.get("nodePort"))
-    return {"services.nodeports": taken, "services.loadbalancers": int(kind == "LoadBalancer")}
+        node_ports = sum(1 for port in ports if port.get("nodePort"))
+    return {"services.nodeports": node_ports, "services.loadbalancers": int(kind == "LoadBalancer")}
 
 
 def _hard(quota: Object) -> dict[str, str]:
@@ -228,6 +228,6 @@ def _add(amount: str, change: int) -> str:
 
 
 def _served_quota(request: ResourceRequest) -> Served:
-    found = request.catalog.served("", "v1", "resourcequotas")
-    assert found is not None
-    return found
+    served = request.catalog.served("", "v1", "resourcequotas")
+    assert served is not None
+    return served

@@ -76,15 +76,15 @@ class WebhookAdmission:
 
     async def validate(self, hooks: Sequence[Webhook], attributes: Attributes) -> None:
         """Calls all webhooks at once; the first refusal in their order counts."""
-        asked = []
+        matching = []
         for hook in hooks:
             resource = await self.match(hook, attributes)
             if resource is not None:
-                asked.append((hook, resource))
-        if len(asked) == 1:
-            await self.ask(*asked[0][:1], attributes, asked[0][1], mutating=False)
+                matching.append((hook, resource))
+        if len(matching) == 1:
+            await self.ask(*matching[0][:1], attributes, matching[0][1], mutating=False)
             return
-        calls = [self.ask(hook, attributes, resource, mutating=False) for hook, resource in asked]
+        calls = [self.ask(hook, attributes, resource, mutating=False) for hook, resource in matching]
         for result in await asyncio.gather(*calls, return_exceptions=True):
             if isinstance(result, BaseException):
                 raise result
@@ -145,7 +145,7 @@ class WebhookAdmission:
     async def _call_once(self, hook: Webhook, body: bytes, uid: str, call: WebhookCall, *, dry_run: bool) -> Answer:
         """Calls the webhook and records the outcome in metrics."""
         try:
-            found = await self._call(
+            review = await self._call(
                 hook, body, lambda data: verdict(hook.review_version, uid, data, mutating=call.mutating), dry_run
             )
         except CallFailed as error:
@@ -155,11 +155,11 @@ class WebhookAdmission:
         except InvalidAnswer as error:
             _unheard(call, hook, HTTPStatus.SERVICE_UNAVAILABLE)
             return NoAnswer(f"received invalid webhook response: {error}")
-        if found.allowed:
+        if review.allowed:
             call.allow()
         else:
-            call.refuse(NO_ERROR, _denial(hook, found).code)
-        return found
+            call.refuse(NO_ERROR, _denial(hook, review).code)
+        return review
 
     def _verdict(self, hook: Webhook, answer: Answer) -> Verdict | None:
         if isinstance(answer, NoAnswer):
@@ -195,10 +195,10 @@ class WebhookAdmission:
             raise internal_error(text)
         logger.warning("failing open: %s", text)
 
-    async def apply_patch(self, hook: Webhook, found: Verdict, obj: Object | None) -> Object | None:
+    async def apply_patch(self, hook: Webhook, review: Verdict, obj: Object | None) -> Object | None:
         """Returns the object with the patch of an answer; `obj` itself if there is none."""
         try:
-            operations = await run_aside(len(found.patch), lambda: decode_patch(found))
+            operations = await run_aside(len(review.patch), lambda: decode_patch(review))
         except BadPatch as error:
             self._fail(hook, str(error))
             return obj
@@ -210,7 +210,7 @@ class WebhookAdmission:
                 "supported for this operation"
             )
         try:
-            patched = await evaluate(partial(_patched, obj, operations), len(found.patch), repeatable=True)
+            patched = await evaluate(partial(_apply_operations, obj, operations), len(review.patch), repeatable=True)
         except ApplyError as error:
             raise internal_error(str(error)) from error
         if not isinstance(patched, dict):
@@ -218,12 +218,12 @@ class WebhookAdmission:
         return patched
 
 
-def _patched(obj: Object, operations: Any) -> Any:
+def _apply_operations(obj: Object, operations: Any) -> Any:
     return json_patch.apply_json_patch(obj, json_patch.decode(operations, strict=False))
 
 
-def _denial(hook: Webhook, found: Verdict) -> StatusError:
-    return StatusError(*denial(hook.name, found.status))
+def _denial(hook: Webhook, review: Verdict) -> StatusError:
+    return StatusError(*denial(hook.name, review.status))
 
 
 def _unheard(call: WebhookCall, hook: Webhook, code: int) -> None:

@@ -23,26 +23,26 @@ _OPEN: Final = frozenset({"apiVersion", "kind", "metadata"})
 def parse_filter(request: ResourceRequest, text: str, hidden: Sequence[Path]) -> Filter:
     """Parses a filter for the requested version. Raises 400 if it is invalid, or names hidden fields."""
     try:
-        found = compile_filter(text, request.served.version.schema().structural, request.served.indexes.search_fields)
+        parsed = compile_filter(text, request.served.version.schema().structural, request.served.indexes.search_fields)
     except FilterError as error:
         raise bad_request(f"filter: {error}") from error
-    for path in paths_of(found):
+    for path in paths_of(parsed):
         if is_hidden(path, hidden):
             raise bad_request(f'filter: "{path_text(path)}" is sensitive and cannot be queried')
-    return found
+    return parsed
 
 
 def text_test(request: ResourceRequest, text: str, *, watches: bool) -> Callable[[str], bool]:
     """Returns a test for the JSON of objects, which raises 400 if the filter costs too much."""
     hidden = hidden_paths(request)
-    found = parse_filter(request, text, hidden)
-    if watches and found.uses_now:
+    parsed = parse_filter(request, text, hidden)
+    if watches and parsed.uses_now:
         raise bad_request("filter: a watch cannot use now, for objects would come and go without a change")
     now = request.context.now
 
     def matches(body: str) -> bool:
         try:
-            return found.matches(visible(decode_stored(body), hidden), now)
+            return parsed.matches(visible(decode_stored(body), hidden), now)
         except FilterTooExpensive as error:
             raise bad_request(TOO_EXPENSIVE) from error
 

@@ -61,23 +61,23 @@ class GatheredQuery:
     def position(self, obj: Mapping[str, Any]) -> bytes:
         return position(self.order, visible(obj, self.hidden))
 
-    def page(self, found: list[Item[ItemT]], revision: int) -> GatheredPage[ItemT]:
+    def page(self, items: list[Item[ItemT]], revision: int) -> GatheredPage[ItemT]:
         """Returns a page of all matches, which can be in any order."""
-        found.sort(key=lambda item: (item.position, item.key))
-        total = len(found)
+        items.sort(key=lambda item: (item.position, item.key))
+        total = len(items)
         if self.token is not None:
             after = (self.token.position, self.token.key)
-            found = [item for item in found if (item.position, item.key) > after]
-        found = found[self.offset :]
-        shown = found[: self.limit] if self.limit else found
-        remaining = len(found) - len(shown)
+            items = [item for item in items if (item.position, item.key) > after]
+        items = items[self.offset :]
+        listed = items[: self.limit] if self.limit else items
+        remaining = len(items) - len(listed)
         token = ""
-        if remaining and shown:
-            last = shown[-1]
+        if remaining and listed:
+            last = listed[-1]
             token = encode_token(
                 Token(self.which, revision, order_text(self.order), last.position, last.key, total - remaining, total)
             )
-        return GatheredPage([item.value for item in shown], token, remaining or None, total if self.count else None)
+        return GatheredPage([item.value for item in listed], token, remaining or None, total if self.count else None)
 
 
 def is_gathered(options: ListOptions) -> bool:

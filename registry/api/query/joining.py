@@ -60,10 +60,10 @@ class ByPairs:
         pairs = 0
         async with aclosing(self._objects.texts()) as parts:
             async for some in parts:
-                found = await evaluate(partial(self._referents, some), repeatable=True)
+                referents = await evaluate(partial(self._referents, some), repeatable=True)
                 texts += some
-                wanted += found
-                pairs += sum(map(len, found))
+                wanted += referents
+                pairs += sum(map(len, referents))
                 if pairs > MAX_PAIRS:
                     raise TooMuchToRead(f"the join would have more than {MAX_PAIRS} pairs: select less by the filter")
         await self._read_others({(one.namespace, one.name) for several in wanted for one in several})
@@ -75,7 +75,7 @@ class ByPairs:
         """Returns what each object refers to, within the namespaces of the query."""
         target, reference = self._join.target, self._join.reference
         served = target.served
-        found: list[Sequence[Referent]] = []
+        result: list[Sequence[Referent]] = []
         for text in texts:
             obj = visible(decode_stored(text), self._question.target.hidden)
             several = (
@@ -83,28 +83,28 @@ class ByPairs:
                 if reference is None
                 else referents(reference, obj, namespaced=served.namespaced)
             )
-            found.append([one for one in several if target.reads(one.namespace)])
-        return found
+            result.append([one for one in several if target.reads(one.namespace)])
+        return result
 
     def _records(self, texts: Sequence[str], wanted: Sequence[Sequence[Referent]]) -> list[Record]:
         """Returns the records of objects and their matches. Raises FilterTooExpensive."""
         question, join = self._question, self._join
         now = join.target.request.context.now
         decoded: dict[tuple[str, str], Object] = {}
-        found: list[Record] = []
+        records: list[Record] = []
         for text, several in zip(texts, wanted, strict=True):
             obj = visible(decode_stored(text), question.target.hidden)
             matched = False
             for one in several:
-                other = self._other(one, decoded)
+                other = self._referent_of(one, decoded)
                 if other is not None and (join.filter is None or join.filter.holds(now, obj, other)):
                     matched = True
-                    found.append(record_of(question, obj, other))
+                    records.append(record_of(question, obj, other))
             if not matched and join.keeps_unmatched:
-                found.append(record_of(question, obj, {}))
-        return found
+                records.append(record_of(question, obj, {}))
+        return records
 
-    def _other(self, one: Referent, decoded: dict[tuple[str, str], Object]) -> Object | None:
+    def _referent_of(self, one: Referent, decoded: dict[tuple[str, str], Object]) -> Object | None:
         key = (one.namespace, one.name)
         known = self._others.get(key)
         if known is None or one.uid not in ("", known.uid):

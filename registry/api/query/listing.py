@@ -88,15 +88,15 @@ def sources(query: ListQuery) -> list[Source]:
     if query.selection.fields.key is not None or request.backend.store.indexing.seals(served.resource_name):
         return [Scan(query)]
     indexes = [index for index in served.indexes.indexes if served.version.name in index.versions]
-    found = plans(
+    candidates = plans(
         indexes,
-        query.constraints.found,
+        query.constraints.per_field,
         query.order,
         exact=query.constraints.exact,
         namespace=request.namespace if served.namespaced else "",
     )
     by_words = [Scan(query, words)] if (words := _words(query)) is not None else []
-    return [*by_words, *(ByIndex(query, plan) for plan in found), Scan(query)]
+    return [*by_words, *(ByIndex(query, plan) for plan in candidates), Scan(query)]
 
 
 def _words(query: ListQuery) -> Words | None:
@@ -176,8 +176,8 @@ async def _page(query: ListQuery, source: Source) -> ListAnswer:
         )
     remaining = max(total - before - len(hits), 0) if total is not None and more else None
     served = query.request.served
-    shown = total if query.count else None
-    return ListAnswer(served, source.revision, _one([hit.text for hit in hits]), token, remaining, shown)
+    count = total if query.count else None
+    return ListAnswer(served, source.revision, _one([hit.text for hit in hits]), token, remaining, count)
 
 
 async def _stream(query: ListQuery, source: Source) -> ListAnswer:
@@ -213,12 +213,12 @@ async def _total(query: ListQuery, source: Source, seen: int, *, more: bool) -> 
     if not query.count:
         return source.total
     limit = MAX_COUNTED if query.count == "exact" else MAX_ESTIMATED
-    found = await source.count(limit)
-    if found is None and query.count == "exact":
+    counted = await source.count(limit)
+    if counted is None and query.count == "exact":
         raise QueryTooLarge("cannot be counted")
-    if found is not None and found >= limit and query.count == "exact":
+    if counted is not None and counted >= limit and query.count == "exact":
         raise bad_request(f"more than {limit} objects match: ask for count=estimated")
-    return found
+    return counted
 
 
 def request_build(query: ListQuery) -> None:
@@ -234,7 +234,7 @@ def _refusal(query: ListQuery, *, unfinished: bool) -> TooMuchToRead:
         return TooMuchToRead(f"{too_many} that have the words: search for rarer ones, or select fewer by namespace")
     if unfinished:
         return TooMuchToRead(f"{too_many}: the index that answers it is being built, ask again later", unfinished=True)
-    wanted = suggestion(query.constraints.found, query.order, request.namespace)
+    wanted = suggestion(query.constraints.per_field, query.order, request.namespace)
     served = request.served
     if served.converts_contents and not served.is_storage:
         storage = served.definition.storage_version

@@ -133,16 +133,16 @@ def parse_query(request: ResourceRequest, options: ListOptions) -> ListQuery:
     )
 
 
-def _with_terms(found: Constraints, selection: Selection) -> Constraints:
+def _with_terms(constraints: Constraints, selection: Selection) -> Constraints:
     """Adds the constraints of the field selector's terms, which are tested in any case."""
     root = query_schema(selection.request.served.version.schema().structural)
     terms: list[Points] = []
     for term in selection.fields.terms:
         field = resolve(root, tuple(term.field.split(".")))
         value = field_constant(field, term.value) if term.equal else None
-        if value is not None and not any(one.field.path == field.path for one in found.found):
+        if value is not None and not any(one.field.path == field.path for one in constraints.per_field):
             terms.append(Points(field, (encode(field.kind, value),)))
-    return found._replace(found=(*found.found, *terms))
+    return constraints._replace(per_field=(*constraints.per_field, *terms))
 
 
 def field_constant(field: QueryField, text: str) -> str | int | bool | None:

@@ -98,12 +98,14 @@ class _Parser:
                 invalid_field("spec.namespaces", spec["namespaces"], f"{target.served.resource} has no namespaces")
             )
         keys = [self._key(one, f"spec.groupBy[{i}]") for i, one in enumerate(spec.get("groupBy") or ())]
-        found = [self._aggregate(one, f"spec.aggregates[{i}]") for i, one in enumerate(spec.get("aggregates") or ())]
+        aggregates = [
+            self._aggregate(one, f"spec.aggregates[{i}]") for i, one in enumerate(spec.get("aggregates") or ())
+        ]
         join = self._join(spec["join"]) if "join" in spec else None
         self._check_selection(spec)
         self._raise()
         columns = [RowColumn(name, one.reading.type) for name, one in keys if one is not None]
-        columns += [RowColumn(one.name, one.type) for one, _ in found if one is not None]
+        columns += [RowColumn(one.name, one.type) for one, _ in aggregates if one is not None]
         having, order = self._having(spec, columns), self._order(spec, columns)
         self._raise()
         return Question(
@@ -112,8 +114,8 @@ class _Parser:
             spec.get("filter") or "",
             join,
             tuple(one for _, one in keys if one is not None),
-            tuple(one for one, _ in found if one is not None),
-            tuple(one for _, one in found),
+            tuple(one for one, _ in aggregates if one is not None),
+            tuple(one for _, one in aggregates),
             tuple(columns),
             having,
             order,
@@ -140,28 +142,28 @@ class _Parser:
     # --- fields
 
     def _key(self, spec: dict[str, Any], at: str) -> tuple[str, Input | None]:
-        found = self._input(spec, at)
+        source = self._input(spec, at)
         name = spec.get("name") or ""
-        if found is not None and not name:
-            name = found.reading.field.path[-1]
+        if source is not None and not name:
+            name = source.reading.field.path[-1]
             if not _NAME.fullmatch(name):
                 self._errors.append(required(f"{at}.name", f'"{name[:100]}" cannot be the name of a column'))
-        return name, found
+        return name, source
 
     def _aggregate(self, spec: dict[str, Any], at: str) -> tuple[Aggregate | None, Input | None]:
         function = AggregateFunction(spec["function"])
-        found = self._input(spec, at) if spec.get("field") else None
-        if spec.get("field") and found is None:
+        source = self._input(spec, at) if spec.get("field") else None
+        if spec.get("field") and source is None:
             return None, None
         if (
-            found is not None
+            source is not None
             and function in (AggregateFunction.SUM, AggregateFunction.AVG)
-            and found.reading.type not in SUMMABLE
+            and source.reading.type not in SUMMABLE
         ):
-            why = f'"{spec["field"]}" is of type {found.reading.type.value}, of which there is no {function.value}'
+            why = f'"{spec["field"]}" is of type {source.reading.type.value}, of which there is no {function.value}'
             self._errors.append(invalid_field(f"{at}.function", function.value, why))
         fraction = Fraction(str(spec.get("percentile") or 0)) / 100
-        return Aggregate(spec["name"], function, found.reading if found is not None else None, fraction), found
+        return Aggregate(spec["name"], function, source.reading if source is not None else None, fraction), source
 
     def _input(self, spec: dict[str, Any], at: str) -> Input | None:
         joined = spec.get("from") == "Joined"
@@ -193,35 +195,35 @@ class _Parser:
         assert self._other is not None
         reference = self._reference(spec) if spec["by"] == "Reference" else None
         roots = {OBJECT: self._target.root, JOINED: self._other.root}
-        found = self._condition(spec.get("filter") or "", roots, "spec.join.filter")
-        if found is not None:
+        condition = self._condition(spec.get("filter") or "", roots, "spec.join.filter")
+        if condition is not None:
             for variable, target in ((OBJECT, self._target), (JOINED, self._other)):
-                for path in found.paths(variable):
+                for path in condition.paths(variable):
                     if is_hidden(path, target.hidden):
                         why = f'"{path_text(path)}" is sensitive and cannot be queried'
                         self._errors.append(invalid_field("spec.join.filter", spec["filter"], why))
-        return Join(self._other, reference, spec.get("type") == "Left", found)
+        return Join(self._other, reference, spec.get("type") == "Left", condition)
 
     def _reference(self, spec: dict[str, Any]) -> Reference | None:
         assert self._other is not None
         definition, wanted = self._target.served.definition, spec.get("reference") or ""
         declared, errors = references_of(definition)
         other = self._other.served.definition.name
-        found = [one for one in declared if one.target == other and wanted in ("", one.text)]
+        candidates = [one for one in declared if one.target == other and wanted in ("", one.text)]
         at = "spec.join.reference"
-        if len(found) != 1:
+        if len(candidates) != 1:
             known = "; ".join(f"{one.text} -> {one.target}" for one in declared) or "none"
             why = f"the definition must declare one such reference to {other}, by the annotation "
             why += f"query.registry/references; it declares {known}"
             self._errors.append(invalid_field(at, wanted, "; ".join([why, *errors])))
             return None
         try:
-            check_reference(found[0], self._target.root)
+            check_reference(candidates[0], self._target.root)
         except ReferenceFault as error:
             self._errors.append(invalid_field(at, wanted, str(error)))
-        if any(is_hidden(path, self._target.hidden) for path in found[0].paths):
+        if any(is_hidden(path, self._target.hidden) for path in candidates[0].paths):
             self._errors.append(invalid_field(at, wanted, "it is sensitive and cannot be queried"))
-        return found[0]
+        return candidates[0]
 
     # --- rows
 

@@ -22,7 +22,7 @@ from registry.api.verbs.list import readable
 from registry.codec.stored import decode_stored
 from registry.flowcontrol.evaluation import evaluate
 from registry.query.constraints import Points
-from registry.query.encoding import inverted, reverted
+from registry.query.encoding import invert, revert
 from registry.query.language import FilterTooExpensive
 from registry.query.ordering import Order, position
 from registry.query.planner import Plan, Segment
@@ -80,16 +80,16 @@ class Examiner:
         if self._objects > MAX_EXAMINED or self._bytes > MAX_EXAMINED_BYTES:
             raise QueryTooLarge("too many objects")
         rows, texts = await readable(request, rows)
-        found: list[Hit] = []
+        hits: list[Hit] = []
         for start in range(0, len(rows), _ROWS_AT_A_TIME):
             some = range(start, min(start + _ROWS_AT_A_TIME, len(rows)))
             try:
-                found += await evaluate(lambda some=some: [  # type: ignore[misc]
+                hits += await evaluate(lambda some=some: [  # type: ignore[misc]
                     hit for i in some if (hit := self._hit(rows[i], texts[i])) is not None
                 ], repeatable=True)  # fmt: skip
             except FilterTooExpensive as error:
                 raise bad_request(TOO_EXPENSIVE) from error
-        return found
+        return hits
 
     def _hit(self, row: Row, text: str) -> Hit | None:
         """Returns the hit of a row, or None. Raises FilterTooExpensive."""
@@ -148,7 +148,7 @@ class Scan:
             key=key,
             words=self._words,
         )
-        found: list[Hit] = []
+        hits: list[Hit] = []
         fresh = True
         async with aclosing(pages):
             async for page in pages:
@@ -156,12 +156,12 @@ class Scan:
                     request.check_fresh(page.state)
                 fresh = False
                 self.revision = page.revision
-                found += await examiner.hits(page.rows)
+                hits += await examiner.hits(page.rows)
         if since is not None and (self.revision < since or await self._complete_since() != since):
             raise IndexNotReady(since)
         examiner.note_spent()
-        self.total = len(found)
-        yield _behind(found, query)
+        self.total = len(hits)
+        yield _behind(hits, query)
 
     async def _candidates(self, namespace: str | None, requirements: Sequence[Requirement]) -> int:
         """Counts the objects to examine, up to one more than the limit."""
@@ -192,13 +192,13 @@ class Scan:
         return self._query.request
 
 
-def _behind(found: list[Hit], query: ListQuery) -> list[Hit]:
+def _behind(hits: list[Hit], query: ListQuery) -> list[Hit]:
     """Returns hits in order, from the position of the query on."""
-    found.sort(key=lambda hit: hit.place)
+    hits.sort(key=lambda hit: hit.place)
     if query.position is None:
-        return found
+        return hits
     start = (query.position[0], query.position[1].encode())
-    return [hit for hit in found if hit.place > start]
+    return [hit for hit in hits if hit.place > start]
 
 
 class ByIndex:
@@ -235,11 +235,11 @@ class ByIndex:
     async def batches(self) -> AsyncGenerator[Sequence[Hit], None]:
         examiner = Examiner(self._query, self.order, self._query.selection.requirements)
         if self._plan.streams:
-            async for hits in self._streamed(examiner):
+            async for hits in self._read_in_order(examiner):
                 yield hits
             examiner.note_spent()
             return
-        found: list[Hit] = []
+        all_hits: list[Hit] = []
         counted = False
         async for page in self._pages(self._plan.segments, None, _ROWS):
             if page.more and not counted:
@@ -248,13 +248,13 @@ class ByIndex:
                 store = self._request.backend.store
                 if await store.index_reads.count(self._request.tenant, read, MAX_EXAMINED + 1) > MAX_EXAMINED:
                     raise QueryTooLarge("too many objects")
-            found += await examiner.hits([one.row for one in page.rows])
-        found += await self._overflowing(examiner)
+            all_hits += await examiner.hits([one.row for one in page.rows])
+        all_hits += await self._overflowing(examiner)
         examiner.note_spent()
-        self.total = len(found)
-        yield _behind(found, self._query)
+        self.total = len(all_hits)
+        yield _behind(all_hits, self._query)
 
-    async def _streamed(self, examiner: Examiner) -> AsyncGenerator[Sequence[Hit], None]:
+    async def _read_in_order(self, examiner: Examiner) -> AsyncGenerator[Sequence[Hit], None]:
         others: list[Hit] | None = None
         for group in self._groups():
             async for page in self._pages(*group, self._page_size()):
@@ -282,10 +282,10 @@ class ByIndex:
         if not self._has_overflow:
             return []
         entry = self._plan.overflow
-        found: list[Hit] = []
+        hits: list[Hit] = []
         async for page in self._pages((Segment(entry, entry + b"\x00"),), None, _ROWS):
-            found += await examiner.hits([one.row for one in page.rows])
-        return found
+            hits += await examiner.hits([one.row for one in page.rows])
+        return hits
 
     def _groups(self) -> list[tuple[Sequence[Segment], tuple[bytes, ObjectKey] | None]]:
         """Returns the groups of segments, which are read one after the other, and where each begins."""
@@ -306,17 +306,17 @@ class ByIndex:
         plan = self._plan
         if plan.order is None:
             return b""
-        found = entry[len(plan.prefix) :]
+        component = entry[len(plan.prefix) :]
         if not plan.is_reversed:
-            return found
-        return inverted(found) if plan.order[0].descending else reverted(found)
+            return component
+        return invert(component) if plan.order[0].descending else revert(component)
 
     def _entry(self, position: bytes) -> bytes:
         """Returns the part of an index entry after the prefix, for a position."""
         plan = self._plan
         if not plan.is_reversed or plan.order is None:
             return position
-        return reverted(position) if plan.order[0].descending else inverted(position)
+        return revert(position) if plan.order[0].descending else invert(position)
 
     async def _pages(
         self, segments: Sequence[Segment], after: tuple[bytes, ObjectKey] | None, size: int
@@ -373,7 +373,7 @@ def _key(query: ListQuery) -> tuple[str | None, ObjectKey | None]:
 
 
 def _single(query: ListQuery, path: str) -> str:
-    for one in query.constraints.found:
+    for one in query.constraints.per_field:
         if isinstance(one, Points) and one.field.text == path and one.texts and len(one.texts) == 1:
             return one.texts[0]
     return ""
@@ -383,6 +383,6 @@ def _label_requirements(query: ListQuery) -> list[Requirement]:
     """Returns the filter's requirements for labels, which are always indexed."""
     return [
         Requirement(one.field.path[2], Match.IN, one.texts)
-        for one in query.constraints.found
+        for one in query.constraints.per_field
         if isinstance(one, Points) and one.field.path[:2] == _LABELS and len(one.field.path) == 3 and one.texts
     ]

@@ -116,12 +116,14 @@ class ByEntries:
 def _plan(question: Question, query: ListQuery) -> tuple[GroupRead, Covering | None] | None:
     """Returns what to read, and by which index; None in its place if the keys suffice."""
     served, paths = query.request.served, question.paths
-    found = query.constraints
-    if question.join is not None or query.selection.requirements or not found.exact:
+    filters = query.constraints
+    if question.join is not None or query.selection.requirements or not filters.exact:
         return None
-    if query.request.backend.store.indexing.seals(served.resource_name) and (found.found or set(paths) - {NAMESPACE}):
+    if query.request.backend.store.indexing.seals(served.resource_name) and (
+        filters.per_field or set(paths) - {NAMESPACE}
+    ):
         return None
-    constraints: Sequence[Constraint] = found.found
+    constraints: Sequence[Constraint] = filters.per_field
     within: Sequence[str] | None = None if question.target.namespaces == ("",) else question.target.namespaces
     if served.namespaced:
         constraints, within = _without_namespace(constraints, within)
@@ -196,11 +198,11 @@ class ByObjects:
 
 def refusal(question: Question, query: ListQuery, otherwise: TooMuchToRead | None = None) -> TooMuchToRead:
     """Returns a refusal that names the index that would answer; without one, `otherwise`."""
-    served, found = query.request.served, query.constraints
+    served, constraints = query.request.served, query.constraints
     too_many = f"the query would look into more than {MAX_EXAMINED} objects"
-    if question.join is None and found.exact and not query.selection.requirements and served.definition.revision:
-        paths = covering_suggestion(found.found, question.paths)
-        declarable = not served.converts_contents and not any(one.field.is_array for one in found.found)
+    if question.join is None and constraints.exact and not query.selection.requirements and served.definition.revision:
+        paths = covering_suggestion(constraints.per_field, question.paths)
+        declarable = not served.converts_contents and not any(one.field.is_array for one in constraints.per_field)
         if 0 < len(paths) <= MAX_FIELDS and declarable:
             wanted = ",".join(map(path_text, paths))
             return TooMuchToRead(

@@ -89,7 +89,7 @@ def _find(catalog: TenantCatalog, group: str, resource: str, version: str) -> Se
     if definition is None:
         return None
     names = [version] if version else [name for name, one in definition.versions.items() if one.served]
-    return next((found for name in names if (found := catalog.served(group, name, resource)) is not None), None)
+    return next((served for name in names if (served := catalog.served(group, name, resource)) is not None), None)
 
 
 async def _authorize(query: ResourceRequest, group: str, resource: str, namespace: str) -> None:
@@ -97,7 +97,7 @@ async def _authorize(query: ResourceRequest, group: str, resource: str, namespac
     user = query.context.user
     if user.is_administrator:
         return
-    asked = Attributes("list", "", resource=resource, group=group, namespace=namespace)
-    decision = await query.backend.authorizer.decide(query.tenant, user, asked)
+    attributes = Attributes("list", "", resource=resource, group=group, namespace=namespace)
+    decision = await query.backend.authorizer.decide(query.tenant, user, attributes)
     if not decision.allowed:
-        raise forbidden(Qualified(resource, group), "", refusal(user, asked, decision.reason))
+        raise forbidden(Qualified(resource, group), "", refusal(user, attributes, decision.reason))

@@ -170,8 +170,8 @@ class CustomStrategy:
             return []
         errors = []
         for path in (scale.spec_replicas_path, scale.status_replicas_path):
-            value, found = _at(obj, path)
-            if not found:
+            value, is_present = _at(obj, path)
+            if not is_present:
                 continue
             if isinstance(value, bool) or not isinstance(value, int):
                 why = f"{path} accessor error: {_go_repr(value)} is of the type {_go_type(value)}, expected int64"
@@ -180,8 +180,8 @@ class CustomStrategy:
                 errors.append(invalid(path, value, "should be a non-negative integer"))
             elif value > _INT32_MAX:
                 errors.append(invalid(path, value, f"should be less than or equal to {_INT32_MAX}"))
-        selector, found = _at(obj, scale.label_selector_path) if scale.label_selector_path else (None, False)
-        if found and not isinstance(selector, str):
+        selector, is_present = _at(obj, scale.label_selector_path) if scale.label_selector_path else (None, False)
+        if is_present and not isinstance(selector, str):
             why = (
                 f"{scale.label_selector_path} accessor error: {_go_repr(selector)} is of the type "
                 f"{_go_type(selector)}, expected string"

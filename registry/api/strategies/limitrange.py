@@ -120,8 +120,8 @@ def _order_errors(resource: str, bounds: dict[str, dict[str, str]], path: str) -
         pair = (bounds[low].get(resource), bounds[high].get(resource))
         if pair[0] is None or pair[1] is None or quantity(pair[0]).compare(quantity(pair[1])) <= 0:
             continue
-        shown = pair[_SHOWN.get((low, high), 0 if blamed == low else 1)]
-        errors.append(invalid(f"{path}.{blamed}[{resource}]", shown, text.format(*pair)))
+        value = pair[_SHOWN.get((low, high), 0 if blamed == low else 1)]
+        errors.append(invalid(f"{path}.{blamed}[{resource}]", value, text.format(*pair)))
     errors += _ratio_errors(resource, bounds, path)
     default, request = bounds["default"].get(resource), bounds["defaultRequest"].get(resource)
     if default and request and not overcommits(resource) and quantity(default).compare(quantity(request)):

@@ -64,8 +64,8 @@ class NamespaceStrategy(TypedStrategy):
         errors = super().validate_update(new, old, warnings)
         if errors or self.is_part:
             return errors
-        found = pod_security.label_errors(new["metadata"].get("labels"))
-        return found if found != pod_security.label_errors(old["metadata"].get("labels")) else []
+        label_errors = pod_security.label_errors(new["metadata"].get("labels"))
+        return label_errors if label_errors != pod_security.label_errors(old["metadata"].get("labels")) else []
 
     def errors(self, obj: Object) -> list[FieldError]:
         finalizers = (obj.get("spec") or {}).get("finalizers") or []

@@ -31,5 +31,5 @@ def label_errors(labels: Mapping[str, str] | None) -> list[FieldError]:
 
 
 def _is_version(text: str) -> bool:
-    found = _VERSION.fullmatch(text)
-    return text == "latest" or (found is not None and int(found[1]) <= _MAX_MINOR)
+    match = _VERSION.fullmatch(text)
+    return text == "latest" or (match is not None and int(match[1]) <= _MAX_MINOR)

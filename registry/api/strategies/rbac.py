@@ -149,11 +149,11 @@ def _rule_errors(rule: Mapping[str, Any], path: str, *, namespaced: bool) -> lis
         errors.append(required(f"{path}.verbs", "verbs must contain at least one value"))
     paths = rule.get("nonResourceURLs")
     if paths:
-        where, shown = f"{path}.nonResourceURLs", GoText(go_json(paths))
+        where, value = f"{path}.nonResourceURLs", GoText(go_json(paths))
         if namespaced:
-            errors.append(invalid(where, shown, "namespaced rules cannot apply to non-resource URLs"))
+            errors.append(invalid(where, value, "namespaced rules cannot apply to non-resource URLs"))
         if rule.get("apiGroups") or rule.get("resources") or rule.get("resourceNames"):
-            errors.append(invalid(where, shown, "rules cannot apply to both regular resources and non-resource URLs"))
+            errors.append(invalid(where, value, "rules cannot apply to both regular resources and non-resource URLs"))
         return errors
     if not rule.get("apiGroups"):
         errors.append(required(f"{path}.apiGroups", "resource rules must supply at least one api group"))

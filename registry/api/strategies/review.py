@@ -94,14 +94,14 @@ def _metadata_errors(metadata: dict[str, Any], problem: str) -> list[FieldError]
 
 def _in_order(encoded: dict[str, Any]) -> str:
     """Encodes metadata with its members, and those of managedFields, in the order of the Go structs."""
-    shown = {name: go_json(value) for name, value in encoded.items()}
+    encoded_go = {name: go_json(value) for name, value in encoded.items()}
     if "managedFields" in encoded:
         entries = [
             ",".join(f'"{name}":{go_json(entry[name])}' for name in _ENTRY if name in entry)
             for entry in encoded["managedFields"]
         ]
-        shown["managedFields"] = "[" + ",".join(f"{{{entry}}}" for entry in entries) + "]"
-    return "{" + ",".join(f'"{name}":{text}' for name, text in shown.items()) + "}"
+        encoded_go["managedFields"] = "[" + ",".join(f"{{{entry}}}" for entry in entries) + "]"
+    return "{" + ",".join(f'"{name}":{text}' for name, text in encoded_go.items()) + "}"
 
 
 _ENTRY = ("manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource")

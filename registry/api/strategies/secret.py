@@ -32,10 +32,10 @@ class SecretStrategy(TypedStrategy):
         obj["type"] = obj.get("type") or OPAQUE
         texts = obj.pop("stringData", None)
         if texts:
-            given = {
+            encoded = {
                 name: base64.b64encode(text.encode("utf-8", "surrogatepass")).decode() for name, text in texts.items()
             }
-            obj["data"] = {**(obj.get("data") or {}), **given}
+            obj["data"] = {**(obj.get("data") or {}), **encoded}
 
     def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
         super().prepare_for_update(new, old, context)

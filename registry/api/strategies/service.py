@@ -82,11 +82,11 @@ class ServiceStatusStrategy(ServiceStrategy):
 
     def warnings(self, new: Object, old: Object | None) -> Sequence[str]:
         ingress = ((new.get("status") or {}).get("loadBalancer") or {}).get("ingress") or ()
-        found = [
+        warnings = [
             address_warning(index("status.loadBalancer.ingress", i), one.get("ip") or "")
             for i, one in enumerate(ingress)
         ]
-        return [warning for warning in found if warning]
+        return [warning for warning in warnings if warning]
 
     def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
         new["spec"] = old.get("spec") or {}

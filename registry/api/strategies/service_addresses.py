@@ -153,10 +153,10 @@ def _list_errors(addresses: list[str], families: list[str]) -> Iterator[FieldErr
         yield invalid(_IPS, addresses, "may only hold up to 2 values")
     if wrong:
         return
-    found = [_family(address) for address in addresses]
-    if len(set(found)) < len(found):
+    actual = [_family(address) for address in addresses]
+    if len(set(actual)) < len(actual):
         yield invalid(_IPS, addresses, "may specify no more than one IP for each IP family")
-    for place, (address, family, wanted) in enumerate(zip(addresses, found, families, strict=False)):
+    for place, (address, family, wanted) in enumerate(zip(addresses, actual, families, strict=False)):
         if family != wanted:
             article = "an" if wanted in _FAMILIES else "a"
             detail = f"expected {article} {wanted} value as indicated by `ipFamilies[{place}]`"

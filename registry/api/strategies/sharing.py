@@ -95,5 +95,5 @@ def ending(binding: Object) -> str:
 
 
 def _with_finalizer(finalizers: list[str] | None) -> list[str]:
-    found = list(finalizers or ())
-    return found if FINALIZER in found else [*found, FINALIZER]
+    names = list(finalizers or ())
+    return names if FINALIZER in names else [*names, FINALIZER]

@@ -39,8 +39,8 @@ class StorageVersionMigrationStrategy(TypedStrategy):
         errors = self.errors(new)
         spec, before = new.get("spec") or {}, old.get("spec") or {}
         if not equal(_resource(spec), _resource(before)):
-            shown = GoText(f'{{"Resource":{go_json(_resource(spec))}}}')
-            errors.append(invalid("spec", shown, "field is immutable"))
+            value = GoText(f'{{"Resource":{go_json(_resource(spec))}}}')
+            errors.append(invalid("spec", value, "field is immutable"))
         return errors
 
     def write_effects(self, new: Object, old: Object | None) -> WriteEffects:

@@ -146,27 +146,27 @@ def _errors(obj: Object) -> list[FieldError]:
     name = obj["metadata"].get("name")
     if name not in ALWAYS_THERE:
         return []
-    found = []
+    errors = []
     if spec.get("suspended"):
-        found.append(forbidden_field("spec.suspended", "this tenant cannot be suspended"))
+        errors.append(forbidden_field("spec.suspended", "this tenant cannot be suspended"))
     if spec.get("parent"):
-        found.append(forbidden_field("spec.parent", "this tenant stands alone"))
+        errors.append(forbidden_field("spec.parent", "this tenant stands alone"))
     if name == SYSTEM and spec.get("quotas"):
-        found.append(forbidden_field("spec.quotas", "this tenant has no limits"))
-    return found
+        errors.append(forbidden_field("spec.quotas", "this tenant has no limits"))
+    return errors
 
 
 def _spec(obj: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = obj.get("spec")
-    return found if isinstance(found, Mapping) else {}
+    spec = obj.get("spec")
+    return spec if isinstance(spec, Mapping) else {}
 
 
 def _row(obj: Object, *, ending: bool, returns: bool) -> str:
     """Returns the new state of the tenant's row, as registry_follow takes it."""
     spec, name = _spec(obj), obj["metadata"]["name"]
     if ending:
-        kept = obj["metadata"].get("deletionGracePeriodSeconds") or 0
-        return encode_json_text({"name": name, "life": "ending", "keptSeconds": kept})
+        seconds = obj["metadata"].get("deletionGracePeriodSeconds") or 0
+        return encode_json_text({"name": name, "life": "ending", "keptSeconds": seconds})
     quotas = spec.get("quotas") or {}
     attributes: dict[str, Any] = {}
     for key in ("parent", "suspended", "sqlSchema", "deletionProtection"):

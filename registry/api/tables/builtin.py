@@ -89,16 +89,16 @@ def _cluster_ip(obj: Object, now: float) -> str:
 def _external_ip(obj: Object, now: float) -> str:
     """The addresses outside of the cluster: those of the load balancer, sorted, then the given ones."""
     spec = obj.get("spec") or {}
-    given = spec.get("externalIPs") or []
+    external = spec.get("externalIPs") or []
     match spec.get("type"):
         case "ExternalName":
             return str(spec.get("externalName") or "")
         case "LoadBalancer":
             ingress = _walk(obj, ("status", "loadBalancer", "ingress")) or ()
-            found = {one.get("ip") or one.get("hostname") for one in ingress} - {None, ""}
-            return ",".join([*sorted(found), *given]) or "<pending>"
+            addresses = {one.get("ip") or one.get("hostname") for one in ingress} - {None, ""}
+            return ",".join([*sorted(addresses), *external]) or "<pending>"
         case "ClusterIP" | "NodePort":
-            return ",".join(given) or "<none>"
+            return ",".join(external) or "<none>"
         case _:
             return "<unknown>"
 

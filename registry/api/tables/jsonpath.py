@@ -47,10 +47,10 @@ def compile_path(text: str) -> Callable[[Json, Budget], list[Json]]:
     first, *others = actions
 
     def find(value: Json, budget: Budget) -> list[Json]:
-        found = first([value], budget)
+        values = first([value], budget)
         for action in others:
             action([value], budget)  # only its errors count
-        return found
+        return values
 
     return find
 
@@ -140,31 +140,31 @@ class Byte(int):
 
 
 def _wildcard(values: list[Json], budget: Budget) -> list[Json]:
-    found: list[Json] = []
+    values_below: list[Json] = []
     for value in values:
         children = _children(value)
         if isinstance(value, str):
             budget.spend(len(value))
             children = [Byte(code) for code in value.encode("utf-8", "surrogatepass")]
         budget.spend(1 + len(children))
-        found.extend(children)
-    return found
+        values_below.extend(children)
+    return values_below
 
 
 def _union(steps: list[Step]) -> Step:
     def run(values: list[Json], budget: Budget) -> list[Json]:
-        found: list[Json] = []
+        union: list[Json] = []
         for step in steps:
             budget.spend(1 + len(values))
-            found.extend(step(values, budget))
-        return found
+            union.extend(step(values, budget))
+        return union
 
     return run
 
 
 def _descend(values: list[Json], budget: Budget) -> list[Json]:
     """Returns every value that is not empty, itself first, in document order."""
-    found: list[Json] = []
+    descendants: list[Json] = []
     budget.spend(len(values))
     stack = values[::-1]
     while stack:
@@ -172,16 +172,16 @@ def _descend(values: list[Json], budget: Budget) -> list[Json]:
         children = _children(value)
         if children:
             budget.spend(len(children))
-            found.append(value)
+            descendants.append(value)
             stack.extend(reversed([*children]))
         elif isinstance(value, str) and value:
-            found.append(value)
-    return found
+            descendants.append(value)
+    return descendants
 
 
 def _slice(bounds: Slice) -> Step:
     def run(values: list[Json], budget: Budget) -> list[Json]:
-        found: list[Json] = []
+        items: list[Json] = []
         budget.spend(len(values))
         for value in values:
             if value is None:
@@ -190,10 +190,10 @@ def _slice(bounds: Slice) -> Step:
                 raise JsonPathError("not an array or slice")
             start, end = _range(bounds, len(value))
             if start == end:
-                return found  # the reference stops here, too
+                return items  # the reference stops here, too
             budget.spend(len(range(start, end, bounds.step)))
-            found.extend(value[start : end : bounds.step])
-        return found
+            items.extend(value[start : end : bounds.step])
+        return items
 
     return run
 
@@ -239,13 +239,13 @@ def _filter(condition: Filter) -> Step:
         return holds(lefts[0], rights[0])
 
     def run(values: list[Json], budget: Budget) -> list[Json]:
-        found: list[Json] = []
+        items: list[Json] = []
         for value in values:
             if not isinstance(value, list):
                 raise JsonPathError("not an array or slice and cannot be filtered")
             budget.spend(1 + len(value) * weight)
-            found.extend(item for item in value if passes(item, budget))
-        return found
+            items.extend(item for item in value if passes(item, budget))
+        return items
 
     return run
 

@@ -117,7 +117,7 @@ class Table:
         }
 
 
-def partial_object_metadata(obj: Mapping[str, Json], version: str = "v1") -> dict[str, Json]:
+def partial_object_metadata(obj: Mapping[str, Json], version: str) -> dict[str, Json]:
     return {"kind": "PartialObjectMetadata", "apiVersion": f"meta.k8s.io/{version}", "metadata": obj["metadata"]}
 
 
@@ -177,17 +177,17 @@ def _cell(column: Column) -> Callable[[Json, float, Budget], Json]:
     is_text = convert is _text
 
     def cell(obj: Json, now: float, budget: Budget) -> Json:
-        kept = budget.left - budget.left // 2
-        budget.left -= kept
+        reserve = budget.left - budget.left // 2
+        budget.left -= reserve
         try:
-            found = find(obj, budget)
-            if is_text and found:
-                _spend_text(found[0], budget)
+            cells = find(obj, budget)
+            if is_text and cells:
+                _spend_text(cells[0], budget)
         except (JsonPathError, BudgetExceeded):
             return None
         finally:
-            budget.left += kept
-        return convert(found[0], now) if found else None
+            budget.left += reserve
+        return convert(cells[0], now) if cells else None
 
     return cell
 

@@ -40,14 +40,19 @@ def conditions_of(text: str) -> Iterator[StatusCondition]:
     if '"conditions"' not in text:
         return
     status = decode_stored(text).get("status")
-    found = status.get("conditions") if isinstance(status, dict) else None
-    for one in found if isinstance(found, list) else ():
+    entries = status.get("conditions") if isinstance(status, dict) else None
+    for one in entries if isinstance(entries, list) else ():
         if isinstance(one, dict) and isinstance(one.get("type"), str) and isinstance(one.get("status"), str):
             yield StatusCondition(one["type"], one["status"], _time(one.get("lastTransitionTime")))
 
 
 async def counts_by_time(
-    request: ResourceRequest, found: Statistics, buckets: int, revision: int, present: Mapping[Status, int], limit: int
+    request: ResourceRequest,
+    statistics: Statistics,
+    buckets: int,
+    revision: int,
+    present: Mapping[Status, int],
+    limit: int,
 ) -> list[dict[str, Any]] | None:
     """Returns the number of objects by type and status at the end of each interval; None if there are too many writes.
 
@@ -55,14 +60,14 @@ async def counts_by_time(
     """
     changed: dict[Status, Counter[int]] = {status: Counter() for status in present}
     slices = TimeSlice.current()
-    length = (found.until - found.since) / buckets
+    length = (statistics.until - statistics.since) / buckets
     after: tuple[ObjectKey, int] | None = None
     read = size = 0
     while changes := await request.backend.store.statistics.changes_since(
         request.tenant,
         request.served.resource_name,
         namespace=request.namespace or None,
-        since=found.since,
+        since=statistics.since,
         upto=revision,
         after=after,
         limit=_PAGE,
@@ -72,7 +77,7 @@ async def counts_by_time(
         if read > MAX_CHANGES or size > MAX_BYTES:
             return None
         for change in changes:
-            place = min(int((change.at - found.since) / length), buckets - 1)
+            place = min(int((change.at - statistics.since) / length), buckets - 1)
             for status, difference in _differences(change).items():
                 if status in changed or len(changed) < limit:
                     changed.setdefault(status, Counter())[place] += difference
@@ -89,9 +94,9 @@ def _differences(change: Change) -> Counter[Status]:
     """Returns by how much the write changed the number of objects of each status."""
     before = None if change.type is ChangeType.ADDED else change.previous_body
     now = None if change.type is ChangeType.DELETED else change.body
-    found = Counter(_statuses(now))
-    found.subtract(_statuses(before))
-    return found
+    difference = Counter(_statuses(now))
+    difference.subtract(_statuses(before))
+    return difference
 
 
 def _statuses(body: str | None) -> list[Status]:
@@ -110,7 +115,7 @@ def _backwards(present: int, differences: Mapping[int, int], buckets: int) -> li
 
 def _time(value: object) -> datetime.datetime | None:
     try:
-        found = datetime.datetime.fromisoformat(value) if isinstance(value, str) else None
+        moment = datetime.datetime.fromisoformat(value) if isinstance(value, str) else None
     except ValueError:
         return None
-    return found if found is not None and found.tzinfo is not None else None
+    return moment if moment is not None and moment.tzinfo is not None else None

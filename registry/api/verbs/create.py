@@ -151,10 +151,10 @@ class CreateOperation(Operation[ObjectAnswer]):
 async def _require_create(request: ResourceRequest, name: str) -> None:
     """Requires the right to create, for an apply, PUT or undelete that creates its object."""
     user, definition = request.context.user, request.served.definition
-    asked = Attributes("create", "", definition.names.plural, "", definition.group, request.namespace, name)
-    decision = await request.backend.authorizer.decide(request.tenant, user, asked)
+    attributes = Attributes("create", "", definition.names.plural, "", definition.group, request.namespace, name)
+    decision = await request.backend.authorizer.decide(request.tenant, user, attributes)
     if not decision.allowed:
-        raise forbidden(request.served.resource, name, refusal(user, asked, decision.reason))
+        raise forbidden(request.served.resource, name, refusal(user, attributes, decision.reason))
 
 
 def _require_unbound(request: ResourceRequest, obj: Object) -> None:

@@ -90,23 +90,23 @@ class DeleteOperation(Operation[Answer]):
         strategy.prepare_for_delete(obj, request.context)
         if strategy.propagates:
             set_propagation(obj, self.options, strategy.policy_without_orphans)
-        held = obj["metadata"].get("finalizers") or strategy.waits(obj)
-        if held:
+        waits = obj["metadata"].get("finalizers") or strategy.waits(obj)
+        if waits:
             mark(obj, request.context, strategy.grace_seconds(self.options))
-        if self.dry_run or (held and equal(obj, old)):
-            return Outcome(obj=obj) if held else self._removed(request, draft, None)
+        if self.dry_run or (waits and equal(obj, old)):
+            return Outcome(obj=obj) if waits else self._removal(request, draft, None)
         actor = request.actor(manager_of(write_options({}, "UpdateOptions"), request.context.user_agent), "delete")
         try:
-            if held:
+            if waits:
                 stored = await request.run_with_conversions(lambda: request.served.body(obj))
                 row, guards = await replace(request, draft.start, obj, old, stored, actor, unless_used=unless_used)
                 return Outcome(row, guards=guards)
             committed = await remove(request, draft.start, obj, actor, unless_used=unless_used)
         except InUse as used:
             raise await in_use(request) from used
-        return self._removed(request, draft, committed.revision)
+        return self._removal(request, draft, committed.revision)
 
-    def _removed(self, request: ResourceRequest, draft: Draft, revision: int | None) -> Outcome:
+    def _removal(self, request: ResourceRequest, draft: Draft, revision: int | None) -> Outcome:
         """`revision` is that of the deletion, returned from 1.37 on; None for a dry run."""
         old, row = draft.old, draft.start.row
         assert old is not None
@@ -138,15 +138,15 @@ def _check_preconditions(request: ResourceRequest, row: Row, options: DeleteOpti
 _OF_THEIR_OWN = frozenset({"Namespace", "CustomResourceDefinition"})
 
 
-def _precondition(request: ResourceRequest, what: str, wanted: str, found: str) -> StatusError:
+def _precondition(request: ResourceRequest, what: str, wanted: str, actual: str) -> StatusError:
     ending = "The object might have been " + ("deleted and then recreated" if what == "UID" else "modified")
-    why = f"the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). {ending}"
+    why = f"the {what} in the precondition ({wanted}) does not match the {what} in record ({actual}). {ending}"
     served = request.served
     if served.kind.name in _OF_THEIR_OWN and served.definition.builtin:
         # Upstream, namespaces and definitions have their own deletion, with the messages of its storage layer.
         is_lower = emulated().is_1_37 and served.kind.name == "CustomResourceDefinition"
         begin = "precondition" if is_lower else "Precondition"
-        why = f"{begin} failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
+        why = f"{begin} failed: {what} in precondition: {wanted}, {what} in object meta: {actual}"
         return conflict(served.resource, request.name, why)
     # Upstream names the kind where the resource belongs, by mistake; clients may match it.
     return conflict(kind_of(served, {}), request.name, why)
@@ -200,10 +200,10 @@ async def _delete_one(request: ResourceRequest, key: ObjectKey, options: DeleteO
     def address(catalog: TenantCatalog, context: Context) -> ResourceRequest | None:
         served = request.served
         if catalog is not request.catalog:
-            found = catalog.served(definition.group, version, definition.names.plural)
-            if found is None:
+            newer = catalog.served(definition.group, version, definition.names.plural)
+            if newer is None:
                 return None
-            served = found
+            served = newer
         served = request.converting(served)
         return request._replace(catalog=catalog, context=context, served=served, namespace=namespace, name=name)
 

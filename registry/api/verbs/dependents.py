@@ -40,23 +40,23 @@ async def serve(request: ResourceRequest) -> DocumentAnswer:
     limit = min(options.limit or DEFAULT_LIMIT, MAX_LIMIT)
     owner, _ = await request.load()
     after = _row_after(options.continue_) if options.continue_ else None
-    found: list[Object] = []
+    entries: list[Object] = []
     allowed = _Allowed(request)
     examined, more = 0, True
-    while more and len(found) < limit and examined < MAX_EXAMINED:
+    while more and len(entries) < limit and examined < MAX_EXAMINED:
         rows = await request.backend.store.lookups.owned_by(request.tenant, [owner.uid], after=after, limit=MAX_LIMIT)
         more = bool(rows)
         for row in rows:
             examined, after = examined + 1, row
             definition = await allowed.definition_of(row)
             if definition is not None:
-                found.append(_entry(definition, row))
-                if len(found) == limit:
+                entries.append(_entry(definition, row))
+                if len(entries) == limit:
                     break
     metadata = {"resourceVersion": str(owner.revision)}
     if more and after is not None:
         metadata["continue"] = continuation.encode(owner.revision, f"{after.resource} {after.key}")
-    return DocumentAnswer({"apiVersion": API_VERSION, "kind": "DependentList", "metadata": metadata, "items": found})
+    return DocumentAnswer({"apiVersion": API_VERSION, "kind": "DependentList", "metadata": metadata, "items": entries})
 
 
 class _Allowed:
@@ -86,8 +86,8 @@ class _Allowed:
         definition = request.catalog.definition(group, plural)
         if definition is None or not any(version.served for version in definition.versions.values()):
             return None
-        asked = Attributes("list", "", plural, "", group, namespace, of_resource=True)
-        decision = await request.backend.authorizer.decide(request.tenant, request.context.user, asked)
+        attributes = Attributes("list", "", plural, "", group, namespace, of_resource=True)
+        decision = await request.backend.authorizer.decide(request.tenant, request.context.user, attributes)
         return definition if decision.allowed else None
 
 

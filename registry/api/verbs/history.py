@@ -132,9 +132,9 @@ async def _entry(
     entry = _change_entry(logged)
     new, old = _new_row(logged), _old_row(logged)
     try:
-        after = await _redacted(request, new) if new is not None and (difference or with_objects) else None
+        after = await _redact(request, new) if new is not None and (difference or with_objects) else None
         if difference is not None and after is not None:
-            before = await _redacted(request, old) if old is not None else {}
+            before = await _redact(request, old) if old is not None else {}
             entry["diff"] = difference(_comparable(before), _comparable(after))
         if with_objects and after is not None:
             entry["object"] = after
@@ -169,7 +169,7 @@ async def list_deleted(request: ResourceRequest) -> DocumentAnswer:
     if is_gathered(options):
         return await _list_deleted_in_order(request, options)
     limit, token = _page(request)
-    past, more = await _gone(request, ObjectKey(token.after if token else ""), limit)
+    past, more = await _next_deletions(request, ObjectKey(token.after if token else ""), limit)
     items = [await _deleted_entry(request, logged) for logged in past.changes]
     metadata = {"resourceVersion": str(past.state.revision), "retainedSince": str(past.compact_revision)}
     if more:
@@ -182,7 +182,7 @@ async def _deleted_entry(request: ResourceRequest, logged: LoggedChange) -> Obje
     old = _old_row(logged)
     try:
         if old is not None:
-            entry["object"] = await _redacted(request, old)
+            entry["object"] = await _redact(request, old)
     except VersionGone as gone:
         namespace, _, name = logged.key.rpartition("/")
         entry |= {"namespace": namespace, "name": name, "message": gone.message}
@@ -196,20 +196,20 @@ async def _list_deleted_in_order(request: ResourceRequest, options: ListOptions)
     Pages show what was deleted when the first one was read, except what has been created again since.
     """
     query = parse_gathered(request, options, "deleted")
-    past, more = await _gone(request, ObjectKey(""), MAX_EXAMINED)
+    past, more = await _next_deletions(request, ObjectKey(""), MAX_EXAMINED)
     if more:
         raise too_many()
-    found: list[Item[Object]] = []
+    items: list[Item[Object]] = []
     size = 0
     for logged in past.changes:
         if query.revision is not None and logged.revision > query.revision:
             continue
         size += len(logged.previous_body or "")
-        require_bounded(len(found), size)
+        require_bounded(len(items), size)
         entry = await _deleted_entry(request, logged)
-        found.append(Item(query.position(entry.get("object") or {}), logged.key, entry))
+        items.append(Item(query.position(entry.get("object") or {}), logged.key, entry))
     revision = query.revision or past.state.revision
-    page = query.page(found, revision)
+    page = query.page(items, revision)
     metadata: Object = {"resourceVersion": str(revision), "retainedSince": str(past.compact_revision)}
     if page.token:
         metadata |= {"continue": page.token, "remainingItemCount": page.remaining}
@@ -218,7 +218,7 @@ async def _list_deleted_in_order(request: ResourceRequest, options: ListOptions)
     )
 
 
-async def _gone(request: ResourceRequest, after: ObjectKey, limit: int) -> tuple[HistoryPage, bool]:
+async def _next_deletions(request: ResourceRequest, after: ObjectKey, limit: int) -> tuple[HistoryPage, bool]:
     """Returns the next deletions that the selectors select, and whether there may be more.
 
     Labels are those of the last state. Fields other than name and namespace cannot be selected by: they may be
@@ -229,7 +229,7 @@ async def _gone(request: ResourceRequest, after: ObjectKey, limit: int) -> tuple
     matches, examined = selection.fields.shows, 0
     key, accepts = selection.fields.key, selection.fields.accepts
     rows = MAX_LIMIT if accepts is not None or selection.requirements or matches is not None else limit
-    found: list[LoggedChange] = []
+    deletions: list[LoggedChange] = []
     while True:
         past = await request.backend.store.history.list_deleted(
             request.tenant,
@@ -248,11 +248,11 @@ async def _gone(request: ResourceRequest, after: ObjectKey, limit: int) -> tuple
                         raise bad_request(f"the query would look into more than {MAX_EXAMINED} objects")
                     if not await _matches(request, logged, matches):
                         continue
-                found.append(logged)
-                if len(found) == limit:
-                    return replace(past, changes=found), past.more or position < len(past.changes)
+                deletions.append(logged)
+                if len(deletions) == limit:
+                    return replace(past, changes=deletions), past.more or position < len(past.changes)
         if not past.more:
-            return replace(past, changes=found), False
+            return replace(past, changes=deletions), False
         after = past.changes[-1].key
 
 
@@ -276,7 +276,7 @@ async def state(request: ResourceRequest) -> ObjectAnswer:
         raise bad_request("atResourceVersion: must be a resource version other than 0")
     row = await _row_at(request, revision)
     if request.served.redacted_paths:
-        return ObjectAnswer(request.served, obj=await _redacted(request, row))
+        return ObjectAnswer(request.served, obj=await _redact(request, row))
     return ObjectAnswer(request.served, text=await request.text(row))
 
 
@@ -351,13 +351,13 @@ async def undelete(request: ResourceRequest, body: Body) -> ObjectAnswer:
     revision = _wanted_revision(wanted)
     row = await _row_at(request, revision) if revision else _old_row(last)
     assert row is not None, "a deletion has a previous state"
-    found = await _object_today(request, row)
-    metadata = {k: found["metadata"][k] for k in ("name", "namespace", *_RESTORED) if k in found["metadata"]}
-    if owners := found["metadata"].get("ownerReferences"):
+    deleted = await _object_today(request, row)
+    metadata = {k: deleted["metadata"][k] for k in ("name", "namespace", *_RESTORED) if k in deleted["metadata"]}
+    if owners := deleted["metadata"].get("ownerReferences"):
         # They belong to the past: if they are gone, the object would be garbage collected again.
         names = ", ".join(f"{o.get('kind')} {o.get('name')}" for o in owners)
         request.context.warnings.append(f"metadata.ownerReferences are not brought back: {names}")
-    obj = _decode_by_kind(request, {**found, "metadata": metadata})
+    obj = _decode_by_kind(request, {**deleted, "metadata": metadata})
     manager = manager_of(options, request.context.user_agent)
     return await create_object(request, obj, options, manager, verb="undelete")
 
@@ -407,11 +407,11 @@ async def _object_today(request: ResourceRequest, row: Row) -> Object:
     return await request.object(row)
 
 
-async def _redacted(request: ResourceRequest, row: Row) -> Object:
+async def _redact(request: ResourceRequest, row: Row) -> Object:
     """Returns the object without sensitive fields and without fields that hold copies of them."""
-    found = await _object_today(request, row)
+    obj = await _object_today(request, row)
     redacted = request.served.redacted_paths
-    return without(found, (*redacted, *_COPIES)) if redacted else found
+    return without(obj, (*redacted, *_COPIES)) if redacted else obj
 
 
 _COPIES: Final = (("metadata", "managedFields"), ("metadata", "annotations", LAST_APPLIED))
@@ -431,11 +431,11 @@ def _decode_by_kind(request: ResourceRequest, obj: Object) -> Object:
 
 
 def _difference(request: ResourceRequest) -> Difference | None:
-    given = request.query.get("diff")
+    format_ = request.query.get("diff")
     known: dict[str, Difference | None] = {"merge": merge_diff, "json": json_diff, "none": None}
-    if given and given[0] not in known:
+    if format_ and format_[0] not in known:
         raise bad_request('diff: must be "merge", "json" or "none"')
-    return known[given[0]] if given else merge_diff
+    return known[format_[0]] if format_ else merge_diff
 
 
 def _page(request: ResourceRequest) -> tuple[int, continuation.Continuation | None]:

@@ -87,18 +87,18 @@ class Selection:
         assert self.limit, "without a limit there are pages"
         if self.fields.accepts is None and self.fields.shows is None:
             return await self._rows()
-        found: list[Row] = []
+        selected: list[Row] = []
         size = 0
         async with aclosing(self._all()) as pages:
             async for page in pages:
-                rows = await self._selected(page.rows)
-                left = self.limit - len(found)
-                found += rows[:left]
+                rows = await self._filter(page.rows)
+                left = self.limit - len(selected)
+                selected += rows[:left]
                 size += sum([len(row.body) for row in rows[:left]])
-                if len(rows) > left or (len(found) == self.limit and page.more) or size > READ_BYTES:
+                if len(rows) > left or (len(selected) == self.limit and page.more) or size > READ_BYTES:
                     more = page.more or len(rows) > left
-                    return Page(found, page.revision, more, None, page.state)
-        return Page(found, page.revision, False, None, page.state)
+                    return Page(selected, page.revision, more, None, page.state)
+        return Page(selected, page.revision, False, None, page.state)
 
     async def pages(self, *, fresh: bool = True) -> AsyncGenerator[Page, None]:
         """Yields the selected rows in pages of bounded size, at least one, all at the revision of the first.
@@ -110,7 +110,7 @@ class Selection:
             return
         async with aclosing(self._all(fresh=fresh)) as pages:
             async for page in pages:
-                rows = await self._selected(page.rows)
+                rows = await self._filter(page.rows)
                 yield page if rows is page.rows else replace(page, rows=rows)
 
     async def keys(self) -> AsyncGenerator[tuple[int, Sequence[ObjectKey]], None]:
@@ -141,7 +141,7 @@ class Selection:
                 fresh = False  # all are of the revision of the first
                 yield page
 
-    async def _selected(self, rows: Sequence[Row]) -> Sequence[Row]:
+    async def _filter(self, rows: Sequence[Row]) -> Sequence[Row]:
         """Applies the filters of this module: by key, and by fields after conversion."""
         accepts, shows = self.fields.accepts, self.fields.shows
         if accepts is not None:
@@ -201,7 +201,7 @@ def parse_selection(request: ResourceRequest, options: ListOptions, *, by_identi
     if options.order_by or options.offset or options.count:
         raise bad_request("orderBy, offset and count are parameters of lists in one tenant")
     if options.filter:
-        fields = fields._replace(shows=_both(fields.shows, text_test(request, options.filter, watches=options.watch)))
+        fields = fields._replace(shows=_all_of(fields.shows, text_test(request, options.filter, watches=options.watch)))
     return Selection(request, fields, requirements)
 
 
@@ -307,7 +307,7 @@ def _text_test(terms: Sequence[FieldTerm]) -> Callable[[str], bool]:
     return shows
 
 
-def _both(first: Callable[[str], bool] | None, second: Callable[[str], bool]) -> Callable[[str], bool]:
+def _all_of(first: Callable[[str], bool] | None, second: Callable[[str], bool]) -> Callable[[str], bool]:
     return second if first is None else lambda text: first(text) and second(text)
 
 
@@ -389,16 +389,16 @@ async def readable(request: ResourceRequest, rows: Sequence[Row]) -> tuple[Seque
         return rows, await convert_texts(served, map(image_of, rows))
     except VersionGone as gone:
         versions = served.definition.versions
-        kept = [row for row in rows if row.version in versions]
+        at_known_versions = [row for row in rows if row.version in versions]
         left_out = next(row for row in rows if row.version not in versions)
-        count = len(rows) - len(kept)
+        count = len(rows) - len(at_known_versions)
         which = (
             f"1 object is left out, {left_out.key}"
             if count == 1
             else (f"{count} objects are left out, {left_out.key} first")
         )
         request.context.warnings.append(f"{which}: {gone}")
-        return await readable(request, kept)
+        return await readable(request, at_known_versions)
 
 
 def image_of(row: Row) -> Image:

@@ -200,8 +200,8 @@ def bad_result(result: Any, why: str) -> StatusError:
     return _bad_patch(go_json(result, MAX_TEXT), why)
 
 
-def _bad_patch(shown: str, why: str) -> StatusError:
-    return invalid(Qualified(""), "", [invalid_field("patch", shown, why)])
+def _bad_patch(value: str, why: str) -> StatusError:
+    return invalid(Qualified(""), "", [invalid_field("patch", value, why)])
 
 
 def _strategic_failure(error: StrategicPatchError) -> StatusError:

@@ -53,7 +53,7 @@ async def review(request: ResourceRequest, body: Body) -> DocumentAnswer:
 class ReviewOperation(Operation[DocumentAnswer]):
     """A create that stores nothing: webhooks may change or refuse the question before it is answered."""
 
-    asked: Object
+    question: Object
     options: WriteOptions
     manager: str
     tries: int = 1
@@ -73,7 +73,7 @@ class ReviewOperation(Operation[DocumentAnswer]):
 
     def _draft(self, request: ResourceRequest, start: Start) -> Draft:
         served = request.served
-        obj = own_create(served, served.strategy.finish(self.asked), self.manager, request.context.timestamp)
+        obj = own_create(served, served.strategy.finish(self.question), self.manager, request.context.timestamp)
         return Draft(start, obj["metadata"].get("name") or "", None, obj)
 
     def merge_back(self, request: ResourceRequest, draft: Draft, mutated: Object) -> None:
@@ -89,11 +89,11 @@ class ReviewOperation(Operation[DocumentAnswer]):
         _require_answerable(request, draft.new)
 
     async def commit(self, request: ResourceRequest, draft: Draft) -> Outcome:
-        asked, kind = draft.new, request.served.kind.name
-        status = await _STATUS[kind](request, asked.get("spec") or {})
+        review, kind = draft.new, request.served.kind.name
+        status = await _STATUS[kind](request, review.get("spec") or {})
         if kind in ("SelfSubjectReview", QUERY):
-            asked = {**asked, "metadata": {"creationTimestamp": request.context.timestamp}}
-        return Outcome(obj={**asked, "status": status})
+            review = {**review, "metadata": {"creationTimestamp": request.context.timestamp}}
+        return Outcome(obj={**review, "status": status})
 
     async def answer(self, request: ResourceRequest, outcome: Outcome) -> DocumentAnswer:
         assert outcome.obj is not None
@@ -105,15 +105,15 @@ def _is_admitted(request: ResourceRequest) -> bool:
     return webhooks_apply(request.served.resource.group, request.served.resource.name)
 
 
-def _require_answerable(request: ResourceRequest, asked: Object) -> None:
+def _require_answerable(request: ResourceRequest, review: Object) -> None:
     """Raises 400 for a question that cannot be answered, before validating webhooks see it."""
-    spec = asked.get("spec") or {}
+    spec = review.get("spec") or {}
     match request.served.kind.name:
         case "TokenReview" if not spec.get("token"):
             raise bad_request("token is required for TokenReview in authentication")
         case "SelfSubjectRulesReview" if not spec.get("namespace"):
             raise bad_request("no namespace on request")
-        case "LocalSubjectAccessReview" if asked["metadata"].get("namespace") != request.namespace:
+        case "LocalSubjectAccessReview" if review["metadata"].get("namespace") != request.namespace:
             raise bad_request(f"spec.resourceAttributes.namespace must match namespace: {request.namespace}")
 
 
@@ -132,20 +132,20 @@ async def _status(request: ResourceRequest, user: User, spec: Object) -> Object:
     resource = spec.get("resourceAttributes")
     if resource is None:
         path = spec.get("nonResourceAttributes") or {}
-        asked = Attributes(path.get("verb") or "", path.get("path") or "")
-        return _decision_status(await decide(request.tenant, user, asked))
+        attributes = Attributes(path.get("verb") or "", path.get("path") or "")
+        return _decision_status(await decide(request.tenant, user, attributes))
     return _with_parse_errors(_decision_status(await decide(request.tenant, user, _attributes(resource))), resource)
 
 
-def _attributes(asked: Object) -> Attributes:
+def _attributes(resource_attributes: Object) -> Attributes:
     return Attributes(
-        verb=asked.get("verb") or "",
+        verb=resource_attributes.get("verb") or "",
         path="",
-        resource=asked.get("resource") or "",
-        subresource=asked.get("subresource") or "",
-        group=asked.get("group") or "",
-        namespace=asked.get("namespace") or "",
-        name=asked.get("name") or "",
+        resource=resource_attributes.get("resource") or "",
+        subresource=resource_attributes.get("subresource") or "",
+        group=resource_attributes.get("group") or "",
+        namespace=resource_attributes.get("namespace") or "",
+        name=resource_attributes.get("name") or "",
         of_resource=True,
     )
 
@@ -159,14 +159,14 @@ def _decision_status(decision: Decision) -> Object:
     return status
 
 
-def _with_parse_errors(status: Object, asked: Object) -> Object:
+def _with_parse_errors(status: Object, selectors: Object) -> Object:
     """Reports selectors that cannot be parsed, which are ignored (util/helpers.go, BuildEvaluationError).
 
     Rules do not use selectors, so nothing else is needed: a user who may list everything may list a part.
     """
     notes = [status["evaluationError"]] if "evaluationError" in status else []
     for name in ("fieldSelector", "labelSelector"):
-        known, unknown = _understood(asked.get(name) or {}, of_labels=name == "labelSelector")
+        known, unknown = _understood(selectors.get(name) or {}, of_labels=name == "labelSelector")
         if unknown:
             notes.append(f"spec.resourceAttributes.{name} {'partially ' if known else ''}ignored due to parse error")
     if notes:
@@ -220,21 +220,21 @@ def _user_info(user: User) -> Object:
 
 async def _token(request: ResourceRequest, spec: Object) -> Object:
     """Authenticates a token for this tenant; tokens of other tenants are invalid."""
-    token, asked = spec["token"], tuple(spec.get("audiences") or ())
+    token, requested = spec["token"], tuple(spec.get("audiences") or ())
     authentication, tokens = request.backend.authentication, request.backend.tokens
     tenant, own = request.tenant.name, tokens.issuer_of(request.tenant.name)
-    wanted = asked or (own,)
+    wanted = requested or (own,)
     faults = [INVALID]
-    found = await authentication.identify(token, wanted, faults)
-    if found is None or found.user.tenant not in (None, tenant):
-        faults = list(dict.fromkeys(faults if found is None else faults[:1]))
+    identity = await authentication.identify(token, wanted, faults)
+    if identity is None or identity.user.tenant not in (None, tenant):
+        faults = list(dict.fromkeys(faults if identity is None else faults[:1]))
         return {"user": {}, "error": faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]"}
-    audiences = found.audiences
+    audiences = identity.audiences
     if audiences is None:
         audiences = tuple(a for a in wanted if a == own)
         if not audiences:
             return {"user": {}, "error": INVALID}
-    return {"authenticated": True, "user": _user_info(found.user), "audiences": list(audiences)}
+    return {"authenticated": True, "user": _user_info(identity.user), "audiences": list(audiences)}
 
 
 _STATUS = {

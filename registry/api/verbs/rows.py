@@ -137,7 +137,7 @@ def _begins(new: Object, old: Object) -> bool:
 
 def _notify_deleted(request: ResourceRequest, obj: Object, uid: Uid) -> None:
     metadata, kind = obj["metadata"], request.served.kind
-    gone = DeletedObject(
+    deleted = DeletedObject(
         kind.group,
         kind.name,
         metadata.get("namespace") or "",
@@ -145,4 +145,4 @@ def _notify_deleted(request: ResourceRequest, obj: Object, uid: Uid) -> None:
         uid,
         metadata.get("ownerReferences") or (),
     )
-    request.backend.events.notify_gone(request.tenant, gone)
+    request.backend.events.notify_gone(request.tenant, deleted)

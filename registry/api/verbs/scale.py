@@ -64,7 +64,7 @@ def scale_of(obj: Object, paths: Scale) -> dict[str, Any]:
     if replicas is None:
         raise internal_error(f'the spec replicas field "{paths.spec_replicas_path}" does not exist')
     metadata = obj["metadata"]
-    kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    names = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     status: dict[str, Any] = {"replicas": _value(obj, paths.status_replicas_path) or 0}
     selector = _value(obj, paths.label_selector_path) if paths.label_selector_path else None
     if selector:
@@ -72,7 +72,7 @@ def scale_of(obj: Object, paths: Scale) -> dict[str, Any]:
     return {
         "kind": "Scale",
         "apiVersion": _API_VERSION,
-        "metadata": {k: metadata[k] for k in kept if k in metadata},
+        "metadata": {k: metadata[k] for k in names if k in metadata},
         "spec": {"replicas": replicas} if replicas else {},
         "status": status,
     }
@@ -170,10 +170,10 @@ class _ScaleView:
     def present(self, obj: Object) -> Object:
         return scale_of({**obj, **_with_replicas(obj, self._paths)}, self._paths)
 
-    def merge_back(self, obj: Object, shown: Object) -> Object:
+    def merge_back(self, obj: Object, mutated: Object) -> Object:
         """Merges back the replicas, which are all that a mutation can change."""
         try:
-            scale = _decode(shown, [])
+            scale = _decode(mutated, [])
         except StructDecodeError as error:
             raise bad_request(_UNDECODABLE) from error
         path = self._paths.spec_replicas_path

@@ -53,7 +53,7 @@ async def serve(request: ResourceRequest) -> DocumentAnswer:
     seconds = _number(request.query, "sinceSeconds", DEFAULT_SECONDS, MAX_SECONDS)
     buckets = _number(request.query, "buckets", DEFAULT_BUCKETS, MAX_BUCKETS)
     try:
-        found = await request.backend.store.statistics.of_resource(
+        statistics = await request.backend.store.statistics.of_resource(
             request.tenant,
             request.served.resource_name,
             namespace=request.namespace or None,
@@ -64,18 +64,18 @@ async def serve(request: ResourceRequest) -> DocumentAnswer:
         raise bad_request(
             f"there were more than {MAX_WRITES} writes in {seconds} seconds: choose a smaller sinceSeconds"
         ) from error
-    request.check_fresh(found.state)
+    request.check_fresh(statistics.state)
     body: dict[str, Any] = {
         "apiVersion": API_VERSION,
         "kind": "Statistics",
-        "metadata": {"resourceVersion": str(found.state.revision)},
-        "since": _time(found.since),
-        "until": _time(found.until),
-        "objects": found.objects,
-        "buckets": list(_buckets(found, buckets)),
+        "metadata": {"resourceVersion": str(statistics.state.revision)},
+        "since": _time(statistics.since),
+        "until": _time(statistics.until),
+        "objects": statistics.objects,
+        "buckets": list(_buckets(statistics, buckets)),
     }
     if is_true(request.query, "conditions"):
-        body["conditions"] = await _conditions(request, found, buckets)
+        body["conditions"] = await _conditions(request, statistics, buckets)
     return DocumentAnswer(body)
 
 
@@ -86,17 +86,17 @@ def _number(query: Query, name: str, default: int, highest: int) -> int:
     raise bad_request(f"{name}: must be a number from 1 to {highest}")
 
 
-def _buckets(found: Statistics, count: int) -> Iterator[dict[str, Any]]:
+def _buckets(statistics: Statistics, count: int) -> Iterator[dict[str, Any]]:
     """Yields each interval: its beginning, its writes, and the number of objects at its end."""
     created, updated, deleted = (
-        [found.writes.get((place, kind), 0) for place in range(count)]
+        [statistics.writes.get((place, kind), 0) for place in range(count)]
         for kind in (ChangeType.ADDED, ChangeType.MODIFIED, ChangeType.DELETED)
     )
-    objects = found.objects - sum(created) + sum(deleted)
+    objects = statistics.objects - sum(created) + sum(deleted)
     for place in range(count):
         objects += created[place] - deleted[place]
         yield {
-            "time": _time(found.since + (found.until - found.since) * place / count),
+            "time": _time(statistics.since + (statistics.until - statistics.since) * place / count),
             "created": created[place],
             "updated": updated[place],
             "deleted": deleted[place],
@@ -104,7 +104,7 @@ def _buckets(found: Statistics, count: int) -> Iterator[dict[str, Any]]:
         }
 
 
-async def _conditions(request: ResourceRequest, found: Statistics, buckets: int) -> dict[str, Any]:
+async def _conditions(request: ResourceRequest, statistics: Statistics, buckets: int) -> dict[str, Any]:
     """Counts the objects in each status of each condition: now, by time in that status, and at each interval."""
     selection: Selection = parse_selection(request, ListOptions())
     slices = TimeSlice.current()
@@ -122,7 +122,7 @@ async def _conditions(request: ResourceRequest, found: Statistics, buckets: int)
             for text in await row_texts(request, page.rows):
                 for one in conditions_of(text):
                     if (one.type, one.status) in states or len(states) < MAX_STATES:
-                        seconds = None if one.since is None else max((found.until - one.since).total_seconds(), 0)
+                        seconds = None if one.since is None else max((statistics.until - one.since).total_seconds(), 0)
                         states.setdefault((one.type, one.status), []).append(seconds)
                 if slices.expired():
                     await slices.yield_for_client()
@@ -134,7 +134,7 @@ async def _conditions(request: ResourceRequest, found: Statistics, buckets: int)
     present = {key: len(seconds) for key, seconds in states.items()}
     if (
         complete
-        and (counts := await counts_by_time(request, found, buckets, revision, present, MAX_STATES)) is not None
+        and (counts := await counts_by_time(request, statistics, buckets, revision, present, MAX_STATES)) is not None
     ):
         body["counts"] = counts
     return body

@@ -43,18 +43,18 @@ _ABSENT: Final = {"Pod": "pods", "Node": "nodes"}
 async def request_token(request: ResourceRequest, body: Body) -> DocumentAnswer:
     """Returns 201 with the request and the token in its status."""
     options = write_options(request.query, "CreateOptions")
-    asked = _as_token_request(request)
-    obj = await evaluate(partial(decode_object, asked, body, options))
+    create_request = _as_token_request(request)
+    obj = await evaluate(partial(decode_object, create_request, body, options))
     agree_on_namespace(request, obj)
     obj.pop("status", None)
-    return await run(asked, TokenOperation(obj, options, manager_of(options, request.context.user_agent)))
+    return await run(create_request, TokenOperation(obj, options, manager_of(options, request.context.user_agent)))
 
 
 @dataclass(slots=True)
 class TokenOperation(Operation[DocumentAnswer]):
     """A create that stores nothing; `start.row` is the service account, None if there is none."""
 
-    asked: Object
+    question: Object
     options: WriteOptions
     manager: str
     tries: int = 1
@@ -73,11 +73,11 @@ class TokenOperation(Operation[DocumentAnswer]):
         return await evaluate(partial(self._draft, request, start))
 
     def _draft(self, request: ResourceRequest, start: Start) -> Draft:
-        served, spec = request.served, dict(self.asked.get("spec") or {})
+        served, spec = request.served, dict(self.question.get("spec") or {})
         spec.setdefault("expirationSeconds", DEFAULT_SECONDS)
         owned = field_manager_of(served).update(
             None,
-            served.strategy.finish({**self.asked, "spec": spec}),
+            served.strategy.finish({**self.question, "spec": spec}),
             self.manager,
             served.api_version,
             request.context.timestamp,
@@ -125,7 +125,7 @@ class TokenOperation(Operation[DocumentAnswer]):
             audiences=spec["audiences"],
             now=request.context.now,
             seconds=spec["expirationSeconds"],
-            bound=await _bound(request, spec.get("boundObjectRef")),
+            bound=await _bound_reference(request, spec.get("boundObjectRef")),
         )
         status = {"token": token, "expirationTimestamp": request.context.timestamp_in(spec["expirationSeconds"])}
         return Outcome(obj={**draft.new, "status": status})
@@ -149,19 +149,19 @@ def _served() -> Served:
 
 def _require_same(request: ResourceRequest, field: str, wanted: str, obj: Object) -> None:
     """Raises 422 if the body names another service account than the path."""
-    given = obj["metadata"].get(field)
-    if given and given != wanted:
-        error = invalid_field(f"metadata.{field}", given, f"must match the service account {field} if specified")
+    value = obj["metadata"].get(field)
+    if value and value != wanted:
+        error = invalid_field(f"metadata.{field}", value, f"must match the service account {field} if specified")
         raise invalid(_KIND, request.name, [error])
 
 
 def _check_uid(request: ResourceRequest, obj: Object, uid: str) -> None:
-    given = obj["metadata"].get("uid")
-    if given and given != uid:
+    requested = obj["metadata"].get("uid")
+    if requested and requested != uid:
         raise conflict(
             _KIND,
             request.name,
-            f"the UID in the token request ({given}) does not match the UID of the service account ({uid})",
+            f"the UID in the token request ({requested}) does not match the UID of the service account ({uid})",
         )
 
 
@@ -174,7 +174,7 @@ def _errors(spec: Object) -> list[FieldError]:
     return []
 
 
-async def _bound(request: ResourceRequest, ref: dict[str, Any] | None) -> BoundReference | None:
+async def _bound_reference(request: ResourceRequest, ref: dict[str, Any] | None) -> BoundReference | None:
     """Returns the reference that the token is bound to. The object must exist, with the given uid."""
     if ref is None:
         return None

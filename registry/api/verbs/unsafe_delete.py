@@ -42,8 +42,8 @@ async def delete_unreadable(request: ResourceRequest, options: DeleteOptions) ->
 
 async def _authorize(request: ResourceRequest) -> None:
     resource = request.served.resource
-    asked = Attributes(_VERB, "", resource.name, "", resource.group, request.namespace, request.name)
-    decision = await request.backend.authorizer.decide(request.tenant, request.context.user, asked)
+    attributes = Attributes(_VERB, "", resource.name, "", resource.group, request.namespace, request.name)
+    decision = await request.backend.authorizer.decide(request.tenant, request.context.user, attributes)
     if not decision.allowed:
         why = f'not permitted to do "{_VERB}", reason: {decision.reason}'
         raise forbidden(resource, request.name, why)

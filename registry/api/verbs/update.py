@@ -202,9 +202,9 @@ class UpdateOperation(Operation[ObjectAnswer]):
 
 def _check_revision(request: ResourceRequest, new: Object, row: Row) -> None:
     """Enforces optimistic concurrency: a resource version in the new object must be that of the stored one."""
-    given = new["metadata"].get("resourceVersion")
+    text = new["metadata"].get("resourceVersion")
     try:
-        wanted = parse_revision(given) if given else 0
+        wanted = parse_revision(text) if text else 0
     except ValueError as error:
         raise plain_internal(str(error)) from error
     if wanted == 0:
@@ -215,9 +215,11 @@ def _check_revision(request: ResourceRequest, new: Object, row: Row) -> None:
         raise modified(request.served.resource, request.name)
 
 
-def _wrong_uid(request: ResourceRequest, given: str, found: str) -> StatusError:
+def _wrong_uid(request: ResourceRequest, expected: str, actual: str) -> StatusError:
     """Returns the 409 in the words of the etcd storage, which clients match."""
-    return invalid_stored(request, f"Precondition failed: UID in precondition: {given}, UID in object meta: {found}")
+    return invalid_stored(
+        request, f"Precondition failed: UID in precondition: {expected}, UID in object meta: {actual}"
+    )
 
 
 def invalid_stored(request: ResourceRequest, why: str) -> StatusError:

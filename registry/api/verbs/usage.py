@@ -45,14 +45,14 @@ async def serve(request: ResourceRequest, verb: str) -> DocumentAnswer:
         raise not_found(request.served.resource, request.name)
     store, activity = request.backend.store, await _activity(request)
     if verb == "get":
-        found = await store.tenancy.usage([request.name])
-        if request.name not in found:
+        by_tenant = await store.tenancy.usage([request.name])
+        if request.name not in by_tenant:
             raise not_found(request.served.resource, request.name)
         return DocumentAnswer(
             {
                 "apiVersion": API_VERSION,
                 "kind": "TenantUsage",
-                **_usage_entry(request.name, found[request.name], activity),
+                **_usage_entry(request.name, by_tenant[request.name], activity),
             }
         )
     page, more = await _page(request)
@@ -78,8 +78,8 @@ async def _page(request: ResourceRequest) -> tuple[dict[str, Usage], bool]:
     limit = min(options.limit or MAX_LIMIT, MAX_LIMIT)
     store, accepts, after = request.backend.store, fields.accepts, options.continue_
     if fields.key is not None:
-        found = await store.tenancy.usage([fields.key] if accepts is None or accepts(fields.key) else [])
-        return found, False
+        by_tenant = await store.tenancy.usage([fields.key] if accepts is None or accepts(fields.key) else [])
+        return by_tenant, False
     selected: dict[str, Usage] = {}
     rows = limit if accepts is None else MAX_LIMIT
     while True:

@@ -157,8 +157,8 @@ class Beginning(NamedTuple, Generic[R]):
 
 def begins_with_state(options: ListOptions, revision: int) -> bool:
     """Whether the watch begins with the present state: if requested, or if no revision is given."""
-    asked = options.send_initial_events
-    return revision == 0 if asked is None else asked
+    wanted = options.send_initial_events
+    return revision == 0 if wanted is None else wanted
 
 
 def start_of(options: ListOptions) -> int:
@@ -278,8 +278,8 @@ async def is_superseded(request: ResourceRequest) -> bool:
     """Whether the definition has changed its schema since the watch began, or is no longer served."""
     served = request.served
     catalog = await request.backend.catalogs.current(request.tenant)
-    found = catalog.served(served.definition.group, served.version.name, served.definition.names.plural)
-    return found is None or found.identity != served.identity
+    newer = catalog.served(served.definition.group, served.version.name, served.definition.names.plural)
+    return newer is None or newer.identity != served.identity
 
 
 async def _is_known_superseded(request: ResourceRequest) -> bool:

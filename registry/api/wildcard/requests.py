@@ -108,7 +108,7 @@ async def _gathered_list(view: WildcardView) -> ListAnswer:
     await wait(view, wanted)
     exact = options.resource_version_match == "Exact" or (options.limit and not options.resource_version_match)
     at = query.revision if query.token is not None else (wanted if exact and wanted else None)
-    found: list[Item[str]] = []
+    items: list[Item[str]] = []
     revision = size = 0
     try:
         async with aclosing(view.pages(at)) as pages:
@@ -119,14 +119,14 @@ async def _gathered_list(view: WildcardView) -> ListAnswer:
                     if text is None:
                         continue
                     size += len(text)
-                    require_bounded(len(found) + 1, size)
+                    require_bounded(len(items) + 1, size)
                     position = await evaluate(lambda text=text: query.position(decode_stored(text)), repeatable=True)  # type: ignore[misc]
-                    found.append(Item(position, f"{one.tenant.id:020}/{one.row.key}", text))
+                    items.append(Item(position, f"{one.tenant.id:020}/{one.row.key}", text))
     except RevisionExpired as error:
         raise list_expired(options, error) from error
     except RevisionInFuture as error:
         raise revision_in_future(error.revision, error.current) from error
-    answered = query.page(found, revision)
+    answered = query.page(items, revision)
 
     async def one_chunk() -> AsyncIterator[Sequence[str]]:
         yield answered.values

@@ -64,14 +64,14 @@ class WildcardView:
         if known is None or known[0] < tenant.guards.definitions:
             catalog = await request.backend.catalogs.fresh(tenant, tenant.guards)
             definition = request.served.definition
-            found = catalog.served(definition.group, request.served.version.name, definition.names.plural)
-            known = (tenant.guards.definitions, request.converting(found) if found is not None else None)
+            stored = catalog.served(definition.group, request.served.version.name, definition.names.plural)
+            known = (tenant.guards.definitions, request.converting(stored) if stored is not None else None)
             self._served[tenant.id] = known
         return known[1]
 
     async def page(self, at: int | None, after: tuple[TenantId, ObjectKey], limit: int) -> WildcardPage:
         """Returns a page of selected rows; with `limit` 0 a chunk, which may have fewer rows than there are."""
-        request, found = self.request, list[WildcardRow]()
+        request, selection = self.request, list[WildcardRow]()
         while True:
             page = await request.backend.store.page_wildcard(
                 self.scope.domain,
@@ -83,13 +83,13 @@ class WildcardView:
                 limit=limit or _CHUNK,
             )
             selected = await self._selected(page.rows)
-            left = limit - len(found) if limit else len(selected)
-            found += selected[:left]
-            if limit and len(found) == limit:
-                return WildcardPage(found, page.revision, page.more or len(selected) > left)
-            size = sum([len(one.row.body) for one in found])
-            if not page.more or (found and not limit) or size > READ_BYTES:
-                return WildcardPage(found, page.revision, page.more)
+            left = limit - len(selection) if limit else len(selected)
+            selection += selected[:left]
+            if limit and len(selection) == limit:
+                return WildcardPage(selection, page.revision, page.more or len(selected) > left)
+            size = sum([len(one.row.body) for one in selection])
+            if not page.more or (selection and not limit) or size > READ_BYTES:
+                return WildcardPage(selection, page.revision, page.more)
             after, at = page.rows[-1].place, page.revision
 
     async def pages(self, at: int | None = None) -> AsyncGenerator[WildcardPage, None]:
@@ -110,12 +110,12 @@ class WildcardView:
         self._examined += len(rows)
         if self._examined > MAX_EXAMINED:
             raise too_many()
-        found = []
+        selected = []
         for row in rows:
             text = await self._text(row)
             if text is not None and await evaluate(lambda text=text: matches(text), repeatable=True):  # type: ignore[misc]
-                found.append(row)
-        return found
+                selected.append(row)
+        return selected
 
     def _selects(self, row: WildcardRow) -> bool:
         fields = self.fields
@@ -126,12 +126,12 @@ class WildcardView:
         )
 
     async def texts(self, rows: Sequence[WildcardRow]) -> list[str]:
-        found = []
+        texts = []
         for one in rows:
             text = await self.text(one)
             if text is not None:
-                found.append(text)
-        return found
+                texts.append(text)
+        return texts
 
     async def text(self, one: WildcardRow) -> str | None:
         """Returns the object with its tenant; None if the tenant does not serve it."""

@@ -58,15 +58,15 @@ class WildcardSource:
 
     async def refresh(self) -> None:
         """Refreshes which tenants may be seen. Raises a StatusError 410 if one of them is gone."""
-        found: dict[TenantId, list[BindingSpan]] = {}
+        spans_now: dict[TenantId, list[BindingSpan]] = {}
         for span in await self._view.spans():
-            found.setdefault(span.tenant.id, []).append(span)
-        if any(tenant not in found for tenant, spans in self._spans.items() if any(s.until is None for s in spans)):
+            spans_now.setdefault(span.tenant.id, []).append(span)
+        if any(tenant not in spans_now for tenant, spans in self._spans.items() if any(s.until is None for s in spans)):
             raise expired(_TENANT_GONE)
-        self._spans = found
+        self._spans = spans_now
 
     async def events(self, changes: Sequence[Change]) -> list[Event]:
-        found = []
+        events = []
         for change in changes:
             span = next((s for s in self._spans.get(change.tenant, ()) if s.covers(change.revision)), None)
             if span is None:
@@ -79,8 +79,8 @@ class WildcardSource:
                 filter_ = self._filters[id(served)] = EventFilter(
                     replace(self._view.selection, request=self._view.request._replace(served=served))
                 )
-            found += [_annotated_event(event, served, span.tenant.name) for event in await filter_.events((change,))]
-        return found
+            events += [_annotated_event(event, served, span.tenant.name) for event in await filter_.events((change,))]
+        return events
 
 
 def _annotated_event(event: Event, served: Served, tenant: str) -> Event:

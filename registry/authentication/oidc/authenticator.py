@@ -51,11 +51,11 @@ class IssuerTokens:
         known = self._known.get(digest)
         if known is not None and time.time() < known[1] and known[2] == self._provider.generation:
             return Identified(known[0])
-        found = unverified_claims(token)
-        if found is None or found[1].get("iss") != self._issuer.url:
+        unverified = unverified_claims(token)
+        if unverified is None or unverified[1].get("iss") != self._issuer.url:
             return None
         try:
-            claims = await self._verify(token, found[0])
+            claims = await self._verify(token, unverified[0])
             user = user_of_claims(self._issuer, claims)
         except (FetchFailed, Failed) as error:
             raise Rejected(str(error)) from error
@@ -93,8 +93,8 @@ class IssuerTokens:
         except jwt.PyJWTError as error:
             raise Failed(f"oidc: verify token: {error}") from error
         audience = claims.get("aud")
-        given = audience if isinstance(audience, list) else [audience]
-        if not any(isinstance(a, str) and a in self._issuer.audiences for a in given):
+        audiences = audience if isinstance(audience, list) else [audience]
+        if not any(isinstance(a, str) and a in self._issuer.audiences for a in audiences):
             raise Failed("oidc: verify token: the token is for another audience")
         start = claims.get("nbf") or 0
         if type(start) not in (int, float) or time.time() + _NOT_BEFORE_LEEWAY_SECONDS < start:
@@ -145,18 +145,18 @@ def _username(mapped: Mapped, claims: Mapping[str, Any], value: Value) -> str:
 
 def _groups(mapped: Mapped, claims: Mapping[str, Any], value: Value) -> list[str]:
     if mapped.expression is not None:
-        found = text_list(mapped.expression.evaluate(value))
+        groups = text_list(mapped.expression.evaluate(value))
     elif mapped.claim and mapped.claim in claims:
-        given = claims[mapped.claim]
-        texts = [given] if isinstance(given, str) else given
+        claim = claims[mapped.claim]
+        texts = [claim] if isinstance(claim, str) else claim
         if not isinstance(texts, list) or not all(isinstance(t, str) for t in texts):
             raise Failed(f"oidc: parse groups claim {go_quote(mapped.claim)}: neither a text nor a list of texts")
-        found = [mapped.prefix + t for t in texts]
+        groups = [mapped.prefix + t for t in texts]
     else:
         return []
-    if len(found) > _MAX_GROUPS:
+    if len(groups) > _MAX_GROUPS:
         raise Failed(f"oidc: more than {_MAX_GROUPS} groups")
-    return found
+    return groups
 
 
 def _uid(mapped: Mapped, claims: Mapping[str, Any], value: Value) -> str:
@@ -166,20 +166,20 @@ def _uid(mapped: Mapped, claims: Mapping[str, Any], value: Value) -> str:
 
 
 def _text(expression: ClaimExpression, value: Value, what: str) -> str:
-    found = expression.evaluate(value)
-    if type(found) is not str:
+    text = expression.evaluate(value)
+    if type(text) is not str:
         raise Failed(f"oidc: error evaluating {what} claim expression: {what} claim expression must return a string")
-    return found
+    return text
 
 
 def _claim_text(claims: Mapping[str, Any], claim: str, what: str) -> str:
-    found = claims.get(claim, _ABSENT)
-    if not isinstance(found, str):
+    value = claims.get(claim, _ABSENT)
+    if not isinstance(value, str):
         raise Failed(
             f"oidc: parse {what} claims {go_quote(claim)}: "
-            + ("claim not present" if found is _ABSENT else "not a text")
+            + ("claim not present" if value is _ABSENT else "not a text")
         )
-    return found
+    return value
 
 
 def _check_claim(rule: ClaimValidationRule, claims: Mapping[str, Any], value: Value) -> None:

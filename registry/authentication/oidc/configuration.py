@@ -229,15 +229,15 @@ class _Reader:
         return text
 
     def audiences(self, issuer: Mapping[str, Any], path: str) -> frozenset[str]:
-        found = self.items(issuer, "audiences", path, _MAX_RULES)
+        audiences = self.items(issuer, "audiences", path, _MAX_RULES)
         policy = self.text(issuer, "audienceMatchPolicy", path)
-        if not found:
+        if not audiences:
             self.fault(f"{path}.audiences", "Required value: at least one audience is required")
-        if not all(isinstance(a, str) and a for a in found) or len(set(map(str, found))) < len(found):
+        if not all(isinstance(a, str) and a for a in audiences) or len(set(map(str, audiences))) < len(audiences):
             self.fault(f"{path}.audiences", "must be different texts, none of them empty")
-        if (len(found) > 1 and policy != "MatchAny") or policy not in ("", "MatchAny"):
+        if (len(audiences) > 1 and policy != "MatchAny") or policy not in ("", "MatchAny"):
             self.fault(f"{path}.audienceMatchPolicy", "must be MatchAny for multiple audiences, else empty or MatchAny")
-        return frozenset(str(a) for a in found)
+        return frozenset(str(a) for a in audiences)
 
     def ca(self, issuer: Mapping[str, Any], path: str) -> str:
         text = self.text(issuer, "certificateAuthority", path)
@@ -308,7 +308,7 @@ class _Reader:
         return Mapped(claim, self.text(members, "prefix", path), self.expression(text, f"{path}.expression", CLAIMS))
 
     def rules(self, top: Mapping[str, Any], name: str, path: str, variable: str) -> list[ClaimValidationRule]:
-        found: list[ClaimValidationRule] = []
+        rules: list[ClaimValidationRule] = []
         names = {"expression", "message"} | ({"claim", "requiredValue"} if variable == CLAIMS else set())
         for i, item in enumerate(self.items(top, name, path, _MAX_RULES)):
             at = f"{path}.{name}[{i}]"
@@ -322,15 +322,15 @@ class _Reader:
             if text and value:
                 self.fault(f"{at}.requiredValue", "may not be specified when expression is set")
             if any(
-                (claim and r.claim == claim) or (text and r.expression and r.expression.text == text) for r in found
+                (claim and r.claim == claim) or (text and r.expression and r.expression.text == text) for r in rules
             ):
                 self.fault(at, f"Duplicate value: {claim or text}")
-            found.append(
+            rules.append(
                 ClaimValidationRule(
                     claim, value, self.expression(text, f"{at}.expression", variable, rule=True), message
                 )
             )
-        return found
+        return rules
 
     def email(self, mappings: Mapping[str, Any], rules: Sequence[ClaimValidationRule], path: str) -> None:
         """An expression that maps the e-mail address must check whether it has been verified."""

@@ -120,14 +120,14 @@ def _value(value: Any, depth: int) -> Value:
 
 def text_list(value: Value) -> list[str]:
     """A text, a list of texts or null as a list; empty texts are dropped. Raises Failed."""
-    found = value.elements() if isinstance(value, ListValue) else value
-    if found is None or found == "":
+    texts = value.elements() if isinstance(value, ListValue) else value
+    if texts is None or texts == "":
         return []
-    if type(found) is str:
-        return [found]
-    if type(found) is not list or not all(type(v) is str for v in found):
+    if type(texts) is str:
+        return [texts]
+    if type(texts) is not list or not all(type(v) is str for v in texts):
         raise Failed("expression must return a string or a list of strings")
-    return [v for v in found if v]
+    return [v for v in texts if v]
 
 
 def _variable(name: str) -> tuple[types.Type, View | None]:

@@ -79,13 +79,13 @@ class Provider:
     async def keys(self, id: str | None, algorithm: str) -> list[PublicKey]:
         """The keys that may have signed a token with this header. Raises FetchFailed."""
         now = time.monotonic()
-        found = self._fitting(id, algorithm)
-        if now - self._fetched >= FRESH_SECONDS or (not found and algorithm):
+        fitting = self._fitting(id, algorithm)
+        if now - self._fetched >= FRESH_SECONDS or (not fitting and algorithm):
             await self._refresh()
-            found = self._fitting(id, algorithm)
+            fitting = self._fitting(id, algorithm)
         if time.monotonic() - self._fetched >= STALE_SECONDS:
             raise FetchFailed("oidc: authenticator not initialized")
-        return found
+        return fitting
 
     def _fitting(self, id: str | None, algorithm: str) -> list[PublicKey]:
         return [k for k in self._keys if (id is None or k.id == id) and algorithm in k.algorithms]
@@ -159,7 +159,7 @@ def _keys(document: dict[str, Any]) -> list[PublicKey]:
     entries = document.get("keys")
     if not isinstance(entries, list):
         raise FetchFailed("the set of keys has no keys")
-    found = []
+    keys = []
     for entry in entries[:_MAX_KEYS]:
         if not isinstance(entry, dict) or entry.get("use", "sig") != "sig":
             continue
@@ -176,5 +176,5 @@ def _keys(document: dict[str, Any]) -> list[PublicKey]:
         except (jwt.PyJWTError, ValueError, TypeError, KeyError):
             continue
         id = entry.get("kid")
-        found.append(PublicKey(id if isinstance(id, str) else "", key, frozenset({named}) if named else algorithms))
-    return found
+        keys.append(PublicKey(id if isinstance(id, str) else "", key, frozenset({named}) if named else algorithms))
+    return keys

@@ -83,9 +83,9 @@ class SigningKeys:
             if key.stored.verifies_until >= until:
                 return key
             if await self._store.keys.extend(key.id, until):
-                kept = replace(key, stored=replace(key.stored, verifies_until=until))
-                self._keys = {**self._keys, key.id: kept}
-                return kept
+                renewed = replace(key, stored=replace(key.stored, verifies_until=until))
+                self._keys = {**self._keys, key.id: renewed}
+                return renewed
             await self._load()
 
     async def rotate(self) -> str:
@@ -124,12 +124,12 @@ class SigningKeys:
 
     async def _load(self) -> None:
         known = self._keys
-        found: dict[str, Key] = {}
+        keys: dict[str, Key] = {}
         for stored in await self._store.keys.list():
             old = known.get(stored.id)
             private = old.private if old is not None else await asyncio.to_thread(_private, stored)
-            found[stored.id] = Key(stored.id, private, stored)
-        self._keys = found
+            keys[stored.id] = Key(stored.id, private, stored)
+        self._keys = keys
         self._loaded = time.monotonic()
 
 

@@ -99,8 +99,8 @@ class AccountTokens:
         """The tenant of an issuer; None for a foreign issuer."""
         if issuer == self._issuer:
             return DEFAULT_TENANT
-        start, found, tenant = issuer.rpartition(_CLUSTERS)
-        return tenant if found and start == self._issuer and tenant != DEFAULT_TENANT and tenant else None
+        start, separator, tenant = issuer.rpartition(_CLUSTERS)
+        return tenant if separator and start == self._issuer and tenant != DEFAULT_TENANT and tenant else None
 
     def forget(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
         """Invalidates the cached uid of an object that this process has written."""
@@ -185,12 +185,12 @@ class AccountTokens:
 
     def _check(self, account: Account, audiences: Sequence[str] | None) -> tuple[str, ...]:
         """Returns the requested audiences that the token is for. Raises Rejected, also outside of its time."""
-        asked = audiences if audiences is not None else (self.issuer_of(account.tenant),)
-        shared = tuple(a for a in account.audiences if a in asked)
+        accepted = audiences if audiences is not None else (self.issuer_of(account.tenant),)
+        shared = tuple(a for a in account.audiences if a in accepted)
         if not shared:
             raise Rejected(
                 f"token audiences {_format_list(account.audiences)} is invalid for the target audiences "
-                f"{_format_list(asked)}"
+                f"{_format_list(accepted)}"
             )
         now = time.time()
         if account.expires and now > account.expires:
@@ -200,10 +200,10 @@ class AccountTokens:
         return shared
 
     async def _verify(self, token: str) -> Account | None:
-        found = unverified_claims(token)
-        if found is None:
+        parts = unverified_claims(token)
+        if parts is None:
             return None
-        header, unverified = found
+        header, unverified = parts
         issuer = unverified.get("iss")
         tenant = self.tenant_of(issuer) if isinstance(issuer, str) else None
         id, algorithm = header.get("kid") or "", header.get("alg") or ""

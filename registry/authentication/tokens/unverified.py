@@ -31,8 +31,8 @@ def unverified_claims(token: str) -> tuple[dict[str, Any], dict[str, Any]] | Non
 
 def issuer_of(token: str) -> str:
     """The issuer that a token names; "" if it is not a JWT or names none."""
-    found = unverified_claims(token)
-    issuer = found[1].get("iss") if found is not None else None
+    parts = unverified_claims(token)
+    issuer = parts[1].get("iss") if parts is not None else None
     return issuer if isinstance(issuer, str) else ""
 
 

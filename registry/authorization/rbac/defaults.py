@@ -54,27 +54,27 @@ _PARTS = {
 def default_objects() -> dict[Which, Object]:
     """All objects: cluster roles and roles first, ClusterRoleBindings last. Must not be changed."""
     document = load_file(resources.files(__package__).joinpath("defaults.yaml"))
-    found: dict[Which, Object] = {}
+    objects: dict[Which, Object] = {}
     for name, rules in document["clusterRoles"].items():
-        found[CLUSTER_ROLES, ObjectKey(name)] = _cluster_role(name, rules)
+        objects[CLUSTER_ROLES, ObjectKey(name)] = _cluster_role(name, rules)
     for name, rules in document["controllers"].items():
         full = f"{_CONTROLLER}{name}"
-        found[CLUSTER_ROLES, ObjectKey(full)] = _cluster_role(full, rules)
-    _aggregate(found, document["aggregated"])
+        objects[CLUSTER_ROLES, ObjectKey(full)] = _cluster_role(full, rules)
+    _aggregate(objects, document["aggregated"])
     for key, rules in document["roles"].items():
-        found[ROLES, ObjectKey(key)] = {**_object("Role", key), "rules": [_rule(rule) for rule in rules]}
+        objects[ROLES, ObjectKey(key)] = {**_object("Role", key), "rules": [_rule(rule) for rule in rules]}
     for key, (role, *subjects) in document["roleBindings"].items():
-        found[ROLE_BINDINGS, ObjectKey(key)] = _binding("RoleBinding", key, "Role", role, subjects)
+        objects[ROLE_BINDINGS, ObjectKey(key)] = _binding("RoleBinding", key, "Role", role, subjects)
     for name, subjects in document["clusterRoleBindings"].items():
-        found[CLUSTER_ROLE_BINDINGS, ObjectKey(name)] = _binding(
+        objects[CLUSTER_ROLE_BINDINGS, ObjectKey(name)] = _binding(
             "ClusterRoleBinding", name, "ClusterRole", name, subjects
         )
     for name in document["controllers"]:
         full = f"{_CONTROLLER}{name}"
-        found[CLUSTER_ROLE_BINDINGS, ObjectKey(full)] = _binding(
+        objects[CLUSTER_ROLE_BINDINGS, ObjectKey(full)] = _binding(
             "ClusterRoleBinding", full, "ClusterRole", full, [f"ServiceAccount kube-system/{name}"]
         )
-    return found
+    return objects
 
 
 @cache
@@ -84,13 +84,13 @@ def default_entries() -> Entries:
     }
 
 
-def _aggregate(found: dict[Which, Object], names: list[str]) -> None:
+def _aggregate(objects: dict[Which, Object], names: list[str]) -> None:
     """From the smallest to the largest: edit includes view."""
     for name in names:
         obj = _cluster_role(name, [])
         obj["aggregationRule"] = {"clusterRoleSelectors": [{"matchLabels": {f"{SELECTOR_LABEL}{name}": "true"}}]}
-        found[CLUSTER_ROLES, ObjectKey(name)] = obj
-    roles = {key: obj for (resource, key), obj in found.items() if resource == CLUSTER_ROLES}
+        objects[CLUSTER_ROLES, ObjectKey(name)] = obj
+    roles = {key: obj for (resource, key), obj in objects.items() if resource == CLUSTER_ROLES}
     for name in reversed(names):
         roles[ObjectKey(name)]["rules"] = aggregated_rules(roles[ObjectKey(name)], roles.values()) or None
 

@@ -37,8 +37,8 @@ class CompiledRole:
                     self._paths.setdefault(verb, []).extend(rule.paths)
 
     def allows_resource(self, verb: str, group: str, resource: str, subresource: str, name: str) -> bool:
-        for asked in (verb, "*"):
-            for rule in self._resources.get(asked, ()):
+        for key in (verb, "*"):
+            for rule in self._resources.get(key, ()):
                 if (
                     (rule.groups is None or group in rule.groups)
                     and (rule.resources is None or _covers(rule.resources, resource, subresource))
@@ -48,7 +48,7 @@ class CompiledRole:
         return False
 
     def allows_path(self, verb: str, path: str) -> bool:
-        return any(path_matches(pattern, path) for asked in (verb, "*") for pattern in self._paths.get(asked, ()))
+        return any(path_matches(pattern, path) for key in (verb, "*") for pattern in self._paths.get(key, ()))
 
 
 def _set(values: Sequence[str]) -> frozenset[str] | None:

@@ -54,12 +54,12 @@ class Binding:
     by_key: Mapping[SubjectKey, Subject] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        found: dict[SubjectKey, Subject] = {}
+        by_key: dict[SubjectKey, Subject] = {}
         for subject in self.subjects:
             key = _key(subject, self.namespace)
             if key is not None:
-                found.setdefault(key, subject)
-        object.__setattr__(self, "by_key", found)
+                by_key.setdefault(key, subject)
+        object.__setattr__(self, "by_key", by_key)
 
 
 def _key(subject: Subject, namespace: str) -> SubjectKey | None:

@@ -49,36 +49,38 @@ class Policy:
             return self._cluster_roles.get(reference.name)
         return self._roles.get((namespace, reference.name)) if reference.kind == "Role" and namespace else None
 
-    def decide(self, user: User, asked: Attributes) -> Decision:
+    def decide(self, user: User, attributes: Attributes) -> Decision:
         key = (
             user.name,
             user.groups,
-            asked.verb,
-            asked.group,
-            asked.resource,
-            asked.subresource,
-            asked.namespace,
-            asked.name,
-            asked.path if not asked.is_resource else None,
+            attributes.verb,
+            attributes.group,
+            attributes.resource,
+            attributes.subresource,
+            attributes.namespace,
+            attributes.name,
+            attributes.path if not attributes.is_resource else None,
         )
-        found = self._decisions.get(key)
-        if found is None:
+        decision = self._decisions.get(key)
+        if decision is None:
             if len(self._decisions) >= REMEMBERED:
                 self._decisions.clear()
-            found = self._decisions[key] = self._decide(user, asked)
-        return found
+            decision = self._decisions[key] = self._decide(user, attributes)
+        return decision
 
-    def _decide(self, user: User, asked: Attributes) -> Decision:
+    def _decide(self, user: User, attributes: Attributes) -> Decision:
         problems: list[str] = []
         keys = _keys(user)
-        for binding in self._bindings_of(keys, asked.namespace):
+        for binding in self._bindings_of(keys, attributes.namespace):
             role = self.role(binding.role, binding.namespace)
             if role is None:
                 problems.append(_missing(binding.role))
             elif (
-                role.allows_resource(asked.verb, asked.group, asked.resource, asked.subresource, asked.name)
-                if asked.is_resource
-                else role.allows_path(asked.verb, asked.path)
+                role.allows_resource(
+                    attributes.verb, attributes.group, attributes.resource, attributes.subresource, attributes.name
+                )
+                if attributes.is_resource
+                else role.allows_path(attributes.verb, attributes.path)
             ):
                 return Decision(True, _reason(binding, keys))
         return Decision(False, f"RBAC: {aggregate(problems)}") if problems else _DENIED

@@ -67,8 +67,8 @@ def policy_of(entries: Entries, defaults: Entries) -> Policy:
 
 def refresh(known: Entries, rows: Iterable[tuple[ResourceName, ObjectKey, int, str | None]]) -> dict[Which, RoleEntry]:
     """The entries of `rows`; only rows newer than everything known have a body."""
-    found: dict[Which, RoleEntry] = {}
+    entries: dict[Which, RoleEntry] = {}
     for resource, key, revision, body in rows:
         which = (resource, key)
-        found[which] = known[which] if body is None else entry_of(resource, key, revision, body)
-    return found
+        entries[which] = known[which] if body is None else entry_of(resource, key, revision, body)
+    return entries

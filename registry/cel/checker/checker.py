@@ -114,9 +114,9 @@ class _Checker:
         return {node: self.substitutions.close(of, closed) if of.open else of for node, of in self.types.items()}
 
     def check(self, node: Expr) -> Type:
-        found = _CHECKS[type(node)](self, node)
-        self.types[node.id] = found
-        return found
+        type_ = _CHECKS[type(node)](self, node)
+        self.types[node.id] = type_
+        return type_
 
     def report(self, node: Expr, message: str) -> None:
         self.issues.append(Issue(node.offset, message))
@@ -125,8 +125,8 @@ class _Checker:
         self.report(node, f"undeclared reference to '{name}' (in container '')")
         return types.ERROR
 
-    def mismatch(self, node: Expr, expected: Type, found: Type) -> None:
-        self.report(node, f"expected type '{expected.text}' but found '{found.text}'")
+    def mismatch(self, node: Expr, expected: Type, actual: Type) -> None:
+        self.report(node, f"expected type '{expected.text}' but found '{actual.text}'")
 
     def free(self) -> Type:
         """Returns a new type variable."""
@@ -136,9 +136,9 @@ class _Checker:
 
     def lookup(self, name: str) -> Type | None:
         for scope in reversed(self.scopes):
-            found = scope.get(name)
-            if found is not None:
-                return found
+            type_ = scope.get(name)
+            if type_ is not None:
+                return type_
         return None
 
     def literal(self, node: Literal) -> Type:
@@ -146,24 +146,24 @@ class _Checker:
 
     def ident(self, node: Ident) -> Type:
         name = node.name.removeprefix(".")
-        found = self.lookup(name)
-        if found is None:
+        type_ = self.lookup(name)
+        if type_ is None:
             return self.report_undeclared(node, node.name)
         if name != node.name:
             self.idents[node.id] = name
-        return found
+        return type_
 
     def select(self, node: Select) -> Type:
         if not node.test_only:
             name = _qualified_name(node)
             if name is not None:
                 name = name.removeprefix(".")
-                found = self.lookup(name)
-                if found is not None:
+                type_ = self.lookup(name)
+                if type_ is not None:
                     self.idents[node.id] = name
-                    return found
-        found = self.field(node, node.operand, node.field, False)
-        return types.BOOL if node.test_only else self.substitutions.substitute(found)
+                    return type_
+        type_ = self.field(node, node.operand, node.field, False)
+        return types.BOOL if node.test_only else self.substitutions.substitute(type_)
 
     def field(self, node: Expr, operand: Expr, name: str, optional: bool) -> Type:
         """The type of `operand.name`; an optional operand gives an optional field."""
@@ -173,29 +173,29 @@ class _Checker:
             optional = True
         match target.kind:
             case TypeKind.MAP:
-                found = target.parameters[1]
+                type_ = target.parameters[1]
             case TypeKind.STRUCT:
-                found = self.member(node, target, name)
+                type_ = self.member(node, target, name)
             case TypeKind.PARAM:
                 self.substitutions.assignable(types.DYN, target)
-                found = types.DYN
+                type_ = types.DYN
             case _:
                 if not types.is_dyn_or_error(target):
                     self.report(node, f"type '{target.text}' does not support field selection")
-                found = types.DYN
-        return types.optional_of(found) if optional else found
+                type_ = types.DYN
+        return types.optional_of(type_) if optional else type_
 
     def member(self, node: Expr, target: Type, name: str) -> Type:
         if target.fields is None:
             self.report(node, f"unexpected failed resolution of '{target.text}'")
             return types.ERROR
-        found = target.fields.get(name)
-        if found is None and name in RESERVED:  # Kubernetes allows them unescaped.
-            found = target.fields.get(f"__{name}__")
-        if found is None:
+        type_ = target.fields.get(name)
+        if type_ is None and name in RESERVED:  # Kubernetes allows them unescaped.
+            type_ = target.fields.get(f"__{name}__")
+        if type_ is None:
             self.report(node, f"undefined field '{name}'")
             return types.ERROR
-        return found
+        return type_
 
     def call(self, node: Call) -> Type:
         if node.function == ast.OPT_SELECT:
@@ -224,9 +224,9 @@ class _Checker:
         assert isinstance(name, Literal)
         assert isinstance(name.value, str)
         self.types[name.id] = types.STRING
-        found = self.field(node, operand, name.value, True)
+        type_ = self.field(node, operand, name.value, True)
         self.overloads[node.id] = ("select_optional_field",)
-        return self.substitutions.substitute(found)
+        return self.substitutions.substitute(type_)
 
     def resolve(self, node: Call, function: Function, arguments: tuple[Type, ...], member: bool) -> Type:
         """The type of a call: the result type shared by all matching overloads, or dyn if they differ."""
@@ -236,18 +236,18 @@ class _Checker:
         result: Type | None = None
         fitting: list[str] = []
         for overload in function.by_shape.get((member, len(arguments)), ()):
-            wanted, given = overload.arguments, overload.result
+            wanted, result_type = overload.arguments, overload.result
             if overload.parameters:
                 fresh = Substitutions({name: self.free() for name in overload.parameters})
                 wanted = tuple([fresh.substitute(a) if a.open else a for a in wanted])
-                given = fresh.substitute(given)
+                result_type = fresh.substitute(result_type)
             if not substitutions.all_assignable(arguments, wanted):
                 continue
             fitting.append(overload.id)
-            found = substitutions.substitute(given)
+            type_ = substitutions.substitute(result_type)
             if result is None:
-                result = found
-            elif result.kind is not TypeKind.DYN and not found.same(result):
+                result = type_
+            elif result.kind is not TypeKind.DYN and not type_.same(result):
                 result = types.DYN
         if result is None:
             signature = ", ".join(substitutions.substitute(a, True).text for a in arguments[member:])
@@ -259,9 +259,9 @@ class _Checker:
 
     def logic(self, node: Call, function: Function, arguments: tuple[Type, ...]) -> Type:
         failed = False
-        for argument, found in zip(node.args, arguments, strict=True):
-            if found is not types.BOOL and not self.substitutions.assignable(found, types.BOOL):
-                self.mismatch(argument, types.BOOL, found)
+        for argument, type_ in zip(node.args, arguments, strict=True):
+            if type_ is not types.BOOL and not self.substitutions.assignable(type_, types.BOOL):
+                self.mismatch(argument, types.BOOL, type_)
                 failed = True
         if failed:
             return types.ERROR
@@ -271,10 +271,10 @@ class _Checker:
     def list(self, node: ListExpr) -> Type:
         joined: Type | None = None
         for position, element in enumerate(node.elements):
-            found = self.check(element)
+            type_ = self.check(element)
             if position in node.optional_indices:
-                found = self.unwrap(element, found)
-            joined = self.join(joined, found)
+                type_ = self.unwrap(element, type_)
+            joined = self.join(joined, type_)
         return types.list_of(joined or self.free())
 
     def map(self, node: MapExpr) -> Type:
@@ -282,10 +282,10 @@ class _Checker:
         values: Type | None = None
         for entry in node.entries:
             keys = self.join(keys, self.check(entry.key))
-            found = self.check(entry.value)
+            type_ = self.check(entry.value)
             if entry.optional:
-                found = self.unwrap(entry.value, found)
-            values = self.join(values, found)
+                type_ = self.unwrap(entry.value, type_)
+            values = self.join(values, type_)
         if keys is None or values is None:
             keys, values = self.free(), self.free()
         return types.map_of(keys, values)
@@ -311,29 +311,29 @@ class _Checker:
         known = self.messages.type_of(node.name) if self.messages is not None else None
         if known is not None:
             return self.known_message(node, known)
-        found = self.lookup(node.name.removeprefix("."))
-        if found is None:
+        type_ = self.lookup(node.name.removeprefix("."))
+        if type_ is None:
             return self.report_undeclared(node, node.name)
         result = types.ERROR
-        if found.kind is not TypeKind.TYPE:
-            self.report(node, f"'{found.runtime_name}' is not a type")
-        elif found.parameters[0] in (types.DURATION, types.TIMESTAMP):
-            result = found.parameters[0]
+        if type_.kind is not TypeKind.TYPE:
+            self.report(node, f"'{type_.runtime_name}' is not a type")
+        elif type_.parameters[0] in (types.DURATION, types.TIMESTAMP):
+            result = type_.parameters[0]
         else:
-            self.report(node, f"'{found.parameters[0].runtime_name}' is not a message type")
+            self.report(node, f"'{type_.parameters[0].runtime_name}' is not a message type")
         for entry in node.entries:
-            given = self.check(entry.value)
+            value = self.check(entry.value)
             if result is types.ERROR:
                 continue
             if entry.optional:
-                given = self.unwrap(entry.value, given)
+                value = self.unwrap(entry.value, value)
             if entry.field not in ("seconds", "nanos"):
                 self.issues.append(Issue(entry.offset, f"undefined field '{entry.field}'"))
-            elif not self.substitutions.assignable(types.INT, given):
+            elif not self.substitutions.assignable(types.INT, value):
                 self.issues.append(
                     Issue(
                         entry.offset,
-                        f"expected type of field '{entry.field}' is 'int' but provided type is '{given.text}'",
+                        f"expected type of field '{entry.field}' is 'int' but provided type is '{value.text}'",
                     )
                 )
         return result
@@ -341,18 +341,18 @@ class _Checker:
     def known_message(self, node: StructExpr, of: Type) -> Type:
         assert self.messages is not None
         for entry in node.entries:
-            given = self.check(entry.value)
+            value = self.check(entry.value)
             if entry.optional:
-                given = self.unwrap(entry.value, given)
+                value = self.unwrap(entry.value, value)
             wanted = self.messages.field(node.name, entry.field)
-            if wanted is None or not self.substitutions.assignable(wanted, given):
-                shown = self.substitutions.substitute(given, True).text
+            if wanted is None or not self.substitutions.assignable(wanted, value):
+                actual = self.substitutions.substitute(value, True).text
                 self.issues.append(
                     Issue(
                         entry.offset,
                         f"expected type of field '{entry.field}' is "
                         f"'{wanted.text if wanted else ''}' but provided type is "
-                        f"'{shown}'",
+                        f"'{actual}'",
                     )
                 )
         return of
@@ -393,9 +393,9 @@ class _Checker:
                 return types.ERROR, types.ERROR
 
     def expect(self, node: Expr, wanted: Type) -> None:
-        found = self.check(node)
-        if found is not wanted and not self.substitutions.assignable(wanted, found):
-            self.mismatch(node, wanted, found)
+        type_ = self.check(node)
+        if type_ is not wanted and not self.substitutions.assignable(wanted, type_):
+            self.mismatch(node, wanted, type_)
 
 
 def _qualified_name(node: Expr) -> str | None:

@@ -117,10 +117,10 @@ class _Coster(Estimator):
         whole: Range | None = None
         size: Range | None = None
         for overload in overloads:
-            found = self.overload(node, function, overload, target, arguments, costs)
-            whole = found.cost if whole is None else union(whole, found.cost)
-            if found.size is not None:
-                size = found.size if size is None else union(size, found.size)
+            estimate = self.overload(node, function, overload, target, arguments, costs)
+            whole = estimate.cost if whole is None else union(whole, estimate.cost)
+            if estimate.size is not None:
+                size = estimate.size if size is None else union(size, estimate.size)
             if overload in _INDEXED and arguments:
                 entries = self.entry_sizes(node.args[0])
                 size = None if entries is None else entries.value
@@ -144,16 +144,16 @@ class _Coster(Estimator):
             return CallCost((costs[0][0], add(costs[0], costs[1])[1]))
         if overload == "conditional":
             return self.conditional(node, arguments, costs)
-        found = estimate_call(CostedCall(self, overload, target, arguments), function)
-        if found is None:
+        estimate = estimate_call(CostedCall(self, overload, target, arguments), function)
+        if estimate is None:
             if overload in _ADDED and len(arguments) == 2:
-                found = self.sum(node, overload, arguments)
+                estimate = self.sum(node, overload, arguments)
             else:
-                found = CallCost(ONE)
-        total = found.cost
+                estimate = CallCost(ONE)
+        total = estimate.cost
         for cost in costs:
             total = add(total, cost)
-        return CallCost(total, found.size)
+        return CallCost(total, estimate.size)
 
     def conditional(self, node: Call, arguments: list[Argument], costs: list[Range]) -> CallCost:
         _, if_true, if_false = node.args
@@ -250,9 +250,9 @@ class _Coster(Estimator):
 
     def size(self, node: Expr) -> Range | None:
         """The size of a node: computed before, or else from the literal, the schema or the type, in this order."""
-        found = self.sizes.get(node.id)
-        if found is not None:
-            return found
+        size = self.sizes.get(node.id)
+        if size is not None:
+            return size
         match node:
             case Literal():
                 return fixed(len(node.value)) if isinstance(node.value, str | bytes) else ONE
@@ -260,10 +260,10 @@ class _Coster(Estimator):
                 return fixed(len(node.elements))
             case MapExpr():
                 return fixed(len(node.entries))
-        found = self.size_at(self.path(node))
-        if found is not None:
-            self.sizes[node.id] = found
-            return found
+        size = self.size_at(self.path(node))
+        if size is not None:
+            self.sizes[node.id] = size
+            return size
         if _is_scalar(self.type(node)):
             return ONE
         if isinstance(node, Ident):
@@ -287,11 +287,11 @@ class _Coster(Estimator):
         return None if declared is None else (0, declared.max_elements)
 
     def entry_sizes(self, node: Expr) -> _Entries | None:
-        found = self.entries.get(node.id)
-        if found is None and isinstance(node, Ident):
+        sizes = self.entries.get(node.id)
+        if sizes is None and isinstance(node, Ident):
             variable = self.variable(node.name)
             return None if variable is None else variable.entries
-        return found
+        return sizes
 
     def set_entries(self, node: Expr, entries: _Entries | None) -> None:
         if entries is not None:

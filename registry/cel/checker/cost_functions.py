@@ -85,9 +85,9 @@ class CostedCall(NamedTuple):
 
 def estimate_call(call: CostedCall, function: str) -> CallCost | None:
     """The cost of a call; None if it has the default cost."""
-    for found in (_EXTENSIONS.get(call.overload), _KUBERNETES.get(function), _STANDARD.get(call.overload)):
-        if found is not None:
-            cost = found(call)
+    for estimator in (_EXTENSIONS.get(call.overload), _KUBERNETES.get(function), _STANDARD.get(call.overload)):
+        if estimator is not None:
+            cost = estimator(call)
             if cost is not None:
                 return cost
     return None

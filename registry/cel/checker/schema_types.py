@@ -111,21 +111,21 @@ _MAX_NAME: Final = 253
 _MAX_GENERATE_NAME: Final = _MAX_NAME - 1
 
 
-def _object_meta(given: Structural | None) -> Structural:
+def _object_meta(schema: Structural | None) -> Structural:
     """The metadata visible to rules. From 1.37 on the lengths of names are bounded, which lowers the estimated cost."""
     if not emulated().is_1_37:
         return Structural(type="object", properties={"name": _ANY_STRING, "generateName": _ANY_STRING})
-    of = given.properties if given is not None else {}
+    of = schema.properties if schema is not None else {}
     bounds = {"name": _MAX_NAME, "generateName": _MAX_GENERATE_NAME}
     return Structural(
         type="object", properties={name: _capped(of.get(name), longest) for name, longest in bounds.items()}
     )
 
 
-def _capped(given: Structural | None, longest: int) -> Structural:
+def _capped(schema: Structural | None, longest: int) -> Structural:
     """A string of at most `longest` characters, or of fewer where the schema says so."""
-    if given is not None and given.max_length is not None:
-        longest = min(longest, given.max_length)
+    if schema is not None and schema.max_length is not None:
+        longest = min(longest, schema.max_length)
     return Structural(type="string", max_length=longest)
 
 

@@ -97,7 +97,7 @@ class Timestamp(Opaque):
         minutes = abs(offset) // 60
         return f"{text}{'-' if offset < 0 else '+'}{minutes // 60:02}:{minutes % 60:02}"
 
-    def calendar(self, zone: str = "") -> datetime.datetime:
+    def calendar(self, zone: str) -> datetime.datetime:
         """Date and time in `zone` (default UTC). Raises EvalError for an unknown zone."""
         seconds = self.nanoseconds // SECOND
         return _calendar(seconds + (_zone_offset(zone, seconds) if zone else 0))
@@ -112,10 +112,10 @@ register_ordered(Duration)
 register_ordered(Timestamp)
 
 
-def duration(nanoseconds: int, error: str = "integer overflow") -> Duration:
+def duration(nanoseconds: int) -> Duration:
     """A computed Duration. Raises EvalError beyond int64."""
     if not INT_MIN <= nanoseconds <= INT_MAX:
-        raise EvalError(error)
+        raise EvalError("integer overflow")
     return Duration(nanoseconds)
 
 
@@ -309,7 +309,7 @@ def parse_format_duration(text: str) -> int | None:
     strict = parse_duration(text)
     if strict is not None:
         return strict
-    total, found = 0, False
+    total, is_valid = 0, False
     for match in _LOOSE.finditer(text):
         digits = match[1].lstrip("0")
         if len(digits) > 19 or int(digits or 0) > INT_MAX:
@@ -318,8 +318,8 @@ def parse_format_duration(text: str) -> int | None:
         for factor, names in _LOOSE_UNITS:
             for name in names:
                 if unit == name or (name is names[-1] and unit.startswith(name)):
-                    total, found = total + int(digits or 0) * factor, True
-    return (total + (1 << 63)) % (1 << 64) - (1 << 63) if found else None
+                    total, is_valid = total + int(digits or 0) * factor, True
+    return (total + (1 << 63)) % (1 << 64) - (1 << 63) if is_valid else None
 
 
 _LOCAL_TIME: Final = re.compile(r"(\d{4}-\d\d-\d\d)T(\d{1,2}):(\d\d):(\d\d)([.,]\d+)?", re.ASCII)
@@ -354,8 +354,8 @@ def _complaint(text: str) -> str:
         (19, "05"),
     ):
         start = length - len(part)
-        given = text[start:length]
-        if not (given == part if not part.isdigit() else given.isdecimal() and len(given) == len(part)):
+        actual = text[start:length]
+        if not (actual == part if not part.isdigit() else actual.isdecimal() and len(actual) == len(part)):
             return f" as {quote_time(layout)}: cannot parse {quote_time(text[start:])} as {quote_time(part)}"
     return ": out of range"
 

@@ -190,15 +190,15 @@ class Substitutions:
         rebuilt at each level otherwise."""
         if not of.open:
             return of
-        found = closed.get(id(of))
-        if found is None:
+        closed_type = closed.get(id(of))
+        if closed_type is None:
             if of.kind is TypeKind.PARAM:
                 known = self.known.get(of.text)
-                found = DYN if known is None else self.close(known, closed)
+                closed_type = DYN if known is None else self.close(known, closed)
             else:
-                found = _with_parameters(of, [self.close(p, closed) for p in of.parameters])
-            closed[id(of)] = found
-        return found
+                closed_type = _with_parameters(of, [self.close(p, closed) for p in of.parameters])
+            closed[id(of)] = closed_type
+        return closed_type
 
     def _assignable(self, left: Type, right: Type) -> bool:
         if left is right:

@@ -217,8 +217,8 @@ class Map(MapValue):
             return False
         spend(len(self))
         for key, value in self._entries.values():
-            found = other.find(key)
-            if found is MISSING or not equal(value, found):
+            theirs = other.find(key)
+            if theirs is MISSING or not equal(value, theirs):
                 return False
         return True
 

@@ -83,8 +83,8 @@ def _clause(template: str, position: int) -> tuple[int, Callable[[Value], str]]:
         return position + 1, lambda value: _scientific(value, precision)
     clause = _CLAUSES.get(letter)
     if clause is None:
-        shown = letter if letter.isascii() else chr(letter.encode("utf-8", "replace")[0])
-        raise _parse_error(f'unrecognized formatting clause "{shown}"')
+        letters = letter if letter.isascii() else chr(letter.encode("utf-8", "replace")[0])
+        raise _parse_error(f'unrecognized formatting clause "{letters}"')
     return position + 1, clause
 
 

@@ -20,7 +20,7 @@ from registry.cel.common.values import (
     register_type,
     size_of,
 )
-from registry.cel.ext.table import REGEX_FACTOR, STRING_FACTOR, function, member, mismatch
+from registry.cel.ext.table import REGEX_FACTOR, STRING_FACTOR, function, member
 from registry.cel.ext.url import parse_request_uri
 from registry.schema.formats.formats import format_check
 from registry.schema.names import (
@@ -104,12 +104,10 @@ for _name in FORMATS:
     _constant(_name)
 
 
-@function("format.named", 1)
-def find_format(name: Value) -> Optional:
-    if type(name) is not str:
-        raise mismatch("format.named", name)
-    found = FORMATS.get(name)
-    return Optional(found) if found else NONE
+@function("format.named", 1, of=(str,))
+def find_format(name: str) -> Optional:
+    format_ = FORMATS.get(name)
+    return Optional(format_) if format_ else NONE
 
 
 def _validate_cost(arguments: tuple[Value, ...], result: Value) -> int:
@@ -118,10 +116,8 @@ def _validate_cost(arguments: tuple[Value, ...], result: Value) -> int:
     return math.ceil((1.0 + size_of(arguments[1])) * STRING_FACTOR) * math.ceil(size * REGEX_FACTOR)
 
 
-@member("validate", 2, cost=_validate_cost)
-def validate(named_format: Value, text: Value) -> Optional:
+@member("validate", 2, of=(Format, str), cost=_validate_cost)
+def validate(named_format: Format, text: str) -> Optional:
     """NONE for a valid text, else the list of errors."""
-    if type(named_format) is not Format or type(text) is not str:
-        raise mismatch("validate", named_format, text)
     errors = named_format.check(text)
     return Optional(errors) if errors else NONE

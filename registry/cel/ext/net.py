@@ -257,26 +257,22 @@ def _at(rest: str) -> str:
 # --- functions
 
 
-@function("ip", 1, cost=traversal())
-def ip(value: Value) -> Ip:
-    if type(value) is not str:
-        raise mismatch("ip", value)
+@function("ip", 1, of=(str,), cost=traversal())
+def ip(value: str) -> Ip:
     return parse_ip(value)
 
 
-@function("isIP", 1, cost=traversal())
-def is_ip(value: Value) -> bool:
-    return _is(value, "isIP", parse_ip)
+@function("isIP", 1, of=(str,), cost=traversal())
+def is_ip(value: str) -> bool:
+    return _is(value, parse_ip)
 
 
-@function("isCIDR", 1, cost=traversal())
-def is_cidr(value: Value) -> bool:
-    return _is(value, "isCIDR", parse_cidr)
+@function("isCIDR", 1, of=(str,), cost=traversal())
+def is_cidr(value: str) -> bool:
+    return _is(value, parse_cidr)
 
 
-def _is(value: Value, name: str, parse: Callable[[str], Opaque]) -> bool:
-    if type(value) is not str:
-        raise mismatch(name, value)
+def _is(value: str, parse: Callable[[str], Opaque]) -> bool:
     try:
         parse(value)
     except EvalError:
@@ -284,38 +280,28 @@ def _is(value: Value, name: str, parse: Callable[[str], Opaque]) -> bool:
     return True
 
 
-@function("ip.isCanonical", 1, cost=traversal(2))
-def is_canonical(value: Value) -> bool:
-    if type(value) is not str:
-        raise mismatch("ip.isCanonical", value)
+@function("ip.isCanonical", 1, of=(str,), cost=traversal(2))
+def is_canonical(value: str) -> bool:
     return parse_ip(value).text() == value
 
 
-@function("cidr", 1, cost=traversal())
-def cidr(value: Value) -> Cidr:
-    if type(value) is not str:
-        raise mismatch("cidr", value)
+@function("cidr", 1, of=(str,), cost=traversal())
+def cidr(value: str) -> Cidr:
     return parse_cidr(value)
 
 
-@member("ip", 1)
-def cidr_ip(value: Value) -> Ip:
-    if type(value) is not Cidr:
-        raise mismatch("ip", value)
+@member("ip", 1, of=(Cidr,))
+def cidr_ip(value: Cidr) -> Ip:
     return value.ip
 
 
-@member("masked", 1)
-def masked(value: Value) -> Cidr:
-    if type(value) is not Cidr:
-        raise mismatch("masked", value)
+@member("masked", 1, of=(Cidr,))
+def masked(value: Cidr) -> Cidr:
     return value.masked()
 
 
-@member("prefixLength", 1)
-def prefix_length(value: Value) -> int:
-    if type(value) is not Cidr:
-        raise mismatch("prefixLength", value)
+@member("prefixLength", 1, of=(Cidr,))
+def prefix_length(value: Cidr) -> int:
     return value.length
 
 
@@ -355,48 +341,38 @@ def contains_cidr(network: Value, other: Value) -> bool:
     return network.length <= inner.length and network.contains(inner.ip)
 
 
-@member("family", 1)
-def family(value: Value) -> int:
-    return 4 if _ip(value, "family").bits == 32 else 6
+@member("family", 1, of=(Ip,))
+def family(value: Ip) -> int:
+    return 4 if value.bits == 32 else 6
 
 
-@member("isUnspecified", 1)
-def is_unspecified(value: Value) -> bool:
-    return _ip(value, "isUnspecified").number == 0
+@member("isUnspecified", 1, of=(Ip,))
+def is_unspecified(value: Ip) -> bool:
+    return value.number == 0
 
 
-@member("isLoopback", 1)
-def is_loopback(value: Value) -> bool:
-    address = _ip(value, "isLoopback")
-    return address.number >> 24 == 127 if address.bits == 32 else address.number == 1
+@member("isLoopback", 1, of=(Ip,))
+def is_loopback(value: Ip) -> bool:
+    return value.number >> 24 == 127 if value.bits == 32 else value.number == 1
 
 
-@member("isLinkLocalMulticast", 1)
-def is_link_local_multicast(value: Value) -> bool:
-    address = _ip(value, "isLinkLocalMulticast")
-    if address.bits == 32:
-        return address.number >> 8 == 0xE00000
-    return address.number >> 120 == 0xFF and address.number >> 112 & 0xF == 2
+@member("isLinkLocalMulticast", 1, of=(Ip,))
+def is_link_local_multicast(value: Ip) -> bool:
+    if value.bits == 32:
+        return value.number >> 8 == 0xE00000
+    return value.number >> 120 == 0xFF and value.number >> 112 & 0xF == 2
 
 
-@member("isLinkLocalUnicast", 1)
-def is_link_local_unicast(value: Value) -> bool:
-    address = _ip(value, "isLinkLocalUnicast")
-    return address.number >> 16 == 0xA9FE if address.bits == 32 else address.number >> 118 == 0b1111111010
+@member("isLinkLocalUnicast", 1, of=(Ip,))
+def is_link_local_unicast(value: Ip) -> bool:
+    return value.number >> 16 == 0xA9FE if value.bits == 32 else value.number >> 118 == 0b1111111010
 
 
-@member("isGlobalUnicast", 1)
-def is_global_unicast(value: Value) -> bool:
+@member("isGlobalUnicast", 1, of=(Ip,))
+def is_global_unicast(value: Ip) -> bool:
     """Whether an address is unicast and not special; private addresses count."""
-    address = _ip(value, "isGlobalUnicast")
-    if address.number == 0 or is_loopback(address) or is_link_local_unicast(address):
+    if value.number == 0 or is_loopback(value) or is_link_local_unicast(value):
         return False
-    if address.bits == 32:
-        return address.number >> 28 != 0xE and address.number != 0xFFFFFFFF
-    return address.number >> 120 != 0xFF
-
-
-def _ip(value: Value, function_name: str) -> Ip:
-    if type(value) is not Ip:
-        raise mismatch(function_name, value)
-    return value
+    if value.bits == 32:
+        return value.number >> 28 != 0xE and value.number != 0xFFFFFFFF
+    return value.number >> 120 != 0xFF

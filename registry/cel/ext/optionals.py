@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from registry.cel.common.times import Duration
 from registry.cel.common.values import NONE, ListValue, Map, Optional, Uint, Value, elements, is_list, no_such_overload
-from registry.cel.ext.table import function, member, mismatch
+from registry.cel.ext.table import function, member
 
 
 @function("optional.of", 1)
@@ -38,17 +38,13 @@ def optional_of_non_zero(value: Value) -> Optional:
 _ZEROS: dict[type, Value] = {bool: False, int: 0, Uint: 0, float: 0.0, str: "", bytes: b""}
 
 
-@member("value", 1)
-def optional_value(optional: Value) -> Value:
-    if type(optional) is not Optional:
-        raise mismatch("value", optional)
+@member("value", 1, of=(Optional,))
+def optional_value(optional: Optional) -> Value:
     return optional.get()
 
 
-@member("hasValue", 1)
-def optional_has_value(optional: Value) -> bool:
-    if type(optional) is not Optional:
-        raise mismatch("hasValue", optional)
+@member("hasValue", 1, of=(Optional,))
+def optional_has_value(optional: Optional) -> bool:
     return optional.present
 
 

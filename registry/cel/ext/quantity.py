@@ -129,17 +129,13 @@ def _round(sign: int, digits: int, scale: int) -> Quantity:
 # --- functions
 
 
-@function("quantity", 1, cost=traversal())
-def quantity(value: Value) -> Quantity:
-    if type(value) is not str:
-        raise mismatch("quantity", value)
+@function("quantity", 1, of=(str,), cost=traversal())
+def quantity(value: str) -> Quantity:
     return parse_quantity(value)
 
 
-@function("isQuantity", 1, cost=traversal())
-def is_quantity(value: Value) -> bool:
-    if type(value) is not str:
-        raise mismatch("isQuantity", value)
+@function("isQuantity", 1, of=(str,), cost=traversal())
+def is_quantity(value: str) -> bool:
     try:
         parse_quantity(value)
     except EvalError:
@@ -147,15 +143,9 @@ def is_quantity(value: Value) -> bool:
     return True
 
 
-def _quantity(value: Value, name: str) -> Quantity:
-    if type(value) is not Quantity:
-        raise mismatch(name, value)
-    return value
-
-
-@function("sign", 1)
-def sign(value: Value) -> int:
-    digits = _quantity(value, "sign").digits
+@function("sign", 1, of=(Quantity,))
+def sign(value: Quantity) -> int:
+    digits = value.digits
     return (digits > 0) - (digits < 0)
 
 
@@ -166,48 +156,47 @@ def _integer(value: Quantity) -> int | None:
     return number if INT_MIN <= number <= INT_MAX else None
 
 
-@member("isInteger", 1)
-def is_integer(value: Value) -> bool:
-    return _integer(_quantity(value, "isInteger")) is not None
+@member("isInteger", 1, of=(Quantity,))
+def is_integer(value: Quantity) -> bool:
+    return _integer(value) is not None
 
 
-@member("asInteger", 1)
-def as_integer(value: Value) -> int:
-    number = _integer(_quantity(value, "asInteger"))
+@member("asInteger", 1, of=(Quantity,))
+def as_integer(value: Quantity) -> int:
+    number = _integer(value)
     if number is None:
         raise EvalError("cannot convert value to integer")
     return number
 
 
-@member("asApproximateFloat", 1)
-def as_approximate_float(value: Value) -> float:
-    amount = _quantity(value, "asApproximateFloat")
-    if abs(amount.digits) >= 1 << 1000:
-        return _infinity(amount.digits)
-    if amount.scale == 0:
-        return float(amount.digits)
-    if amount.digits == 0 or amount.scale < -323:
+@member("asApproximateFloat", 1, of=(Quantity,))
+def as_approximate_float(value: Quantity) -> float:
+    if abs(value.digits) >= 1 << 1000:
+        return _infinity(value.digits)
+    if value.scale == 0:
+        return float(value.digits)
+    if value.digits == 0 or value.scale < -323:
         return 0.0
-    if amount.scale > 308:
-        return _infinity(amount.digits)
-    return float(amount.digits) * float(f"1e{amount.scale}")
+    if value.scale > 308:
+        return _infinity(value.digits)
+    return float(value.digits) * float(f"1e{value.scale}")
 
 
 def _infinity(digits: int) -> float:
     return float("inf") if digits > 0 else float("-inf")
 
 
-@member("add", 2)
-def add(left: Value, right: Value) -> Quantity:
-    return _sum(_quantity(left, "add"), _operand(left, right, "add"), 1)
+@member("add", 2, of=(Quantity,))
+def add(left: Quantity, right: Value) -> Quantity:
+    return _sum(left, _operand(left, right, "add"), 1)
 
 
-@member("sub", 2)
-def subtract(left: Value, right: Value) -> Quantity:
-    return _sum(_quantity(left, "sub"), _operand(left, right, "sub"), -1)
+@member("sub", 2, of=(Quantity,))
+def subtract(left: Quantity, right: Value) -> Quantity:
+    return _sum(left, _operand(left, right, "sub"), -1)
 
 
-def _operand(left: Value, right: Value, name: str) -> Quantity:
+def _operand(left: Quantity, right: Value, name: str) -> Quantity:
     if type(right) is int:
         return Quantity(right, 0, small=True)
     if type(right) is not Quantity:

@@ -142,23 +142,21 @@ def is_semver(value: Value, normalize: Value = False) -> bool:
     return True
 
 
-def _part(value: Value, name: str, position: int) -> int:
-    if type(value) is not Semver:
-        raise mismatch(name, value)
+def _part(value: Semver, position: int) -> int:
     number = value.numbers[position]
     return number - (1 << 64) if number >= 1 << 63 else number  # Go converts uint64 to int64
 
 
-@member("major", 1)
-def major(value: Value) -> int:
-    return _part(value, "major", 0)
+@member("major", 1, of=(Semver,))
+def major(value: Semver) -> int:
+    return _part(value, 0)
 
 
-@member("minor", 1)
-def minor(value: Value) -> int:
-    return _part(value, "minor", 1)
+@member("minor", 1, of=(Semver,))
+def minor(value: Semver) -> int:
+    return _part(value, 1)
 
 
-@member("patch", 1)
-def patch(value: Value) -> int:
-    return _part(value, "patch", 2)
+@member("patch", 1, of=(Semver,))
+def patch(value: Semver) -> int:
+    return _part(value, 2)

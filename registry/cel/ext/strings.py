@@ -25,11 +25,9 @@ _UPPER = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
 _LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 
 
-@member("charAt", 2)
-def char_at(text: Value, position: Value) -> str:
+@member("charAt", 2, of=(str, int))
+def char_at(text: str, position: int) -> str:
     """One character; the empty string at the end."""
-    if type(text) is not str or type(position) is not int:
-        raise mismatch("charAt", text, position)
     _check_position(position, len(text))
     return text[position : position + 1]
 
@@ -86,8 +84,8 @@ def last_index_of(value: Value, part: Value, offset: Value = None) -> int:
 def _last(text: str, part: str) -> int:
     """`text.rfind(part)` by a search in the reversed text: rfind takes the product of both lengths, find is linear."""
     _count_search(text, part)
-    found = text[::-1].find(part[::-1])
-    return -1 if found < 0 else len(text) - found - len(part)
+    position = text[::-1].find(part[::-1])
+    return -1 if position < 0 else len(text) - position - len(part)
 
 
 def _same(item: Value, other: Value) -> bool:
@@ -97,17 +95,13 @@ def _same(item: Value, other: Value) -> bool:
         return False
 
 
-@member("lowerAscii", 1, cost=traversal())
-def lower_ascii(text: Value) -> str:
-    if type(text) is not str:
-        raise mismatch("lowerAscii", text)
+@member("lowerAscii", 1, of=(str,), cost=traversal())
+def lower_ascii(text: str) -> str:
     return text.translate(_LOWER)
 
 
-@member("upperAscii", 1, cost=traversal())
-def upper_ascii(text: Value) -> str:
-    if type(text) is not str:
-        raise mismatch("upperAscii", text)
+@member("upperAscii", 1, of=(str,), cost=traversal())
+def upper_ascii(text: str) -> str:
     return text.translate(_UPPER)
 
 
@@ -119,8 +113,8 @@ def replace(text: Value, old: Value, new: Value, count: Value = -1) -> str:
     if count < 0 or count > INT_MAX:
         count = -1
     _count_search(text, old)
-    found = text.count(old)
-    spend(found * len(new) // CHARACTERS if count < 0 else min(found, count) * len(new) // CHARACTERS)
+    count_all = text.count(old)
+    spend(count_all * len(new) // CHARACTERS if count < 0 else min(count_all, count) * len(new) // CHARACTERS)
     return text.replace(old, new, count)
 
 
@@ -155,10 +149,8 @@ def substring(text: Value, start: Value, end: Value = None) -> str:
     return text[start:end]
 
 
-@member("trim", 1, cost=traversal())
-def trim(text: Value) -> str:
-    if type(text) is not str:
-        raise mismatch("trim", text)
+@member("trim", 1, of=(str,), cost=traversal())
+def trim(text: str) -> str:
     return text.strip(_BLANKS)
 
 
@@ -200,9 +192,7 @@ _QUOTED = str.maketrans(
 _quote_cost: Cost = traversal()
 
 
-@function("strings.quote", 1, cost=_quote_cost)
-def quote(text: Value) -> str:
+@function("strings.quote", 1, of=(str,), cost=_quote_cost)
+def quote(text: str) -> str:
     """The text as a CEL literal in double quotes."""
-    if type(text) is not str:
-        raise mismatch("strings.quote", text)
     return f'"{text.translate(_QUOTED)}"'

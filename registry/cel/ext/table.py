@@ -1,13 +1,15 @@
 """The registry of library functions, which the compiler looks up.
 
-A function is a Python callable on plain values; the target of `a.f(b)` is its first argument. It checks the types of
-its arguments itself, because an expression may be of dynamic type, and raises EvalError with cel-go's text.
+A function is a Python callable on plain values; the target of `a.f(b)` is its first argument. Expressions may be of
+dynamic type, so types are checked at each call: `of` are those of the first arguments, where each has just one. Other
+functions check theirs, and raise EvalError with cel-go's text.
 
 A Cost returns the cost of a call from its arguments and its result; calls without one cost 1.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
@@ -24,21 +26,10 @@ COSTS: Final[dict[str, Cost]] = {}
 
 # Functions without a Cost whose work does not grow with their arguments. The work of the others is charged.
 CONSTANT_TIME: Final = frozenset(
-    (
-        "bool",
-        "cel.@mapInsert",
-        "charAt",
-        "dyn",
-        "first",
-        "hasValue",
-        "last",
-        "optional.none",
-        "optional.of",
-        "optional.ofNonZeroValue",
-        "size",
-        "type",
-        "value",
-    )
+    """
+    bool cel.@mapInsert charAt dyn first hasValue last optional.none optional.of optional.ofNonZeroValue size
+    type value
+    """.split()
 )
 
 # The cost limit of one evaluation (celconfig.PerCallLimit). Functions whose work grows faster than their arguments do
@@ -53,27 +44,43 @@ MAP_COST: Final = 30  # common.MapCreateBaseCost
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-def function(name: str, *counts: int, cost: Cost | None = None) -> Callable[[_F], _F]:
+def function(name: str, *counts: int, of: tuple[type, ...] = (), cost: Cost | None = None) -> Callable[[_F], _F]:
     """Registers a global function, `name(a, b)`, for the given numbers of arguments."""
-    return _entering(GLOBALS, name, counts, cost)
+    return _registration(GLOBALS, name, counts, of, cost)
 
 
-def member(name: str, *counts: int, cost: Cost | None = None) -> Callable[[_F], _F]:
+def member(name: str, *counts: int, of: tuple[type, ...] = (), cost: Cost | None = None) -> Callable[[_F], _F]:
     """Registers a member function, `a.name(b)`; the target counts as an argument."""
-    return _entering(MEMBERS, name, counts, cost)
+    return _registration(MEMBERS, name, counts, of, cost)
 
 
-def _entering(
-    table: dict[tuple[str, int], Implementation], name: str, counts: tuple[int, ...], cost: Cost | None
+def _registration(
+    table: dict[tuple[str, int], Implementation],
+    name: str,
+    counts: tuple[int, ...],
+    of: tuple[type, ...],
+    cost: Cost | None,
 ) -> Callable[[_F], _F]:
-    def enter(implementation: _F) -> _F:
+    def register(implementation: _F) -> _F:
+        checked = _checked(implementation, name, of) if of else implementation
         for count in counts:
-            table[name, count] = implementation
+            table[name, count] = checked
         if cost is not None:
             COSTS[name] = cost
         return implementation
 
-    return enter
+    return register
+
+
+def _checked(implementation: Implementation, name: str, of: tuple[type, ...]) -> Implementation:
+    @functools.wraps(implementation)
+    def call(*arguments: Value) -> Value:
+        for argument, expected in zip(arguments, of, strict=False):
+            if type(argument) is not expected:
+                raise mismatch(name, *arguments)
+        return implementation(*arguments)
+
+    return call
 
 
 def mismatch(name: str, *arguments: Value) -> EvalError:

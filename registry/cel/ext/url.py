@@ -15,7 +15,7 @@ from registry.cel.common.values import EvalError, Map, Opaque, TypeValue, Value,
 from registry.cel.ext.conversions import TYPE_NAMES
 from registry.cel.ext.net import AddressError, parse_zoned
 from registry.cel.ext.strings import CHARACTERS
-from registry.cel.ext.table import function, member, mismatch, traversal
+from registry.cel.ext.table import function, member, traversal
 from registry.schema.field import go_quote
 
 URL: Final = TypeValue("kubernetes.URL")
@@ -187,17 +187,13 @@ def _escape_error(text: str) -> str:
 # --- functions
 
 
-@function("url", 1, cost=traversal())
-def url(value: Value) -> Url:
-    if type(value) is not str:
-        raise mismatch("url", value)
+@function("url", 1, of=(str,), cost=traversal())
+def url(value: str) -> Url:
     return parse_url(value)
 
 
-@function("isURL", 1)
-def is_url(value: Value) -> bool:
-    if type(value) is not str:
-        raise mismatch("isURL", value)
+@function("isURL", 1, of=(str,))
+def is_url(value: str) -> bool:
     try:
         parse_request_uri(value)
     except EvalError:
@@ -205,31 +201,25 @@ def is_url(value: Value) -> bool:
     return True
 
 
-def _url(value: Value, name: str) -> Url:
-    if type(value) is not Url:
-        raise mismatch(name, value)
-    return value
+@member("getScheme", 1, of=(Url,))
+def get_scheme(value: Url) -> str:
+    return value.scheme
 
 
-@member("getScheme", 1)
-def get_scheme(value: Value) -> str:
-    return _url(value, "getScheme").scheme
+@member("getHost", 1, of=(Url,))
+def get_host(value: Url) -> str:
+    return value.host
 
 
-@member("getHost", 1)
-def get_host(value: Value) -> str:
-    return _url(value, "getHost").host
-
-
-@member("getHostname", 1)
-def get_hostname(value: Value) -> str:
+@member("getHostname", 1, of=(Url,))
+def get_hostname(value: Url) -> str:
     """The host without port and brackets."""
-    return _split_host(_url(value, "getHostname").host)[0]
+    return _split_host(value.host)[0]
 
 
-@member("getPort", 1)
-def get_port(value: Value) -> str:
-    return _split_host(_url(value, "getPort").host)[1]
+@member("getPort", 1, of=(Url,))
+def get_port(value: Url) -> str:
+    return _split_host(value.host)[1]
 
 
 def _split_host(host: str) -> tuple[str, str]:
@@ -242,21 +232,20 @@ def _split_host(host: str) -> tuple[str, str]:
     return name, port
 
 
-@member("getEscapedPath", 1)
-def get_escaped_path(value: Value) -> str:
+@member("getEscapedPath", 1, of=(Url,))
+def get_escaped_path(value: Url) -> str:
     """The path as it was written if that is a valid encoding, else the encoded path."""
-    url_value = _url(value, "getEscapedPath")
-    if _PATH_VALID.issuperset(url_value.raw_path):
-        return url_value.raw_path
-    spend(len(url_value.path) // CHARACTERS)
-    return "".join(map(_ESCAPED.__getitem__, url_value.path.encode("utf-8", "surrogateescape")))
+    if _PATH_VALID.issuperset(value.raw_path):
+        return value.raw_path
+    spend(len(value.path) // CHARACTERS)
+    return "".join(map(_ESCAPED.__getitem__, value.path.encode("utf-8", "surrogateescape")))
 
 
-@member("getQuery", 1)
-def get_query(value: Value) -> Map:
+@member("getQuery", 1, of=(Url,))
+def get_query(value: Url) -> Map:
     """{'x': ['1', '2']}; pairs that cannot be decoded are omitted."""
-    found: dict[str, Value] = {}
-    query = _url(value, "getQuery").query
+    parameters: dict[str, Value] = {}
+    query = value.query
     spend(len(query))
     for pair in query.split("&"):
         if not pair or ";" in pair:
@@ -264,8 +253,8 @@ def get_query(value: Value) -> Map:
         name, _, text = pair.partition("=")
         if _BAD_ESCAPE.search(pair):
             continue
-        found.setdefault(_plain(name), []).append(_plain(text))
-    return Map.of_strings(found)
+        parameters.setdefault(_plain(name), []).append(_plain(text))
+    return Map.of_strings(parameters)
 
 
 def _plain(text: str) -> str:

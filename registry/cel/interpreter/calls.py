@@ -82,7 +82,7 @@ def matches_constant(arguments: list[Code]) -> Code:
     pattern = arguments[1].run([])
     text = value_of(arguments[0])
     try:
-        found = matcher(pattern)
+        test = matcher(pattern)
     except EvalError as error:
         return failing(error, arguments[0].cost)
     weight = math.ceil(len(pattern) * REGEX_FACTOR)
@@ -92,7 +92,7 @@ def matches_constant(arguments: list[Code]) -> Code:
         if type(value) is not str:
             raise no_such_overload("matches")
         charge(frame, math.ceil((1.0 + len(value)) * STRING_FACTOR) * weight)
-        return found(value)
+        return test(value)
 
     return Code(matches, arguments[0].cost)
 

@@ -159,9 +159,9 @@ class _Compiler:
 
     def name(self, node: Expr, name: str) -> Code:
         name = self.checked.idents.get(node.id, name).removeprefix(".")
-        found = self.names.get(name)
-        if found:
-            code = found[-1]
+        codes = self.names.get(name)
+        if codes:
+            code = codes[-1]
             return costing(Code(code.run, code.cost, code.view, attribute=True, slot=code.slot), 1)
         type_ = TYPE_NAMES.get(name)
         if type_ is not None:
@@ -201,7 +201,7 @@ class _Compiler:
         make, name = messages.make, node.name
 
         def build(frame: Frame) -> Value:
-            made = {}
+            values_of_fields = {}
             for field, run, optional in fields:
                 value = run(frame)
                 if optional:
@@ -210,8 +210,8 @@ class _Compiler:
                     if not value.present:
                         continue
                     value = value.get()
-                made[field] = value
-            return make(name, made)
+                values_of_fields[field] = value
+            return make(name, values_of_fields)
 
         # cel-go's run-time cost (common.StructCreateBaseCost).
         return costing(Code(build, sum(code.cost for _, code, _ in parts)), 40)

@@ -23,23 +23,10 @@ assert all((name, 1) in GLOBALS for name in _CONVERSIONS), (clock, conversions)
 
 # The names of types that have values at run time. `duration` and `timestamp` exist in the checker only.
 _TYPE_NAMES: Final = frozenset(
-    (
-        "bool",
-        "bytes",
-        "double",
-        "google.protobuf.Duration",
-        "google.protobuf.Timestamp",
-        "int",
-        "list",
-        "map",
-        "net.CIDR",
-        "net.IP",
-        "null_type",
-        "optional_type",
-        "string",
-        "type",
-        "uint",
-    )
+    """
+    bool bytes double google.protobuf.Duration google.protobuf.Timestamp int list map net.CIDR net.IP null_type
+    optional_type string type uint
+    """.split()
 )
 
 
@@ -50,14 +37,14 @@ class _NotConstant(Exception):
 def program_error(checked: Checked) -> str | None:
     """Why no program can be planned; None if one can."""
     for node in checked.nodes():
-        found: str | None = None
+        error: str | None = None
         match node:
             case Ident() | Select():
-                found = _undefined_type(checked, node)
+                error = _undefined_type(checked, node)
             case Call():
-                found = _bad_pattern(node) or _bad_conversion(node)
-        if found is not None:
-            return found
+                error = _bad_pattern(node) or _bad_conversion(node)
+        if error is not None:
+            return error
     return None
 
 

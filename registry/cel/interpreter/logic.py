@@ -291,9 +291,9 @@ def membership(needle: Code, haystack: Code) -> Code:
 
     def is_member(frame: Frame) -> bool:
         x, items = item(frame), run(frame)
-        found = is_in(x, items)
+        result = is_in(x, items)
         charge(frame, size_of(items) if type(items) is list or hasattr(items, "raw") else 1)
-        return found
+        return result
 
     return Code(is_member, cost)
 

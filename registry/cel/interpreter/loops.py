@@ -104,12 +104,12 @@ def _resolve_view(run: Run, view: View) -> Run:
     kinds = {expected}
 
     def look(frame: Frame) -> Value:
-        found = run(frame)
-        values = found.values() if of_map else found
+        result = run(frame)
+        values = result.values() if of_map else result
         if set(map(type, values)) != kinds:
             for value in values:
                 convert(value)
-        return found
+        return result
 
     return look
 
@@ -350,7 +350,7 @@ def _collecting(
 
     def run_filter(frame: Frame) -> list[Value]:
         assert test is not None
-        found: list[Value] = []
+        result: list[Value] = []
         failure: EvalError | None = None
         for item in begin(frame, items(frame)):
             assign(frame, item)
@@ -362,7 +362,7 @@ def _collecting(
             if value is True:
                 if failure is None:
                     try:
-                        found.append(element(frame))
+                        result.append(element(frame))
                     except EvalError as error:
                         failure = error
             elif value is not False:
@@ -372,14 +372,14 @@ def _collecting(
                 raise failure
             finally:
                 del failure
-        return found
+        return result
 
     def run_map(frame: Frame) -> list[Value]:
-        found: list[Value] = []
+        result: list[Value] = []
         for item in begin(frame, items(frame)):
             assign(frame, item)
-            found.append(element(frame))
-        return found
+            result.append(element(frame))
+        return result
 
     return run_map if test is None else run_filter
 

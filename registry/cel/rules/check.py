@@ -102,9 +102,9 @@ class SchemaNode:
             above = parent.type()
             if above is None:
                 return None
-            found = above.element if self.name is None else above.property(self.name)
-            if found is not None:
-                return found
+            type_ = above.element if self.name is None else above.property(self.name)
+            if type_ is not None:
+                return type_
         return declare(self.schema, parent is None or self.schema.embedded_resource)
 
 

@@ -48,8 +48,8 @@ class _RecordingWalk(Walk):
         known = len(self.errors)
         Walk.rule(self, rule, declared, cardinality, path, uncorrelatable)
         compiled = compile_expression(rule.rule, declared, RULE, optional_old_self=bool(rule.optional_old_self))
-        found = CheckedRule(path, rule, declared, compiled.cost, cardinality, tuple(self.errors[known:]))
-        self.checked.append(found)
+        checked = CheckedRule(path, rule, declared, compiled.cost, cardinality, tuple(self.errors[known:]))
+        self.checked.append(checked)
 
 
 def inspect_schema(schema: Mapping[str, Any], path: str) -> tuple[list[CheckedRule], int]:
@@ -91,7 +91,7 @@ class _RecordingRun(Run):
             self.evaluations.append(RuleEvaluation(path, rule, obj, old, node, budget - self.budget, errors))
 
 
-def inspect_object(root: Structural, obj: Json, old: Json = None) -> tuple[list[RuleEvaluation], int]:
+def inspect_object(root: Structural, obj: Json, old: Json) -> tuple[list[RuleEvaluation], int]:
     """Every evaluation of a rule on an object that replaces `old`, with its exact cost, and the total cost.
 
     The object must have been pruned, defaulted and validated. There is no ratcheting: every failed rule is an error.

@@ -29,11 +29,11 @@ def display(source: Source, issues: Iterable[Issue]) -> str:
      | self.x > 1
      | .....^
     """
-    found = list(issues)
-    ordered = sorted(found[:_MAX_ISSUES], key=lambda issue: issue.offset)
+    all_issues = list(issues)
+    ordered = sorted(all_issues[:_MAX_ISSUES], key=lambda issue: issue.offset)
     texts = [_picture(source, issue) for issue in ordered]
-    if len(found) > _MAX_ISSUES:
-        texts.append(f"{len(found) - _MAX_ISSUES} more errors were truncated")
+    if len(all_issues) > _MAX_ISSUES:
+        texts.append(f"{len(all_issues) - _MAX_ISSUES} more errors were truncated")
     return "\n".join(texts)
 
 

@@ -73,16 +73,16 @@ def _scan(text: str, position: int, tokens: TokenStream) -> int:
     match = _TOKEN.match
     end = len(text)
     while position < end:
-        found = match(text, position)
-        if found is None:
+        lexeme = match(text, position)
+        if lexeme is None:
             return position
-        kind = found.lastgroup
+        kind = lexeme.lastgroup
         if kind != "SKIP":
-            token = found.group()
+            token = lexeme.group()
             if kind == "OP" or (kind == "ID" and token in _WORDS):
                 kind = token
             kinds.append(kind or "")
             texts.append(token)
             offsets.append(position)
-        position = found.end()
+        position = lexeme.end()
     return end

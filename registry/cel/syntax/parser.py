@@ -144,8 +144,8 @@ class _Parser:
                 break
             self.position += 1
             chain = Chain(self.binary, self.depths, self.operand())
-        for asked, offset, value in reversed(pending):
-            node = Call(self.macros.next_id(), offset, ast.CONDITIONAL, (asked, value, node))
+        for test, offset, value in reversed(pending):
+            node = Call(self.macros.next_id(), offset, ast.CONDITIONAL, (test, value, node))
         self.depths.expr = depth
         return node
 

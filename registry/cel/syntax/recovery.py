@@ -38,8 +38,8 @@ def _tokens(text: str) -> tuple[TokenStream, list[tuple[int, int]]]:
     skipped = []
     position = scan_on(text, 0, tokens)
     while position < len(text):
-        begun = _BEGUN.match(text, position)
-        end = min((begun.end() if begun else position) + 1, len(text))
+        match = _BEGUN.match(text, position)
+        end = min((match.end() if match else position) + 1, len(text))
         skipped.append((position, end))
         position = scan_on(text, end, tokens)
     finish(tokens, len(text))
@@ -48,43 +48,11 @@ def _tokens(text: str) -> tuple[TokenStream, list[tuple[int, int]]]:
 
 # --- sets of tokens, in the order of their numbers in the grammar
 
-_ORDER: Final = (
-    "EOF",
-    "==",
-    "!=",
-    "in",
-    "<",
-    "<=",
-    ">=",
-    ">",
-    "&&",
-    "||",
-    "[",
-    "]",
-    "{",
-    "}",
-    "(",
-    ")",
-    ".",
-    ",",
-    "-",
-    "!",
-    "?",
-    ":",
-    "+",
-    "*",
-    "/",
-    "%",
-    "true",
-    "false",
-    "null",
-    "FLOAT",
-    "INT",
-    "UINT",
-    "STRING",
-    "BYTES",
-    "ID",
-    "ESC",
+_ORDER: Final = tuple(
+    """
+    EOF == != in < <= >= > && || [ ] { } ( ) . , - ! ? : + * / % true false null FLOAT INT UINT STRING BYTES ID
+    ESC
+    """.split()
 )
 _NAMES: Final = {
     "EOF": "<EOF>",
@@ -221,13 +189,13 @@ class Reader:
 
     def expected_kinds(self, here: Kinds) -> Kinds:
         """`here`, and if the rule can end there, the tokens that may follow it."""
-        found = here - ONLY_END
+        expected = here - ONLY_END
         level = len(self.follows) - 1
         while END in here and level >= 0:
             here = self.follows[level]
-            found |= here - ONLY_END
+            expected |= here - ONLY_END
             level -= 1
-        return found | kinds("EOF") if END in here else found
+        return expected | kinds("EOF") if END in here else expected
 
     def consume(self) -> None:
         if self.kind != "EOF":

@@ -44,12 +44,12 @@ def read(message: Message) -> dict[str, Json]:
     """The JSON of a message. Raises ProtoError for an invalid time or invalid JSON."""
     getters = _plan(message.DESCRIPTOR).getters
     value: dict[str, Json] = {}
-    for field, found in message.ListFields():
+    for field, content in message.ListFields():
         name, getter = getters[field.number]
         if name == INLINE:
-            value |= getter(found)
+            value |= getter(content)
         else:
-            value[name] = getter(found)
+            value[name] = getter(content)
     return value
 
 

@@ -13,7 +13,6 @@ import datetime
 import logging
 import time
 from collections.abc import Iterable, Sequence
-from types import TracebackType
 from typing import Final, Self
 
 from registry.aggregation.availability import Availability, AvailabilityVerdict, inspect
@@ -33,6 +32,7 @@ from registry.controllers.queue import Requeue
 from registry.definitions.conditions import find, with_condition
 from registry.store.errors import StoreError, TenantNotFound
 from registry.store.types import ObjectKey, ResourceName, Tenant, TenantId
+from registry.tasks import cancel
 
 logger = logging.getLogger(__name__)
 
@@ -80,14 +80,9 @@ class Monitor:
         self._running.enter_context(self._backend.events.subscribed(self.enqueue))
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._running.close()
-        tasks = [checked.task for checked in self._tenants.values() if checked.task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel(*(checked.task for checked in self._tenants.values()))
         await self.cleaner.aclose()
         await self.openapi.aclose()
 
@@ -134,14 +129,14 @@ class Monitor:
 
     def touch(self, tenant: Tenant) -> _Checked:
         """Records a request for the tenant."""
-        found = self._tenants.get(tenant.id)
-        if found is None:
-            found = _Checked()
+        checked = self._tenants.get(tenant.id)
+        if checked is None:
+            checked = _Checked()
             if len(self._tenants) < _TENANTS:
-                self._tenants[tenant.id] = found
-                found.task = asyncio.create_task(self._run(tenant, found), name=f"API servers of {tenant.name}")
-        found.touched = time.monotonic()
-        return found
+                self._tenants[tenant.id] = checked
+                checked.task = asyncio.create_task(self._run(tenant, checked), name=f"API servers of {tenant.name}")
+        checked.touched = time.monotonic()
+        return checked
 
     async def _run(self, tenant: Tenant, checked: _Checked) -> None:
         retry = FIRST_RETRY_SECONDS

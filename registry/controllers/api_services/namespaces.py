@@ -23,6 +23,7 @@ from registry.aggregation.model import Aggregated, APIServer
 from registry.authentication.user import AUTHENTICATED, User
 from registry.codec.model import DecodeError
 from registry.store.types import Tenant, TenantId
+from registry.tasks import cancel
 from registry.webhooks.answers import decode_bounded_json, run_aside
 from registry.webhooks.connection import Unreachable
 from registry.webhooks.streaming import TooManyConnections
@@ -60,9 +61,7 @@ class NamespaceCleaner:
         self._tasks: dict[tuple[TenantId, str], asyncio.Task[Elsewhere]] = {}
 
     async def aclose(self) -> None:
-        for task in self._tasks.values():
-            task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await cancel(*self._tasks.values())
 
     def delete_content(self, tenant: Tenant, aggregated: Aggregated, namespace: str) -> Elsewhere | None:
         """Returns the result since the last call; None while the deletion is in progress."""
@@ -107,12 +106,12 @@ class NamespaceCleaner:
         return _items(await self._ask(tenant, server, "GET", path))
 
     async def _ask(self, tenant: Tenant, server: APIServer, method: str, path: str) -> Any:
-        found = await self._backends.fetch(
+        answer = await self._backends.fetch(
             tenant, server, path, method=method, seconds=_CALL_SECONDS, limit_bytes=_ANSWER_BYTES, user=_CONTROLLER
         )
-        if not 200 <= found.status < 300 and found.status not in (404, 405):
-            raise _Failed(f"the server answered {found.status}")
-        body = found.body or b"{}"
+        if not 200 <= answer.status < 300 and answer.status not in (404, 405):
+            raise _Failed(f"the server answered {answer.status}")
+        body = answer.body or b"{}"
         return await run_aside(len(body), lambda: decode_bounded_json(body))
 
     async def delete_left(self, tenant: Tenant, server: APIServer, names: Sequence[str]) -> list[str]:
@@ -148,14 +147,14 @@ def deletable(entries: Sequence[Mapping[str, Any]]) -> list[str] | None:
 def with_left(annotations: Mapping[str, str] | None, namespace: str) -> dict[str, str]:
     """Returns annotations of an APIService with one more namespace; beyond the limit the first are dropped."""
     names = [*left_names(annotations), namespace]
-    kept = list(dict.fromkeys(names))[-_LEFT_NAMES:]
-    return {**(annotations or {}), LEFT: ",".join(kept)}
+    left = list(dict.fromkeys(names))[-_LEFT_NAMES:]
+    return {**(annotations or {}), LEFT: ",".join(left)}
 
 
 def without_left(annotations: Mapping[str, str] | None, done: Sequence[str]) -> dict[str, str]:
-    kept = [name for name in left_names(annotations) if name not in done]
+    left = [name for name in left_names(annotations) if name not in done]
     others = {name: value for name, value in (annotations or {}).items() if name != LEFT}
-    return {**others, LEFT: ",".join(kept)} if kept else others
+    return {**others, LEFT: ",".join(left)} if left else others
 
 
 def left_names(annotations: Mapping[str, str] | None) -> list[str]:

@@ -21,13 +21,13 @@ class AbsentOwnerCache:
     def __init__(self, limit: int = LIMIT) -> None:
         self._gone: LruCache[tuple[TenantId, str], DeletedObject] = LruCache(limit)
 
-    def add(self, tenant: Tenant, gone: DeletedObject) -> None:
-        self._gone.put((tenant.id, gone.uid), gone)
+    def add(self, tenant: Tenant, deleted: DeletedObject) -> None:
+        self._gone.put((tenant.id, deleted.uid), deleted)
 
     def knows(self, tenant: Tenant, namespace: str, reference: Reference) -> bool:
         """Returns whether the reference of an object in `namespace` means a deleted object, in all of its fields."""
-        gone = self._gone.get((tenant.id, reference.get("uid") or ""))
-        if gone is None or gone.namespace not in ("", namespace) or gone.name != reference.get("name"):
+        deleted = self._gone.get((tenant.id, reference.get("uid") or ""))
+        if deleted is None or deleted.namespace not in ("", namespace) or deleted.name != reference.get("name"):
             return False
         group, _ = group_and_version(reference.get("apiVersion") or "")
-        return group == gone.group and gone.kind in ("", reference.get("kind"))
+        return group == deleted.group and deleted.kind in ("", reference.get("kind"))

@@ -20,7 +20,6 @@ import datetime
 import logging
 from collections.abc import Sequence
 from contextlib import ExitStack
-from types import TracebackType
 from typing import Final, Self
 
 from registry.api.dependents import DeletedObject, Reference
@@ -37,6 +36,7 @@ from registry.controllers.work import Work, WorkScope, flow_of
 from registry.store.errors import StoreError, TenantNotFound
 from registry.store.process_heartbeats import MissedChange
 from registry.store.types import ObjectKey, ResourceName, Row, Tenant, TenantId, Uid
+from registry.tasks import cancel
 
 logger = logging.getLogger(__name__)
 
@@ -104,15 +104,10 @@ class Collector:
         ]
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._subscription.close()
-        tasks = [*self._tasks, *self._lookups.values()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await self._queue.__aexit__(kind, error, trace)
+        await cancel(*self._tasks, *self._lookups.values())
+        await self._queue.__aexit__()
         await self._leave()
 
     async def _leave(self) -> None:
@@ -139,19 +134,19 @@ class Collector:
         else:
             self._queue.delay(work, MARK_SECONDS)
 
-    def swept(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
+    def enqueue_swept(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
         """Handles an object, found by the leader, that waits for a collector."""
         work = Work(tenant, resource, key)
-        begun = self._begun.peek(work)
-        if begun is None or begun + _SWEEP_AGAIN_SECONDS < _now():
+        notified_at = self._begun.peek(work)
+        if notified_at is None or notified_at + _SWEEP_AGAIN_SECONDS < _now():
             self._queue.enqueue(work)
 
     def notify_unblocked(self, tenant: Tenant, namespace: str, owners: Sequence[Reference]) -> None:
         self.notify_gone(tenant, DeletedObject("", "", namespace, "", _NOBODY, owners))
 
-    def notify_gone(self, tenant: Tenant, gone: DeletedObject) -> None:
-        if gone.uid:
-            self._absent.add(tenant, gone)
+    def notify_gone(self, tenant: Tenant, deleted: DeletedObject) -> None:
+        if deleted.uid:
+            self._absent.add(tenant, deleted)
         waiting = self._gone.get(tenant.id)
         if waiting is None:
             waiting = self._gone[tenant.id] = []
@@ -159,7 +154,7 @@ class Collector:
         if len(waiting) >= GONE_LIMIT - self._gone_count:
             self._drop()
             return
-        waiting.append(gone)
+        waiting.append(deleted)
         self._gone_count += 1
         self._gone_since.setdefault(tenant.id, _now())
 
@@ -201,11 +196,11 @@ class Collector:
         self._gone_since.pop(tenant.id, None)
         del self._lookups[tenant.id]
 
-    async def _query_with_retries(self, tenant: Tenant, gone: list[DeletedObject]) -> None:
+    async def _query_with_retries(self, tenant: Tenant, deleted: list[DeletedObject]) -> None:
         """Retries while the database is away, since no other process would do it."""
         while True:
             try:
-                await self._spread(tenant, gone)
+                await self._spread(tenant, deleted)
                 return
             except TenantNotFound:
                 return
@@ -215,12 +210,12 @@ class Collector:
                 )
                 await asyncio.sleep(_RETRY_SECONDS)
             except Exception:
-                logger.exception("the dependents of %s deleted objects could not be processed", len(gone))
+                logger.exception("the dependents of %s deleted objects could not be processed", len(deleted))
                 self._drop()
                 return
 
-    async def _spread(self, tenant: Tenant, gone: list[DeletedObject]) -> None:
-        uids = [g.uid for g in gone if g.uid]
+    async def _spread(self, tenant: Tenant, deleted: list[DeletedObject]) -> None:
+        uids = [g.uid for g in deleted if g.uid]
         after: Row | None = None
         while uids:
             async with self._looking_up:
@@ -230,7 +225,7 @@ class Collector:
             if not rows:
                 break
             after = rows[-1]
-        blocked = [(g.namespace, r) for g in gone for r in g.owners if r.get("blockOwnerDeletion")]
+        blocked = [(g.namespace, r) for g in deleted for r in g.owners if r.get("blockOwnerDeletion")]
         if not blocked:
             return
         catalog = await self._backend.catalogs.get(tenant)
@@ -283,29 +278,29 @@ class Collector:
 
     async def _make_good(self, since: datetime.datetime) -> None:
         async for page in self._heartbeats.missed_changes(since):
-            gone: dict[int, list[tuple[Tenant, DeletedObject]]] = {}
-            for owed in page:
-                self._backend.enqueue(owed.tenant, owed.resource, owed.key)
-                if owed.last_body is None:
-                    await self._queue.put(Work(owed.tenant, owed.resource, owed.key, WorkScope.NEW_OWNERS))
+            deleted: dict[int, list[tuple[Tenant, DeletedObject]]] = {}
+            for missed in page:
+                self._backend.enqueue(missed.tenant, missed.resource, missed.key)
+                if missed.last_body is None:
+                    await self._queue.put(Work(missed.tenant, missed.resource, missed.key, WorkScope.NEW_OWNERS))
                 else:
-                    one = await self._deleted_object(owed)
-                    self._absent.add(owed.tenant, one)
-                    gone.setdefault(owed.tenant.id, []).append((owed.tenant, one))
-            for batch in gone.values():
+                    one = await self._deleted_object(missed)
+                    self._absent.add(missed.tenant, one)
+                    deleted.setdefault(missed.tenant.id, []).append((missed.tenant, one))
+            for batch in deleted.values():
                 await self._query_with_retries(batch[0][0], [one for _, one in batch])
 
-    async def _deleted_object(self, owed: MissedChange) -> DeletedObject:
-        catalog = await self._backend.catalogs.get(owed.tenant)
-        served = served_by_name(catalog, owed.resource)
-        group, kind = (served.kind.group, served.kind.name) if served else (owed.resource.partition(".")[2], "")
-        metadata = decode_metadata(owed.last_body or "")
+    async def _deleted_object(self, missed: MissedChange) -> DeletedObject:
+        catalog = await self._backend.catalogs.get(missed.tenant)
+        served = served_by_name(catalog, missed.resource)
+        group, kind = (served.kind.group, served.kind.name) if served else (missed.resource.partition(".")[2], "")
+        metadata = decode_metadata(missed.last_body or "")
         return DeletedObject(
             group,
             kind,
             metadata.get("namespace") or "",
             metadata.get("name") or "",
-            owed.uid,
+            missed.uid,
             metadata.get("ownerReferences") or (),
         )
 

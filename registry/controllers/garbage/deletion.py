@@ -53,9 +53,9 @@ class FoundObject(NamedTuple):
         return self.metadata.get("finalizers") or ()
 
 
-def _is_new(found: FoundObject) -> bool:
+def _is_new(target: FoundObject) -> bool:
     """Returns whether the object's definition was only just created. Built-in kinds have always been known."""
-    entry = found.catalog.entries.get(ObjectKey(found.served.definition.name))
+    entry = target.catalog.entries.get(ObjectKey(target.served.definition.name))
     if entry is None or not entry.created:
         return False
     age = datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(entry.created)
@@ -81,16 +81,16 @@ class Garbage:
 
     async def reconcile(self, work: Work, *, again: bool = False) -> None:
         """Reconciles one object. `again`: its dependents have been notified of the deletion before."""
-        found = await self._find(work.resource, work.key)
-        if found is None:
+        target = await self._find(work.resource, work.key)
+        if target is None:
             return
-        if found.metadata.get("deletionTimestamp"):
-            if ORPHAN in found.finalizers:
-                await self._orphan(found)
-            elif FOREGROUND in found.finalizers:
-                await self._delete_dependents(found, again=again)
-        elif work.scope is not WorkScope.WAITING and found.metadata.get("ownerReferences"):
-            await self._collect(found, work.scope)
+        if target.metadata.get("deletionTimestamp"):
+            if ORPHAN in target.finalizers:
+                await self._orphan(target)
+            elif FOREGROUND in target.finalizers:
+                await self._delete_dependents(target, again=again)
+        elif work.scope is not WorkScope.WAITING and target.metadata.get("ownerReferences"):
+            await self._collect(target, work.scope)
 
     async def _find(self, resource: ResourceName, key: ObjectKey) -> FoundObject | None:
         """Returns the object; None if it is gone or nothing can be due for it."""
@@ -106,47 +106,47 @@ class Garbage:
         return FoundObject(catalog, served, row, metadata_of(row))
 
     # -- an object and its owners
-    async def _collect(self, found: FoundObject, scope: WorkScope) -> None:
-        if _is_new(found):
+    async def _collect(self, target: FoundObject, scope: WorkScope) -> None:
+        if _is_new(target):
             raise Requeue
-        owners = await self._classify(found)
+        owners = await self._classify(target)
         if owners is None or (scope is WorkScope.NEW_OWNERS and not owners.absent):
             return
         if owners.live:
             unneeded = {r["uid"] for r in (*owners.absent, *owners.waiting)}
             if unneeded:
-                await self._drop_references(found.served, found.row.key, found.row.uid, unneeded)
+                await self._drop_references(target.served, target.row.key, target.row.uid, unneeded)
             return
-        policy = _policy_of(found.finalizers)
-        if owners.waiting and await self._has_dependents(found):
-            if await self._closes_a_circle(found):
-                await self._unblock(found)
+        policy = _policy_of(target.finalizers)
+        if owners.waiting and await self._has_dependents(target):
+            if await self._closes_a_circle(target):
+                await self._unblock(target)
                 raise Requeue
             policy = "Foreground"
-        await self._delete(found, policy)
+        await self._delete(target, policy)
 
-    async def _classify(self, found: FoundObject) -> Owners | None:
+    async def _classify(self, target: FoundObject) -> Owners | None:
         """Returns None if unknown: an owner of an unknown kind, or of one that cannot own this object."""
         owners = Owners([], [], [])
-        for reference in found.metadata["ownerReferences"]:
-            served = served_by_reference(found.catalog, reference)
-            if served is None and is_defined(found.catalog, reference):
+        for reference in target.metadata["ownerReferences"]:
+            served = served_by_reference(target.catalog, reference)
+            if served is None and is_defined(target.catalog, reference):
                 return None  # a version that is not served says nothing about the owner, not even its absence
-            if self._absent.knows(self._tenant, found.namespace, reference):
+            if self._absent.knows(self._tenant, target.namespace, reference):
                 owners.absent.append(reference)
                 continue
             if served is None:
                 return None
-            if served.namespaced and not found.namespace:
-                await self._report(found, served, reference)
+            if served.namespaced and not target.namespace:
+                await self._report(target, served, reference)
                 return None
-            key = served.key(found.namespace, reference.get("name") or "")
+            key = served.key(target.namespace, reference.get("name") or "")
             row, state = await self._store.load(self._tenant, served.resource_name, key)
-            if state.guards.definitions != found.catalog.guards.definitions:
+            if state.guards.definitions != target.catalog.guards.definitions:
                 raise Requeue  # the definitions changed: check again whether the kind exists
             if row is None or row.uid != reference.get("uid"):
                 if served.namespaced:
-                    await self._report(found, served, reference)
+                    await self._report(target, served, reference)
                 owners.absent.append(reference)
             elif '"deletionTimestamp"' in row.body and _deletes_dependents(metadata_of(row)):
                 owners.waiting.append(reference)
@@ -154,20 +154,20 @@ class Garbage:
                 owners.live.append(reference)
         return owners
 
-    async def _report(self, found: FoundObject, served: Served, reference: Reference) -> None:
+    async def _report(self, target: FoundObject, served: Served, reference: Reference) -> None:
         """Reports by an event that the owner exists, but in a namespace where it cannot own this object."""
         keys = await self._store.lookups.keys_of_uid(
             self._tenant, served.resource_name, Uid(reference.get("uid") or "")
         )
         if any(key.rpartition("/")[2] == reference.get("name") for key in keys):
-            await report_invalid_namespace(self._controlled, found.served, found.metadata, reference)
+            await report_invalid_namespace(self._controlled, target.served, target.metadata, reference)
 
-    async def _delete(self, found: FoundObject, policy: str) -> None:
+    async def _delete(self, target: FoundObject, policy: str) -> None:
         """Deletes the object only as it was examined: a change in between may have given it an owner."""
-        conditions = Preconditions(found.row.uid, str(found.row.revision))
+        conditions = Preconditions(target.row.uid, str(target.row.revision))
         try:
             await self._controlled.delete(
-                found.served, found.row.key, DeleteOptions(propagation_policy=policy, preconditions=conditions)
+                target.served, target.row.key, DeleteOptions(propagation_policy=policy, preconditions=conditions)
             )
         except StatusError as error:
             if error.code == 409:
@@ -177,9 +177,9 @@ class Garbage:
     async def _drop_references(self, served: Served, key: ObjectKey, uid: str, unneeded: set[str]) -> None:
         def without(old: Object) -> Object:
             new = copy_of(old)
-            kept = [r for r in old["metadata"].get("ownerReferences") or () if r.get("uid") not in unneeded]
-            if kept:
-                new["metadata"]["ownerReferences"] = kept
+            references = [r for r in old["metadata"].get("ownerReferences") or () if r.get("uid") not in unneeded]
+            if references:
+                new["metadata"]["ownerReferences"] = references
             else:
                 new["metadata"].pop("ownerReferences", None)
             return new
@@ -207,60 +207,60 @@ class Garbage:
                 yield row, metadata_of(row)
             after = rows[-1]
 
-    async def _delete_dependents(self, found: FoundObject, *, again: bool) -> None:
+    async def _delete_dependents(self, target: FoundObject, *, again: bool) -> None:
         """Examines all dependents at first, later only those that block. Without any of these the owner is released."""
         blocked = False
-        self._begin(Work(self._tenant, found.served.resource_name, found.row.key))
-        async for row, metadata in self._dependents(found.row.uid):
-            blocking = _blocks(metadata, found.row.uid)
+        self._begin(Work(self._tenant, target.served.resource_name, target.row.key))
+        async for row, metadata in self._dependents(target.row.uid):
+            blocking = _blocks(metadata, target.row.uid)
             blocked = blocked or blocking
             if not metadata.get("deletionTimestamp") and (blocking or not again):
                 self._spread(Work(self._tenant, row.resource, row.key))
         if not blocked:
-            await self._remove_finalizer(found, FOREGROUND)
+            await self._remove_finalizer(target, FOREGROUND)
 
-    async def _orphan(self, found: FoundObject) -> None:
+    async def _orphan(self, target: FoundObject) -> None:
         tasks: set[asyncio.Task[None]] = set()
         failure: BaseException | None = None
-        async for row, _ in self._dependents(found.row.uid):
-            served = served_by_name(found.catalog, row.resource)
+        async for row, _ in self._dependents(target.row.uid):
+            served = served_by_name(target.catalog, row.resource)
             if served is None:
                 continue
             while len(tasks) >= _CONCURRENT_CHANGES:
                 done, tasks = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
                 failure = next((e for e in (task.exception() for task in done) if e is not None), failure)
-            tasks.add(asyncio.create_task(self._drop_references(served, row.key, row.uid, {found.row.uid})))
+            tasks.add(asyncio.create_task(self._drop_references(served, row.key, row.uid, {target.row.uid})))
         for error in await asyncio.gather(*tasks, return_exceptions=True):
             failure = error if isinstance(error, BaseException) else failure
         if failure is not None:
             raise failure
-        await self._remove_finalizer(found, ORPHAN)
+        await self._remove_finalizer(target, ORPHAN)
 
-    async def _remove_finalizer(self, found: FoundObject, finalizer: str) -> None:
+    async def _remove_finalizer(self, target: FoundObject, finalizer: str) -> None:
         def without(old: Object) -> Object:
             new = copy_of(old)
-            kept = [f for f in old["metadata"].get("finalizers") or () if f != finalizer]
-            if kept:
-                new["metadata"]["finalizers"] = kept
+            finalizers = [f for f in old["metadata"].get("finalizers") or () if f != finalizer]
+            if finalizers:
+                new["metadata"]["finalizers"] = finalizers
             else:
                 new["metadata"].pop("finalizers", None)
             return new
 
-        await self._change(found.served, found.row.key, found.row.uid, without)
+        await self._change(target.served, target.row.key, target.row.uid, without)
 
-    async def _has_dependents(self, found: FoundObject) -> bool:
-        return bool(await self._store.lookups.owned_by(self._tenant, [found.row.uid], limit=1))
+    async def _has_dependents(self, target: FoundObject) -> bool:
+        return bool(await self._store.lookups.owned_by(self._tenant, [target.row.uid], limit=1))
 
-    async def _closes_a_circle(self, found: FoundObject) -> bool:
+    async def _closes_a_circle(self, target: FoundObject) -> bool:
         """Returns whether a dependent waits for this object's owners, and so for itself."""
-        if not any(r.get("blockOwnerDeletion") for r in found.metadata["ownerReferences"]):
+        if not any(r.get("blockOwnerDeletion") for r in target.metadata["ownerReferences"]):
             return False
-        async for _, metadata in self._dependents(found.row.uid):
+        async for _, metadata in self._dependents(target.row.uid):
             if _deletes_dependents(metadata):
                 return True
         return False
 
-    async def _unblock(self, found: FoundObject) -> None:
+    async def _unblock(self, target: FoundObject) -> None:
         def unblocked(old: Object) -> Object:
             new = copy_of(old)
             new["metadata"]["ownerReferences"] = [
@@ -269,7 +269,7 @@ class Garbage:
             ]
             return new
 
-        await self._change(found.served, found.row.key, found.row.uid, unblocked)
+        await self._change(target.served, target.row.key, target.row.uid, unblocked)
 
 
 class Owners(NamedTuple):

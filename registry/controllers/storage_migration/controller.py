@@ -324,12 +324,13 @@ async def _finish_definition(client: ControllerClient, group: str, plural: str, 
 
 def _with_migrating(crd: Object, status: str, reason: str, message: str) -> dict[str, Any]:
     """Returns the status with the condition StorageMigrating, which includes its generation."""
-    found = with_condition(crd.get("status") or {}, "StorageMigrating", status, reason, message, _now())
+    new_status = with_condition(crd.get("status") or {}, "StorageMigrating", status, reason, message, _now())
     generation = crd["metadata"].get("generation")
     conditions = [
-        {**c, "observedGeneration": generation} if c["type"] == "StorageMigrating" else c for c in found["conditions"]
+        {**c, "observedGeneration": generation} if c["type"] == "StorageMigrating" else c
+        for c in new_status["conditions"]
     ]
-    return {**found, "conditions": conditions}
+    return {**new_status, "conditions": conditions}
 
 
 def _outcome_message(outcome: RewriteOutcome | None) -> str:

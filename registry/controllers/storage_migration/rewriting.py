@@ -123,10 +123,10 @@ class Rewriting:
             limit=1,
         )
         first = next(iter(self._failures.values()), None)
-        found = RewriteOutcome(served.definition, self.rewritten, len(self._failures), first)
-        if left and found.failure is None:
+        outcome = RewriteOutcome(served.definition, self.rewritten, len(self._failures), first)
+        if left and outcome.failure is None:
             raise StillOutdated
-        return found
+        return outcome
 
     async def remaining(self) -> int:
         """Returns how many rows are to be examined. Raises ResourceGone."""
@@ -184,14 +184,14 @@ class Rewriting:
                     return []
                 halves = rows[: len(rows) // 2], rows[len(rows) // 2 :]
                 return [pair for half in halves for pair in await self._objects(catalog, served, half)]
-        found = []
+        objects = []
         for row in rows:
             try:
                 work = partial(_with_defaults, served, row, partial(served.object, row))
-                found.append((row, await _evaluate(work, len(row.body))))
+                objects.append((row, await _evaluate(work, len(row.body))))
             except StatusError as error:
                 self._failures[row.key] = error
-        return found
+        return objects
 
     async def _write(self, catalog: TenantCatalog, served: Served, row: Row, obj: Object) -> bool:
         stored = version, _, body = await _evaluate(partial(served.body, obj), len(row.body))

@@ -7,7 +7,6 @@ import contextlib
 import logging
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Final, Self
 
 from registry.api.catalog import DEFINITIONS
@@ -19,6 +18,7 @@ from registry.controllers.work import Work, flow_of
 from registry.store.errors import StoreError
 from registry.store.leader import Leader
 from registry.store.types import ObjectKey, ResourceName, Tenant
+from registry.tasks import running
 
 logger = logging.getLogger(__name__)
 
@@ -58,20 +58,14 @@ class Migrator:
             workers=_WORKERS,
             max_retry_seconds=_MAX_RETRY_SECONDS,
         )
-        self._sweeping: asyncio.Task[None] | None = None
         self._running = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         await self._running.enter_async_context(self._queue)
-        self._sweeping = asyncio.create_task(self._sweep(), name="storage migration sweep")
+        await self._running.enter_async_context(running(self._sweep(), "storage migration sweep"))
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._sweeping is not None:
-            self._sweeping.cancel()
-            await asyncio.gather(self._sweeping, return_exceptions=True)
+    async def __aexit__(self, *_: object) -> None:
         await self._running.aclose()
 
     def __len__(self) -> int:
@@ -110,10 +104,10 @@ class Migrator:
     async def _enqueue_mixed(self, leader: Leader) -> None:
         try:
             if await leader.acquire():
-                found = await self._backend.store.rewrites.matching(
+                mixed = await self._backend.store.rewrites.matching(
                     DEFINITIONS, _SEVERAL_STORED, seconds=self._settings.after_seconds, limit=_LOOK_LIMIT
                 )
-                for tenant, key in found:
+                for tenant, key in mixed:
                     self._queue.enqueue(Work(tenant, DEFINITIONS, key))
         except StoreError as error:
             self._backend.store.database.log_failure(logger, "the sweep for storage migrations failed: %s", error)

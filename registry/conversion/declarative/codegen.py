@@ -51,8 +51,8 @@ class Lines:
         """The variable of the value at `names`, not a dictionary where it is missing. `holder` is a dictionary."""
         for i, name in enumerate(names):
             inner = self.variable()
-            found = f"{holder}.get({self.value(name)})"
-            self.add(depth, f"{inner} = {found}" + (f" if {holder}.__class__ is dict else None" if i else ""))
+            lookup = f"{holder}.get({self.value(name)})"
+            self.add(depth, f"{inner} = {lookup}" + (f" if {holder}.__class__ is dict else None" if i else ""))
             holder = inner
         return holder
 
@@ -60,11 +60,11 @@ class Lines:
         """Emits `write` for each dictionary that the path selects."""
         if STAR in path:
             place = path.index(STAR)
-            found, element = self.at(depth, holder, path[:place]), self.variable()
+            lookup, element = self.at(depth, holder, path[:place]), self.variable()
             self.add(
                 depth,
-                f"for {element} in {found} if {found}.__class__ is list else {found}.values() "
-                f"if {found}.__class__ is dict else ():",
+                f"for {element} in {lookup} if {lookup}.__class__ is list else {lookup}.values() "
+                f"if {lookup}.__class__ is dict else ():",
             )
             rest = path[place + 1 :]
             if rest[:1] == (STAR,):  # nested lists
@@ -73,9 +73,9 @@ class Lines:
                 self.add(depth + 1, f"if {element}.__class__ is dict:")
                 self.within(depth + 2, element, rest, write)
         elif path:
-            found = self.at(depth, holder, path)
-            self.add(depth, f"if {found}.__class__ is dict:")
-            write(self, found, depth + 1)
+            lookup = self.at(depth, holder, path)
+            self.add(depth, f"if {lookup}.__class__ is dict:")
+            write(self, lookup, depth + 1)
         else:
             write(self, holder, depth)
 

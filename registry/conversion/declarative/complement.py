@@ -126,10 +126,10 @@ def take_annotation(metadata: dict[str, Json]) -> dict[str, Json]:
     else:
         del metadata["annotations"]
     try:
-        found = decode_stored(text) if isinstance(text, str) and len(text) <= MAX_REMAINDER else None
+        losses = decode_stored(text) if isinstance(text, str) and len(text) <= MAX_REMAINDER else None
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return losses if isinstance(losses, dict) else {}
 
 
 def put_annotation(metadata: dict[str, Json], complements: dict[str, Json]) -> None:

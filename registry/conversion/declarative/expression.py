@@ -78,14 +78,14 @@ def _check(text: str, declared: Declared) -> tuple[Checked, dict[str, Json]]:
 
 def element_at(schema: Structural, within: Path) -> Structural | None:
     """The schema of the elements at the path; None where there is none."""
-    found: Structural | None = schema
+    node: Structural | None = schema
     for step in within:
-        if found is None:
+        if node is None:
             return None
-        additional = found.additional_properties
+        additional = node.additional_properties
         values = additional if isinstance(additional, Structural) else None
-        found = (found.items or values) if step == STAR else found.properties.get(step, values)
-    return found
+        node = (node.items or values) if step == STAR else node.properties.get(step, values)
+    return node
 
 
 def schema_of(of: Type) -> dict[str, Json]:
@@ -133,17 +133,17 @@ def compile_expression(text: str, schema: Structural, *, is_root: bool = True) -
 
     def value(obj: Json) -> Json:
         try:
-            found, _ = evaluate_bounded(obj)
-            return found if found.__class__ in _SCALARS else json_of(found)
+            result, _ = evaluate_bounded(obj)
+            return result if result.__class__ in _SCALARS else json_of(result)
         except _FAILURES as error:
             raise _failure(error) from error
 
     def evaluate_charged(element: Json, spent: int) -> tuple[Json, int]:
         try:
-            found, spends = evaluate_bounded(element)
+            result, spends = evaluate_bounded(element)
             if spent + spends > PER_CALL_LIMIT:
                 raise CostExceeded
-            return found if found.__class__ in _SCALARS else json_of(found), spent + spends
+            return result if result.__class__ in _SCALARS else json_of(result), spent + spends
         except _FAILURES as error:
             raise _failure(error) from error
 
@@ -151,17 +151,17 @@ def compile_expression(text: str, schema: Structural, *, is_root: bool = True) -
         """The value and an upper bound of its cost; the actual cost where the bound exceeds the limit."""
         frame = [cost, obj, *spare]
         try:
-            found = run(frame)
+            result = run(frame)
         except CostExceeded:
             return exactly(obj)
-        return (found, frame[COST]) if frame[COST] <= PER_CALL_LIMIT else exactly(obj)
+        return (result, frame[COST]) if frame[COST] <= PER_CALL_LIMIT else exactly(obj)
 
     def exactly(obj: Json) -> tuple[Any, int]:
         frame = program.exact().frame(obj)
-        found, spends = program.exact().run(frame), frame[COST]
+        result, spends = program.exact().run(frame), frame[COST]
         if spends > PER_CALL_LIMIT:
             raise CostExceeded
-        return found, spends
+        return result, spends
 
     return ConversionExpression(value, evaluate_charged)
 

@@ -233,10 +233,10 @@ class _Proof:
         known = find_node(self.source, path), find_node(self.target, path)
         place = len(path) - 1
         if known[0] is None:  # its holder must be pruned as it is, so the value of the expression must be too
-            found = pruned_at(self.source, path)
-            if found is None or found < len(split(path)[0]) or back is not None or known[1] is None:
+            kept_segments = pruned_at(self.source, path)
+            if kept_segments is None or kept_segments < len(split(path)[0]) or back is not None or known[1] is None:
                 raise ShapeError
-            place = found
+            place = kept_segments
         if known[1] is None and (pruned_at(self.target, path) is None or ahead is not None):
             raise ShapeError
         if not self.is_stable(path[:place]):
@@ -296,10 +296,10 @@ def _are_mirrored(forward: ConversionPath, back: ConversionPath) -> bool:
     """
     left = [rule for rule in back.rules if isinstance(rule, Move | MapValues)]
     for rule in reverse_rules(forward.rules):
-        found = next((i for i, other in enumerate(left) if _place(other) == _place(rule)), None)
-        if found is None or not all(_commute(other, left[found]) for other in left[:found]):
+        index = next((i for i, other in enumerate(left) if _place(other) == _place(rule)), None)
+        if index is None or not all(_commute(other, left[index]) for other in left[:index]):
             return False
-        del left[found]
+        del left[index]
     return not left
 
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 from registry.conversion.declarative.codegen import Lines
 from registry.conversion.declarative.expression import NOTHING, ConversionExpression
 from registry.conversion.declarative.paths import Path, split
-from registry.conversion.declarative.steps import found_at, put
+from registry.conversion.declarative.steps import put, values_at
 from registry.schema.checks import Check
 from registry.schema.values import same
 
@@ -100,16 +100,16 @@ class LosslessField:
     def check(self, lines: Lines) -> None:
         if not self._in_source:
             return
-        was, found = self._was, lines.variable()
-        elsewhere = f"{lines.value(self.comes_back)}({found}, {self._holder}, {was}, lost)"
+        was, collected = self._was, lines.variable()
+        elsewhere = f"{lines.value(self.comes_back)}({collected}, {self._holder}, {was}, lost)"
         if self._back is None:
-            lines.add(0, f"{found} = {lines.value(NOTHING)}", f"if not {elsewhere}:", "    return False")
+            lines.add(0, f"{collected} = {lines.value(NOTHING)}", f"if not {elsewhere}:", "    return False")
         else:
             lines.add(
                 0,
-                f"{found} = {lines.value(self._back.value)}(obj)",
-                f"if not ({found}.__class__ is {was}.__class__ and {found}.__class__ in {lines.value(_PLAIN)} "
-                f"and {found} == {was}) and not {elsewhere}:",
+                f"{collected} = {lines.value(self._back.value)}(obj)",
+                f"if not ({collected}.__class__ is {was}.__class__ and {collected}.__class__ in {lines.value(_PLAIN)} "
+                f"and {collected} == {was}) and not {elsewhere}:",
                 "    return False",
             )
 
@@ -163,13 +163,13 @@ class LosslessElements(LosslessField):
             lines.add(0, f"if not {lines.value(self._come_back)}({self._was}):", "    return False")
 
     def _evaluate(self, obj: Json) -> tuple[list[Json], list[Json]]:
-        elements = [e for e in found_at(obj, split(self.path)[0]) if e.__class__ is dict]
+        elements = [e for e in values_at(obj, split(self.path)[0]) if e.__class__ is dict]
         return elements, _all_of(self._forward, elements)
 
-    def _come_back(self, found: tuple[list[Json], list[Before]]) -> bool:
-        values = _all_of(self._back, found[0])
+    def _come_back(self, collected: tuple[list[Json], list[Before]]) -> bool:
+        values = _all_of(self._back, collected[0])
         return all(
-            self.comes_back(value, holder, was, None) for value, (holder, was) in zip(values, found[1], strict=True)
+            self.comes_back(value, holder, was, None) for value, (holder, was) in zip(values, collected[1], strict=True)
         )
 
 

@@ -183,10 +183,10 @@ def _map_value(value: Json, values: dict[tuple[type, Json], Json]) -> Json:
 def _map_one(name: str, values: dict[tuple[type, Json], Json]) -> LosslessStep:
     def one(obj: Json) -> bool:
         if obj.__class__ is dict and name in obj:
-            found = _map_value(obj[name], values)
-            if found is _NOTHING:
+            mapped = _map_value(obj[name], values)
+            if mapped is _NOTHING:
                 return False
-            obj[name] = found
+            obj[name] = mapped
         return True
 
     return one
@@ -212,8 +212,8 @@ def _at(path: Path, step: LosslessStep) -> LosslessStep:
 
     def at(obj: Json) -> bool:
         if obj.__class__ is dict:
-            found = obj.get(name)
-            return found is None or step(found)
+            value = obj.get(name)
+            return value is None or step(value)
         return True
 
     if name == STAR:
@@ -269,8 +269,8 @@ def remove_value(path: Path, value: Json) -> LosslessStep:
             obj = obj.get(step)
         if obj.__class__ is not dict:
             return False
-        found = obj.pop(name, None)
-        return found.__class__ is value.__class__ and bool(found == value) and found.__class__ not in (dict, list)
+        removed = obj.pop(name, None)
+        return removed.__class__ is value.__class__ and bool(removed == value) and removed.__class__ not in (dict, list)
 
     return remove_expected
 

@@ -160,24 +160,24 @@ class _Reader:
 
     # -- links
     def link(self, value: Json, where: str) -> Link | None:
-        given = self.mapping(value, where, ("from", "to", "rules", "back", "loss"))
-        if given is None:
+        entry = self.mapping(value, where, ("from", "to", "rules", "back", "loss"))
+        if entry is None:
             return None
         before = len(self.errors)
-        source, target = self.text(given.get("from"), f"{where}.from"), self.text(given.get("to"), f"{where}.to")
+        source, target = self.text(entry.get("from"), f"{where}.from"), self.text(entry.get("to"), f"{where}.to")
         if source and source == target:
             self.errors.append(invalid(f"{where}.to", target, "must be another version than `from`"))
-        loss = given.get("loss", REFUSE)
+        loss = entry.get("loss", REFUSE)
         if loss not in (REFUSE, KEEP, DROP):
             self.errors.append(not_supported(f"{where}.loss", loss, [REFUSE, KEEP, DROP]))
-        rules = self.rules(given.get("rules"), f"{where}.rules")
-        back = self.rules(given["back"], f"{where}.back") if "back" in given else reverse_rules(rules)
+        rules = self.rules(entry.get("rules"), f"{where}.rules")
+        back = self.rules(entry["back"], f"{where}.back") if "back" in entry else reverse_rules(rules)
         if len(self.errors) > before:
             return None
         return Link(
             where,
             ConversionPath(source, target, f"{where}.rules", rules),
-            ConversionPath(target, source, f"{where}.back" if "back" in given else f"{where}.rules", back),
+            ConversionPath(target, source, f"{where}.back" if "back" in entry else f"{where}.rules", back),
             loss,
         )
 
@@ -186,35 +186,35 @@ class _Reader:
         return tuple(rule for rule in rules if rule is not None)
 
     def rule(self, value: Json, where: str) -> ConversionRule | None:
-        given = self.mapping(value, where, tuple(_RULES))
-        if given is None:
+        entry = self.mapping(value, where, tuple(_RULES))
+        if entry is None:
             return None
-        if len(given) != 1:
+        if len(entry) != 1:
             self.errors.append(invalid(where, value, f"must have exactly one of {', '.join(_RULES)}"))
             return None
-        [(name, body)] = given.items()
+        [(name, body)] = entry.items()
         return _RULES[name](self, body, f"{where}.{name}")
 
     def move(self, value: Json, where: str) -> ConversionRule | None:
-        given = self.mapping(value, where, ("from", "to"))
-        if given is None:
+        entry = self.mapping(value, where, ("from", "to"))
+        if entry is None:
             return None
-        source, target = self.path(given.get("from"), f"{where}.from"), self.path(given.get("to"), f"{where}.to")
+        source, target = self.path(entry.get("from"), f"{where}.from"), self.path(entry.get("to"), f"{where}.to")
         if source is None or target is None:
             return None
-        return self._read_move(source, target, where, given["to"], f"{where}.to")
+        return self._read_move(source, target, where, entry["to"], f"{where}.to")
 
     def rename(self, value: Json, where: str) -> ConversionRule | None:
-        given = self.mapping(value, where, ("path", "to"))
-        if given is None:
+        entry = self.mapping(value, where, ("path", "to"))
+        if entry is None:
             return None
-        source, name = self.path(given.get("path"), f"{where}.path"), self.path(given.get("to"), f"{where}.to")
+        source, name = self.path(entry.get("path"), f"{where}.path"), self.path(entry.get("to"), f"{where}.to")
         if source is None or name is None:
             return None
         if len(name) != 1:
-            self.errors.append(invalid(f"{where}.to", given["to"], "must be a name; `move` takes a path"))
+            self.errors.append(invalid(f"{where}.to", entry["to"], "must be a name; `move` takes a path"))
             return None
-        return self._read_move(source, (*source[:-1], *name), where, given["to"], f"{where}.to")
+        return self._read_move(source, (*source[:-1], *name), where, entry["to"], f"{where}.to")
 
     def _read_move(self, source: Path, target: Path, where: str, text: Json, at: str) -> ConversionRule | None:
         if source[-1] == STAR or target[-1] == STAR:
@@ -228,10 +228,10 @@ class _Reader:
         return None
 
     def map(self, value: Json, where: str) -> ConversionRule | None:
-        given = self.mapping(value, where, ("path", "values"))
-        if given is None:
+        rule = self.mapping(value, where, ("path", "values"))
+        if rule is None:
             return None
-        path, values, at = self.path(given.get("path"), f"{where}.path"), given.get("values"), f"{where}.values"
+        path, values, at = self.path(rule.get("path"), f"{where}.path"), rule.get("values"), f"{where}.values"
         pairs: list[tuple[Json, Json]] = []
         if isinstance(values, dict) and len(values) <= MAX_VALUES:
             pairs = list(values.items())
@@ -253,20 +253,20 @@ class _Reader:
         return MapValues(where, path, tuple(pairs)) if path is not None else None
 
     def default(self, value: Json, where: str) -> ConversionRule | None:
-        given = self.mapping(value, where, ("path", "value"))
-        if given is None:
+        entry = self.mapping(value, where, ("path", "value"))
+        if entry is None:
             return None
-        path = self.path(given.get("path"), f"{where}.path")
-        if given.get("value") is None:
+        path = self.path(entry.get("path"), f"{where}.path")
+        if entry.get("value") is None:
             self.errors.append(required(f"{where}.value"))
             return None
-        return Default(where, path, given["value"]) if path is not None and self._is_name(path, where) else None
+        return Default(where, path, entry["value"]) if path is not None and self._is_name(path, where) else None
 
     def set(self, value: Json, where: str) -> ConversionRule | None:
-        given = self.mapping(value, where, ("path", "cel"))
-        if given is None:
+        entry = self.mapping(value, where, ("path", "cel"))
+        if entry is None:
             return None
-        path, cel = self.path(given.get("path"), f"{where}.path"), self.text(given.get("cel"), f"{where}.cel")
+        path, cel = self.path(entry.get("path"), f"{where}.path"), self.text(entry.get("cel"), f"{where}.cel")
         if len(cel) > MAX_EXPRESSION:
             self.errors.append(invalid(f"{where}.cel", len(cel), f"must not be longer than {MAX_EXPRESSION}"))
         return Set(where, path, cel) if path is not None and self._is_name(path, f"{where}.path") and cel else None
@@ -304,10 +304,10 @@ def read_rules(text: str) -> tuple[list[Link], list[FieldError]]:
     if top is None:
         return [], reader.errors
     where = f"{PLACE}.conversions"
-    given = reader.list_of(top.get("conversions"), where, MAX_LINKS)
-    if not given:
+    conversions = reader.list_of(top.get("conversions"), where, MAX_LINKS)
+    if not conversions:
         reader.errors.append(required(where))
-    links = [reader.link(value, f"{where}[{i}]") for i, value in enumerate(given)]
+    links = [reader.link(value, f"{where}[{i}]") for i, value in enumerate(conversions)]
     return [link for link in links if link is not None], reader.errors
 
 

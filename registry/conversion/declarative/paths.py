@@ -30,12 +30,12 @@ def parse_path(text: str) -> Path:
     steps: list[str] = []
     rest = text.removeprefix(".")
     while True:
-        found = _NAME.match(rest)
-        if found is None:
+        match = _NAME.match(rest)
+        if match is None:
             raise PathError("must be names with dots between them, such as spec.ports[*].name")
-        steps.append(re.sub(r"\\(.)", r"\1", found[1]))
-        steps += [STAR] * (len(found[2]) // len(STAR))
-        rest = rest[found.end() :]
+        steps.append(re.sub(r"\\(.)", r"\1", match[1]))
+        steps += [STAR] * (len(match[2]) // len(STAR))
+        rest = rest[match.end() :]
         if not rest:
             break
         if not rest.startswith("."):

@@ -31,7 +31,7 @@ from registry.conversion.declarative.lossless_steps import each_within, without
 from registry.conversion.declarative.model import DROP, ConversionPath, ConversionRule, Link, Set, read_rules
 from registry.conversion.declarative.paths import STAR, format_path, split
 from registry.conversion.declarative.pruned import pruned_fields
-from registry.conversion.declarative.steps import Step, compile_rule, found_at, put
+from registry.conversion.declarative.steps import Step, compile_rule, put, values_at
 from registry.conversion.errors import ConversionError
 from registry.schema.compiled import CompiledSchema
 
@@ -86,8 +86,8 @@ class ConversionPlan:
         return self._conversion(source, target).converts_back
 
     def _conversion(self, source: str, target: str) -> _Conversion:
-        found = self._conversions.get((source, target))
-        if found is None:
+        compiled = self._conversions.get((source, target))
+        if compiled is None:
             if self._error:
                 raise ValueError(self._error)
             hops = shortest_path(self._links, source, target)
@@ -99,7 +99,7 @@ class ConversionPlan:
             reads_head = any(
                 self._reads_head(rule, conversion) for _, conversion in (*hops, *back) for rule in conversion.rules
             )
-            found = _Conversion(
+            compiled = _Conversion(
                 source,
                 target,
                 [self._hop(w) for _, w in hops],
@@ -109,8 +109,8 @@ class ConversionPlan:
                 reads_head=reads_head,
                 group=self._group,
             )
-            self._conversions[source, target] = found
-        return found
+            self._conversions[source, target] = compiled
+        return compiled
 
     def _reads_head(self, rule: ConversionRule, conversion: ConversionPath) -> bool:
         return (
@@ -123,7 +123,7 @@ class ConversionPlan:
         self, hops: Sequence[tuple[Link, ConversionPath]], *, keeps_losses: bool
     ) -> list[tuple[str, LosslessPath]] | None:
         """The functions of all hops with the apiVersion each leads to; None where one cannot be proven."""
-        found: list[tuple[str, LosslessPath]] = []
+        paths: list[tuple[str, LosslessPath]] = []
         for link, conversion in hops:
             back = link.back if conversion is link.forward else link.forward
             if not keeps_losses and any(isinstance(rule, Set) for rule in back.rules):
@@ -133,19 +133,19 @@ class ConversionPlan:
             )
             if lossless is None:
                 return None
-            found.append((f"{self._group}/{conversion.target}", lossless))
-        return found
+            paths.append((f"{self._group}/{conversion.target}", lossless))
+        return paths
 
     def _compile(self, rule: Set, version: str) -> ConversionExpression:
         """The expression of a rule, compiled for objects of a version; cached."""
-        found = self._expressions.get((rule, version))
-        if found is None:
+        compiled = self._expressions.get((rule, version))
+        if compiled is None:
             within, _ = split(rule.path)
             element = element_at(self._schemas[version]().structural, within)
             if element is None:
                 raise ExpressionError(f"{format_path(rule.path)}: there is no {format_path(within)}")
-            found = self._expressions[rule, version] = compile_expression(rule.cel, element, is_root=not within)
-        return found
+            compiled = self._expressions[rule, version] = compile_expression(rule.cel, element, is_root=not within)
+        return compiled
 
     def _hop(self, conversion: ConversionPath) -> Step:
         """A step along one link. Expressions read the object as it was before the step."""
@@ -199,13 +199,13 @@ def _evaluator(rule: Set, expression: ConversionExpression) -> Callable[[Json], 
     evaluate_charged = expression.evaluate_charged
 
     def values(obj: Json) -> list[tuple[Json, Json]]:
-        found, spent = [], 0
-        for holder in found_at(obj, within):
+        results, spent = [], 0
+        for holder in values_at(obj, within):
             if holder.__class__ is dict:
                 value, spent = evaluate_charged(holder, spent)
                 if value is not NOTHING:
-                    found.append((holder, value))
-        return found
+                    results.append((holder, value))
+        return results
 
     return values
 
@@ -249,13 +249,13 @@ class _Conversion:
         metadata = dict(obj["metadata"])
         complements = complement.take_annotation(metadata)
         own = complements.pop(self._target, None)
-        found = _copy_with(obj, metadata)
+        converted = _copy_with(obj, metadata)
         for step in self._forward:
-            step(found)
+            step(converted)
         if own is not None:
-            complement.restore(found, own)
+            complement.restore(converted, own)
         if self._keeps_losses:
-            again = _copy_with(found, metadata)
+            again = _copy_with(converted, metadata)
             for step in self._back:
                 step(again)
             losses = complement.differences(obj, again)
@@ -264,7 +264,7 @@ class _Conversion:
             else:
                 complements.pop(self._source, None)
             complement.put_annotation(metadata, complements)
-        return found
+        return converted
 
     def bodies(self, kind: str) -> ConvertBody:
         lossless, reads_head, source = self._lossless, self._reads_head, self._source
@@ -314,14 +314,14 @@ class _Conversion:
     def _round_trip(self, head: Object | None, metadata: str, text: str) -> str:
         """Converts and converts back."""
         obj: Object = orjson.loads(text)
-        found = _through(self._forward, obj, head, self._heads[0])
+        body = _through(self._forward, obj, head, self._heads[0])
         losses = None
         if self._keeps_losses:
             # The text has been encoded already, so the object may be changed in place.
             again = _through(self._back, obj, head, self._heads[1])
             if again != text:
                 losses = complement.compare_values(orjson.loads(text), obj)
-        return _join_body(metadata, found, self._source, losses)
+        return _join_body(metadata, body, self._source, losses)
 
 
 def _names(name: str, metadata: str) -> Object:
@@ -334,16 +334,16 @@ def _names(name: str, metadata: str) -> Object:
 
 
 def _path(entry: dict[str, Json]) -> list[str]:
-    found: list[str] = entry["path"]
-    return found
+    path: list[str] = entry["path"]
+    return path
 
 
 def _join_body(metadata: str, rest: str, source: str, losses: list[dict[str, Json]] | None) -> str:
     """Joins the unterminated text of the metadata and the text of the rest, and notes the losses in an annotation."""
     if losses:
-        kept = orjson.loads(f"{{{metadata}}}")
-        complement.put_annotation(kept, {source: losses})
-        metadata = encode_canonical(kept)[1:-1]
+        document = orjson.loads(f"{{{metadata}}}")
+        complement.put_annotation(document, {source: losses})
+        metadata = encode_canonical(document)[1:-1]
     return f"{metadata}}},{rest[1:]}" if rest != "{}" else f"{metadata}}}}}"
 
 

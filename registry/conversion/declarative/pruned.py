@@ -31,7 +31,7 @@ def pruned_fields(conversion: ConversionPath, source: CompiledSchema, target: Co
                 apply_rule(rule, shape, dict(target.json), source.structural, ShapeVerdict())
     except ShapeError:
         return []
-    found: list[Path] = []
+    fields: list[Path] = []
     pending: list[tuple[Path, Schema, Schema]] = [((), shape, dict(target.json))]
     while pending:
         path, node, other = pending.pop()
@@ -40,10 +40,10 @@ def pruned_fields(conversion: ConversionPath, source: CompiledSchema, target: Co
             if name in names:
                 pending.append(((*path, name), inner, names[name]))
             elif pruned_at(target.json, (*path, name)) == len(path):
-                found.append((*path, name))
+                fields.append((*path, name))
         if node.get("items") and other.get("items"):
             pending.append(((*path, STAR), node["items"], other["items"]))
-    return sorted(path for path in found if path[0] not in HEAD)
+    return sorted(path for path in fields if path[0] not in HEAD)
 
 
 def pruned_at(schema: Mapping[str, Json], path: Path) -> int | None:

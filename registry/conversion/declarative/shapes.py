@@ -93,15 +93,15 @@ def apply_rule(
                 element = element_at(structural, within)
                 if element is None or find_node(shape, within) is None:
                     raise ShapeError(f"there is no {format_path(within)} to look at")
-                found = check_expression(cel, element, is_root=not within)[1]
+                produced = check_expression(cel, element, is_root=not within)[1]
             except ExpressionError as error:
                 raise ShapeError(str(error)) from error
             if find_node(shape, path) is not None:
                 take_node(shape, path)
                 verdict.losses.append(f"the value of {format_path(path)} is replaced by that of an expression")
-            if found.get(_KEEPS) or not found:
-                found = copy.deepcopy(find_node(target, path) or found)
-            put_node(shape, path, found)
+            if produced.get(_KEEPS) or not produced:
+                produced = copy.deepcopy(find_node(target, path) or produced)
+            put_node(shape, path, produced)
         case Drop(_, path):
             take_node(shape, path)
             verdict.losses.append(f"{format_path(path)} is dropped")
@@ -119,19 +119,19 @@ def _below(node: Schema, step: str) -> Schema | None:
 
 
 def find_node(node: Schema, path: Path) -> Schema | None:
-    found: Schema | None = node
+    current: Schema | None = node
     for step in path:
-        if found is None:
+        if current is None:
             return None
-        found = _below(found, step)
-    return found
+        current = _below(current, step)
+    return current
 
 
 def _node(shape: Schema, path: Path) -> Schema:
-    found = find_node(shape, path)
-    if found is None:
+    existing = find_node(shape, path)
+    if existing is None:
         raise ShapeError(f"there is no field {format_path(path)}")
-    return found
+    return existing
 
 
 def take_node(shape: Schema, path: Path) -> Schema:
@@ -191,10 +191,10 @@ def _json_type(value: Json) -> str:
 def _check_type(node: Schema, values: list[Json], path: Path) -> None:
     kind = node.get("type")
     for value in values:
-        found = _json_type(value)
-        fits = kind is None or found == kind or (kind == "number" and found == "integer")
-        if not fits and not (node.get("x-kubernetes-int-or-string") and found in ("integer", "string")):
-            raise ShapeError(f"{format_path(path)} is of type {kind}, not {found}")
+        actual = _json_type(value)
+        fits = kind is None or actual == kind or (kind == "number" and actual == "integer")
+        if not fits and not (node.get("x-kubernetes-int-or-string") and actual in ("integer", "string")):
+            raise ShapeError(f"{format_path(path)} is of type {kind}, not {actual}")
 
 
 def _check_values(wanted: Schema, where: str, values: list[Json], verdict: ShapeVerdict) -> None:

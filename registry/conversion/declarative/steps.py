@@ -58,13 +58,13 @@ def _each(within: Path, step: Step) -> Step:
         return one
 
     def each(obj: Json) -> None:
-        for found in found_at(obj, within):
-            step(found)
+        for element in values_at(obj, within):
+            step(element)
 
     return each
 
 
-def found_at(obj: Json, path: Path) -> Iterator[Json]:
+def values_at(obj: Json, path: Path) -> Iterator[Json]:
     """The values that the path selects."""
     if not path:
         yield obj
@@ -72,9 +72,9 @@ def found_at(obj: Json, path: Path) -> Iterator[Json]:
     name, rest = path[0], path[1:]
     if name == STAR:
         for inner in obj if obj.__class__ is list else list(obj.values()) if obj.__class__ is dict else ():
-            yield from found_at(inner, rest)
+            yield from values_at(inner, rest)
     elif obj.__class__ is dict and name in obj:
-        yield from found_at(obj[name], rest)
+        yield from values_at(obj[name], rest)
 
 
 def _move(source: Path, target: Path) -> Step:

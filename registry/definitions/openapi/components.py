@@ -38,8 +38,8 @@ def with_named_types(name: str, schema: Json, prefix: str) -> tuple[Json, Json]:
 
     `prefix` precedes the names in references. The schema is not changed.
     """
-    found: Json = {}
-    return _with_references(name, schema, prefix, found), found
+    types: Json = {}
+    return _with_references(name, schema, prefix, types), types
 
 
 def with_all_fields(name: str, schema: Schema) -> Schema:
@@ -55,7 +55,7 @@ def _without(value: Any, keywords: Sequence[str]) -> Any:
     return {k: _without(v, keywords) for k, v in value.items() if k not in keywords}
 
 
-def _with_references(name: str, schema: Json, prefix: str, found: Json) -> Json:
+def _with_references(name: str, schema: Json, prefix: str, types: Json) -> Json:
     schema = _with_additions(schema, _additions().get(name, {}))
     properties = schema.get("properties")
     if not properties:
@@ -65,7 +65,7 @@ def _with_references(name: str, schema: Json, prefix: str, found: Json) -> Json:
     replaced = {}
     for field, published in properties.items():
         if field in fields:
-            published = _reference(published, fields[field], prefix, found)
+            published = _reference(published, fields[field], prefix, types)
         elif prefix == V3_PREFIX:
             published = _with_zero(published, is_required=field in required)
         replaced[field] = _present(published, prefix)
@@ -100,15 +100,15 @@ def _with_zero(schema: Json, *, is_required: bool) -> Json:
     return schema if zero is None or "default" in schema else {**schema, "default": zero}
 
 
-def _reference(schema: Json, field: _Field, prefix: str, found: Json) -> Json:
+def _reference(schema: Json, field: _Field, prefix: str, types: Json) -> Json:
     """The schema of a field as a reference; for a list or map, that of its items or values is the reference."""
     for word in ("items", "additionalProperties"):
         if isinstance(schema.get(word), dict):
-            inner = _reference(schema[word], field._replace(has_default=False), prefix, found)
+            inner = _reference(schema[word], field._replace(has_default=False), prefix, types)
             return {**schema, word: _bare({k: v for k, v in inner.items() if k != "description"})}
-    if field.type not in found:
-        found[field.type] = {}  # so that a recursive type is not expanded again
-        found[field.type] = _with_references(field.type, _own(schema), prefix, found)
+    if field.type not in types:
+        types[field.type] = {}  # so that a recursive type is not expanded again
+        types[field.type] = _with_references(field.type, _own(schema), prefix, types)
     beside: Json = {"description": schema["description"]} if "description" in schema else {}
     if prefix != V3_PREFIX:
         return {**beside, "$ref": prefix + field.type}

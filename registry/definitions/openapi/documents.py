@@ -79,11 +79,11 @@ def openapi_v3_hashes(
     }
 
 
-def openapi_v3_index(hashes: dict[str, str], prefix: str = "") -> Json:
+def openapi_v3_index(hashes: dict[str, str], prefix: str) -> Json:
     """The document of /openapi/v3. `prefix` precedes all paths: `/clusters/acme`, for example."""
     return {
         "paths": {
-            path: {"serverRelativeURL": f"{prefix}/openapi/v3/{path}?hash={found}"} for path, found in hashes.items()
+            path: {"serverRelativeURL": f"{prefix}/openapi/v3/{path}?hash={digest}"} for path, digest in hashes.items()
         }
     }
 
@@ -184,8 +184,8 @@ def resource_of(definition: Definition, version: Version, subresources: Subresou
         if definition.builtin and names.kind in _ANSWERED
         else type_name("Status"),
         prefix=prefix,
-        subresources=(found := tuple(subresources(definition, version))),
-        taken_names={s.name: model_name(s.group, s.version, s.kind) for s in found if s.taken is not None},
+        subresources=(offered := tuple(subresources(definition, version))),
+        taken_names={s.name: model_name(s.group, s.version, s.kind) for s in offered if s.taken is not None},
     )
 
 
@@ -200,15 +200,15 @@ def kind_schemas(resource: PathResource, definition: Definition, version: Versio
 
 def input_schemas(resource: PathResource, published: Callable[[Mapping[str, Any]], Json]) -> Json:
     """The types that subresources take if these are of another kind."""
-    found: Json = {}
+    schemas: Json = {}
     for subresource in resource.subresources:
         if subresource.taken is not None:
             version = subresource.taken.versions[subresource.version]
             name = resource.taken_names[subresource.name]
             schema = kind_schema(subresource.taken, version, published(schema_json(version)))
-            found[name], types = with_named_types(name, schema, resource.prefix)
-            found |= types
-    return found
+            schemas[name], types = with_named_types(name, schema, resource.prefix)
+            schemas |= types
+    return schemas
 
 
 # Kinds whose deletion returns the object.
@@ -248,14 +248,14 @@ def list_schema(definition: Definition, version: Version, resource: PathResource
 
 
 def _extensions(definition: Definition, version: Version, kind: str) -> Json:
-    found: Json = {
+    extensions: Json = {
         "x-kubernetes-group-version-kind": [{"group": definition.group, "version": version.name, "kind": kind}]
     }
     if version.selectable_fields:
-        found["x-kubernetes-selectable-fields"] = [
+        extensions["x-kubernetes-selectable-fields"] = [
             {"fieldPath": path.removeprefix(".")} for path in version.selectable_fields
         ]
-    return found
+    return extensions
 
 
 def served_versions(definitions: Iterable[Definition]) -> list[tuple[Definition, Version]]:

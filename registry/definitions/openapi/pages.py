@@ -52,20 +52,22 @@ class DocumentPage:
 
 def pages(versions: Iterable[GroupVersion]) -> list[DocumentPage]:
     """All pages of a server with built-in kinds in these group versions, by their paths."""
-    found = {page.path: page for page in _SERVER_PAGES}
+    by_path = {page.path: page for page in _SERVER_PAGES}
     for group, version in versions:
         root = f"/apis/{group}/" if group else "/api/"
         title = camel_case(short_group(group), capital=True)
         tag = camel_case(short_group(group))
-        found[root] = (
+        by_path[root] = (
             DocumentPage(root, tag, f"get{title}APIGroup", "get information of a group", "APIGroup")
             if group
             else DocumentPage(root, tag, f"get{title}APIVersions", _VERSIONS, "APIVersions")
         )
         operation_id = f"get{title}{camel_case(version, capital=True)}APIResources"
         path = f"{root}{version}/"
-        found[path] = DocumentPage(path, f"{tag}_{version}", operation_id, "get available resources", "APIResourceList")
-    return [found[path] for path in sorted(found)]
+        by_path[path] = DocumentPage(
+            path, f"{tag}_{version}", operation_id, "get available resources", "APIResourceList"
+        )
+    return [by_path[path] for path in sorted(by_path)]
 
 
 _VERSIONS = "get available API versions"

@@ -76,10 +76,10 @@ def hoist(operations: dict[str, Json]) -> Json:
     """
     of_each = [{_key(p): p for p in operation["parameters"]} for operation in operations.values()]
     common = [p for key, p in of_each[0].items() if all(key in others for others in of_each[1:])]
-    kept = {_key(p) for p in common}
+    shared = {_key(p) for p in common}
     item: Json = {}
     for method, operation in operations.items():
-        own = by_name([p for p in operation["parameters"] if _key(p) not in kept])
+        own = by_name([p for p in operation["parameters"] if _key(p) not in shared])
         item[method] = {
             name: own if name == "parameters" else value
             for name, value in operation.items()

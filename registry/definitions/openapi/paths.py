@@ -136,22 +136,22 @@ def paths_v3(resource: PathResource) -> dict[str, Json]:
     below = f"namespaces/{{namespace}}/{resource.plural}" if resource.namespaced else resource.plural
     form = resource.form
     listing = _list(form)
-    found = {
+    paths = {
         f"{root}/{below}": _item(resource, (listing, _CREATE, _delete_collection(form))),
         f"{root}/{below}/{{name}}": _item(resource, _object(form), named=True),
     }
     if resource.namespaced:
-        found[f"{root}/{resource.plural}"] = _item(resource, (listing,), everywhere=True)
+        paths[f"{root}/{resource.plural}"] = _item(resource, (listing,), everywhere=True)
     for subresource in resource.subresources:
-        found[f"{root}/{below}/{{name}}/{subresource.name}"] = _item(
+        paths[f"{root}/{below}/{{name}}/{subresource.name}"] = _item(
             resource, (_CREATE_BELOW, *_object(form)), named=True, subresource=subresource
         )
     if form.watch_paths:
-        found[f"{root}/watch/{below}"] = _item(resource, (_WATCH_LIST,))
-        found[f"{root}/watch/{below}/{{name}}"] = _item(resource, (_WATCH,), named=True)
+        paths[f"{root}/watch/{below}"] = _item(resource, (_WATCH_LIST,))
+        paths[f"{root}/watch/{below}/{{name}}"] = _item(resource, (_WATCH,), named=True)
         if resource.namespaced:
-            found[f"{root}/watch/{resource.plural}"] = _item(resource, (_WATCH_LIST,), everywhere=True)
-    return {path: item for path, item in found.items() if item}
+            paths[f"{root}/watch/{resource.plural}"] = _item(resource, (_WATCH_LIST,), everywhere=True)
+    return {path: item for path, item in paths.items() if item}
 
 
 def _list(form: ResourceForm) -> _Operation:
@@ -249,16 +249,16 @@ def _item(
 ) -> Json:
     """The path item; empty if none of the operations is allowed. `everywhere` means across all namespaces."""
     verbs = subresource.verbs if subresource is not None else resource.verbs
-    found = {op.method: _operation(resource, op, everywhere, subresource) for op in operations if op.verb in verbs}
-    if not found:
+    by_method = {op.method: _operation(resource, op, everywhere, subresource) for op in operations if op.verb in verbs}
+    if not by_method:
         return {}
     kind = subresource.kind if subresource is not None and subresource.taken is not None else resource.kind
     of_path = [name_of(kind)] if named else []
     if resource.namespaced and not everywhere:
         of_path.append(NAMESPACE)
-    for operation in found.values():
+    for operation in by_method.values():
         operation["parameters"] = [*of_path, PRETTY, *operation["parameters"]]
-    return hoist(found)
+    return hoist(by_method)
 
 
 def _operation(resource: PathResource, op: _Operation, everywhere: bool, subresource: Subresource | None) -> Json:
@@ -274,23 +274,23 @@ def _operation(resource: PathResource, op: _Operation, everywhere: bool, subreso
         if form.names_subresource and subresource.version:
             marked = subresource.group, subresource.version, subresource.kind
     text = op.text.format(kind=kind, article=_article(kind), sub=f" {below} of" if below else "")
-    found: Json = {
+    document: Json = {
         "tags": [f"{camel_case(short_group(resource.group))}_{resource.version}"],
         "description": text,
         "operationId": _operation_id(resource, op, everywhere, below),
         "parameters": op.parameters,
     }
     if op.reads:
-        found["requestBody"] = _body(resource, op, schema)
+        document["requestBody"] = _body(resource, op, schema)
     own = {"kind": schema, "list": resource.list_name, "deleted": resource.deleted_name}
     answer = {"$ref": resource.prefix + (own.get(op.answers) or type_name(op.answers))}
     media_types = (*form.produces, *form.streams) if op.streams else form.produces
     content = {media: {"schema": answer} for media in media_types}
-    found["responses"] = {str(code): {"description": _RESPONSES[code], "content": content} for code in op.codes}
-    found["responses"]["401"] = {"description": "Unauthorized"}
-    found["x-kubernetes-action"] = op.action
-    found["x-kubernetes-group-version-kind"] = dict(zip(("group", "version", "kind"), marked, strict=True))
-    return found
+    document["responses"] = {str(code): {"description": _RESPONSES[code], "content": content} for code in op.codes}
+    document["responses"]["401"] = {"description": "Unauthorized"}
+    document["x-kubernetes-action"] = op.action
+    document["x-kubernetes-group-version-kind"] = dict(zip(("group", "version", "kind"), marked, strict=True))
+    return document
 
 
 def _body(resource: PathResource, op: _Operation, schema: str) -> Json:

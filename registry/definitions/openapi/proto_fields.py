@@ -17,9 +17,21 @@ from registry.codec.yaml_encode import encode_yaml
 Json = Mapping[str, Any]
 # Encodes a value as the field of this number.
 Encoder = Callable[[int, Any], bytes]
+# The fields of a message, by their names in JSON.
+Fields = Mapping[str, tuple[int, Encoder]]
 
 
-def encode_message(fields: Mapping[str, tuple[int, Encoder]], value: Json, extensions: int = 0) -> bytes:
+def fields(*groups: str, **others: tuple[int, Encoder]) -> Fields:
+    """`fields("text: name=1 in=2", "flag: required=4", schema=(5, encode))`: fields by type, and others."""
+    table = dict(others)
+    for group in groups:
+        type_, _, members = group.partition(": ")
+        for name, _, number in (member.rpartition("=") for member in members.split()):
+            table[name] = int(number), _ENCODERS[type_]
+    return table
+
+
+def encode_message(fields: Fields, value: Json, extensions: int = 0) -> bytes:
     """Encodes a message with the fields that are present; those whose names start with x- go into `extensions`."""
     parts = []
     for name, v in value.items():
@@ -74,5 +86,18 @@ def encode_named(number: int, name: str, value: bytes) -> bytes:
     return encode_delimited(number, encode_text(1, name) + encode_delimited(2, value))
 
 
-def encode_external_docs(number: int, value: Mapping[str, Any]) -> bytes:
-    return encode_delimited(number, encode_message({"description": (1, encode_text), "url": (2, encode_text)}, value))
+def _encode_docs(number: int, value: Json) -> bytes:
+    return encode_delimited(number, encode_message(_DOCS, value))
+
+
+_ENCODERS: Final[Mapping[str, Encoder]] = {
+    "any": encode_any,
+    "anys": encode_anys,
+    "docs": _encode_docs,
+    "double": encode_double,
+    "flag": encode_flag,
+    "integer": encode_integer,
+    "text": encode_text,
+    "texts": encode_texts,
+}
+_DOCS: Final = fields("text: description=1 url=2")

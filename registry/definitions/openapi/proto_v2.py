@@ -6,23 +6,18 @@ that our documents have. Values of any type are YAML text in block style.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from registry.codec.wire import encode_delimited
 from registry.definitions.openapi.proto_fields import (
-    Encoder,
+    Fields,
     Json,
-    encode_any,
-    encode_anys,
-    encode_double,
-    encode_external_docs,
     encode_flag,
-    encode_integer,
     encode_message,
     encode_named,
     encode_text,
     encode_texts,
+    fields,
 )
 
 MEDIA_TYPE_V2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
@@ -59,61 +54,27 @@ def _type(number: int, value: str) -> bytes:
     return encode_delimited(number, encode_text(1, value))
 
 
-_SCHEMA: Mapping[str, tuple[int, Encoder]] = {
-    "$ref": (1, encode_text),
-    "format": (2, encode_text),
-    "title": (3, encode_text),
-    "description": (4, encode_text),
-    "default": (5, encode_any),
-    "multipleOf": (6, encode_double),
-    "maximum": (7, encode_double),
-    "exclusiveMaximum": (8, encode_flag),
-    "minimum": (9, encode_double),
-    "exclusiveMinimum": (10, encode_flag),
-    "maxLength": (11, encode_integer),
-    "minLength": (12, encode_integer),
-    "pattern": (13, encode_text),
-    "maxItems": (14, encode_integer),
-    "minItems": (15, encode_integer),
-    "uniqueItems": (16, encode_flag),
-    "maxProperties": (17, encode_integer),
-    "minProperties": (18, encode_integer),
-    "required": (19, encode_texts),
-    "enum": (20, encode_anys),
-    "additionalProperties": (21, _additional),
-    "type": (22, _type),
-    "items": (23, _items),
-    "properties": (25, _schemas_by_name),
-    "externalDocs": (29, encode_external_docs),
-    "example": (30, encode_any),
-}
+_SCHEMA: Fields = fields(
+    "text: $ref=1 format=2 title=3 description=4 pattern=13",
+    "any: default=5 example=30",
+    "double: multipleOf=6 maximum=7 minimum=9",
+    "flag: exclusiveMaximum=8 exclusiveMinimum=10 uniqueItems=16",
+    "integer: maxLength=11 minLength=12 maxItems=14 minItems=15 maxProperties=17 minProperties=18",
+    "texts: required=19",
+    "anys: enum=20",
+    "docs: externalDocs=29",
+    additionalProperties=(21, _additional),
+    type=(22, _type),
+    items=(23, _items),
+    properties=(25, _schemas_by_name),
+)
 
 
 # ---- requests
 
-_BODY: Mapping[str, tuple[int, Encoder]] = {
-    "description": (1, encode_text),
-    "name": (2, encode_text),
-    "in": (3, encode_text),
-    "required": (4, encode_flag),
-    "schema": (5, _schema),
-}
-_QUERY: Mapping[str, tuple[int, Encoder]] = {
-    "required": (1, encode_flag),
-    "in": (2, encode_text),
-    "description": (3, encode_text),
-    "name": (4, encode_text),
-    "type": (6, encode_text),
-    "uniqueItems": (20, encode_flag),
-}
-_PATH: Mapping[str, tuple[int, Encoder]] = {
-    "required": (1, encode_flag),
-    "in": (2, encode_text),
-    "description": (3, encode_text),
-    "name": (4, encode_text),
-    "type": (5, encode_text),
-    "uniqueItems": (19, encode_flag),
-}
+_BODY: Fields = fields("text: description=1 name=2 in=3", "flag: required=4", schema=(5, _schema))
+_QUERY: Fields = fields("flag: required=1 uniqueItems=20", "text: in=2 description=3 name=4 type=6")
+_PATH: Fields = fields("flag: required=1 uniqueItems=19", "text: in=2 description=3 name=4 type=5")
 
 
 def _parameters(number: int, value: list[Json]) -> bytes:
@@ -132,7 +93,7 @@ def _answer_schema(number: int, value: Json) -> bytes:
     return encode_delimited(number, _schema(1, value))
 
 
-_RESPONSE: Mapping[str, tuple[int, Encoder]] = {"description": (1, encode_text), "schema": (2, _answer_schema)}
+_RESPONSE: Fields = fields("text: description=1", schema=(2, _answer_schema))
 
 
 def _responses(number: int, value: Json) -> bytes:
@@ -142,30 +103,26 @@ def _responses(number: int, value: Json) -> bytes:
     )
 
 
-_OPERATION: Mapping[str, tuple[int, Encoder]] = {
-    "tags": (1, encode_texts),
-    "description": (3, encode_text),
-    "operationId": (5, encode_text),
-    "produces": (6, encode_texts),
-    "consumes": (7, encode_texts),
-    "parameters": (8, _parameters),
-    "responses": (9, _responses),
-    "schemes": (10, encode_texts),
-}
+_OPERATION: Fields = fields(
+    "texts: tags=1 produces=6 consumes=7 schemes=10",
+    "text: description=3 operationId=5",
+    parameters=(8, _parameters),
+    responses=(9, _responses),
+)
 
 
 def _operation(number: int, value: Json) -> bytes:
     return encode_delimited(number, encode_message(_OPERATION, value, 13))
 
 
-_ITEM: Mapping[str, tuple[int, Encoder]] = {
-    "get": (2, _operation),
-    "put": (3, _operation),
-    "post": (4, _operation),
-    "delete": (5, _operation),
-    "patch": (8, _operation),
-    "parameters": (9, _parameters),
-}
+_ITEM: Fields = fields(
+    get=(2, _operation),
+    put=(3, _operation),
+    post=(4, _operation),
+    delete=(5, _operation),
+    patch=(8, _operation),
+    parameters=(9, _parameters),
+)
 
 
 def _paths(number: int, value: Json) -> bytes:
@@ -174,8 +131,11 @@ def _paths(number: int, value: Json) -> bytes:
     )
 
 
+_INFO: Fields = fields("text: title=1 version=2")
+
+
 def _info(number: int, value: Json) -> bytes:
-    return encode_delimited(number, encode_message({"title": (1, encode_text), "version": (2, encode_text)}, value))
+    return encode_delimited(number, encode_message(_INFO, value))
 
 
 def _security(number: int, value: list[Json]) -> bytes:
@@ -188,12 +148,7 @@ def _security(number: int, value: list[Json]) -> bytes:
     )
 
 
-_API_KEY: Mapping[str, tuple[int, Encoder]] = {
-    "type": (1, encode_text),
-    "name": (2, encode_text),
-    "in": (3, encode_text),
-    "description": (4, encode_text),
-}
+_API_KEY: Fields = fields("text: type=1 name=2 in=3 description=4")
 
 
 def _security_definitions(number: int, value: Json) -> bytes:
@@ -203,11 +158,11 @@ def _security_definitions(number: int, value: Json) -> bytes:
     )
 
 
-_DOCUMENT: Mapping[str, tuple[int, Encoder]] = {
-    "swagger": (1, encode_text),
-    "info": (2, _info),
-    "paths": (8, _paths),
-    "definitions": (9, _schemas_by_name),
-    "security": (12, _security),
-    "securityDefinitions": (13, _security_definitions),
-}
+_DOCUMENT: Fields = fields(
+    "text: swagger=1",
+    info=(2, _info),
+    paths=(8, _paths),
+    definitions=(9, _schemas_by_name),
+    security=(12, _security),
+    securityDefinitions=(13, _security_definitions),
+)

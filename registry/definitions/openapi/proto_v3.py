@@ -11,18 +11,14 @@ from typing import Any
 
 from registry.codec.wire import encode_delimited
 from registry.definitions.openapi.proto_fields import (
-    Encoder,
+    Fields,
     Json,
-    encode_any,
-    encode_anys,
     encode_double,
-    encode_external_docs,
     encode_flag,
-    encode_integer,
     encode_message,
     encode_named,
     encode_text,
-    encode_texts,
+    fields,
 )
 
 MEDIA_TYPE_V3 = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
@@ -83,81 +79,57 @@ def _scalar(value: Any) -> bytes:
     return b""
 
 
-_SCHEMA: Mapping[str, tuple[int, Encoder]] = {
-    "nullable": (1, encode_flag),
-    "externalDocs": (6, encode_external_docs),
-    "example": (7, encode_any),
-    "title": (9, encode_text),
-    "multipleOf": (10, encode_double),
-    "maximum": (11, encode_double),
-    "exclusiveMaximum": (12, encode_flag),
-    "minimum": (13, encode_double),
-    "exclusiveMinimum": (14, encode_flag),
-    "maxLength": (15, encode_integer),
-    "minLength": (16, encode_integer),
-    "pattern": (17, encode_text),
-    "maxItems": (18, encode_integer),
-    "minItems": (19, encode_integer),
-    "uniqueItems": (20, encode_flag),
-    "maxProperties": (21, encode_integer),
-    "minProperties": (22, encode_integer),
-    "required": (23, encode_texts),
-    "enum": (24, encode_anys),
-    "type": (25, encode_text),
-    "allOf": (26, _schemas),
-    "oneOf": (27, _schemas),
-    "anyOf": (28, _schemas),
-    "not": (29, _schema),
-    "items": (30, _items),
-    "properties": (31, _schemas_by_name),
-    "additionalProperties": (32, _additional),
-    "default": (33, _default),
-    "description": (34, encode_text),
-    "format": (35, encode_text),
-}
+_SCHEMA: Fields = fields(
+    "flag: nullable=1 exclusiveMaximum=12 exclusiveMinimum=14 uniqueItems=20",
+    "docs: externalDocs=6",
+    "any: example=7",
+    "text: title=9 pattern=17 type=25 description=34 format=35",
+    "double: multipleOf=10 maximum=11 minimum=13",
+    "integer: maxLength=15 minLength=16 maxItems=18 minItems=19 maxProperties=21 minProperties=22",
+    "texts: required=23",
+    "anys: enum=24",
+    allOf=(26, _schemas),
+    oneOf=(27, _schemas),
+    anyOf=(28, _schemas),
+    items=(30, _items),
+    properties=(31, _schemas_by_name),
+    additionalProperties=(32, _additional),
+    default=(33, _default),
+    **{"not": (29, _schema)},
+)
 
 
 # ---- requests
 
 
-def _named(number: int, value: Mapping[str, Json], fields: Mapping[str, tuple[int, Encoder]]) -> bytes:
+def _named(number: int, value: Mapping[str, Json], fields: Fields) -> bytes:
     """A message of pairs of a name and a message of `fields`."""
     pairs = (encode_named(1, name, encode_message(fields, v)) for name, v in value.items())
     return encode_delimited(number, b"".join(pairs))
 
 
-_MEDIA_TYPE: Mapping[str, tuple[int, Encoder]] = {"schema": (1, _schema_or_reference)}
+_MEDIA_TYPE: Fields = fields(schema=(1, _schema_or_reference))
 
 
 def _content(number: int, value: Mapping[str, Json]) -> bytes:
     return _named(number, value, _MEDIA_TYPE)
 
 
-_PARAMETER: Mapping[str, tuple[int, Encoder]] = {
-    "name": (1, encode_text),
-    "in": (2, encode_text),
-    "description": (3, encode_text),
-    "required": (4, encode_flag),
-    "schema": (10, _schema_or_reference),
-}
+_PARAMETER: Fields = fields("text: name=1 in=2 description=3", "flag: required=4", schema=(10, _schema_or_reference))
 
 
 def _parameters(number: int, value: list[Json]) -> bytes:
     return b"".join(encode_delimited(number, encode_delimited(1, encode_message(_PARAMETER, v))) for v in value)
 
 
-_BODY: Mapping[str, tuple[int, Encoder]] = {
-    "description": (1, encode_text),
-    "content": (2, _content),
-    "required": (3, encode_flag),
-}
+_BODY: Fields = fields("text: description=1", "flag: required=3", content=(2, _content))
 
 
 def _body(number: int, value: Json) -> bytes:
     return encode_delimited(number, encode_delimited(1, encode_message(_BODY, value)))
 
 
-_RESPONSE: Mapping[str, tuple[int, Encoder]] = {"description": (1, encode_text), "content": (3, _content)}
+_RESPONSE: Fields = fields("text: description=1", content=(3, _content))
 
 
 def _responses(number: int, value: Mapping[str, Json]) -> bytes:
@@ -168,44 +140,41 @@ def _responses(number: int, value: Mapping[str, Json]) -> bytes:
     return encode_delimited(number, b"".join(pairs))
 
 
-_OPERATION: Mapping[str, tuple[int, Encoder]] = {
-    "tags": (1, encode_texts),
-    "description": (3, encode_text),
-    "operationId": (5, encode_text),
-    "parameters": (6, _parameters),
-    "requestBody": (7, _body),
-    "responses": (8, _responses),
-}
+_OPERATION: Fields = fields(
+    "texts: tags=1",
+    "text: description=3 operationId=5",
+    parameters=(6, _parameters),
+    requestBody=(7, _body),
+    responses=(8, _responses),
+)
 
 
 def _operation(number: int, value: Json) -> bytes:
     return encode_delimited(number, encode_message(_OPERATION, value, 13))
 
 
-_ITEM: Mapping[str, tuple[int, Encoder]] = {
-    "get": (4, _operation),
-    "put": (5, _operation),
-    "post": (6, _operation),
-    "delete": (7, _operation),
-    "patch": (10, _operation),
-    "parameters": (13, _parameters),
-}
+_ITEM: Fields = fields(
+    get=(4, _operation),
+    put=(5, _operation),
+    post=(6, _operation),
+    delete=(7, _operation),
+    patch=(10, _operation),
+    parameters=(13, _parameters),
+)
 
 
 def _paths(number: int, value: Mapping[str, Json]) -> bytes:
     return _named(number, value, _ITEM)
 
 
+_INFO: Fields = fields("text: title=1 version=6")
+
+
 def _info(number: int, value: Json) -> bytes:
-    return encode_delimited(number, encode_message({"title": (1, encode_text), "version": (6, encode_text)}, value))
+    return encode_delimited(number, encode_message(_INFO, value))
 
 
-_SECURITY_SCHEME: Mapping[str, tuple[int, Encoder]] = {
-    "type": (1, encode_text),
-    "description": (2, encode_text),
-    "name": (3, encode_text),
-    "in": (4, encode_text),
-}
+_SECURITY_SCHEME: Fields = fields("text: type=1 description=2 name=3 in=4")
 
 
 def _security_schemes(number: int, value: Mapping[str, Json]) -> bytes:
@@ -215,19 +184,11 @@ def _security_schemes(number: int, value: Mapping[str, Json]) -> bytes:
     return encode_delimited(number, b"".join(pairs))
 
 
-_COMPONENTS: Mapping[str, tuple[int, Encoder]] = {
-    "schemas": (1, _schemas_by_name),
-    "securitySchemes": (7, _security_schemes),
-}
+_COMPONENTS: Fields = fields(schemas=(1, _schemas_by_name), securitySchemes=(7, _security_schemes))
 
 
 def _components(number: int, value: Json) -> bytes:
     return encode_delimited(number, encode_message(_COMPONENTS, value))
 
 
-_DOCUMENT: Mapping[str, tuple[int, Encoder]] = {
-    "openapi": (1, encode_text),
-    "info": (2, _info),
-    "paths": (4, _paths),
-    "components": (5, _components),
-}
+_DOCUMENT: Fields = fields("text: openapi=1", info=(2, _info), paths=(4, _paths), components=(5, _components))

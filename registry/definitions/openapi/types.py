@@ -87,18 +87,18 @@ def shared_types(used: Iterable[Any], groups: Iterable[GroupVersion], *, v3: boo
     `groups` are those listed on types registered in each group. The result must not be changed.
     """
     types = _types(v3)
-    found: Json = {}
+    shared: Json = {}
     pending = [name for value in used for name in _references(value)]
     while pending:
         name = pending.pop()
-        if name not in found and name in types:
-            found[name] = types[name]
+        if name not in shared and name in types:
+            shared[name] = types[name]
             pending.extend(_references(types[name]))
     for short in _OF_EACH_GROUP:
-        if type_name(short) in found:
+        if type_name(short) in shared:
             kinds = [{"group": group, "kind": short, "version": version} for group, version in groups]
-            found[type_name(short)] = {**found[type_name(short)], "x-kubernetes-group-version-kind": kinds}
-    return found
+            shared[type_name(short)] = {**shared[type_name(short)], "x-kubernetes-group-version-kind": kinds}
+    return shared
 
 
 def _references(value: Any) -> Iterator[str]:

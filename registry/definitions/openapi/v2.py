@@ -82,7 +82,7 @@ def _operation(operation: Json, consumes: Sequence[str]) -> Json:
                 **({"required": True} if body.get("required") else {}),
             },
         )
-    found: Json = {
+    document: Json = {
         "tags": operation["tags"],
         "description": operation["description"],
         "operationId": operation["operationId"],
@@ -94,11 +94,11 @@ def _operation(operation: Json, consumes: Sequence[str]) -> Json:
             for code, answer in operation["responses"].items()
         },
     }
-    if not found["consumes"]:
-        del found["consumes"]
+    if not document["consumes"]:
+        del document["consumes"]
     if parameters:
-        found["parameters"] = parameters
-    return found | {k: v for k, v in operation.items() if k.startswith("x-kubernetes-")}
+        document["parameters"] = parameters
+    return document | {k: v for k, v in operation.items() if k.startswith("x-kubernetes-")}
 
 
 def _schema(holder: Json) -> Json:

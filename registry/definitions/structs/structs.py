@@ -204,8 +204,8 @@ def members(value: dict[str, Any]) -> Iterable[tuple[str, Any]]:
     """The members of an object in document order, including repeated ones."""
     if type(value) is not Repeated:
         return value.items()
-    given = {key for key, _ in value.pairs}
-    return [*value.pairs, *((key, v) for key, v in value.items() if key not in given)]
+    keys = {key for key, _ in value.pairs}
+    return [*value.pairs, *((key, v) for key, v in value.items() if key not in keys)]
 
 
 def plain(value: Any) -> Any:

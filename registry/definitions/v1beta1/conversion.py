@@ -87,8 +87,8 @@ def internal_beta(crd: Json) -> InternalSpec:
     )
 
 
-def _internal_version(given: Json) -> InternalVersion:
-    return internal_version(_with_paths(given, "JSONPath", "jsonPath"))
+def _internal_version(version: Json) -> InternalVersion:
+    return internal_version(_with_paths(version, "JSONPath", "jsonPath"))
 
 
 def _version(version: InternalVersion) -> Definition:
@@ -106,9 +106,9 @@ def _version(version: InternalVersion) -> Definition:
     return {name: value for name, value in parts.items() if value is not None}
 
 
-def _with_paths(given: Json, old: str, new: str) -> Definition:
+def _with_paths(version: Json, old: str, new: str) -> Definition:
     """A copy whose columns have the field `old` renamed to `new`: JSONPath became jsonPath."""
-    out = dict(given)
+    out = dict(version)
     columns = out.get("additionalPrinterColumns")
     if columns:
         out["additionalPrinterColumns"] = [

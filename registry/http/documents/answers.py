@@ -47,14 +47,14 @@ async def send_json(send: Send, scope: Scope, value: Mapping[str, Any]) -> None:
 
 
 async def send_with_etag(
-    send: Send, scope: Scope, found: Document, media_type: str, more: Sequence[tuple[bytes, bytes]] = ()
+    send: Send, scope: Scope, document: Document, media_type: str, more: Sequence[tuple[bytes, bytes]] = ()
 ) -> None:
     """Sends a document, or a 304 if the client has this version of it. `more` replaces headers."""
     state: RequestState = scope[STATE]
     replaced = {name for name, _ in more}
     headers = [header for header in headers_for(media_type, state.warnings) if header[0] not in replaced] + list(more)
-    headers += [(b"etag", f'"{found.tag}"'.encode()), (b"vary", b"Accept")]
-    if state.header(b"if-none-match").strip('"') == found.tag:
+    headers += [(b"etag", f'"{document.tag}"'.encode()), (b"vary", b"Accept")]
+    if state.header(b"if-none-match").strip('"') == document.tag:
         await send_body(send, scope, 304, headers, b"")
     else:
-        await send_body(send, scope, 200, headers, found.body)
+        await send_body(send, scope, 200, headers, document.body)

@@ -44,9 +44,9 @@ class DocumentCache:
         Raises the errors of `make`, and those of `evaluate`.
         """
         while True:
-            made = self._made.get(key)
-            if made is not None:
-                return made
+            cached = self._made.get(key)
+            if cached is not None:
+                return cached
             making = self._making.get(key)
             if making is None:
                 working = evaluate(make, size, repeatable=True, limit_seconds=LIMIT_SECONDS)

@@ -53,16 +53,16 @@ class DiscoveryEndpoint:
                 raise _NothingServed
             return document(encode_document(value, representation))
 
-        known = tuple((found.serial, found.is_current) for found in resources.values())
+        known = tuple((answer.serial, answer.is_current) for answer in resources.values())
         key = ("discovery", catalog.serial, info.document_path, representation, known)
         try:
-            found = await self._cache.get(key, make, size_of(catalog))
+            answer = await self._cache.get(key, make, size_of(catalog))
         except _NothingServed:
             if info.version and catalog.is_builtin_group(info.group):
                 raise resource_not_found() from None
             raise PageNotFound from None
         media_type = representation.media_type + (_AGGREGATED if representation.transform else "")
-        await send_with_etag(send, scope, found, media_type)
+        await send_with_etag(send, scope, answer, media_type)
 
 
 def _is_route(info: RequestInfo, catalog: TenantCatalog) -> bool:
@@ -79,11 +79,11 @@ def _is_route(info: RequestInfo, catalog: TenantCatalog) -> bool:
 def _representation(state: RequestState) -> Representation:
     aggregated = not state.info.version and not state.info.group
     try:
-        found = negotiate_discovery(state.header(b"accept"), aggregated=aggregated)
+        representation = negotiate_discovery(state.header(b"accept"), aggregated=aggregated)
     except NotAcceptable as error:
         # On fixed paths of kube-apiserver the error has details, although empty ones.
         raise not_acceptable(str(error), with_details=str(error).startswith("406:")) from error
-    return prettify(found, state.info.query, state.headers)
+    return prettify(representation, state.info.query, state.headers)
 
 
 def _document(

@@ -140,8 +140,8 @@ def health_endpoints(backend: Backend, stopping: Stopping) -> list[HealthEndpoin
         HealthCheck("database", lambda: store.ping()),
         HealthCheck("new-session", store.try_session),
     ]
-    asked = {check.name for check in database}
-    others = [HealthCheck(name, _check_of(find)) for name, find in problems(backend).items() if name not in asked]
+    names = {check.name for check in database}
+    others = [HealthCheck(name, _check_of(find)) for name, find in problems(backend).items() if name not in names]
     return [
         HealthEndpoint("healthz", database),
         HealthEndpoint("livez", [HealthCheck("ping", ping)]),
@@ -150,7 +150,7 @@ def health_endpoints(backend: Backend, stopping: Stopping) -> list[HealthEndpoin
 
 
 @contextlib.contextmanager
-def exposed(backend: Backend) -> Iterator[None]:
+def expose_checks(backend: Backend) -> Iterator[None]:
     """Within the block, metrics include the outcome of the checks."""
     collector = _Outcomes(problems(backend))
     REGISTRY.register(collector)

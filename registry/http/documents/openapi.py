@@ -63,8 +63,8 @@ class OpenAPIEndpoint:
                 value = merge_v2(value, parts)
             return document(encode_v2(value) if protobuf else encode_json(value), tag)
 
-        found = await self._cache.get(("v2", tag, protobuf), make, size_of(catalog))
-        await send_with_etag(send, scope, found, MEDIA_TYPE_V2 if protobuf else _JSON)
+        answer = await self._cache.get(("v2", tag, protobuf), make, size_of(catalog))
+        await send_with_etag(send, scope, answer, MEDIA_TYPE_V2 if protobuf else _JSON)
 
     async def v3_index(self, scope: Scope, receive: Receive, send: Send) -> None:
         state: RequestState = scope[STATE]
@@ -104,9 +104,9 @@ class OpenAPIEndpoint:
             assert value is not None, "there is a hash, and so a document"
             return document(encode_v3(value) if protobuf else encode_json(value), tag)
 
-        found = await self._cache.get(("v3", name, tag, protobuf), make, size_of(catalog))
+        answer = await self._cache.get(("v3", name, tag, protobuf), make, size_of(catalog))
         media_type = MEDIA_TYPE_V3 if protobuf else _JSON
-        await send_with_etag(send, scope, found, media_type, _immutable() if wanted else ())
+        await send_with_etag(send, scope, answer, media_type, _immutable() if wanted else ())
 
     async def _aggregated_hashes(self, tenant: Tenant, catalog: TenantCatalog) -> dict[str, str]:
         """Returns the hashes of other servers' documents; such requests are proxied (registry/http/aggregated.py)."""
@@ -116,13 +116,13 @@ class OpenAPIEndpoint:
         return {path: tag for path, tag in hashes.items() if tag}
 
     async def _hashes_of(self, catalog: TenantCatalog) -> dict[str, str]:
-        found = self._hashes.get(catalog.serial)
-        if found is None:
+        hashes = self._hashes.get(catalog.serial)
+        if hashes is None:
             definitions = list(catalog.definitions())
             work = partial(openapi_v3_hashes, definitions, subresources_of)
-            found = await evaluate(work, size_of(catalog), repeatable=True, limit_seconds=LIMIT_SECONDS)
-            self._hashes.put(catalog.serial, found)
-        return found
+            hashes = await evaluate(work, size_of(catalog), repeatable=True, limit_seconds=LIMIT_SECONDS)
+            self._hashes.put(catalog.serial, hashes)
+        return hashes
 
 
 def _prefix(state: RequestState) -> str:

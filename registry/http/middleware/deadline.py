@@ -50,11 +50,11 @@ class DeadlineMiddleware:
 
 def _timeout_seconds(info: RequestInfo) -> float | None:
     """Returns the timeout of a request; None if it has none."""
-    given = info.query.get("timeout")
-    if not given or not given[0] or info.verb == "watch" or info.subresource in _LONG_RUNNING:
+    texts = info.query.get("timeout")
+    if not texts or not texts[0] or info.verb == "watch" or info.subresource in _LONG_RUNNING:
         return None
     try:
-        seconds = parse_duration(given[0]) / 1e9
+        seconds = parse_duration(texts[0]) / 1e9
     except ValueError as error:
         raise bad_request(f"invalid timeout specified in the request URL - {error}") from error
     return seconds if 0 < seconds < _MAXIMUM_SECONDS else None

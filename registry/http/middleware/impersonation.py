@@ -34,11 +34,11 @@ class ImpersonationMiddleware:
         state: RequestState = scope[STATE]
         for name in state.headers:
             if name.startswith(b"impersonate-"):
-                state.user = await self._impersonated(scope, state)
+                state.user = await self._impersonated_user(scope, state)
                 break
         await self._app(scope, receive, send)
 
-    async def _impersonated(self, scope: Scope, state: RequestState) -> User:
+    async def _impersonated_user(self, scope: Scope, state: RequestState) -> User:
         """Returns the impersonated user. Raises 400 for headers that name no user, 403 if it is not permitted."""
         tenant, requester = state.tenant, state.user
         try:
@@ -66,8 +66,8 @@ class ImpersonationMiddleware:
         if user.is_administrator:
             return _allow
         policy = self._authorizer.default if tenant is NO_TENANT else await self._authorizer.of(tenant)
-        return lambda asked: policy.decide(user, asked)
+        return lambda attributes: policy.decide(user, attributes)
 
 
-def _allow(asked: Attributes) -> Decision:
+def _allow(attributes: Attributes) -> Decision:
     return _ALLOWED

@@ -350,13 +350,13 @@ class Protocol(HttpToolsProtocol):
         """Updates the memory held for requests, after data was received or consumed."""
         if self._is_lost:
             return
-        kept = len(self.pipeline) * _PIPELINED_BYTES
+        held = len(self.pipeline) * _PIPELINED_BYTES
         cycle = self.cycle
         if cycle is not None and not cycle.response_complete:
-            kept += self._head_bytes + len(cycle.body)
+            held += self._head_bytes + len(cycle.body)
         elif self._reading_head:
-            kept += self._head_bytes
-        self._keep(kept)
+            held += self._head_bytes
+        self._keep(held)
 
     def _keep(self, count: int) -> None:
         _backlog.bytes += count - self._kept_bytes

@@ -78,36 +78,36 @@ def duplicate_listener(listener: socket.socket) -> socket.socket:
     """Returns a socket for a process: bound to the same port but not listening, or the same one if it is shared."""
     if sys.platform != "linux":
         return listener.dup()
-    made = socket.socket(listener.family, listener.type, listener.proto)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    copy = socket.socket(listener.family, listener.type, listener.proto)
+    copy.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    copy.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     if listener.family == socket.AF_INET6:
         only = listener.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY)
-        made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, only)
-    made.bind(listener.getsockname())
-    made.setblocking(False)
-    return made
+        copy.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, only)
+    copy.bind(listener.getsockname())
+    copy.setblocking(False)
+    return copy
 
 
 def _listen(host: str, port: int, *, reuse_port: bool) -> socket.socket:
     family, kind, protocol, _, address = socket.getaddrinfo(
         host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]
-    made = socket.socket(family, kind, protocol)
+    copy = socket.socket(family, kind, protocol)
     try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        copy.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if reuse_port:
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            copy.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         if family == socket.AF_INET6 and host in ("::", ""):
-            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        made.bind(address)
+            copy.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        copy.bind(address)
         if not reuse_port:
-            made.listen(BACKLOG)
-        made.setblocking(False)
+            copy.listen(BACKLOG)
+        copy.setblocking(False)
     except OSError:
-        made.close()
+        copy.close()
         raise
-    return made
+    return copy
 
 
 def run(
@@ -301,10 +301,10 @@ class Server(uvicorn.Server):
     def _parent_is_gone(self) -> None:
         assert self._parent is not None
         try:
-            gone = not self._parent.recv(64)
+            has_ended = not self._parent.recv(64)
         except ConnectionError:  # the parent died before it read what we had sent
-            gone = True
-        if gone:
+            has_ended = True
+        if has_ended:
             asyncio.get_running_loop().remove_reader(self._parent)
             logger.warning("the parent process is gone: stopping")
             self.should_exit = True
@@ -326,6 +326,6 @@ class Server(uvicorn.Server):
 
 
 def _certificates(settings: Settings) -> tls.Certificates:
-    found = certificates(settings)
-    assert found is not None, "it is not plain HTTP"
-    return found
+    files = certificates(settings)
+    assert files is not None, "it is not plain HTTP"
+    return files

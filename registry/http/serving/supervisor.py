@@ -135,10 +135,10 @@ class Supervisor:
     def _hear(self, worker: Worker) -> None:
         assert worker.link is not None
         try:
-            said = worker.link.recv(64)
+            message = worker.link.recv(64)
         except ConnectionError:
-            said = b""
-        if said:
+            message = b""
+        if message:
             worker.ready = True
             if not self._announced and all(one.ready for one in self._workers):
                 self._announced = True

@@ -48,18 +48,18 @@ def ensure_certificates(data_dir: Path, host: str, further_names: Iterable[str] 
     """Returns the server's own certificates in `data_dir`, created if missing and renewed before they expire."""
     folder = data_dir / "tls"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    made = Certificates(folder / "server.crt", folder / "server.key", data_dir / "ca.crt")
+    files = Certificates(folder / "server.crt", folder / "server.key", data_dir / "ca.crt")
     try:
         # Several processes of one server may run this at once: one creates the files, the others find them.
         with open(folder / "lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             authority, authority_key = _ensure_authority(data_dir / "ca.crt", folder / "ca.key")
             names = server_names(host, further_names)
-            if not _still_good(made.certificate, made.key, authority, names):
-                _make_server_certificate(made, authority, authority_key, names)
+            if not _still_good(files.certificate, files.key, authority, names):
+                _make_server_certificate(files, authority, authority_key, names)
     except (OSError, ValueError) as problem:
         raise TlsError(f"certificates in {data_dir}: {problem}") from problem
-    return made
+    return files
 
 
 def server_names(host: str, further_names: Iterable[str] = ()) -> list[str]:
@@ -91,22 +91,22 @@ def server_context(certificate: Path, key: Path, client_ca: Path | None = None) 
 
 def _ensure_authority(certificate: Path, key: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
     if certificate.exists() and key.exists():
-        kept, kept_key = x509.load_pem_x509_certificate(certificate.read_bytes()), _load_key(key)
-        if kept.public_key() != kept_key.public_key():
+        authority, authority_key = x509.load_pem_x509_certificate(certificate.read_bytes()), _load_key(key)
+        if authority.public_key() != authority_key.public_key():
             raise ValueError(f"{key} is not the key of {certificate}: bring the right one back, or remove both")
-        if kept.not_valid_after_utc <= datetime.datetime.now(datetime.UTC):
+        if authority.not_valid_after_utc <= datetime.datetime.now(datetime.UTC):
             raise ValueError(f"{certificate} is past its end: remove it and {key}, then hand out new kubeconfigs")
-        return kept, kept_key
+        return authority, authority_key
     if certificate.exists():
         # Without its key the CA cannot sign anything, and replacing it would silently break every kubeconfig in use.
         raise ValueError(f"{certificate} has lost its key {key}: bring it back, or remove {certificate} for a new CA")
     private = ec.generate_private_key(ec.SECP256R1())
     now = datetime.datetime.now(datetime.UTC)
-    made = issue_authority("registry-ca", private, now, now + CA_LIFETIME)
+    new = issue_authority("registry-ca", private, now, now + CA_LIFETIME)
     write_private(key, key_pem(private))
-    write_private(certificate, certificate_pem(made))
+    write_private(certificate, certificate_pem(new))
     certificate.chmod(0o644)
-    return made, private
+    return new, private
 
 
 def _make_server_certificate(
@@ -116,23 +116,25 @@ def _make_server_certificate(
     end = min(datetime.datetime.now(datetime.UTC) + SERVER_LIFETIME, authority.not_valid_after_utc)
     alternatives = x509.SubjectAlternativeName([_general_name(name) for name in names])
     usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
-    made = issue_certificate("registry", private.public_key(), end, authority, authority_key, alternatives, usage)
+    certificate = issue_certificate(
+        "registry", private.public_key(), end, authority, authority_key, alternatives, usage
+    )
     write_private(into.key, key_pem(private))
-    write_private(into.certificate, certificate_pem(made))
+    write_private(into.certificate, certificate_pem(certificate))
 
 
 def _still_good(certificate: Path, key: Path, authority: x509.Certificate, names: list[str]) -> bool:
     """Whether the stored certificate is of this CA, for these names, with this key, and not about to expire."""
     try:
-        kept = x509.load_pem_x509_certificate(certificate.read_bytes())
-        kept.verify_directly_issued_by(authority)
-        covered = kept.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        server = x509.load_pem_x509_certificate(certificate.read_bytes())
+        server.verify_directly_issued_by(authority)
+        covered = server.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         return (
-            _load_key(key).public_key() == kept.public_key()
+            _load_key(key).public_key() == server.public_key()
             # One that expires with its CA cannot be renewed for longer.
             and (
-                kept.not_valid_after_utc - datetime.datetime.now(datetime.UTC) > RENEWED_BEFORE
-                or kept.not_valid_after_utc == authority.not_valid_after_utc
+                server.not_valid_after_utc - datetime.datetime.now(datetime.UTC) > RENEWED_BEFORE
+                or server.not_valid_after_utc == authority.not_valid_after_utc
             )
             and {_general_name(name) for name in names} <= set(covered)
         )

@@ -35,10 +35,10 @@ class TlsFiles:
 
     def context(self) -> ssl.SSLContext:
         """Returns a context of the present files. Raises TlsError."""
-        found = self._served()
+        files = self._served()
         # Before they are read, so that changes in between are noticed the next time.
-        self._stamps = self._stamps_of(found)
-        return server_context(found.certificate, found.key, self._client_ca)
+        self._stamps = self._stamps_of(files)
+        return server_context(files.certificate, files.key, self._client_ca)
 
     def reload(self) -> Reloaded | None:
         """Returns None if nothing has changed, or if it is unusable, which is logged once; the old context stays."""
@@ -46,15 +46,15 @@ class TlsFiles:
         try:
             if self._stamps_of(self._served()) == before:
                 return None
-            made = self.context()
+            context = self.context()
         except (TlsError, OSError) as problem:
             logger.error("the changed certificates cannot be used, the old ones stay: %s", problem)
             return None
         changed = sorted(str(path) for path, stamp in self._stamps.items() if before.get(path) != stamp)
         logger.info("new connections are served with the changed files: %s", ", ".join(changed))
         ca = self._client_ca
-        return Reloaded(made, ca is not None and before.get(ca) != self._stamps[ca])
+        return Reloaded(context, ca is not None and before.get(ca) != self._stamps[ca])
 
-    def _stamps_of(self, found: Certificates) -> dict[Path, Stamp]:
-        files = (found.certificate, found.key, *(() if self._client_ca is None else (self._client_ca,)))
+    def _stamps_of(self, certificates: Certificates) -> dict[Path, Stamp]:
+        files = (certificates.certificate, certificates.key, *(() if self._client_ca is None else (self._client_ca,)))
         return {path: stamp_of(path) for path in files}

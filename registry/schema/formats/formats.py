@@ -133,10 +133,10 @@ _DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 def _is_date(text: str) -> bool:
-    found = _date(text)
-    if found is None:
+    match = _date(text)
+    if match is None:
         return False
-    year, month, day = (int(number) for number in found.groups())
+    year, month, day = (int(number) for number in match.groups())
     if not 1 <= month <= 12 or not 1 <= day <= _DAYS[month - 1]:
         return False
     return not (month == 2 and day == 29) or (year % 4 == 0 and (year % 100 != 0 or year % 400 == 0))
@@ -149,8 +149,8 @@ def _is_date_time(text: str) -> bool:
     parts = text.lower().split("t", 2)
     if len(parts) < 2 or not _is_date(parts[0]):
         return False
-    found = _time_of_day(parts[1])
-    return found is not None and found[1] <= "23" and found[2] <= "59" and found[3] <= "59"
+    match = _time_of_day(parts[1])
+    return match is not None and match[1] <= "23" and match[2] <= "59" and match[3] <= "59"
 
 
 _go_duration = re.compile(r"[-+]?(?:0|(?:(?:\d++(?:\.\d*+)?|\.\d++)(?:ns|us|µs|μs|ms|s|m|h))++)", re.ASCII).fullmatch
@@ -176,10 +176,10 @@ def _is_duration(text: str) -> bool:
     if _go_duration(text) and _fits_duration(text):
         return True
     has_unit = False
-    for found in _scala_duration.finditer(text):
-        if _number(found[1]) >= 1 << 63:
+    for match in _scala_duration.finditer(text):
+        if _number(match[1]) >= 1 << 63:
             return False
-        unit = found[2].lower()
+        unit = match[2].lower()
         has_unit = has_unit or unit in _SHORT_UNITS or unit.startswith(_LONG_UNITS)
     return has_unit
 

@@ -140,17 +140,17 @@ class _Parser:
     def comment(self) -> None:
         """Parses a comment, which may be nested; a backslash escapes the next character."""
         depth = 0
-        for found in _comment_mark.finditer(self.text, self.place):
-            depth += {"(": 1, ")": -1}.get(found.group(), 0)
+        for mark in _comment_mark.finditer(self.text, self.place):
+            depth += {"(": 1, ")": -1}.get(mark.group(), 0)
             if depth == 0:
-                self.place = found.end()
+                self.place = mark.end()
                 return
         raise _MailError
 
     def skip_space(self) -> None:
-        found = _space.match(self.text, self.place)
-        assert found is not None
-        self.place = found.end()
+        match = _space.match(self.text, self.place)
+        assert match is not None
+        self.place = match.end()
 
     def skip_comments(self) -> None:
         self.skip_space()
@@ -159,11 +159,11 @@ class _Parser:
             self.skip_space()
 
     def take(self, pattern: re.Pattern[str]) -> str:
-        found = pattern.match(self.text, self.place)
-        if found is None:
+        match = pattern.match(self.text, self.place)
+        if match is None:
             raise _MailError
-        self.place = found.end()
-        return found.group()
+        self.place = match.end()
+        return match.group()
 
     def took(self, character: str) -> bool:
         if not self.sees(character):
@@ -180,8 +180,8 @@ class _Parser:
 
 def _is_readable(word: str) -> bool:
     """A word in RFC 2047's form must be of a character set that Go supports."""
-    found = _encoded_word(word)
-    return found is None or found[1].lower() in _KNOWN_CHARSETS or found[2].lower() not in ("b", "q")
+    match = _encoded_word(word)
+    return match is None or match[1].lower() in _KNOWN_CHARSETS or match[2].lower() not in ("b", "q")
 
 
 def _is_ip(text: str) -> bool:

@@ -118,12 +118,12 @@ def is_request_uri(text: str) -> bool:
         return False
     if text == "*":
         return True
-    found = _scheme(text)
-    rest = text[found.end() :] if found else text
+    scheme = _scheme(text)
+    rest = text[scheme.end() :] if scheme else text
     rest = rest.partition("?")[0]
     if not rest.startswith("/"):
-        return found is not None
-    if found and rest.startswith("//"):
+        return scheme is not None
+    if scheme and rest.startswith("//"):
         authority, slash, path = rest[2:].partition("/")
         if not _is_authority(authority):
             return False

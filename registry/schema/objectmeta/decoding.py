@@ -206,9 +206,11 @@ class _Decoder:
     def wrong(self, value: Json, go_type: str, struct: str, go_path: str) -> None:
         self.wrong_text(_GO_VALUES[value.__class__], go_type, struct, go_path)
 
-    def wrong_text(self, shown: str, go_type: str, struct: str, go_path: str) -> None:
+    def wrong_text(self, value_text: str, go_type: str, struct: str, go_path: str) -> None:
         if self.error is None:
-            self.error = f"json: cannot unmarshal {shown} into Go struct field {struct}.{go_path} of type {go_type}"
+            self.error = (
+                f"json: cannot unmarshal {value_text} into Go struct field {struct}.{go_path} of type {go_type}"
+            )
 
     # Readers: (value, Go type, name of the struct, Go's path, our path) -> decoded value, None for an absent one.
 

@@ -86,13 +86,13 @@ def validate_object_meta_common(meta: Meta, *, path: str = "metadata") -> list[F
     return errors
 
 
-def validate_object_meta_update(new: Meta, old: Meta, *, path: str = "metadata") -> list[FieldError]:
+def validate_object_meta_update(new: Meta, old: Meta) -> list[FieldError]:
     """The errors that a type's own strategy finds in the metadata of an update (ValidateObjectMetaUpdate)."""
-    errors = _transition(new, old, path)
-    _labels(new, path, errors)
-    _annotations(new, path, errors)
-    _owner_references(new, path, errors)
-    _managed_fields(new, path, errors)
+    errors = _transition(new, old, "metadata")
+    _labels(new, "metadata", errors)
+    _annotations(new, "metadata", errors)
+    _owner_references(new, "metadata", errors)
+    _managed_fields(new, "metadata", errors)
     return errors
 
 
@@ -173,15 +173,15 @@ def owner_reference_warnings(meta: dict[str, Any]) -> list[str]:
     references = meta.get("ownerReferences")
     if not references or len(references) < 2:
         return []
-    kept: dict[frozenset[Any], dict[str, Any]] = {}
+    unique: dict[frozenset[Any], dict[str, Any]] = {}
     doubles: dict[str, None] = {}
     for reference in references:
         # Members are strings and booleans, which are never equal to each other.
-        if kept.setdefault(frozenset(reference.items()), reference) is not reference:
+        if unique.setdefault(frozenset(reference.items()), reference) is not reference:
             doubles[reference.get("uid", "")] = None
     if not doubles:
         return []
-    meta["ownerReferences"] = list(kept.values())
+    meta["ownerReferences"] = list(unique.values())
     return [
         f".metadata.ownerReferences contains duplicate entries; API server dedups owner references in "
         "1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) "
@@ -313,12 +313,12 @@ def _finalizers(meta: Meta, path: str, errors: list[FieldError]) -> None:
 def _no_new_finalizers(new: Meta, old: Meta, path: str, errors: list[FieldError]) -> None:
     extra = sorted(set(new.get("finalizers") or ()) - set(old.get("finalizers") or ()))
     if extra:
-        shown = join_shortened(map(go_quote, extra), ", ")
+        names = join_shortened(map(go_quote, extra), ", ")
         errors.append(
             forbidden(
                 f"{path}.finalizers",
                 "no new finalizers can be added if the object is being deleted, "
-                f"found new finalizers []string{{{shown}}}",
+                f"found new finalizers []string{{{names}}}",
             )
         )
 

@@ -116,16 +116,16 @@ async def outcome(link: Link, lost: Link | None, batch_id: int, batch: list[Pend
             "batch": batch_id,
         },
     )
-    found: list[Committed | None] = [None] * len(batch)
+    outcomes: list[Committed | None] = [None] * len(batch)
     async for row in cursor:
         ordinal = row[0] - 1
-        found[ordinal] = _committed_write(batch[ordinal], row)
-    if any(found):
-        await replicated(connection)
-    return found
+        outcomes[ordinal] = _committed_write(batch[ordinal], row)
+    if any(outcomes):
+        await wait_for_replication(connection)
+    return outcomes
 
 
-async def replicated(connection: Connection) -> None:
+async def wait_for_replication(connection: Connection) -> None:
     """Returns when all commits are replicated as `synchronous_standby_names` and `synchronous_commit` require (at once
     if they require nothing). Raises Uncertain when that takes too long, and psycopg's errors."""
     limit, connection.call_limit_seconds = connection.call_limit_seconds, REPLICATION_SECONDS

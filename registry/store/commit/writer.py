@@ -226,7 +226,7 @@ class WriterConnection:
     async def _confirm(self, batch: list[Pending], connection: Connection) -> bool:
         """Returns whether the commits of this connection are replicated after all; else fails the batch."""
         try:
-            await recovery.replicated(connection)
+            await recovery.wait_for_replication(connection)
         except (Uncertain, psycopg.Error, OSError) as error:
             await self._disconnect()
             self._note_unconfirmed(error)
@@ -290,7 +290,7 @@ class WriterConnection:
         if lost is not None:
             lost.connection.pgconn.finish()
         try:
-            found = await self._with_new_connection(lambda link: recovery.outcome(link, lost, batch_id, batch))
+            outcomes = await self._with_new_connection(lambda link: recovery.outcome(link, lost, batch_id, batch))
         except StoreError as failure:
             await self._disconnect()
             if isinstance(failure, Uncertain):  # PostgreSQL is there: it does not say that it will keep the commit
@@ -299,37 +299,37 @@ class WriterConnection:
             return
         self._lost.end()
         repeat = []
-        for pending, committed in zip(batch, found, strict=True):
+        for pending, committed in zip(batch, outcomes, strict=True):
             if committed is None:
                 repeat.append(pending)
             elif not pending.done.done():
                 pending.done.set_result(committed)
-        self._deliver((p.tenant.domain, c.revision) for p, c in zip(batch, found, strict=True) if c is not None)
+        self._deliver((p.tenant.domain, c.revision) for p, c in zip(batch, outcomes, strict=True) if c is not None)
         # No limit on repetitions: each time PostgreSQL was up again and had not written them.
         self._waiting.put_back(repeat)
 
     def _resolve(self, batch: list[Pending], rows: list[tuple[Any, ...]]) -> list[Pending]:
         """Gives each write its outcome; returns those near a limit of their tenant, which have none yet."""
-        given, near = [], []
+        assigned, near = [], []
         for pending, row in zip(batch, rows, strict=True):
             if row[1] == "near":
                 near.append(pending)
                 continue
             outcome = _outcome(pending.write, row)
             if isinstance(outcome, Committed):
-                given.append((pending.tenant.domain, outcome.revision))
+                assigned.append((pending.tenant.domain, outcome.revision))
             if pending.done.done():
                 continue
             if isinstance(outcome, Committed):
                 pending.done.set_result(outcome)
             else:
                 pending.done.set_exception(outcome)
-        self._deliver(given)
+        self._deliver(assigned)
         return near
 
-    def _deliver(self, given: Any) -> None:
+    def _deliver(self, assigned: Any) -> None:
         newest: dict[DomainId, int] = {}
-        for domain, revision in given:
+        for domain, revision in assigned:
             if revision > newest.get(domain, 0):
                 newest[domain] = revision
         if newest:
@@ -371,8 +371,10 @@ async def _itself(link: recovery.Link) -> recovery.Link:
 
 
 def _outcome(write: Write, row: tuple[Any, ...]) -> Committed | StoreError:
-    _, outcome, revision, definitions, namespaces, uid, found, version, schema, body, refusal = row
-    current = None if found is None else Row(write.resource, write.key, Uid(uid), found, version, schema, body)
+    _, outcome, revision, definitions, namespaces, uid, stored_uid, version, schema, body, refusal = row
+    current = (
+        None if stored_uid is None else Row(write.resource, write.key, Uid(uid), stored_uid, version, schema, body)
+    )
     if outcome == "ok":
         return Committed(revision, current, Guards(definitions, namespaces))
     if outcome == "missing":

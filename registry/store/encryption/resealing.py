@@ -253,12 +253,12 @@ async def _pass(
 ) -> list[tuple[TenantId, int, int]]:
     done = []
     resources = TextArray(sorted(sealing.resources))
-    async for tenant, domain, number, made in _tenants(pool):
+    async for tenant, domain, number, made_at in _tenants(pool):
         if not number:
-            found = await pool.fetch(HAS_ROWS, {"tenant": tenant, "resources": resources})
-            if not found[0][0]:
+            rows = await pool.fetch(HAS_ROWS, {"tenant": tenant, "resources": resources})
+            if not rows[0][0]:
                 continue
-        if made is None or made < began:
+        if made_at is None or made_at < began:
             number += 1
             await sealing.make_key(tenant, number)
         await _reseal(pool, sealing, tenant, domain, number, rate, progress, tell)
@@ -385,8 +385,8 @@ async def is_unused(pool: Pool) -> bool:
 
 async def masters_in_use(pool: Pool) -> dict[str, int]:
     """Returns how much each master key has sealed, by name; "" counts signing keys that are not sealed."""
-    found = {row[0]: row[1] for row in await pool.fetch(MASTERS_IN_USE, {})}
+    counts = {row[0]: row[1] for row in await pool.fetch(MASTERS_IN_USE, {})}
     for _, secret in await pool.fetch(SIGNING_KEYS, {}):
         name = key_name(bytes(secret))
-        found[name] = found.get(name, 0) + 1
-    return found
+        counts[name] = counts.get(name, 0) + 1
+    return counts

@@ -53,14 +53,14 @@ class DomainFeed:
         """Returns the changes after a revision, from the ring; None if it does not reach back that far."""
         if after < self.base:
             return None
-        found: list[Change] = []
+        changes: list[Change] = []
         for owner, change in reversed(self.ring):
             if change.revision <= after:
                 break
             if tenant in (owner, change_log.ALL_TENANTS) and (resource is None or change.resource == resource):
-                found.append(change)
-        found.reverse()
-        return found
+                changes.append(change)
+        changes.reverse()
+        return changes
 
     def cross(self, revision: int) -> None:
         """Continues at a revision after lost ones. Subscriptions that have seen a lost one learn of it from the log."""

@@ -36,6 +36,7 @@ from registry.store.feed.domain_feed import DomainFeed
 from registry.store.feed.signals import CONDITION_DELAY_SECONDS, Listener, Notifier
 from registry.store.feed.subscription import Subscription
 from registry.store.types import Change, DomainId, ResourceName, Tenant, TenantId
+from registry.tasks import cancel
 
 logger = logging.getLogger(__name__)
 
@@ -116,9 +117,7 @@ class Feed:
     async def close(self) -> None:
         """Ends all subscriptions: their readers get Closed after what has arrived."""
         self._closed = True
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel(*self._tasks)
         await self.listener.close()
         for feed in self._domains.values():
             _end(feed, Closed("the store is closed"))
@@ -186,11 +185,13 @@ class Feed:
             # Large changes of some may leave no room for others: those that have waited longest come first.
             behind.sort(key=lambda feed: feed.read)
             behind = behind[:MAX_DOMAINS]
-            asked = {feed.domain: (feed, feed.position, feed.newest) for feed in behind}
-            found = await change_log.next_changes(self._pool, {domain: entry[1] for domain, entry in asked.items()})
+            positions = {feed.domain: (feed, feed.position, feed.newest) for feed in behind}
+            by_domain = await change_log.next_changes(
+                self._pool, {domain: entry[1] for domain, entry in positions.items()}
+            )
             quiet = []
-            for domain, (feed, position, newest) in asked.items():
-                changes = found.get(domain)
+            for domain, (feed, position, newest) in positions.items():
+                changes = by_domain.get(domain)
                 if not changes:
                     # A hint that was too high, a log cut above our position, or a tenant that is gone.
                     quiet.append((feed, newest))
@@ -269,9 +270,9 @@ class Feed:
         watched = {tenant for feed in self._domains.values() for tenant, _ in feed.subscriptions}
         watched.discard(change_log.ALL_TENANTS)
         if watched:
-            gone = watched - await change_log.existing_tenants(self._pool, list(watched))
+            deleted = watched - await change_log.existing_tenants(self._pool, list(watched))
             for feed in list(self._domains.values()):
-                _end(feed, TenantNotFound("the tenant does not exist"), gone)
+                _end(feed, TenantNotFound("the tenant does not exist"), deleted)
 
     def _retire(self) -> None:
         now = asyncio.get_running_loop().time()

@@ -25,6 +25,7 @@ from registry.store.session import Connection
 from registry.store.statements import statement
 from registry.store.translate import first_line
 from registry.store.types import DomainId
+from registry.tasks import cancel
 
 logger = logging.getLogger(__name__)
 
@@ -105,9 +106,7 @@ class Notifier:
     async def close(self) -> None:
         """Sends the last news, unless that takes longer than a second."""
         self._closed = True
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await cancel(self._task)
         if self._news:
             try:
                 async with asyncio.timeout(1):
@@ -159,9 +158,7 @@ class Listener:
             self._task = asyncio.create_task(self._run(), name="registry listener", context=contextvars.Context())
 
     async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        await cancel(self._task)
 
     async def _run(self) -> None:
         pause = 0.05
@@ -211,19 +208,19 @@ class Listener:
     async def _test_forever(self, connection: Connection) -> None:
         """Sends notifications to this process: while they arrive, hints work. A connection that has delivered some and
         then delivers none is frozen, and closed; one that never did leads through a pooler in transaction mode."""
-        carried = False
+        is_heard = False
         while True:
             try:
-                self.healthy = await self._arrives(REPEATED_TEST_SECONDS if carried else SELF_TEST_SECONDS)
+                self.healthy = await self._arrives(REPEATED_TEST_SECONDS if is_heard else SELF_TEST_SECONDS)
             except (psycopg.Error, OSError) as error:
                 self._note_silence(error)
                 await asyncio.sleep(1)
                 continue
             if self.healthy:
-                carried = True
+                is_heard = True
                 self._silence.end()
                 await asyncio.sleep(REPEATED_TEST_SECONDS)
-            elif carried:
+            elif is_heard:
                 connection.abort()
                 return
             else:

@@ -169,15 +169,15 @@ class Subscription:
 
     def _first_shares(self) -> tuple[Change, ...]:
         """Takes shares off the queue, up to MAX_BATCH_BYTES, at least one."""
-        taken: list[Change] = []
+        shares: list[Change] = []
         size = 0
-        while self._queue and (not taken or size + self._queue[0][1] <= MAX_BATCH_BYTES):
+        while self._queue and (not shares or size + self._queue[0][1] <= MAX_BATCH_BYTES):
             share, share_size = self._queue.popleft()
-            taken += share
+            shares += share
             size += share_size
-        self._queued -= len(taken)
+        self._queued -= len(shares)
         self._queued_bytes -= size
-        return tuple(taken)
+        return tuple(shares)
 
     async def _catch_up(self) -> Batch | None:
         """Returns the next changes from the ring, which makes it live, or else from the log."""

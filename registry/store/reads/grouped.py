@@ -79,9 +79,9 @@ class GroupReads:
         counts = [EntryCount(*one) for one in zip(*columns, strict=True)] if total else []
         return EntryCounts(counts, has_overflow, state)
 
-    async def _fetch(self, chosen: Statement, tenant: Tenant, values: dict[str, Any]) -> list[tuple[Any, ...]]:
+    async def _fetch(self, query: Statement, tenant: Tenant, values: dict[str, Any]) -> list[tuple[Any, ...]]:
         try:
-            rows = await self._pool.fetch(chosen, values)
+            rows = await self._pool.fetch(query, values)
         except Unavailable as error:
             if isinstance(error.__cause__, psycopg.errors.QueryCanceled):
                 raise QueryTooLarge("the query reads for too long") from error

@@ -105,14 +105,14 @@ class IndexReads:
         rows = await self._fetch(PAGES[read.by_key, read.descending, read.at is not None], tenant, read, limit + 1)
         state, has_overflow = self._state(tenant, read, rows)
         total, *columns = rows[0][6:]
-        found = (
+        hits = (
             [IndexedRow(values[0], Row(read.resource, *values[1:])) for values in zip(*columns, strict=True)]
             if total
             else []
         )
-        del found[limit:]
+        del hits[limit:]
         at = state.revision if read.at is None else read.at
-        return IndexPage(found, at, total > len(found), has_overflow, state)
+        return IndexPage(hits, at, total > len(hits), has_overflow, state)
 
     async def count(self, tenant: Tenant, read: IndexRead, limit: int) -> int:
         """Counts the objects in the spans at the revision of the read; inexact from `limit` on. Raises as `page`."""
@@ -121,8 +121,8 @@ class IndexReads:
         rows = await self._fetch(COUNT, tenant, read, limit)
         self._state(tenant, read, rows)
         counted, changed = rows[0][6:]
-        found: int = counted if counted >= limit else counted + changed
-        return found
+        count: int = counted if counted >= limit else counted + changed
+        return count
 
     async def count_up_to(
         self,
@@ -139,7 +139,7 @@ class IndexReads:
             return min(counted[0][0], limit) if counted else 0
         condition = predicate(tenant.id, resource, requirements)
         values = {**condition.values, **_keys(namespace), "tenant": tenant.id, "resource": resource}
-        chosen = statement(
+        query = statement(
             "count-candidates",
             "How many objects there are with labels, up to a limit; by the index of labels, or the primary key.",
             "SELECT count(*) FROM (SELECT 1 FROM objects o WHERE o.tenant_id = %(tenant)s::bigint"
@@ -148,9 +148,9 @@ class IndexReads:
             + " LIMIT %(limit)s::bigint) n",
         )
         # An index of labels is read only by bitmap scans.
-        rows = await self._lists.fetch(chosen, {**values, "limit": limit}, prepare=False)
-        found: int = rows[0][0]
-        return found
+        rows = await self._lists.fetch(query, {**values, "limit": limit}, prepare=False)
+        count: int = rows[0][0]
+        return count
 
     async def count_words(
         self, tenant: Tenant, resource: ResourceName, namespace: str | None, words: Words, limit: int
@@ -158,12 +158,12 @@ class IndexReads:
         """Returns how many objects a search would look at now, counted up to `limit`."""
         values = {**words.values(tenant.id), **_keys(namespace), "tenant": tenant.id, "resource": resource}
         rows = await self._lists.fetch(COUNT_WORDS, {**values, "limit": limit}, prepare=False)
-        found: int = rows[0][0]
-        return found
+        count: int = rows[0][0]
+        return count
 
-    async def _fetch(self, chosen: Statement, tenant: Tenant, read: IndexRead, limit: int) -> list[tuple[Any, ...]]:
+    async def _fetch(self, query: Statement, tenant: Tenant, read: IndexRead, limit: int) -> list[tuple[Any, ...]]:
         try:
-            rows = await self._pool.fetch(chosen, values_of(read, tenant.id, tenant.domain, limit))
+            rows = await self._pool.fetch(query, values_of(read, tenant.id, tenant.domain, limit))
         except Unavailable as error:
             if isinstance(error.__cause__, psycopg.errors.QueryCanceled):
                 raise QueryTooLarge(f"the query reads for more than {QUERY_SECONDS} seconds") from error
@@ -266,7 +266,7 @@ _TOUCHED: Final = (
 _FITS: Final = " FILTER (WHERE r.upto <= %(bytes)s::bigint OR r.place = 1)"
 
 
-def _gathered(order: LiteralString) -> LiteralString:
+def _gather_query(order: LiteralString) -> LiteralString:
     columns: tuple[LiteralString, ...] = ("entry", "key", "uid", "revision", "version", "schema_id", "body")
     arrays: LiteralString = ""
     for column in columns:
@@ -294,7 +294,7 @@ def _page(by_key: bool, descending: bool, past: bool) -> Statement:
             "The first rows of ranges of a declared index, with the state of the tenant; by the primary keys of entries"
             " and objects.",
             "WITH found AS (" + of_now + " ORDER BY " + order + " LIMIT %(limit)s::bigint)"
-            " SELECT s.*, " + _INDEX + ", a.* FROM (" + STATE + ") s CROSS JOIN (" + _gathered(order) + ") a",
+            " SELECT s.*, " + _INDEX + ", a.* FROM (" + STATE + ") s CROSS JOIN (" + _gather_query(order) + ") a",
         )
     return statement(
         "index-page-at",
@@ -307,7 +307,7 @@ def _page(by_key: bool, descending: bool, past: bool) -> Statement:
         " ORDER BY " + order + " LIMIT %(limit)s::bigint)"
         " SELECT s.*, " + _INDEX + " OR EXISTS (SELECT 1 FROM touched t"
         " WHERE t.previous_index_entries @> ARRAY[%(overflow)s::bytea]), a.*"
-        " FROM (" + STATE + ") s CROSS JOIN (" + _gathered(order) + ") a",
+        " FROM (" + STATE + ") s CROSS JOIN (" + _gather_query(order) + ") a",
     )  # fmt: skip
 
 

@@ -155,7 +155,7 @@ _TENANTS: Final = 5_000
 class TenantsPage(NamedTuple):
     """Some of the objects of a resource in all tenants. `next` is where to continue, None at the end."""
 
-    found: Sequence[tuple[Tenant, ObjectKey]]
+    keys: Sequence[tuple[Tenant, ObjectKey]]
     next: tuple[TenantId, ObjectKey] | None
 
 
@@ -198,8 +198,8 @@ class Lookups:
                 "bytes": READ_BYTES,
             },
         )
-        found = [Row(ResourceName(row[0]), ObjectKey(row[1]), Uid(row[2]), *row[3:7]) for row in rows]
-        return list(await self._sealing.rows(tenant.id, found))
+        owned = [Row(ResourceName(row[0]), ObjectKey(row[1]), Uid(row[2]), *row[3:7]) for row in rows]
+        return list(await self._sealing.rows(tenant.id, owned))
 
     async def keys_of_uid(self, tenant: Tenant, resource: ResourceName, uid: Uid) -> list[ObjectKey]:
         """Returns the keys of the objects of a resource with a uid: at most one, unless a client wrote the uid."""
@@ -218,11 +218,11 @@ class Lookups:
         rows = await self._pool.fetch(
             EVERYWHERE, {"resource": resource, "tenant": after[0], "key": after[1], "tenants": _TENANTS, "limit": limit}
         )
-        found = [(tenant_of(row), ObjectKey(row[6])) for row in rows if row[0] is not None]
+        keys = [(tenant_of(row), ObjectKey(row[6])) for row in rows if row[0] is not None]
         last, tenants = rows[0][7:]
-        if len(found) == limit:
-            return TenantsPage(found, (found[-1][0].id, found[-1][1]))
-        return TenantsPage(found, (TenantId(last + 1), ObjectKey("")) if tenants == _TENANTS else None)
+        if len(keys) == limit:
+            return TenantsPage(keys, (keys[-1][0].id, keys[-1][1]))
+        return TenantsPage(keys, (TenantId(last + 1), ObjectKey("")) if tenants == _TENANTS else None)
 
     async def resources_in_namespace(self, tenant: Tenant, namespace: str) -> list[tuple[ResourceName, int]]:
         name = storable(namespace)

@@ -161,8 +161,8 @@ class Pages:
     async def places(self, tenant: Tenant, query: Query, limit: int) -> Places:
         """Returns at most `limit` objects after `query.after`, without their bodies."""
         state, _, total, columns = await self._fetch(tenant, query, limit, _GATHERED_PLACES)
-        found = [Place(*values) for values in zip(*columns, strict=True)][:limit] if total else []
-        return Places(found, state.revision if query.at is None else query.at, total > len(found), state)
+        places = [Place(*values) for values in zip(*columns, strict=True)][:limit] if total else []
+        return Places(places, state.revision if query.at is None else query.at, total > len(places), state)
 
     async def _page(self, tenant: Tenant, query: Query, limit: int) -> Page:
         return await _page_of(query, await self._fetch(tenant, query, limit, _GATHERED), limit)
@@ -177,16 +177,16 @@ class Pages:
         parameters["bytes"] = MAX_PAGE_BYTES
         if query.at is None:
             parameters["namespace"] = storable(query.namespace or "")
-            chosen = _page_now(query, condition, gathered)
+            text = _page_now(query, condition, gathered)
         else:
             parameters["at"] = query.at
             near = self._seen.get(tenant.domain, 0) - query.at <= NEAR
-            chosen = _page_at(query, condition, gathered, near=near)
+            text = _page_at(query, condition, gathered, near=near)
         # With a selector the best plan depends on its values: not prepared, so planned with them.
-        rows = await self._pool.fetch(chosen, parameters, prepare=not (query.requirements or query.words))
+        rows = await self._pool.fetch(text, parameters, prepare=not (query.requirements or query.words))
         if not rows:
             raise TenantNotFound(f"tenant {tenant.name} does not exist")
-        current, compact_revision, definitions, namespaces, objects, found, *columns = rows[0]
+        current, compact_revision, definitions, namespaces, objects, count, *columns = rows[0]
         if len(self._seen) > 100_000:
             self._seen.clear()
         self._seen[tenant.domain] = current
@@ -195,7 +195,7 @@ class Pages:
             raise RevisionExpired(at, compact_revision, current)
         if at > current:
             raise RevisionInFuture(at, current)
-        return _Fetched(State(current, Guards(definitions, namespaces)), objects, found, columns)
+        return _Fetched(State(current, Guards(definitions, namespaces)), objects, count, columns)
 
     async def _remaining(self, tenant: Tenant, query: Query, objects: int | None, page: Page) -> int | None:
         """Returns how many rows follow the page at its revision; None if there are too many to count."""
@@ -219,17 +219,17 @@ _ROWS_A_SLICE: Final = 50
 
 async def _page_of(query: Query, fetched: _Fetched, limit: int) -> Page:
     state, _, total, columns = fetched
-    found: list[Row] = []
+    selected: list[Row] = []
     if total:
         rows = map(Row, repeat(query.resource), *columns)
         slices = TimeSlice.current()
         while some := list(islice(rows, _ROWS_A_SLICE)):
-            found += some
+            selected += some
             if slices.expired():
                 await slices.yield_now()
-        del found[limit:]
+        del selected[limit:]
     # `total` is one above the limit when there are more; it exceeds the rows returned when bytes cut the page.
-    return Page(found, state.revision if query.at is None else query.at, total > len(found), None, state)
+    return Page(selected, state.revision if query.at is None else query.at, total > len(selected), None, state)
 
 
 def _next_size(rows: Sequence[Row]) -> int:

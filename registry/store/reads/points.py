@@ -145,47 +145,47 @@ class PointReader:
     async def _answer(self, connection: Connection | None, batch: _Batch) -> Connection | None:
         """Resolves the batch; returns the connection to continue with. A cut connection is replaced, and the query
         retried."""
-        asked = list(batch)
+        keys = list(batch)
         rows: list[tuple[Any, ...]] = []
         for attempt in (1, 2):
             if connection is None or connection.closed:
                 connection = await self._database.connect_with_retry("reader", lookups_only=True)
                 connection.call_limit_seconds = ANSWER_SECONDS
             try:
-                rows = await _query(connection, asked)
+                rows = await _query(connection, keys)
                 break
             except psycopg.Error as error:
                 if attempt == 2 or not (connection.closed and is_transient(error)):
                     _fail(batch, translate(error))
                     return connection
         # What did not fit is requested again, ahead of newer requests.
-        left = _resolve(batch, asked, rows)
+        left = _resolve(batch, keys, rows)
         for which, askers in left.items():
             askers += self._waiting.pop(which, ())
         self._waiting = left | self._waiting
         return connection
 
 
-async def _query(connection: Connection, asked: list[_Which]) -> list[tuple[Any, ...]]:
+async def _query(connection: Connection, keys: list[_Which]) -> list[tuple[Any, ...]]:
     parameters: dict[str, Any] = {
-        "tenants": BigintArray([which[0] for which in asked]),
-        "resources": TextArray([which[1] for which in asked]),
-        "keys": TextArray([which[2] for which in asked]),
+        "tenants": BigintArray([which[0] for which in keys]),
+        "resources": TextArray([which[1] for which in keys]),
+        "keys": TextArray([which[2] for which in keys]),
     }
-    if len(asked) == 1:
+    if len(keys) == 1:
         cursor = await connection.execute(LOAD_ONE.sql, parameters, binary=True)
     else:
         cursor = await connection.execute(LOAD.sql, {**parameters, "bytes": READ_BYTES}, binary=True)
     return await cursor.fetchall()
 
 
-def _resolve(batch: _Batch, asked: list[_Which], rows: list[tuple[Any, ...]]) -> _Batch:
+def _resolve(batch: _Batch, keys: list[_Which], rows: list[tuple[Any, ...]]) -> _Batch:
     """Resolves the futures of the rows; returns the requests after the last row, for which there was no room."""
     left: _Batch = {}
-    if rows and len(rows) < len(asked):
-        left = {which: batch.pop(which) for which in asked[rows[-1][0] :]}
+    if rows and len(rows) < len(keys):
+        left = {which: batch.pop(which) for which in keys[rows[-1][0] :]}
     for ordinal, now, definitions, namespaces, uid, revision, version, schema, body, *_ in rows:
-        which = asked[ordinal - 1]
+        which = keys[ordinal - 1]
         state = State(now, Guards(definitions, namespaces))
         row = None
         if revision is not None:

@@ -161,9 +161,9 @@ class StatisticsReads:
             "limit": limit,
             "bytes": READ_BYTES,
         }
-        found = [change_log.change_of(row) for row in await self._pool.fetch(CHANGES_SINCE, parameters)]
-        await self._sealing.changes(tenant.id, found)
-        return found
+        changes = [change_log.change_of(row) for row in await self._pool.fetch(CHANGES_SINCE, parameters)]
+        await self._sealing.changes(tenant.id, changes)
+        return changes
 
 
 def _key_range(namespace: str | None) -> tuple[str, str | None]:

@@ -144,7 +144,7 @@ async def page(
         raise RevisionExpired(revision, compact_revision, current)
     if revision > current:
         raise RevisionInFuture(revision, current)
-    found = []
+    selected = []
     for row in rows[:limit]:
         name, definitions, namespaces, tenant, key, uid, changed, version, schema, body, labels = row[4:]
         if tenant is None:
@@ -152,5 +152,5 @@ async def page(
         skip = len(label_prefix(tenant, resource))
         owner = Tenant(TenantId(tenant), TenantName(name), domain, Guards(definitions, namespaces))
         stored = Row(resource, ObjectKey(key), Uid(uid), changed, version, schema, body)
-        found.append(WildcardRow(owner, stored, [label[skip:] for label in labels] if labels else ()))
-    return WildcardPage(found, revision, total > len(found))
+        selected.append(WildcardRow(owner, stored, [label[skip:] for label in labels] if labels else ()))
+    return WildcardPage(selected, revision, total > len(selected))

@@ -54,11 +54,11 @@ async def views_of(connection: Connection, resource: str, tenant: TenantId) -> l
 
 def stored_shape(name: str, shape: Shape) -> dict[str, Any]:
     """Returns the stored form of a shape, with the names of the views that show it, for `catalogue`."""
-    found = shape_to_json(shape)
-    for child, entry in zip(shape.children, found["children"], strict=True):
+    document = shape_to_json(shape)
+    for child, entry in zip(shape.children, document["children"], strict=True):
         entry["relation"] = child_name(name, child)
         entry["history"] = None if shape.bare else child_name(name, child, "_history")
-    return found
+    return document
 
 
 async def update_view(connection: Connection, view: ReportView, shape: Shape, digest: str) -> ReportView:
@@ -177,8 +177,8 @@ async def note_all_empty(connection: Connection) -> None:
 async def is_living(connection: Connection, tenant: TenantId) -> bool:
     """Returns whether the tenant still exists. A removal takes our lock after marking the tenant, so nothing that is
     created under the lock after this check outlives it."""
-    found = await one_row(connection, "SELECT 1 FROM tenants WHERE id = %s AND deleted_at IS NULL", (tenant,))
-    return found is not None
+    row = await one_row(connection, "SELECT 1 FROM tenants WHERE id = %s AND deleted_at IS NULL", (tenant,))
+    return row is not None
 
 
 async def shared_facets(connection: Connection, view_id: int, shape: Shape) -> dict[tuple[Path, ReportKind], str]:
@@ -193,12 +193,12 @@ async def shared_facets(connection: Connection, view_id: int, shape: Shape) -> d
         else {}
     )
     kinds = {c.path: c.kind for c in shape.columns}
-    found: dict[tuple[Path, ReportKind], str] = {}
+    slots: dict[tuple[Path, ReportKind], str] = {}
     for slot, path in common.items():
         kind = ReportKind.BOOLEAN if slot == "ready" else kinds.get(tuple(path))
         if kind is not None and (slot == "ready" or _KIND_OF_SLOT[slot.rstrip("0123456789")] is kind):
-            found[tuple(path), kind] = slot
-    return found
+            slots[tuple(path), kind] = slot
+    return slots
 
 
 _KIND_OF_SLOT: Final = {

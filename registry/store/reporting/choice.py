@@ -71,18 +71,20 @@ def fit_shape(shape: Shape, had: Shape | None, room: int, copies: int) -> Shape 
 
 def describe_omitted(wanted: Shape, shape: Shape) -> list[str]:
     """Describes in words what a definition asks for that its view lacks."""
-    found = []
+    omissions = []
     known = {child.path: child for child in shape.children}
     missing = [child.name for child in wanted.children if child.path not in known]
     if missing and not shape.children:
-        found.append(f"no child views: {TOO_MANY}")
+        omissions.append(f"no child views: {TOO_MANY}")
     elif missing:
-        found.append(f"no child views of {', '.join(missing[:10])}{', ...' if len(missing) > 10 else ''}: {TOO_MANY}")
+        omissions.append(
+            f"no child views of {', '.join(missing[:10])}{', ...' if len(missing) > 10 else ''}: {TOO_MANY}"
+        )
     if shape.bare and shape.children:
-        found.append(f"no histories of child views: {TOO_MANY}")
+        omissions.append(f"no histories of child views: {TOO_MANY}")
     pairs = [(wanted.columns, shape.columns)]
     pairs += [(child.columns, known[child.path].columns) for child in wanted.children if child.path in known]
     fields = sum(len({c.identity for c in new} - {c.identity for c in had}) for new, had in pairs)
     if fields:
-        found.append(f"no columns of {fields} fields: PostgreSQL has no more, and those of earlier fields are kept")
-    return found
+        omissions.append(f"no columns of {fields} fields: PostgreSQL has no more, and those of earlier fields are kept")
+    return omissions

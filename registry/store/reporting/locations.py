@@ -41,11 +41,11 @@ async def places_of(
 ) -> list[tuple[str, ViewPlace]]:
     """Returns where a view exists, and its owner there: in `reports`, in `reports_all` if that exists, and in the
     schemas of its tenants. With `tenants`: only in theirs."""
-    found = []
+    places = []
     if tenants is None:
-        found.append((roles.owner, ViewPlace(OWN_SCHEMA, view.name, resource, view.id, roles.tables)))
+        places.append((roles.owner, ViewPlace(OWN_SCHEMA, view.name, resource, view.id, roles.tables)))
         if await has_schema(connection, ALL_SCHEMA):
-            found.append(
+            places.append(
                 (roles.owner_all, ViewPlace(ALL_SCHEMA, view.name, resource, view.id, roles.tables, across=True))
             )
     cursor = await connection.execute(
@@ -62,8 +62,8 @@ async def places_of(
                 "UPDATE report_definitions SET short_name = %s WHERE tenant_id = %s AND resource = %s",
                 (short, tenant_id, resource),
             )
-        found.append((roles.owner, ViewPlace(schema, short, resource, view.id, roles.tables, tenant_id=tenant_id)))
-    return found
+        places.append((roles.owner, ViewPlace(schema, short, resource, view.id, roles.tables, tenant_id=tenant_id)))
+    return places
 
 
 async def copies_of(connection: Connection, tenant: Tenant, view: ReportView | None) -> int:
@@ -156,8 +156,8 @@ async def version_made_by(connection: Connection) -> int:
     row = await one_row(
         connection, "SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = %s", (OWN_SCHEMA,)
     )
-    found = _VERSION.fullmatch(row[0] or "") if row is not None else None
-    return int(found[1]) if found else 0
+    match = _VERSION.fullmatch(row[0] or "") if row is not None else None
+    return int(match[1]) if match else 0
 
 
 async def is_of_others(connection: Connection, roles: Roles) -> bool:

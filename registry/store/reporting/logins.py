@@ -108,7 +108,7 @@ class Login:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class LoginSpec:
     """The login to create. For one tenant, or across several, or with None across all. A provider's is across and has
     no tenants: the bindings determine them."""
 
@@ -123,7 +123,7 @@ class Wish:
     move: bool = True
 
 
-def scope_of(login: Login | Wish) -> str:
+def scope_of(login: Login | LoginSpec) -> str:
     """'tenant acme', 'tenants acme, beta', 'all tenants' or 'what others have bound of acme'"""
     if login.provider:
         return f"what others have bound of {login.provider}"
@@ -132,57 +132,57 @@ def scope_of(login: Login | Wish) -> str:
     return f"tenant{'s' * (len(login.tenants) != 1)} {', '.join(login.tenants) or '(deleted)'}"
 
 
-async def grant(connection: Connection, wish: Wish) -> str:
+async def grant(connection: Connection, spec: LoginSpec) -> str:
     """Creates or changes the login, and returns its password: a new one if none is requested.
 
     `reports_all` must exist for a login across tenants. Raises LoginError.
     """
-    if not re.fullmatch("[a-z_][a-z0-9_]{0,62}", wish.name) or wish.name.startswith("pg_"):
-        raise LoginError(f"{wish.name!r} is not a name for a login: use lower case letters, digits and underscores")
-    password = wish.password or secrets.token_urlsafe(24)
+    if not re.fullmatch("[a-z_][a-z0-9_]{0,62}", spec.name) or spec.name.startswith("pg_"):
+        raise LoginError(f"{spec.name!r} is not a name for a login: use lower case letters, digits and underscores")
+    password = spec.password or secrets.token_urlsafe(24)
     async with connection.transaction():
         await begin(connection)  # not while a server restores what a login has changed
         roles = await roles_of(connection)
-        tenants = await _tenant_ids(connection, wish.tenants)
-        providers = await _tenant_ids(connection, (wish.provider,)) if wish.provider else None
-        known = await _one(connection, "SELECT 1 FROM report_logins WHERE name = %s", wish.name)
-        exists = await _one(connection, "SELECT 1 FROM pg_roles WHERE rolname = %s", wish.name)
+        tenants = await _tenant_ids(connection, spec.tenants)
+        providers = await _tenant_ids(connection, (spec.provider,)) if spec.provider else None
+        known = await _one(connection, "SELECT 1 FROM report_logins WHERE name = %s", spec.name)
+        exists = await _one(connection, "SELECT 1 FROM pg_roles WHERE rolname = %s", spec.name)
         if exists and not known:
-            raise LoginError(f"there is a role {wish.name} already, which this server did not create")
-        if known and not wish.move:
-            await _refuse_move(connection, wish)
-        quoted = identifier(wish.name)
-        secret = _encrypt(connection.pgconn, password, wish.name)
+            raise LoginError(f"there is a role {spec.name} already, which this server did not create")
+        if known and not spec.move:
+            await _refuse_move(connection, spec)
+        quoted = identifier(spec.name)
+        secret = _encrypt(connection.pgconn, password, spec.name)
         await _do(
             connection,
             f"{'ALTER' if exists else 'CREATE'} ROLE {quoted} LOGIN NOCREATEDB NOCREATEROLE"
-            f" INHERIT CONNECTION LIMIT {int(wish.connections)} PASSWORD {literal(secret)}",
+            f" INHERIT CONNECTION LIMIT {int(spec.connections)} PASSWORD {literal(secret)}",
         )
-        await _put(connection, wish, tenants, providers[0] if providers else None)
-        await apply_wish(connection, roles, wish, tenants, secret)
+        await _put(connection, spec, tenants, providers[0] if providers else None)
+        await apply_spec(connection, roles, spec, tenants, secret)
     return password
 
 
-async def apply_wish(
-    connection: Connection, roles: Roles, wish: Wish, tenants: list[int] | None, secret: str | None
+async def apply_spec(
+    connection: Connection, roles: Roles, spec: LoginSpec, tenants: list[int] | None, secret: str | None
 ) -> None:
     """Sets a login's settings and rights, and keeps what was granted. `secret` is its password as PostgreSQL stores it;
     None if unknown."""
-    quoted = identifier(wish.name)
-    schemas = await _schemas(connection, wish, tenants)
+    quoted = identifier(spec.name)
+    schemas = await _schemas(connection, spec, tenants)
     for where in (f"ALTER ROLE {quoted}", f"ALTER ROLE {quoted} IN DATABASE {identifier(roles.database)}"):
         await _do(connection, f"{where} RESET ALL")
-    await _set(connection, quoted, roles, wish, schemas)
-    await _give(connection, quoted, roles, wish, schemas)
-    await connection.execute(KEEP.sql, {"name": wish.name, "password": secret})
+    await _set(connection, quoted, roles, spec, schemas)
+    await _give(connection, quoted, roles, spec, schemas)
+    await connection.execute(KEEP.sql, {"name": spec.name, "password": secret})
 
 
-async def _refuse_move(connection: Connection, wish: Wish) -> None:
+async def _refuse_move(connection: Connection, spec: LoginSpec) -> None:
     """Raises LoginError if the login currently reads other tenants."""
-    found = next(login for login in await logins(connection) if login.name == wish.name)
-    wanted = None if wish.tenants is None else tuple(sorted(wish.tenants))
-    if (found.tenants, found.across, found.provider) != (wanted, wish.across, wish.provider):
-        raise LoginError(f"{wish.name} is a login for {found.scope}: add --move to give it {scope_of(wish)} instead")
+    current = next(login for login in await logins(connection) if login.name == spec.name)
+    wanted = None if spec.tenants is None else tuple(sorted(spec.tenants))
+    if (current.tenants, current.across, current.provider) != (wanted, spec.across, spec.provider):
+        raise LoginError(f"{spec.name} is a login for {current.scope}: add --move to give it {scope_of(spec)} instead")
 
 
 async def revoke(connection: Connection, name: str) -> None:
@@ -260,34 +260,34 @@ async def _tenant_ids(connection: Connection, names: tuple[str, ...] | None) -> 
     cursor = await connection.execute(
         "SELECT name, id FROM tenants WHERE name = ANY (%s) AND deleted_at IS NULL", (list(names),)
     )
-    found: dict[str, int] = {row[0]: row[1] for row in await cursor.fetchall()}
+    ids: dict[str, int] = {row[0]: row[1] for row in await cursor.fetchall()}
     for name in names:
-        if name not in found:
+        if name not in ids:
             raise LoginError(f"there is no tenant {name}")
-    return [found[name] for name in names]
+    return [ids[name] for name in names]
 
 
-async def _put(connection: Connection, wish: Wish, tenants: list[int] | None, provider: int | None) -> None:
+async def _put(connection: Connection, spec: LoginSpec, tenants: list[int] | None, provider: int | None) -> None:
     await connection.execute(
         "INSERT INTO report_logins (name, across, tenant_ids, timeout_seconds, provider_id) VALUES (%s, %s, %s, %s, %s)"
         " ON CONFLICT (name) DO UPDATE SET across = excluded.across, tenant_ids = excluded.tenant_ids,"
         " timeout_seconds = excluded.timeout_seconds, provider_id = excluded.provider_id",
-        (wish.name, wish.across, None if tenants is None else BigintArray(tenants), wish.timeout_seconds, provider),
+        (spec.name, spec.across, None if tenants is None else BigintArray(tenants), spec.timeout_seconds, provider),
     )
 
 
-async def _schemas(connection: Connection, wish: Wish, tenants: list[int] | None) -> list[str]:
-    if wish.across:
+async def _schemas(connection: Connection, spec: LoginSpec, tenants: list[int] | None) -> list[str]:
+    if spec.across:
         return [ALL_SCHEMA]
     assert tenants is not None
     cursor = await connection.execute("SELECT name FROM report_schemas WHERE tenant_id = %s", (tenants[0],))
     return [*(row[0] for row in await cursor.fetchall()), OWN_SCHEMA]
 
 
-async def _set(connection: Connection, quoted: str, roles: Roles, wish: Wish, schemas: list[str]) -> None:
+async def _set(connection: Connection, quoted: str, roles: Roles, spec: LoginSpec, schemas: list[str]) -> None:
     settings = {
         "default_transaction_read_only": "on",
-        "statement_timeout": f"{int(wish.timeout_seconds)}s",
+        "statement_timeout": f"{int(spec.timeout_seconds)}s",
         "idle_in_transaction_session_timeout": f"{IDLE_SECONDS}s",
         "random_page_cost": "1.1",
         "jit": "off",
@@ -303,10 +303,10 @@ async def _set(connection: Connection, quoted: str, roles: Roles, wish: Wish, sc
             await _do(connection, f"{where} SET temp_file_limit = {literal(TEMP_FILES)}")
 
 
-async def _give(connection: Connection, quoted: str, roles: Roles, wish: Wish, schemas: list[str]) -> None:
+async def _give(connection: Connection, quoted: str, roles: Roles, spec: LoginSpec, schemas: list[str]) -> None:
     for across in (False, True):
         reader = roles.of(across)[1]
-        if across == wish.across:
+        if across == spec.across:
             await _do(connection, f"GRANT {identifier(reader)} TO {quoted}")
         elif await _one(connection, "SELECT 1 FROM pg_roles WHERE rolname = %s", reader):
             await _do(connection, f"REVOKE {identifier(reader)} FROM {quoted}")

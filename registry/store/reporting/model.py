@@ -188,12 +188,12 @@ def shape_from_json(value: Mapping[str, Any]) -> Shape:
 
 
 def _column_to_json(column: ReportColumn) -> dict[str, Any]:
-    found: dict[str, Any] = {"name": column.name, "kind": column.kind.value, "path": list(column.path)}
+    document: dict[str, Any] = {"name": column.name, "kind": column.kind.value, "path": list(column.path)}
     if column.description:
-        found["description"] = column.description
+        document["description"] = column.description
     if column.hidden:
-        found["hidden"] = True
-    return found
+        document["hidden"] = True
+    return document
 
 
 def _columns(values: Sequence[Mapping[str, Any]]) -> tuple[ReportColumn, ...]:

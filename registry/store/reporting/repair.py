@@ -15,7 +15,7 @@ import psycopg
 
 from registry.store.arrays import TextArray
 from registry.store.connection import Connection
-from registry.store.reporting.logins import Wish, apply_wish
+from registry.store.reporting.logins import LoginSpec, apply_spec
 from registry.store.reporting.setup import Roles, begin
 from registry.store.reporting.sql import identifier, literal
 from registry.store.statements import statement
@@ -84,7 +84,7 @@ async def repair(connection: Connection, roles: Roles, *, unseen: bool) -> list[
     if not states:
         return []
     stored = await _stored_passwords(connection)
-    found: list[Drift] = []
+    drift: list[Drift] = []
     for state in states:
         wrong = _differences(state, stored)
         secret: str | None = (state.kept or {}).get("password")
@@ -103,18 +103,18 @@ async def repair(connection: Connection, roles: Roles, *, unseen: bool) -> list[
             )
             continue
         if state.kept is not None:
-            found += [Drift(state.name, what) for what in wrong]
-    return found
+            drift += [Drift(state.name, what) for what in wrong]
+    return drift
 
 
 def _differences(state: _State, stored: dict[str, str] | None) -> list[str]:
     """Returns what differs from what was granted."""
-    kept = state.kept or {}
+    recorded = state.kept or {}
     wrong = []
-    secret = kept.get("password")
+    secret = recorded.get("password")
     if stored is not None and secret is not None and not state.elsewhere and stored.get(state.name) != secret:
         wrong.append(PASSWORD)
-    if state.everywhere or sorted(state.settings or ()) != sorted(kept.get("settings") or ()):
+    if state.everywhere or sorted(state.settings or ()) != sorted(recorded.get("settings") or ()):
         wrong.append(SETTINGS)
     return wrong
 
@@ -125,8 +125,8 @@ async def _restore(
     if sets_password and secret is not None:
         text = f"ALTER ROLE {identifier(state.name)} PASSWORD {literal(secret)}"
         await connection.execute(text.encode(), prepare=False)
-    wish = Wish(state.name, None, state.across, timeout_seconds=state.timeout_seconds)
-    await apply_wish(connection, roles, wish, state.tenants, secret)
+    spec = LoginSpec(state.name, None, state.across, timeout_seconds=state.timeout_seconds)
+    await apply_spec(connection, roles, spec, state.tenants, secret)
 
 
 async def _stored_passwords(connection: Connection) -> dict[str, str] | None:

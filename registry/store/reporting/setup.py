@@ -25,45 +25,17 @@ OWN_SCHEMA: Final = "reports"
 ALL_SCHEMA: Final = "reports_all"
 
 # Columns readable by the views. `body` is for kinds without documents (built_in.py), shown without managed fields.
-_OBJECTS: Final = (
-    "tenant_id",
-    "resource",
-    "key",
-    "uid",
-    "revision",
-    "version",
-    "doc",
-    "body",
-    "created_at",
-    "updated_at",
-    "facet_any",
-    "facet_text1",
-    "facet_text2",
-    "facet_text3",
-    "facet_int1",
-    "facet_int2",
-    "facet_float1",
-    "facet_time1",
-    "facet_ready",
-    "facet_ready_since",
+_OBJECTS: Final = tuple(
+    """
+    tenant_id resource key uid revision version doc body created_at updated_at facet_any facet_text1 facet_text2
+    facet_text3 facet_int1 facet_int2 facet_float1 facet_time1 facet_ready facet_ready_since
+    """.split()
 )
-_CHANGES: Final = (
-    "domain_id",
-    "revision",
-    "tenant_id",
-    "resource",
-    "key",
-    "uid",
-    "type",
-    "version",
-    "body",
-    "previous_revision",
-    "previous_body",
-    "previous_doc",
-    "actor_user",
-    "actor_manager",
-    "actor_verb",
-    "at",
+_CHANGES: Final = tuple(
+    """
+    domain_id revision tenant_id resource key uid type version body previous_revision previous_body previous_doc
+    actor_user actor_manager actor_verb at
+    """.split()
 )
 
 # The columns by which policies decide who sees a row: tenant, resource and revision.
@@ -128,13 +100,13 @@ async def make_policies(connection: Connection, roles: Roles, across: bool) -> N
             await _make_role(connection, role)
     policy, tables = identifier("report_across" if across else "report_own"), roles.tables
     for table, columns in _PROTECTED.items():
-        seen = _visible_rows(tables, across, *columns)
+        visible = _visible_rows(tables, across, *columns)
         async with connection.transaction():
             await begin(connection)
             for text in (
                 f"ALTER TABLE {tables}.{table} ENABLE ROW LEVEL SECURITY",
                 f"DROP POLICY IF EXISTS {policy} ON {tables}.{table}",
-                f"CREATE POLICY {policy} ON {tables}.{table} FOR SELECT TO {identifier(owner)} USING ({seen})",
+                f"CREATE POLICY {policy} ON {tables}.{table} FOR SELECT TO {identifier(owner)} USING ({visible})",
             ):
                 await connection.execute(text.encode(), prepare=False)
 

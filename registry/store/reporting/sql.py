@@ -216,8 +216,8 @@ def _elements(place: ViewPlace, child: Child, document: str) -> tuple[str, list[
     source = document
     joins = []
     for number, path in enumerate(child.path, 1):
-        found = f"{source} #> {array(path)}"
-        elements = f"CASE jsonb_typeof({found}) WHEN 'array' THEN {found} END"
+        selected = f"{source} #> {array(path)}"
+        elements = f"CASE jsonb_typeof({selected}) WHEN 'array' THEN {selected} END"
         joins.append(
             f" CROSS JOIN LATERAL jsonb_array_elements({elements}) WITH ORDINALITY AS e{number} (value, number)"
         )
@@ -321,7 +321,7 @@ def _state(place: ViewPlace, shape: Shape) -> list[tuple[str, str]]:
 def _as_of(place: ViewPlace) -> Iterator[str]:
     """Yields functions to use in place of the view in a query; they run with the caller's privileges."""
     history = place.relation("_history")
-    made = "CREATE OR REPLACE FUNCTION {}({}) RETURNS SETOF {} LANGUAGE sql STABLE AS {}"
+    create = "CREATE OR REPLACE FUNCTION {}({}) RETURNS SETOF {} LANGUAGE sql STABLE AS {}"
     moment = (
         f"SELECT * FROM {history} h WHERE h.operation <> 'delete'"
         " AND (h.valid_from IS NULL OR h.valid_from <= $1) AND (h.valid_to IS NULL OR h.valid_to > $1)"
@@ -330,8 +330,8 @@ def _as_of(place: ViewPlace) -> Iterator[str]:
         f"SELECT * FROM {history} h WHERE h.operation <> 'delete' AND h.revision <= $1"
         " AND (h.next_revision IS NULL OR h.next_revision > $1)"
     )
-    yield made.format(place.relation("_as_of"), "timestamptz", history, literal(moment))
-    yield made.format(place.relation("_at_revision"), "bigint", history, literal(revision))
+    yield create.format(place.relation("_as_of"), "timestamptz", history, literal(moment))
+    yield create.format(place.relation("_at_revision"), "bigint", history, literal(revision))
 
 
 def _rows(place: ViewPlace) -> str:
@@ -376,7 +376,7 @@ def _identity(shape: Shape, row: str) -> list[tuple[str, str]]:
 def _metadata(place: ViewPlace, taken: Collection[str]) -> list[tuple[str, str]]:
     """Returns metadata columns, except those whose name an older column of a field already has (`taken`)."""
     document = place.document
-    found = [
+    columns = [
         (f"{document} #> '{{metadata,labels}}'", "labels"),
         (f"({document} #> '{{metadata,annotations}}') - {literal(LAST_APPLIED)}", "annotations"),
         (f"{document} #> '{{metadata,ownerReferences}}'", "owner_references"),
@@ -390,7 +390,7 @@ def _metadata(place: ViewPlace, taken: Collection[str]) -> list[tuple[str, str]]
         (_actor(place, "c.revision = o.revision"), "updated_by"),
         (f"{place.tables}.report_time({document} #>> '{{metadata,deletionTimestamp}}')", "deletion_timestamp"),
     ]
-    return [(value, name) for value, name in found if name not in taken]
+    return [(value, name) for value, name in columns if name not in taken]
 
 
 def _actor(place: ViewPlace, which: str) -> str:

@@ -284,10 +284,10 @@ class Reporting:
         now = time.monotonic()
         unseen = now - self._passwords_set >= UNSEEN_SECONDS
         async with self._pool.connection() as connection:
-            found = await repair(connection, self._roles or await roles_of(connection), unseen=unseen)
+            drift = await repair(connection, self._roles or await roles_of(connection), unseen=unseen)
         if unseen:
             self._passwords_set = now
-        return found
+        return drift
 
     async def drop_expired(self, retention: datetime.timedelta) -> list[str]:
         """Drops the views that have had no definition for the retention time, and returns their names."""

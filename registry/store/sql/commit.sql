@@ -163,7 +163,7 @@ BEGIN
     END IF;
 
     RETURN QUERY
-    WITH judged AS MATERIALIZED (
+    WITH checked AS MATERIALIZED (
         SELECT
             w.*,
             d.revision AS domain_revision,
@@ -197,16 +197,16 @@ BEGIN
         LEFT JOIN objects o ON o.tenant_id = w.tenant_id AND o.resource = w.resource AND o.key = w.key
     ), accepted AS MATERIALIZED (
         SELECT
-            j.*,
-            j.domain_revision + row_number() OVER (PARTITION BY j.domain_id ORDER BY j.ordinality) AS new_revision,
-            j.labels::text[] AS new_labels,
-            registry_words(j.tenant_id, j.o_index_entries) AS o_words,
-            registry_words(j.tenant_id, n.index_entries) AS new_words,
+            c.*,
+            c.domain_revision + row_number() OVER (PARTITION BY c.domain_id ORDER BY c.ordinality) AS new_revision,
+            c.labels::text[] AS new_labels,
+            registry_words(c.tenant_id, c.o_index_entries) AS o_words,
+            registry_words(c.tenant_id, n.index_entries) AS new_words,
             n.index_entries AS new_index_entries
-        FROM judged j CROSS JOIN LATERAL (
-            SELECT CASE j.operation WHEN 'delete' THEN NULL ELSE j.index_entries::bytea[] END AS index_entries
+        FROM checked c CROSS JOIN LATERAL (
+            SELECT CASE c.operation WHEN 'delete' THEN NULL ELSE c.index_entries::bytea[] END AS index_entries
         ) n
-        WHERE j.verdict = 'ok'
+        WHERE c.verdict = 'ok'
     ), inserted AS (
         INSERT INTO objects (
             tenant_id, resource, key, uid, revision, version, schema_id, body, labels, owners, doc,
@@ -234,38 +234,38 @@ BEGIN
         USING accepted a
         WHERE a.operation = 'delete'
             AND o.tenant_id = a.tenant_id AND o.resource = a.resource AND o.key = a.key
-    ), unworded AS (
+    ), words_removed AS (
         DELETE FROM search_words s USING accepted a
         WHERE a.o_words IS NOT NULL AND a.new_words IS NULL
             AND s.tenant_id = a.tenant_id AND s.resource = a.resource AND s.key = a.key
-    ), worded AS (
+    ), words_added AS (
         INSERT INTO search_words AS s (tenant_id, resource, key, words)
         SELECT a.tenant_id, a.resource, a.key, a.new_words
         FROM accepted a
         WHERE a.new_words IS NOT NULL AND a.new_words IS DISTINCT FROM a.o_words
         ON CONFLICT (tenant_id, resource, key) DO UPDATE SET words = excluded.words
-    ), unindexed AS (
+    ), entries_removed AS (
         DELETE FROM index_entries e
         USING accepted a CROSS JOIN LATERAL unnest(a.o_index_entries) AS gone (entry)
         WHERE e.tenant_id = a.tenant_id AND e.entry = gone.entry AND e.key = a.key
             AND gone.entry <> ALL (coalesce(a.new_index_entries, '{}')) AND get_byte(gone.entry, 8) <> 2
-    ), indexed AS (
+    ), entries_added AS (
         INSERT INTO index_entries (tenant_id, entry, key)
         SELECT a.tenant_id, added.entry, a.key
         FROM accepted a CROSS JOIN LATERAL unnest(a.new_index_entries) AS added (entry)
         WHERE added.entry <> ALL (coalesce(a.o_index_entries, '{}')) AND get_byte(added.entry, 8) <> 2
         ON CONFLICT DO NOTHING
-    ), spoiled AS (
+    ), indexes_invalidated AS (
         -- An index that the write does not maintain is no longer complete.
         DELETE FROM ready_indexes r USING accepted a
         WHERE a.operation <> 'delete' AND r.tenant_id = a.tenant_id AND r.resource = a.resource
             AND r.index_id <> ALL (coalesce(a.index_numbers::bigint[], '{}'))
-    ), counted AS (
+    ), domains_advanced AS (
         UPDATE domains d
         SET revision = m.revision
         FROM (SELECT a.domain_id, max(a.new_revision) AS revision FROM accepted a GROUP BY a.domain_id) m
         WHERE d.id = m.domain_id
-    ), changed AS MATERIALIZED (
+    ), totals AS MATERIALIZED (
         SELECT a.tenant_id,
             sum(CASE a.operation WHEN 'create' THEN 1 WHEN 'delete' THEN -1 ELSE 0 END) AS objects,
             sum(octet_length(a.body) - coalesce(octet_length(a.o_body), 0)
@@ -279,13 +279,13 @@ BEGIN
             max(CASE WHEN a.flags & 2 <> 0 THEN a.new_revision END) AS namespaces_revision
         FROM accepted a
         GROUP BY a.tenant_id
-    ), guarded AS (
+    ), tenants_updated AS (
         UPDATE tenants t
         SET objects = t.objects + c.objects, bytes = t.bytes + c.bytes,
             definitions = t.definitions + c.definitions, namespaces = t.namespaces + c.namespaces,
             definitions_revision = coalesce(c.definitions_revision, t.definitions_revision),
             namespaces_revision = coalesce(c.namespaces_revision, t.namespaces_revision)
-        FROM changed c
+        FROM totals c
         WHERE t.id = c.tenant_id AND (
             c.objects <> 0 OR c.bytes <> 0 OR c.definitions_revision IS NOT NULL OR c.namespaces_revision IS NOT NULL
         )
@@ -309,13 +309,13 @@ BEGIN
         FROM accepted a
     )
     SELECT
-        j.ordinality, j.verdict, a.new_revision,
-        CASE WHEN a.flags & 1 <> 0 THEN a.new_revision ELSE j.definitions_revision END,
-        CASE WHEN a.flags & 2 <> 0 THEN a.new_revision ELSE j.namespaces_revision END,
-        j.o_uid, j.o_revision, j.o_version, j.o_schema_id, j.o_body,
-        CASE j.verdict WHEN 'quota' THEN refusals[j.ordinality] END
-    FROM judged j
-    LEFT JOIN accepted a ON a.ordinality = j.ordinality
-    ORDER BY j.ordinality;
+        c.ordinality, c.verdict, a.new_revision,
+        CASE WHEN a.flags & 1 <> 0 THEN a.new_revision ELSE c.definitions_revision END,
+        CASE WHEN a.flags & 2 <> 0 THEN a.new_revision ELSE c.namespaces_revision END,
+        c.o_uid, c.o_revision, c.o_version, c.o_schema_id, c.o_body,
+        CASE c.verdict WHEN 'quota' THEN refusals[c.ordinality] END
+    FROM checked c
+    LEFT JOIN accepted a ON a.ordinality = c.ordinality
+    ORDER BY c.ordinality;
 END
 $function$;

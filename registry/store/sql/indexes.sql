@@ -64,11 +64,11 @@ BEGIN
         DELETE FROM index_entries e USING found f CROSS JOIN LATERAL unnest(f.old) AS gone (entry)
         WHERE e.tenant_id = tenant AND e.entry = gone.entry AND e.key = f.key
             AND gone.entry <> ALL (coalesce(f.new, '{}')) AND get_byte(gone.entry, 8) <> 2
-    ), unworded AS (
+    ), words_removed AS (
         DELETE FROM search_words s USING found f
         WHERE s.tenant_id = tenant AND s.resource = of_resource AND s.key = f.key
             AND registry_words(tenant, f.new) IS NULL
-    ), worded AS (
+    ), words_added AS (
         INSERT INTO search_words AS s (tenant_id, resource, key, words)
         SELECT tenant, of_resource, f.key, registry_words(tenant, f.new) FROM found f
         WHERE registry_words(tenant, f.new) IS NOT NULL
