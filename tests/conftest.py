@@ -42,7 +42,8 @@ def postgres_server(request: pytest.FixtureRequest) -> Iterator[str]:
         _note_version(request.config, given)
         yield given
         return
-    with data_folder() as folder, embedded_postgres(folder / "postgres") as server:
+    # No test waits for autovacuum, which would visit each of their databases.
+    with data_folder() as folder, embedded_postgres(folder / "postgres", autovacuum="off") as server:
         _note_version(request.config, server.url)
         yield server.url
 

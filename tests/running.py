@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import os
 import shutil
 import signal
@@ -14,6 +16,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
+
+from registry.postgres.server import EmbeddedPostgres
+from registry.store import migrate
 
 # Far longer than a start takes, even on a busy CI machine: it only detects a server that hangs.
 START_SECONDS = 180.0
@@ -65,6 +70,31 @@ def data_folder() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+@functools.cache
+def _migrated_folder() -> Path:
+    """The folder of a stopped embedded PostgreSQL with the tables of this release; made once in a process."""
+    folders = contextlib.ExitStack()
+    folder = folders.enter_context(data_folder()) / "postgres"
+    atexit.register(folders.close)
+    with EmbeddedPostgres(folder, settings={"fsync": "off"}) as server:
+        migrate.upgrade(server.url)
+    return folder
+
+
+def prepare_postgres(data_dir: Path) -> None:
+    """Gives a new data directory the database that a first start would make: two fifths of the processor time of a start.
+
+    It runs without fsync: tests kill the server, never the machine, so its page cache survives.
+    """
+    folder = data_dir / "postgres"
+    if folder.exists():
+        return
+    folder.mkdir(mode=0o711)
+    for name in ("data", "password"):
+        subprocess.run(["cp", "-a", str(_migrated_folder() / name), str(folder)], check=True)
+    (folder / "local.conf").write_text("fsync = off\n")
+
+
 @contextlib.contextmanager
 def running_server(data_dir: Path, *arguments: str, command: Sequence[str] = ()) -> Iterator[RunningServer]:
     """Runs `registry serve` on a free port until the block ends. `command` replaces `registry`."""
@@ -84,6 +114,9 @@ def running_server(data_dir: Path, *arguments: str, command: Sequence[str] = ())
 def start_server(data_dir: Path, *arguments: str, command: Sequence[str] = (), detached: bool = False) -> RunningServer:
     """Starts `registry serve` and waits until it serves. A `detached` server survives Ctrl-C in the terminal."""
     data_dir.mkdir(parents=True, exist_ok=True)
+    # Another command is perhaps another release, and another PostgreSQL perhaps cannot open the data of ours.
+    if not command and not {"--database-url", "--pg-bin"}.intersection(arguments):
+        prepare_postgres(data_dir)
     output = data_dir / "server.out"
     environment = {name: value for name, value in os.environ.items() if not name.startswith("REGISTRY_")}
     with open(output, "wb") as out, open(data_dir / "server.log", "ab") as log:

@@ -11,7 +11,7 @@ import ssl
 import statistics
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -47,8 +47,8 @@ CREATE_TENANTS = "/clusters/system/apis/tenancy.registry/v1/tenants"
 
 @dataclass(slots=True)
 class Plan:
-    """`rounds` faults, or as many as fit into `seconds`, and more until `writes` are acknowledged. `command` starts the
-    servers in place of `registry`."""
+    """`rounds` faults, or each kind `each` times, or as many as fit into `seconds`; and more until `writes` are
+    acknowledged. `command` starts the servers in place of `registry`."""
 
     seed: int
     rounds: int | None = None
@@ -61,6 +61,9 @@ class Plan:
     # "asynchronous" or "synchronous": with a standby, which is promoted now and then.
     replication: str = ""
     disturbances: Sequence[Disturbance] = ()
+    each: int | None = None
+    # No pause in a fault takes longer.
+    longest_pause_seconds: float = 60.0
     # Set from outside: the campaign ends after the fault under way, and is checked as it is.
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -126,20 +129,21 @@ def _has_traceback(place: Place) -> bool:
 async def _disturb(plan: Plan, scene: Scene, actors: Actors, report: Report) -> None:
     known = DISTURBANCES | (REPLICATED if plan.replication else COMPACTING)
     known |= OF_WORKERS if plan.workers > 1 else {}
-    choices = list(plan.disturbances or known)
-    weights = [known.get(one, 1) for one in choices]
+    weights = {one: known.get(one, 1) for one in plan.disturbances or known}
+    following = _disturbances(weights, plan.each or 0, scene.chance)
+    rounds = plan.each * len(weights) if plan.each is not None else plan.rounds
     end = time.monotonic() + plan.seconds if plan.seconds is not None else None
     done = 0
     await recovered(actors, "the start")
 
     def enough() -> bool:
-        if done < plan.rounds if plan.rounds is not None else end is not None and time.monotonic() < end:
+        if done < rounds if rounds is not None else end is not None and time.monotonic() < end:
             return False
         return sum(write.is_acknowledged for write in actors.history.writes) >= plan.writes
 
     while not plan.ended.is_set() and not enough():
         await scene.pause(0.05, 0.4)
-        disturbance = scene.chance.choices(choices, weights)[0]
+        disturbance = next(following)
         begun = time.strftime("%H:%M:%S")
         try:
             with contextlib.suppress(psycopg.OperationalError):  # PostgreSQL is still busy with the fault before
@@ -152,6 +156,15 @@ async def _disturb(plan: Plan, scene: Scene, actors: Actors, report: Report) -> 
         report.faults.setdefault(disturbance.__name__, []).append(seconds)
         print(f"{begun} {disturbance.__name__} {seconds:.2f} s", file=sys.stderr, flush=True)
         done += 1
+
+
+def _disturbances(weights: Mapping[Disturbance, int], each: int, chance: random.Random) -> Iterator[Disturbance]:
+    """Yields every fault `each` times, shuffled, and then faults at random by their weights."""
+    first = list(weights) * each
+    chance.shuffle(first)
+    yield from first
+    while True:
+        yield from chance.choices(list(weights), list(weights.values()))
 
 
 async def recovered(actors: Actors, after: str) -> float:
@@ -192,7 +205,9 @@ async def _scene(plan: Plan, chance: random.Random) -> AsyncIterator[Scene]:
                 places += await asyncio.gather(*starting)
                 await define(places[0].server)
                 node.execute(ARCHIVE)
-                yield Scene(node, proxy, places, chance, standby, plan.replication == "synchronous")
+                yield Scene(
+                    node, proxy, places, chance, standby, plan.replication == "synchronous", plan.longest_pause_seconds
+                )
             finally:
                 for one in places:
                     with contextlib.suppress(Exception):

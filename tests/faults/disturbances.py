@@ -59,12 +59,13 @@ class Scene:
     # Replicates `node`, where the campaign has replication.
     standby: Node | None = None
     synchronous: bool = False
+    longest_pause_seconds: float = 60.0
 
     def execute(self, statement: str) -> list[Any]:
         return self.node.execute(statement)
 
     async def pause(self, least: float, most: float) -> None:
-        await asyncio.sleep(self.chance.uniform(least, most))
+        await asyncio.sleep(min(self.chance.uniform(least, most), self.longest_pause_seconds))
 
     def backends(self) -> list[int]:
         rows = self.execute("SELECT pid FROM pg_stat_activity WHERE application_name LIKE 'registry %'")

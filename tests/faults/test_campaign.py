@@ -11,9 +11,10 @@ from tests.faults.disturbances import cut, lose_answers
 pytestmark = pytest.mark.slow
 
 
-async def test_a_minute_of_faults() -> None:
-    report = await run(Plan(seed=1, seconds=60))
+async def test_each_fault_twice() -> None:
+    report = await run(Plan(seed=1, each=2, longest_pause_seconds=1))
     print("\n".join(report.lines()))
+    assert {len(times) for times in report.faults.values()} == {2}
     assert report.violations == []
     assert report.hung == []
     assert report.late == []
@@ -23,7 +24,7 @@ async def test_a_minute_of_faults() -> None:
 @pytest.mark.parametrize("defect", sorted(DEFECTS))
 async def test_a_server_with_a_defect_is_found_out(defect: str) -> None:
     report = await run(
-        Plan(seed=1, seconds=6, writes=120, command=command_of(defect), disturbances=[cut, lose_answers])
+        Plan(seed=1, rounds=2, servers=1, writes=160, command=command_of(defect), disturbances=[cut, lose_answers])
     )
     assert report.violations or report.late, (
         f"{report.acknowledged} writes, {report.events} events, and nothing was found"
