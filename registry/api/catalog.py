@@ -22,6 +22,7 @@ from registry.api.admission.loading import NOTHING, Configured, load_admission
 from registry.api.api_services import load_aggregated
 from registry.api.bound_definitions import NOTHING_BOUND, Shared, SharedEntries
 from registry.api.definition_changes import DefinitionChanges
+from registry.api.first_reading import FirstReading, SingleEntry
 from registry.api.served import Served
 from registry.api.strategies.base import Strategy
 from registry.builtin.sharing import binding_definition, export_definition
@@ -33,6 +34,7 @@ from registry.definitions.conversion import has_invalid_ca_bundle
 from registry.definitions.model import Definition, Version
 from registry.definitions.naming import HeldNames, NamesInUse, held_names, needs_reconsidering
 from registry.flowcontrol.evaluation import shared_aside
+from registry.flowcontrol.time_slice import TimeSlice
 from registry.store.errors import RevisionExpired
 from registry.store.store import Store
 from registry.store.types import ChangeType, Guards, ObjectKey, ResourceName, Row, State, Tenant, TenantId
@@ -218,6 +220,8 @@ class Catalogs:
         self.changes = DefinitionChanges(store, self.fresh)
         # One reload of a tenant at a time; others wait for it and check again.
         self._reloading: dict[TenantId, asyncio.Lock] = {}
+        # Tenants whose definitions are read for the first time, for requests.
+        self._first: dict[TenantId, FirstReading[TenantCatalog]] = {}
 
     def _builtin_of(self, tenant: Tenant) -> Mapping[tuple[str, str], Definition]:
         return self._builtin_of_system if tenant.name == SYSTEM else self._builtin
@@ -226,6 +230,35 @@ class Catalogs:
         """Returns the cached catalog, without asking the database whether it is current."""
         catalog = self._catalogs.get(tenant.id)
         return catalog if catalog is not None else await self.fresh(tenant, None)
+
+    async def for_resource(self, tenant: Tenant, group: str, plural: str) -> TenantCatalog:
+        """Returns the cached catalog; while it is read for the first time, and that takes long, one that only contains
+        the definition of this resource (first_reading.py)."""
+        catalog = self._catalogs.get(tenant.id)
+        if catalog is not None:
+            return catalog
+        reading = self._first.get(tenant.id)
+        if reading is None:
+            task = asyncio.create_task(self._read_first(tenant), name="registry definitions")
+            reading = self._first[tenant.id] = FirstReading(task)
+            task.add_done_callback(partial(self._end_first, tenant.id))
+        key = ObjectKey(f"{plural}.{group}")
+        if not await reading.wait():
+            part = reading.parts.get(key) or await self._read_part(tenant, key)
+            # Policies and webhooks may refer to any resource.
+            if part.admission is None:
+                reading.parts[key] = part
+                return part
+        return await self.get(tenant)
+
+    async def _read_first(self, tenant: Tenant) -> TenantCatalog:
+        TimeSlice().begin()  # whether the client of the first request is still there does not matter
+        return await self.get(tenant)
+
+    def _end_first(self, tenant: TenantId, task: asyncio.Task[TenantCatalog]) -> None:
+        del self._first[tenant]
+        if not task.cancelled():
+            task.exception()  # each request that needs the catalog tries again, and gets its own
 
     def recall(self, tenant: Tenant) -> TenantCatalog | None:
         """Returns the cached catalog, or None."""
@@ -272,13 +305,7 @@ class Catalogs:
         if known is not None:
             try:
                 entries, state = await self._refresh(tenant, known)
-                # Read after the guards: if this is newer, the catalog is merely read once more.
-                configured = await load_admission(self._store, tenant, known.configured)
-                bound = await self._shared.of(tenant)
-                aggregated = await load_aggregated(self._store, tenant)
-                return TenantCatalog(
-                    state.guards, self._builtin_of(tenant), entries, self._strategy_for, configured, bound, aggregated
-                )
+                return await self._complete(tenant, state.guards, entries, known.configured)
             except RevisionExpired:
                 pass  # unused for longer than the log reaches back: read everything
         return await self._read_all(tenant)
@@ -287,14 +314,31 @@ class Catalogs:
         """Reads in chunks, so that thousands of definitions are not decoded at once, and other requests are served."""
         entries: dict[ObjectKey, CatalogEntry] = {}
         guards: Guards | None = None
-        async with aclosing(self._store.scan(tenant, DEFINITIONS)) as chunks:
+        async with aclosing(self._store.scan(tenant, DEFINITIONS, rows=FEW)) as chunks:
             async for chunk in chunks:
+                if chunk.more and (reading := self._first.get(tenant.id)) is not None:
+                    reading.note_length()
                 # All chunks have the definitions as of the first.
                 guards = guards or chunk.state.guards
                 few = len(chunk.rows) <= FEW
                 entries |= _entries(chunk.rows) if few else await shared_aside(partial(_entries, chunk.rows))
         assert guards is not None, "a scan has at least one chunk"
-        configured = await load_admission(self._store, tenant, NOTHING)
+        return await self._complete(tenant, guards, entries, NOTHING)
+
+    async def _read_part(self, tenant: Tenant, key: ObjectKey) -> TenantCatalog:
+        """Reads a catalog that only contains the definition of this name, if there is one."""
+        row, state = await self._store.load(tenant, DEFINITIONS, key)
+        entry = None if row is None else _entry(row)
+        return await self._complete(tenant, state.guards, SingleEntry(key, entry), NOTHING)
+
+    async def _complete(
+        self, tenant: Tenant, guards: Guards, entries: Mapping[ObjectKey, CatalogEntry], known: Configured
+    ) -> TenantCatalog:
+        """Reads what a catalog contains beside the tenant's own definitions.
+
+        It is read after the guards: if it is newer, the catalog is merely read once more.
+        """
+        configured = await load_admission(self._store, tenant, known)
         bound = await self._shared.of(tenant)
         aggregated = await load_aggregated(self._store, tenant)
         return TenantCatalog(

@@ -86,7 +86,7 @@ class AggregationMiddleware:
         if tenant is NO_TENANT or state.authorized.wildcard is not None or not _may_be_aggregated(info):
             await self._app(scope, receive, send)
             return
-        catalog = await self._monitor.catalog(tenant)
+        catalog = await self._monitor.catalog(tenant, info.group, info.resource)
         server = find_server(catalog, info)
         if server is None:
             try:

@@ -154,7 +154,7 @@ class ResourceEndpoint:
                 await respond_document(send, scope, answer, representation, warnings, query)
 
     async def _resolve(self, context: Context, info: RequestInfo) -> tuple[TenantCatalog, Served]:
-        catalog = await self._backend.catalogs.get(context.tenant)
+        catalog = await self._backend.catalogs.for_resource(context.tenant, info.group, info.resource)
         served = resolve(catalog, info)
         if served is None:
             # The resource may have been defined since: the catalog can be old, but never ahead.

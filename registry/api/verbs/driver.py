@@ -2,6 +2,7 @@
 
     reason                    found by                        the next attempt has             at most
     definitions changed       reads and commits               a newer catalog and resource     for 30 seconds
+    definitions not read yet  the catalog of a first reading  all definitions                  once
     refused by old policies   the guards after a refusal      the same                         once
     conversion not ready      reading or making an object     the conversion, the same row     200 a request
     handed-over row is old    its commit, or anything else    the row that is stored           once
@@ -10,7 +11,7 @@
     no object to change       the read                        the operation that creates it    once
     evaluation too long       the watchdog                    a thread beside the event loop   once
 
-The first two and the last concern a whole request (`run_current`), the others a write of one object (`run`). Each
+The first three and the last concern a whole request (`run_current`), the others a write of one object (`run`). Each
 attempt has a fork of the request's context, which is adopted when the attempt is final, in success or failure, so
 nothing has to be undone. What must not differ between attempts, or not be done twice, is in the RetryMemo.
 """
@@ -24,6 +25,7 @@ from typing import Final, Generic, TypeVar
 from registry.api.catalog import TenantCatalog
 from registry.api.conversions import ConversionNeeded
 from registry.api.errors import StatusError, not_found
+from registry.api.first_reading import CatalogIncomplete
 from registry.api.object_locks import ObjectLock
 from registry.api.request import Backend, CatalogStale, ResourceRequest
 from registry.api.retry_memo import RetryMemo
@@ -84,6 +86,9 @@ async def run_current(
             answer = await serve(request)
         except CatalogStale as stale:
             guards = stale.guards
+        except CatalogIncomplete:
+            catalog = await backend.catalogs.get(context.tenant)
+            continue
         except EvaluationStopped:
             if not begins_again():
                 raise

@@ -86,13 +86,16 @@ class Monitor:
         await self.cleaner.aclose()
         await self.openapi.aclose()
 
-    async def catalog(self, tenant: Tenant) -> TenantCatalog:
+    async def catalog(self, tenant: Tenant, group: str, plural: str) -> TenantCatalog:
         """Returns the tenant's catalog for proxying: if it names other servers, it is at most CURRENT_SECONDS old, and
-        they are checked."""
+        they are checked. It may contain the definition of this resource only; `plural` is empty for documents."""
         catalogs = self._backend.catalogs
         changed = tenant.id in self._changed
         self._changed.discard(tenant.id)
-        catalog = await (catalogs.current(tenant) if changed else catalogs.get(tenant))
+        if changed:
+            catalog = await catalogs.current(tenant)
+        else:
+            catalog = await (catalogs.for_resource(tenant, group, plural) if plural else catalogs.get(tenant))
         if not catalog.aggregated:
             return catalog
         self.touch(tenant)
