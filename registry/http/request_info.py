@@ -21,7 +21,7 @@ from registry.builtin.tenancy import GROUP, PLURAL
 
 CLUSTERS = "clusters"
 # Subresources of a namespace itself; any other segment after its name is a resource in it. The last three are those of
-# registry/api/verbs/history.py.
+# registry/api/verbs/history/.
 _NAMESPACE_SUBRESOURCES = ("status", "finalize", "history", "restore", "undelete")
 
 
@@ -132,7 +132,7 @@ def _verb(method: str, name: str, *, watch: bool) -> str:
 
 
 def _subresource_of_query(verb: str, group: str, resource: str, query: Query) -> str:
-    """Returns the subresource that a query about history stands for (registry/api/verbs/history.py), else "".
+    """Returns the subresource that a query about history stands for (registry/api/verbs/history/), else "".
 
     `widgets?deleted=true` is widgets/deleted, `widgets/a?atResourceVersion=7` is widgets/a/history: each needs a
     permission of its own. Kubernetes has neither query. `tenants?usage=true` is alike (registry/api/verbs/usage.py).

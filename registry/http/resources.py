@@ -30,8 +30,9 @@ from registry.api.options import Query, list_options, with_clusterpedia_labels, 
 from registry.api.request import Backend, ResourceRequest
 from registry.api.served import Served
 from registry.api.strategies.base import Context
-from registry.api.verbs import dependents, dispatch, history, statistics, usage
+from registry.api.verbs import dependents, dispatch, statistics, usage
 from registry.api.verbs.driver import NoLongerServed, run_current
+from registry.api.verbs.history import subresources as history
 from registry.api.verbs.list import parse_selection
 from registry.api.wildcard.requests import find_lead
 from registry.authorization.rbac.model import GROUP as RBAC

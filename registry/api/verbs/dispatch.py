@@ -13,10 +13,11 @@ from registry.api.query.listing import query_list
 from registry.api.query.parsing import is_query
 from registry.api.request import Body, ResourceRequest
 from registry.api.served import Served
-from registry.api.verbs import dependents, history, statistics, usage
+from registry.api.verbs import dependents, statistics, usage
 from registry.api.verbs.create import create
 from registry.api.verbs.delete import delete, delete_collection
 from registry.api.verbs.get import get
+from registry.api.verbs.history import subresources as history
 from registry.api.verbs.list import list_
 from registry.api.verbs.patch import patch
 from registry.api.verbs.review import review

@@ -11,7 +11,7 @@ from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from registry.api.verbs.history import SUBRESOURCES
+from registry.api.verbs.history.subresources import SUBRESOURCES
 from registry.http import metrics
 from registry.http.middleware.access_log import log_answer
 from registry.http.request_state import STATE, RequestState
