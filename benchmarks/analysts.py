@@ -27,7 +27,7 @@ from benchmarks import server
 from benchmarks.client import JSON, Connection, Target, served, spread
 from benchmarks.report import keep, machine
 from benchmarks.reporting import CRD, QUERIES, VIEW, fill
-from registry.postgres.server import running_url
+from registry.postgres.folder import running_url
 from registry.reporting.report import documents_of
 from registry.store.connection import connect
 from registry.store.reporting.logins import LoginSpec, grant

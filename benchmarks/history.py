@@ -24,7 +24,7 @@ from benchmarks.client import JSON, MERGE_PATCH, spread
 from benchmarks.data import PLURAL, thing
 from benchmarks.report import keep, machine
 from benchmarks.scale import GROUP, OBJECTS, prepare
-from registry.postgres.server import running_url
+from registry.postgres.folder import running_url
 
 BODY_SIZE: Final = 2_000
 WIDTH: Final = datetime.timedelta(hours=21)

@@ -35,7 +35,7 @@ from benchmarks.data import thing
 from benchmarks.report import keep, machine
 from benchmarks.scale import GROUP, OBJECTS, prepare
 from registry.http.serving.tls import server_context
-from registry.postgres.server import running_url
+from registry.postgres.folder import running_url
 
 CONNECTIONS: Final = 16
 PAGE_CONNECTIONS: Final = 4

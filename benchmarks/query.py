@@ -23,7 +23,7 @@ from benchmarks.client import JSON, Connection, Target, served, spread
 from benchmarks.report import keep, machine
 from registry.api.served import body_of
 from registry.definitions.compiled import compile_definition
-from registry.postgres.server import running_url
+from registry.postgres.folder import running_url
 from registry.query.indexes import Indexes, indexes_of
 
 GROUP: Final = "bench.example.com"

@@ -33,7 +33,7 @@ from benchmarks.data import PLURAL, definition, thing
 from benchmarks.report import keep, machine
 from benchmarks.schemas import clone_definitions
 from benchmarks.tenants import fill_tenants, tenant_request
-from registry.postgres.server import running_url
+from registry.postgres.folder import running_url
 
 GROUP: Final = "scale.example.com"
 DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

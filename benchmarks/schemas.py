@@ -32,7 +32,7 @@ from registry.apply.managed_fields import FieldManager
 from registry.codec.yaml_decode import decode_yaml
 from registry.definitions.compiled import compile_definition
 from registry.definitions.decode import canonical, decode_definition
-from registry.postgres.server import running_url
+from registry.postgres.folder import running_url
 from registry.schema.compiled import compile_schema
 from registry.schema.model import from_json
 

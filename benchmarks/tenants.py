@@ -20,7 +20,7 @@ import psycopg
 from benchmarks import server
 from benchmarks.client import JSON, Connection, Target, spread
 from benchmarks.report import keep, machine
-from registry.postgres.server import running_url
+from registry.postgres.folder import running_url
 
 SIZES = (1, 1_000, 100_000)
 GETS = 1_000

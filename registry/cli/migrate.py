@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(typed: dict[str, Any]) -> int:
     from registry.cli.server_process import MigrationError, database, migration_errors
-    from registry.postgres.server import EmbeddedPostgresError, running_url
+    from registry.postgres.folder import EmbeddedPostgresError, running_url
     from registry.store import migrate as migrations
 
     direction, revision = typed.pop("direction"), typed.pop("revision")

@@ -23,7 +23,7 @@ def run(typed: dict[str, Any]) -> int:
 
     from registry.cli.errors import CommandError, describe
     from registry.cli.server_process import MigrationError, database, migration_errors
-    from registry.postgres.server import EmbeddedPostgresError, running_url
+    from registry.postgres.folder import EmbeddedPostgresError, running_url
 
     settings = load(typed, os.environ)
     try:

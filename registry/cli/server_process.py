@@ -29,8 +29,9 @@ from registry.http.serving.stopping import end_by
 from registry.http.serving.supervisor import Supervisor
 from registry.http.serving.tls import TlsError, ensure_certificates
 from registry.postgres.config import DEFAULT_PORT, LOOPBACK
+from registry.postgres.folder import EmbeddedPostgresError
 from registry.postgres.priority import ReportPriorities
-from registry.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
+from registry.postgres.server import EmbeddedPostgres
 from registry.settings import WILDCARD_HOSTS, Settings, SettingsError, default_data_dir
 
 logger = logging.getLogger(__name__)

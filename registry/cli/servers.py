@@ -71,7 +71,7 @@ def running_servers() -> list[RunningServer]:
 def database_url(settings: Settings) -> tuple[str, Path | None]:
     """Returns the URL of the configured database, or of the embedded one of a running server with the folder of its
     programs. Raises CommandError."""
-    from registry.postgres.server import running_url
+    from registry.postgres.folder import running_url
 
     if settings.database_url is not None:
         return settings.database_url, None

@@ -57,7 +57,7 @@ def run(typed: dict[str, Any]) -> int:
 @contextmanager
 def _database(settings: Settings) -> Iterator[str]:
     from registry.cli.server_process import MigrationError, database
-    from registry.postgres.server import EmbeddedPostgresError, running_url
+    from registry.postgres.folder import EmbeddedPostgresError, running_url
 
     running = None if settings.database_url else running_url(settings.data_dir / "postgres")
     if running is not None:

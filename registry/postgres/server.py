@@ -18,20 +18,15 @@ The folder:   lock · postgresql.conf · pg_hba.conf · pg_ident.conf · local.c
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import logging
-import os
-import secrets
-import shutil
 import signal
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self
+from typing import Self
 from urllib.parse import quote
 
 import psycopg
@@ -39,17 +34,14 @@ import psycopg
 from registry.files import Stamp, stamp_of
 from registry.postgres import config as embedded_config
 from registry.postgres import orphans
-from registry.postgres.account import AccountError, SystemAccount, account_for
+from registry.postgres.account import AccountError, account_for
 from registry.postgres.binaries import Binaries, BinariesError, find_binaries, version_of
 from registry.postgres.certificate import CertificateCopy, Source
+from registry.postgres.folder import ROLE, DataFolder, EmbeddedPostgresError, private
 
 logger = logging.getLogger(__name__)
 
-ROLE = "registry"
 DATABASE = "registry"
-
-# sun_path holds 104 bytes on macOS and 108 on Linux; '/.s.PGSQL.5432' takes 15 and lock files some more.
-LONGEST_SOCKET_FOLDER_BYTES = 85
 
 # What held the folder (shared memory of dying backends) is released within that time, or waiting does not help.
 START_RETRY_SECONDS = 5.0
@@ -64,10 +56,6 @@ LOG_LIMIT_BYTES = 10_000_000
 
 # Reads until its pipe closes, which is when we end, then stops the server. Runs under the server's account.
 WATCHDOG = 'read -r _; kill -INT "$1" 2>/dev/null'
-
-
-class EmbeddedPostgresError(Exception):
-    """PostgreSQL could not be started or served; the text is for the user."""
 
 
 class EmbeddedPostgres:
@@ -94,11 +82,10 @@ class EmbeddedPostgres:
         self._wanted_binaries = binaries
         self._wanted_user = user
         self._settings = dict(settings or {})
-        self._data = self.folder / "data"
-        self._account: SystemAccount
+        self._folder: DataFolder
+        self._releases = contextlib.ExitStack()
         self._binaries: Binaries
         self._socket_folder: Path
-        self._lock: IO[str] | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._watchdog: subprocess.Popen[bytes] | None = None
         self._keeper: threading.Thread | None = None
@@ -119,7 +106,7 @@ class EmbeddedPostgres:
         """The database's URL by TCP, including the password, if a port was requested."""
         if self.port is None:
             return None
-        return f"postgresql://{ROLE}:{quote(self._password())}@127.0.0.1:{self.port}/{DATABASE}"
+        return f"postgresql://{ROLE}:{quote(self._folder.password())}@127.0.0.1:{self.port}/{DATABASE}"
 
     @property
     def binaries(self) -> Binaries:
@@ -132,17 +119,18 @@ class EmbeddedPostgres:
     def start(self) -> str:
         """Starts the server, after creating the folder's content if missing; returns `url`."""
         try:
-            self._account = account_for(self._wanted_user)
-            self._prepare_folder()
-            self._take_lock()
+            self._folder = DataFolder(self.folder, account_for(self._wanted_user))
+            self._folder.prepare()
+            self._folder.lock()
+            self._releases.callback(self._folder.unlock)
         except (AccountError, OSError) as problem:
             raise EmbeddedPostgresError(f"embedded PostgreSQL: {problem}") from problem
         try:
             self._binaries = find_binaries(
-                self._wanted_binaries, self._account, self.folder / "binaries", major=self._major_of_data()
+                self._wanted_binaries, self._folder.account, self.folder / "binaries", major=self._folder.major()
             )
-            self._make_data()
-            self._socket_folder = self._choose_socket_folder()
+            self._folder.make_data(self._binaries)
+            self._socket_folder = self._folder.choose_socket_folder()
             self._write_configuration()
             self._launch()
             self._ensure_database()
@@ -167,9 +155,7 @@ class EmbeddedPostgres:
         if self._keeper is not None and self._keeper is not threading.current_thread():
             self._keeper.join()
         self._end_watchdog()
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
+        self._releases.close()
 
     def __enter__(self) -> Self:
         self.start()
@@ -180,83 +166,12 @@ class EmbeddedPostgres:
     ) -> None:
         self.stop()
 
-    # ---- the folder
-
-    def _prepare_folder(self) -> None:
-        """Creates parents as usual, and never changes existing ones."""
-        self.folder.parent.mkdir(parents=True, exist_ok=True)
-        self._account.make_outer_folder(self.folder)
-        if not self._account.reaches(self.folder):
-            raise AccountError(
-                f"the account {self._account.name!r}, which runs PostgreSQL, cannot reach {self.folder}: choose "
-                "another --data-dir, or another account with --postgres-user"
-            )
-
-    def _take_lock(self) -> None:
-        lock = open(self.folder / "lock", "a+")  # noqa: SIM115 - kept open as long as the server runs
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as problem:
-            lock.seek(0)
-            holder = lock.read().strip()
-            lock.close()
-            raise EmbeddedPostgresError(
-                f"another process{f' (pid {holder})' if holder else ''} already serves {self.folder}: stop it first, "
-                "or choose another --data-dir"
-            ) from problem
-        lock.truncate(0)
-        lock.write(f"{os.getpid()}\n")
-        lock.flush()
-        self._lock = lock
-
-    def _major_of_data(self) -> int | None:
-        try:
-            return int((self._data / "PG_VERSION").read_text())
-        except (FileNotFoundError, ValueError):
-            return None
-
-    def _make_data(self) -> None:
-        """Runs initdb beside the final location, syncs to disk, then renames: a crash leaves nothing half done."""
-        if self._major_of_data() is not None:
-            return
-        if self._data.exists():
-            raise EmbeddedPostgresError(f"{self._data} exists but holds no PostgreSQL data: move it away")
-        password = self.folder / "password"
-        password.unlink(missing_ok=True)  # an older one may belong to another account
-        with open(password, "w", opener=_private) as file:
-            file.write(secrets.token_urlsafe(24) + "\n")
-        self._account.let_read(password)
-        unfinished = self.folder / "data.new"
-        shutil.rmtree(unfinished, ignore_errors=True)
-        self._account.make_folder(unfinished)
-        initdb = self._binaries.program("initdb")
-        self._run_or_fail(
-            [initdb, "-D", str(unfinished), "-U", ROLE, "--pwfile", str(password), "--auth-local=peer",
-             "--auth-host=scram-sha-256", "--locale=C", "--encoding=UTF8", "--no-sync", "--no-instructions"]
-        )  # fmt: skip
-        self._run_or_fail([initdb, "--sync-only", "-D", str(unfinished)])
-        unfinished.rename(self._data)
-
-    def _choose_socket_folder(self) -> Path:
-        """Returns `run` in our folder, or a private folder in /tmp if that path is too long for a socket."""
-        wanted = self.folder / "run"
-        if len(os.fsencode(wanted)) <= LONGEST_SOCKET_FOLDER_BYTES:
-            self._account.make_folder(wanted)
-            return wanted
-        pointer = self.folder / "run-elsewhere"
-        with contextlib.suppress(FileNotFoundError):
-            known = Path(pointer.read_text().strip())
-            if known.is_dir() and not known.is_symlink() and known.stat().st_uid == self._account.uid:
-                return known
-        folder = Path(tempfile.mkdtemp(prefix="registry-pg-", dir="/tmp"))
-        if self._account.changes:
-            os.chown(folder, self._account.uid, self._account.gid)
-        pointer.write_text(f"{folder}\n")
-        return folder
+    # ---- the configuration
 
     def _write_configuration(self) -> None:
-        compression = embedded_config.best_compression(self._binaries, self._account, self._data)
-        self._remember_compression(compression)
+        account = self._folder.account
+        compression = embedded_config.best_compression(self._binaries, self._folder.account, self._folder.data)
+        self._folder.require_compression(compression, self._binaries)
         self._prepare_certificate()
         files = embedded_config.files(
             folder=self.folder,
@@ -267,13 +182,14 @@ class EmbeddedPostgres:
             major=self._binaries.major,
             compression=compression,
             role=ROLE,
-            account_names={self._account.name, "root" if self._account.changes else self._account.name},
+            account_names={
+                self._folder.account.name,
+                "root" if self._folder.account.changes else self._folder.account.name,
+            },
             overrides=self._settings,
         )
         for name, text in files.items():
-            path = self.folder / name
-            path.write_text(text)
-            self._account.let_read(path)
+            self._folder.write(name, text)
 
     def _prepare_certificate(self) -> None:
         """Raises EmbeddedPostgresError if other machines would have to connect without encryption."""
@@ -281,8 +197,8 @@ class EmbeddedPostgres:
         if self.port is None:
             return
         if self._certificate_source is not None:
-            if embedded_config.has_tls(self._binaries, self._account, self._data):
-                self._certificate = CertificateCopy(self._certificate_source, self.folder, self._account)
+            if embedded_config.has_tls(self._binaries, self._folder.account, self._folder.data):
+                self._certificate = CertificateCopy(self._certificate_source, self.folder, self._folder.account)
                 self._certificate.update()
                 return
             logger.warning("PostgreSQL in %s has no TLS: connections on its port are not encrypted",
@@ -293,21 +209,6 @@ class EmbeddedPostgres:
                 "only: leave out --postgres-host, or name another PostgreSQL with --pg-bin"
             )
 
-    def _remember_compression(self, compression: str) -> None:
-        """Records lz4: rows compressed with it cannot be read by a build without it (the wheels)."""
-        used = self.folder / "compression"
-        if compression == "lz4":
-            used.write_text("lz4\n")
-        elif used.exists():
-            raise EmbeddedPostgresError(
-                f"the data in {self.folder} are compressed with lz4, which the PostgreSQL in {self._binaries.folder} "
-                f"cannot read: install a PostgreSQL {self._binaries.major} that can (packagers' can), or name it with "
-                "REGISTRY_PG_BIN"
-            )
-
-    def _password(self) -> str:
-        return (self.folder / "password").read_text().strip()
-
     # ---- the process
 
     def _launch(self) -> None:
@@ -315,7 +216,7 @@ class EmbeddedPostgres:
         ending."""
         deadline: float | None = None
         while True:
-            orphans.clear(self._data)
+            orphans.clear(self._folder.data)
             with self._spawning:
                 if self._stopping.is_set():
                     raise EmbeddedPostgresError("PostgreSQL does not start: it was stopped")
@@ -333,9 +234,9 @@ class EmbeddedPostgres:
             log.replace(self.folder / "postgres.log.1")
         self._program = self._program_stamp()
         # Messages may contain user data: only we can read the log.
-        with open(log, "ab", opener=_private) as output:
+        with open(log, "ab", opener=private) as output:
             self._process = subprocess.Popen(
-                [self._binaries.program("postgres"), "-D", str(self._data),
+                [self._binaries.program("postgres"), "-D", str(self._folder.data),
                  "-c", f"config_file={self.folder / 'postgresql.conf'}"],
                 cwd="/",
                 stdin=subprocess.DEVNULL,
@@ -344,7 +245,7 @@ class EmbeddedPostgres:
                 env=embedded_config.environment(),
                 # A Ctrl+C in the terminal must reach only us: PostgreSQL must outlive the last accepted write.
                 start_new_session=True,
-                **self._account.spawn_arguments(),
+                **self._folder.account.spawn_arguments(),
             )  # fmt: skip
         self._start_watchdog()
 
@@ -352,7 +253,7 @@ class EmbeddedPostgres:
         """Returns whether it accepts connections; False once it has exited. The last line of postmaster.pid says so."""
         assert self._process is not None
         deadline = time.monotonic() + READY_SECONDS
-        status = self._data / "postmaster.pid"
+        status = self._folder.data / "postmaster.pid"
         while time.monotonic() < deadline:
             if self._process.poll() is not None:
                 return False
@@ -373,7 +274,7 @@ class EmbeddedPostgres:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
-            **self._account.spawn_arguments(),
+            **self._folder.account.spawn_arguments(),
         )
 
     def _end_watchdog(self) -> None:
@@ -436,8 +337,8 @@ class EmbeddedPostgres:
     def _usable_version(self) -> str | None:
         """Returns the version of the installed programs; None if they cannot open our data."""
         with contextlib.suppress(OSError):
-            version = version_of(self._binaries.folder, self._account)
-            if version is not None and Binaries(self._binaries.folder, version).major == self._major_of_data():
+            version = version_of(self._binaries.folder, self._folder.account)
+            if version is not None and Binaries(self._binaries.folder, version).major == self._folder.major():
                 return version
         return None
 
@@ -466,33 +367,7 @@ class EmbeddedPostgres:
         with psycopg.connect(maintenance, autocommit=True) as connection:
             connection.execute(f"CREATE DATABASE {DATABASE}")
 
-    def _run_or_fail(self, command: list[str]) -> None:
-        try:
-            done = self._account.run(command, environment=embedded_config.environment())
-        except (OSError, subprocess.TimeoutExpired) as problem:
-            raise EmbeddedPostgresError(f"{Path(command[0]).name}: {problem}") from problem
-        if done.returncode != 0:
-            raise EmbeddedPostgresError(f"{Path(command[0]).name} failed:\n{(done.stdout + done.stderr)[-2000:]}")
-
     def _log_tail(self) -> str:
         with contextlib.suppress(OSError):
             return (self.folder / "postgres.log").read_text(errors="replace")[-2000:]
         return "(no log)"
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
-
-
-def running_url(folder: Path) -> tuple[str, Path] | None:
-    """Returns the URL (by socket) and the programs' folder of the server running in `folder`; None if there is none."""
-    try:
-        with open(folder / "lock") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except OSError:
-                url, programs = (folder / "url").read_text().splitlines()
-                return url, Path(programs)
-    except (OSError, ValueError):
-        pass
-    return None

@@ -19,7 +19,7 @@ import pytest
 
 from registry import __version__
 from registry.cli.root import COMMANDS, parser
-from registry.postgres.server import running_url
+from registry.postgres.folder import running_url
 from registry.settings import CLIENT, DATABASE, ENCRYPTED_DATABASE, OWN_DATABASE, declarations, markdown
 from tests.processes import ROOT, environment, refusal, registry, wait_until
 from tests.running import RunningServer, data_folder, running_server

@@ -17,7 +17,7 @@ import pytest
 
 from registry.cli import root as cli
 from registry.http import encryption
-from registry.postgres.server import running_url
+from registry.postgres.folder import running_url
 from registry.settings import Settings, SettingsError
 from registry.store.encryption import master_keys
 from tests.running import RunningServer, data_folder, running_server, start_server

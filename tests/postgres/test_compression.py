@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from registry.postgres.binaries import WHEELS, _copy_wheel
-from registry.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
+from registry.postgres.folder import EmbeddedPostgresError
+from registry.postgres.server import EmbeddedPostgres
 from tests.running import data_folder
 
 

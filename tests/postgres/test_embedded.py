@@ -19,7 +19,8 @@ import psycopg
 import pytest
 
 from registry.postgres import server as embedded
-from registry.postgres.server import EmbeddedPostgres, EmbeddedPostgresError, running_url
+from registry.postgres.folder import EmbeddedPostgresError, running_url
+from registry.postgres.server import EmbeddedPostgres
 from tests.processes import ROOT, alive, children, wait_until
 from tests.running import data_folder
 

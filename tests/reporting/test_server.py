@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from registry.postgres.server import running_url
+from registry.postgres.folder import running_url
 from tests.reporting.reports import definition
 from tests.running import RunningServer, data_folder, running_server
 
