@@ -114,7 +114,7 @@ class DataFolder:
         return folder
 
     def require_compression(self, compression: str, binaries: Binaries) -> None:
-        """Records lz4. Raises EmbeddedPostgresError for a build without it (the wheels), which could not read such rows."""
+        """Records lz4. Raises an error for a build without it (the wheels), which cannot read such rows."""
         used = self.path / "compression"
         if compression == "lz4":
             used.write_text("lz4\n")

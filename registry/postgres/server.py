@@ -170,7 +170,7 @@ class EmbeddedPostgres:
 
     def _write_configuration(self) -> None:
         account = self._folder.account
-        compression = embedded_config.best_compression(self._binaries, self._folder.account, self._folder.data)
+        compression = embedded_config.best_compression(self._binaries, account, self._folder.data)
         self._folder.require_compression(compression, self._binaries)
         self._prepare_certificate()
         files = embedded_config.files(
@@ -182,10 +182,7 @@ class EmbeddedPostgres:
             major=self._binaries.major,
             compression=compression,
             role=ROLE,
-            account_names={
-                self._folder.account.name,
-                "root" if self._folder.account.changes else self._folder.account.name,
-            },
+            account_names={account.name, "root" if account.changes else account.name},
             overrides=self._settings,
         )
         for name, text in files.items():
