@@ -132,9 +132,9 @@ class UpdateOperation(Operation[ObjectAnswer]):
         if not self.owned:
             # Ownership is computed before the server restores its own fields.
             finished = request.served.strategy.finish(new)
-            if (given := new["metadata"].get("managedFields")) is not None:
+            if (managed := new["metadata"].get("managedFields")) is not None:
                 # An empty list, which Go's JSON omits, clears them.
-                finished = {**finished, "metadata": {**finished["metadata"], "managedFields": given}}
+                finished = {**finished, "metadata": {**finished["metadata"], "managedFields": managed}}
             owned = own_update(request, old, finished, self.manager)
             new["metadata"]["managedFields"] = owned["metadata"].get("managedFields") or []
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
