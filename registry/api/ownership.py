@@ -9,6 +9,7 @@ from registry.api.errors import apply_conflict, bad_request, plain_internal
 from registry.api.request import ResourceRequest
 from registry.api.served import Object, Served
 from registry.apply.errors import ApplyError, Conflicts, InvalidApply
+from registry.apply.managed import invalid_reason
 from registry.apply.managed_fields import FieldManager
 from registry.apply.scale import apply_scale, own_scale_update
 from registry.schema.compiled import CompiledSchema
@@ -63,6 +64,23 @@ def own_apply(request: ResourceRequest, old: Object | None, applied: Object, man
             force=force,
             subresource=_owning_subresource(request),
         )
+
+
+def keep_valid_ownership(request: ResourceRequest, before: Object, mutated: Object) -> Object:
+    """Returns the object after mutating admission, with its former managedFields if they are invalid now.
+
+    Follows apiserver pkg/endpoints/handlers/fieldmanager/admission.go.
+    """
+    metadata = mutated.get("metadata") or {}
+    reason = invalid_reason(metadata.get("managedFields"))
+    if reason is None:
+        return mutated
+    request.context.warnings.append(
+        ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated mutating "
+        f"admission controller; please fix your requests: {reason}"
+    )
+    metadata = {**metadata, "managedFields": before["metadata"].get("managedFields") or []}
+    return {**mutated, "metadata": metadata}
 
 
 def own_scale(request: ResourceRequest, old: Object, new: Object, manager: str) -> Object:

@@ -105,6 +105,23 @@ def read_requested(entries: Json) -> Managed | None:
     return result
 
 
+def invalid_reason(entries: Sequence[dict[str, Json]] | None) -> str | None:
+    """Returns why these entries of a decoded object are invalid, in the words of DecodeManagedFields; else None."""
+    for position, entry in enumerate(entries or ()):
+        fields_type = entry.get("fieldsType") or ""
+        if entry.get("operation") not in (APPLY, UPDATE):
+            return "operation must be `Apply` or `Update`"
+        if not entry.get("apiVersion"):
+            return "apiVersion must not be empty"
+        if not fields_type:
+            return f"missing fieldsType in managed fields entry {position}"
+        if fields_type != "FieldsV1":
+            return f"invalid fieldsType {go_quote(fields_type)} in managed fields entry {position}"
+        if _read_entry(entry) is None:
+            return f"error decoding versioned set of managed fields entry {position}"
+    return None
+
+
 def _read_entry(entry: Json) -> tuple[Manager, Owner] | None:
     if not isinstance(entry, dict):
         return None

@@ -64,6 +64,10 @@ def _all_types() -> str:
     return ", ".join(_types().values())
 
 
+def _types_without_cbor() -> str:
+    return ", ".join(t for e, t in MEDIA_TYPES.items() if e != CBOR)
+
+
 def _stream_types() -> str:
     streams = {e: f"{t};stream=watch" for e, t in _types().items() if e != YAML}
     if CBOR in streams:
@@ -136,11 +140,18 @@ def negotiate_plain(accept: str) -> Representation:
     return representation
 
 
-def negotiate_discovery(accept: str, *, aggregated: bool) -> Representation:
-    """Returns the representation of a discovery document; if it can be `aggregated` (/api and /apis), of version v2."""
-    representation = _aggregated_discovery(accept) if aggregated else _fixed(accept)
+def negotiate_discovery(accept: str, *, aggregated: bool, builtin_resources: bool = False) -> Representation:
+    """Returns the representation of a discovery document; if it can be `aggregated` (/api and /apis), of version v2.
+
+    Only the lists of built-in resources are available in CBOR, which client-go's discovery client cannot read:
+    kube-apiserver encodes the other documents with codecs that have no CBOR.
+    """
+    if builtin_resources:
+        representation = _fixed(accept)
+    else:
+        representation = _aggregated_discovery(accept) if aggregated else _discovery(accept)
     if representation is None:
-        raise _not_acceptable(accept, builtin=aggregated)
+        raise _not_acceptable(accept, builtin=aggregated, cbor=builtin_resources)
     return representation
 
 
@@ -157,16 +168,17 @@ def negotiate_types(accept: str, media_types: Sequence[str]) -> str | None:
     return None
 
 
-def _not_acceptable(accept: str, builtin: bool, *, collection: bool = False) -> NotAcceptable:
+def _not_acceptable(accept: str, builtin: bool, *, collection: bool = False, cbor: bool = True) -> NotAcceptable:
     """Fixed paths in kube-apiserver check the plain media types first, with another message.
 
     The routes of lists, which serve watches too, name the types of streams (apiserver pkg/endpoints/installer.go).
     """
-    plain = (*_types().values(), "*/*", *([CBOR_SEQUENCE] if collection and serves_cbor() else []))
+    named = _all_types() if cbor else _types_without_cbor()
+    plain = (*named.split(", "), "*/*", *([CBOR_SEQUENCE] if collection and serves_cbor() else []))
     if builtin and not any(f"{clause.type}/{clause.subtype}" in plain for clause in _clauses(accept)):
-        types = f"{_all_types()}, {_stream_types()}" if collection else _all_types()
+        types = f"{named}, {_stream_types()}" if collection else named
         return NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {types}")
-    return NotAcceptable(f"only the following media types are accepted: {_all_types()}")
+    return NotAcceptable(f"only the following media types are accepted: {named}")
 
 
 def error_encoding(accept: str) -> str:
@@ -210,6 +222,11 @@ def _fixed(accept: str) -> Representation | None:
 
 
 @_bounded_cache
+def _discovery(accept: str) -> Representation | None:
+    return _negotiate(accept, _allows_discovery)
+
+
+@_bounded_cache
 def _plain(accept: str) -> Representation | None:
     return _negotiate(accept, _allows_plain)
 
@@ -249,12 +266,16 @@ def _allows_untransformed(encoding: str, target: _Target | None) -> bool:
     return target is None
 
 
+def _allows_discovery(encoding: str, target: _Target | None) -> bool:
+    return target is None and encoding != CBOR
+
+
 def _allows_plain(encoding: str, target: _Target | None) -> bool:
     return target is None and encoding in (JSON, YAML)
 
 
 def _allows_aggregated(encoding: str, target: _Target | None) -> bool:
-    return target in (None, ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2"))
+    return encoding != CBOR and target in (None, ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2"))
 
 
 class _Clause(NamedTuple):

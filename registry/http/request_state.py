@@ -46,6 +46,8 @@ class RequestState:
     # Instrumentation: the code, and whether it was sent. Errors: 499 if the client disconnected.
     code: int = 500
     has_begun: bool = False
+    # Deadline: by the clock of the event loop; None if the request has no timeout.
+    deadline: float | None = None
     # Fairness.
     seat: Seat = EXEMPT
     # Authentication: the user of the credential, and the one that is served. Tenancy and impersonation replace the

@@ -26,6 +26,7 @@ def shared_hook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hook]:
 def hook(shared_hook: Hook) -> Hook:
     """The webhook, which allows everything until a test says otherwise."""
     shared_hook.asked.clear()
+    shared_hook.queries.clear()
     shared_hook.answer = lambda path, request: {"allowed": True}
     return shared_hook
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.admission.policies import ADMISSION, CORE_EVENT, CORE_EVENTS, NEW_EVENT, NEW_EVENTS, rule, widget
 from tests.admission.webhooks import Hook, Response, configure, patch
-from tests.api.client import MERGE, Client
+from tests.api.client import MERGE, Answer, Client
 from tests.api.widgets import WIDGETS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -260,3 +260,90 @@ async def test_webhooks_see_a_request_for_a_token(api: Client, hook: Hook) -> No
     metadata = then["object"]["metadata"]
     assert (metadata["name"], metadata["uid"]) == ("t", account["metadata"]["uid"])
     assert metadata["creationTimestamp"] == answer["metadata"]["creationTimestamp"]
+
+
+async def test_a_webhook_has_no_more_time_than_the_request(api: Client, hook: Hook) -> None:
+    await configure(api, hook, "first", kind="Mutating")
+    await configure(api, hook, "then")
+    (await api.post(WIDGETS, widget("whole"))).ok(201)
+    assert hook.queries == ["timeout=20s"] * 2
+    hook.queries.clear()
+    (await api.post(f"{WIDGETS}?timeout=19s", widget("less"))).ok(201)
+    left = [int(query.removeprefix("timeout=").removesuffix("s")) for query in hook.queries]
+    assert len(left) == 2
+    assert all(0 < seconds <= 19 for seconds in left)
+
+
+_CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+WRITTEN_KINDS = pytest.mark.parametrize(
+    "path", [pytest.param(WIDGETS, id="custom"), pytest.param(_CONFIG_MAPS, id="built-in")]
+)
+
+
+async def answers_to_writes(api: Client, hook: Hook, path: str, operation: Response) -> list[Answer]:
+    """The answers to a dry create, update and patch with a webhook that patches the object."""
+    old, new = (
+        widget(name) if path == WIDGETS else {"metadata": {"name": name}, "data": {"a": ""}} for name in ("old", "new")
+    )
+    made = (await api.post(path, old)).ok(201)
+    try:
+        hook.answer = lambda path, request: patch(operation)
+        await configure(api, hook, "change", kind="Mutating", rules=[EVERY_RESOURCE])
+        return [
+            await api.post(f"{path}?dryRun=All", new),
+            await api.put(f"{path}/old?dryRun=All", {**made, "metadata": {**made["metadata"], "labels": {"a": "b"}}}),
+            await api.patch(f"{path}/old?dryRun=All", {"metadata": {"labels": {"a": "b"}}}, MERGE),
+        ]
+    finally:
+        hook.answer = lambda path, request: {"allowed": True}
+        (await api.delete(f"{path}/old")).ok()
+
+
+@WRITTEN_KINDS
+async def test_owners_that_a_webhook_repeats_are_kept_once(api: Client, hook: Hook, path: str) -> None:
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": "71ac64c5-1ffb-4f79-a8bc-066d0c639222"}
+    operation = {"op": "add", "path": "/metadata/ownerReferences", "value": [owner] * 2}
+    for answer in await answers_to_writes(api, hook, path, operation):
+        assert answer.ok(answer.code)["metadata"]["ownerReferences"] == [owner]
+        assert answer.warnings == [
+            ".metadata.ownerReferences contains duplicate entries after mutating admission happens; API server dedups "
+            "owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; "
+            f"duplicate UID(s) observed: {owner['uid']}"
+        ]
+
+
+@WRITTEN_KINDS
+@pytest.mark.parametrize(
+    "operation, why",
+    [
+        pytest.param(
+            {"op": "remove", "path": "/metadata/managedFields/0/apiVersion"},
+            "apiVersion must not be empty",
+            id="no version",
+        ),
+        pytest.param(
+            {"op": "remove", "path": "/metadata/managedFields/0/fieldsType"},
+            "missing fieldsType in managed fields entry 0",
+            id="no type",
+        ),
+        pytest.param(
+            {"op": "replace", "path": "/metadata/managedFields/0/fieldsType", "value": "X"},
+            'invalid fieldsType "X" in managed fields entry 0',
+            id="unknown type",
+        ),
+        pytest.param(
+            {"op": "replace", "path": "/metadata/managedFields/0/operation", "value": "Take"},
+            "operation must be `Apply` or `Update`",
+            id="unknown operation",
+        ),
+    ],
+)
+async def test_owned_fields_that_a_webhook_breaks_remain_as_they_were(
+    api: Client, hook: Hook, path: str, operation: Response, why: str
+) -> None:
+    for answer in await answers_to_writes(api, hook, path, operation):
+        [entry] = answer.ok(answer.code)["metadata"]["managedFields"]
+        assert (entry["operation"], entry["fieldsType"]) == ("Update", "FieldsV1")
+        [warning] = answer.warnings
+        assert warning.startswith(".metadata.managedFields was in an invalid state after admission; ")
+        assert warning.endswith(f"please fix your requests: {why}")

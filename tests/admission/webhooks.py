@@ -17,12 +17,15 @@ Response = dict[str, Any]
 
 
 class Hook:
-    """`answer` gives the response to the request of a review; `asked` are the requests, with the path first."""
+    """`answer` gives the response to the request of a review; `asked` are the requests, with the path first, and
+    `queries` the query strings.
+    """
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.url = endpoint.url
         self.ca_bundle = endpoint.ca_bundle
         self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.queries: list[str] = []
         self.answer: Callable[[str, dict[str, Any]], Response] = lambda path, request: {"allowed": True}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -34,6 +37,7 @@ class Hook:
         review = orjson.loads(body)
         request = review["request"]
         self.asked.append((scope["path"], request))
+        self.queries.append(scope["query_string"].decode())
         response = {"uid": request["uid"], **self.answer(scope["path"], request)}
         answer = orjson.dumps({"apiVersion": review["apiVersion"], "kind": review["kind"], "response": response})
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"application/json")]})

@@ -162,6 +162,30 @@ async def test_documents_name_it(cbor: Client) -> None:
     assert CBOR not in (await cbor.get(f"/openapi/v3/{group}")).text
 
 
+@pytest.mark.parametrize(
+    "path, media_type",
+    [
+        ("/api", "application/json"),
+        ("/apis", "application/json"),
+        ("/apis/{group}", "application/json"),
+        ("/apis/{group}/{version}", "application/json"),
+        ("/apis/events.k8s.io", "application/json"),
+        ("/apis/events.k8s.io/v1", CBOR),
+        ("/api/v1", CBOR),
+    ],
+)
+async def test_discovery_as_client_go_asks_for_it(cbor: Client, path: str, media_type: str) -> None:
+    """Discovery clients that prefer CBOR ask for it, but cannot read it."""
+    _, _, group, version, *_ = WIDGETS.split("/")
+    path = path.format(group=group, version=version)
+    answer = await cbor.get(path, accept=f"{CBOR}, */*")
+    assert (answer.code, answer.header("content-type")) == (200, media_type)
+    if media_type != CBOR:
+        refused = await cbor.get(path, accept=CBOR)
+        assert refused.code == 406
+        assert CBOR.encode() not in refused.body
+
+
 async def test_documents_do_not_name_it_without_the_setting(api: Client) -> None:
     assert "cbor" not in (await api.get("/openapi/v3/api/v1")).text
 

@@ -245,6 +245,31 @@ async def test_reviews(shared_api: Client, path: str, body: dict[str, Any]) -> N
     assert without_empty(answer["status"]) == without_empty(in_json["status"])
 
 
+@shares_application
+@pytest.mark.parametrize("content_type", [PROTOBUF, "application/json"])
+async def test_an_event_with_the_empty_fields_that_go_writes(shared_api: Client, content_type: str) -> None:
+    """As client-go's recorders create events by default: fields that Go has no pointers for are on the wire if empty."""
+    path = "/apis/events.k8s.io/v1/namespaces/default/events"
+    regarding = {**OBJECTS[path]["regarding"], "uid": "", "apiVersion": "", "resourceVersion": "", "fieldPath": ""}
+    event = whole(path, OBJECTS[path]) | {
+        "metadata": {"name": f"empty-fields.{content_type.rpartition('.')[2].rpartition('/')[2]}", "namespace": ""},
+        "regarding": regarding,
+        "note": "",
+        "deprecatedSource": {"component": "", "host": ""},
+        "deprecatedCount": 0,
+    }
+
+    def body(obj: dict[str, Any]) -> Any:
+        return encode_object(obj) if content_type == PROTOBUF else obj
+
+    made = (await shared_api.post(path, body(event), content_type=content_type)).ok(201)
+    assert made["deprecatedSource"] == {}
+    series = {"count": 2, "lastObservedTime": "2024-01-02T03:04:06.000007Z"}
+    again = {**event, "metadata": made["metadata"], "series": series}
+    changed = await shared_api.put(f"{path}/{made['metadata']['name']}", body(again), content_type=content_type)
+    assert changed.ok()["series"] == series
+
+
 async def test_a_token_of_a_service_account(api: Client) -> None:
     path = "/api/v1/namespaces/default/serviceaccounts/default/token"
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import uuid
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -178,9 +179,16 @@ class WebhookAdmission:
             endpoint_of(hook.client, client.services),
             body,
             decode,
-            timeout_seconds=hook.timeout_seconds,
+            timeout_seconds=self._timeout_seconds(hook),
             again=hook.is_retryable(dry_run=dry_run),
         )
+
+    def _timeout_seconds(self, hook: Webhook) -> int:
+        """Returns the webhook's timeout, or what is left of the request's if that is less, rounded up."""
+        deadline = self._request.context.deadline
+        if deadline is None:
+            return hook.timeout_seconds
+        return max(1, min(hook.timeout_seconds, math.ceil(deadline - asyncio.get_running_loop().time())))
 
     def _client(self) -> WebhookClient:
         client = self._request.backend.webhooks

@@ -53,6 +53,8 @@ class Context:
     memo: RetryMemo | None = None
     # Effects of the attempt if it is adopted, such as metrics; None if they happen at once, outside of attempts.
     effects: list[Callable[[], None]] | None = None
+    # When the request is cancelled, by the clock of the event loop; None if it has no timeout.
+    deadline: float | None = None
 
     def annotate(self, key: str, value: str) -> None:
         """Adds an annotation for the audit log; the first value of a key is kept."""
@@ -81,6 +83,7 @@ class Context:
             self.by_server,
             memo or self.memo,
             [],
+            self.deadline,
         )
 
     def adopt(self, attempt: Context) -> None:

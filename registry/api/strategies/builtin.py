@@ -13,11 +13,7 @@ from registry.api.strategies.custom import CustomStrategy
 from registry.builtin.known_kinds import is_known_kind
 from registry.schema.field import FieldError
 from registry.schema.names import NameFunction, name_is_dns_subdomain
-from registry.schema.objectmeta.decoding import (
-    owner_reference_warnings,
-    validate_object_meta,
-    validate_object_meta_update,
-)
+from registry.schema.objectmeta.decoding import late_owner_warnings, validate_object_meta, validate_object_meta_update
 
 # Groups whose internal types are in a package of another name.
 _PACKAGES = {"": "core", "events.k8s.io": "core", "rbac.authorization.k8s.io": "rbac"}
@@ -68,7 +64,7 @@ class BuiltinStrategy(CustomStrategy):
         return name_is_dns_subdomain
 
     def prepare_for_create(self, obj: Object, context: Context) -> None:
-        context.warnings.extend(owner_reference_warnings(obj["metadata"]))
+        context.warnings.extend(late_owner_warnings(obj["metadata"]))
         obj["metadata"].pop("generation", None)
 
     def validate(self, obj: Object) -> Sequence[FieldError]:
@@ -78,7 +74,7 @@ class BuiltinStrategy(CustomStrategy):
         return errors + self.schema.validate_values(obj) + self.schema.validate_list_types(obj)
 
     def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
-        context.warnings.extend(owner_reference_warnings(new["metadata"]))
+        context.warnings.extend(late_owner_warnings(new["metadata"]))
 
     def validate_update(self, new: Object, old: Object, warnings: list[str]) -> Sequence[FieldError]:
         revision = old["metadata"].get("resourceVersion")

@@ -22,7 +22,7 @@ from registry.schema.objectmeta.decoding import MetadataDecodeError as SchemaDec
 from registry.schema.objectmeta.decoding import (
     decode_object_meta,
     finalizer_warnings,
-    owner_reference_warnings,
+    late_owner_warnings,
     validate_object_meta,
     validate_object_meta_update,
 )
@@ -266,14 +266,6 @@ class StatusStrategy(CustomStrategy):
 _UNKNOWN: Any = object()
 _NOTHING = compile_schema({"type": "object"})
 _INT32_MAX = (1 << 31) - 1
-
-
-def late_owner_warnings(metadata: Object) -> list[str]:
-    """Returns warnings for duplicate owners that a patch added (rest.dedupOwnerReferences)."""
-    return [
-        w.replace("duplicate entries;", "duplicate entries after mutating admission happens;")
-        for w in owner_reference_warnings(metadata)
-    ]
 
 
 def raise_generation(new: Object, old: Object, ignored: set[str]) -> None:

@@ -86,7 +86,8 @@ class NewEventStrategy(EventStrategy):
         return super().selectable(to_core(obj))
 
     def errors(self, obj: Object) -> list[FieldError]:
-        core = to_core(obj)
+        # As Go encodes it: clients that send protobuf write out empty fields, such as an empty source.
+        core = to_core(self.finish(obj))
         errors = event_errors(core, self.controller_field) + self.meta_errors(obj) + _series_errors(core)
         if not core.get("eventTime"):
             errors.append(required("eventTime"))
@@ -98,7 +99,7 @@ class NewEventStrategy(EventStrategy):
         return errors
 
     def update_errors(self, new: Object, old: Object) -> list[FieldError]:
-        core, before = to_core(new), to_core(old)
+        core, before = to_core(self.finish(new)), to_core(self.finish(old))
         errors = event_errors(core, self.controller_field)
         errors += validate_object_meta_update(with_revision(new, old), old["metadata"])
         if core.get("series") != before.get("series"):

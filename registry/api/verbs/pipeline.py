@@ -23,6 +23,7 @@ from registry.api.admission.parameter_rights import require_parameter_rights
 from registry.api.answers import ObjectAnswer
 from registry.api.errors import StatusError, modified
 from registry.api.options import DeleteOptions, WriteOptions
+from registry.api.ownership import keep_valid_ownership
 from registry.api.request import ResourceRequest
 from registry.api.served import Object
 from registry.flowcontrol.evaluation import evaluate
@@ -139,8 +140,8 @@ async def draft_of(request: ResourceRequest, operation: Operation[Any], start: S
     draft = await operation.make(request, start)
     new, old = operation.present(draft)
     mutated = await admitter.mutate(operation.action, draft.name, new, old)
-    if mutated is not None and mutated is not new:
-        operation.merge_back(request, draft, mutated)
+    if new is not None and mutated is not None and mutated is not new:
+        operation.merge_back(request, draft, keep_valid_ownership(request, new, mutated))
     await evaluate(partial(_complete, request, operation, draft))
     if operation.action != DELETE:
         await require_parameter_rights(request, draft.new, draft.old)

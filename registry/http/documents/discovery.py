@@ -44,7 +44,7 @@ class DiscoveryEndpoint:
         catalog = await self._catalogs.current(tenant)
         if scope["method"] != "GET" and _is_route(info, catalog):
             raise method_not_allowed()
-        representation = _representation(state)
+        representation = _representation(state, catalog)
         resources = await self._monitor.resources(tenant, catalog.aggregated) if catalog.aggregated else {}
 
         def make() -> Document:
@@ -76,10 +76,12 @@ def _is_route(info: RequestInfo, catalog: TenantCatalog) -> bool:
     return any(d.builtin and d.group == info.group and info.version in d.versions for d in definitions)
 
 
-def _representation(state: RequestState) -> Representation:
-    aggregated = not state.info.version and not state.info.group
+def _representation(state: RequestState, catalog: TenantCatalog) -> Representation:
+    info = state.info
+    aggregated = not info.version and not info.group
+    builtin = bool(info.version) and catalog.is_builtin_group(info.group)
     try:
-        representation = negotiate_discovery(state.header(b"accept"), aggregated=aggregated)
+        representation = negotiate_discovery(state.header(b"accept"), aggregated=aggregated, builtin_resources=builtin)
     except NotAcceptable as error:
         # On fixed paths of kube-apiserver the error has details, although empty ones.
         raise not_acceptable(str(error), with_details=str(error).startswith("406:")) from error

@@ -48,6 +48,7 @@ class AuthorizationMiddleware:
             wildcard=None if wildcard is None else wildcard.scope,
             authorized_name=attributes.name,
             annotations=None if trail is None else trail.annotations,
+            deadline=state.deadline,
         )
         await self._app(scope, receive, send)
 

@@ -39,6 +39,7 @@ class DeadlineMiddleware:
         left = seconds - (time.perf_counter() - state.started)
         try:
             async with asyncio.timeout(max(left, 0)) as deadline:
+                state.deadline = deadline.when()
                 # A deadline that has already passed cancels at the first await: nothing is started.
                 await asyncio.sleep(0)
                 await self._app(scope, receive, send)

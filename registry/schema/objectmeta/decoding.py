@@ -17,6 +17,7 @@ from registry.schema.field import go_float
 from registry.schema.gotime import TimeError, canonical_time
 from registry.schema.objectmeta.rules import (
     finalizer_warnings,
+    late_owner_warnings,
     owner_reference_warnings,
     validate_object_meta,
     validate_object_meta_common,
@@ -29,6 +30,7 @@ __all__ = [
     "MetadataDecodeError",
     "decode_object_meta",
     "finalizer_warnings",
+    "late_owner_warnings",
     "owner_reference_warnings",
     "validate_object_meta",
     "validate_object_meta_common",

@@ -189,6 +189,14 @@ def owner_reference_warnings(meta: dict[str, Any]) -> list[str]:
     ]
 
 
+def late_owner_warnings(meta: dict[str, Any]) -> list[str]:
+    """Removes duplicate owners that a patch or mutating admission added, and returns the warning."""
+    return [
+        warning.replace("duplicate entries;", "duplicate entries after mutating admission happens;")
+        for warning in owner_reference_warnings(meta)
+    ]
+
+
 # ---- single fields
 
 
