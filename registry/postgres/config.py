@@ -117,7 +117,11 @@ def environment() -> dict[str, str]:
 
 def _tuning(major: int, compression: str) -> dict[str, str]:
     tuning = {
-        "max_connections": "100",
+        "max_connections": "130",
+        # For the server itself, however many sessions report logins have open.
+        "superuser_reserved_connections": "30",
+        # Until then a connection without a password holds one, too.
+        "authentication_timeout": "15s",
         "shared_buffers": f"{_shared_buffers_bytes() // MEBIBYTE}MB",
         # Small objects, many writes: infrequent checkpoints and small full-page images.
         "max_wal_size": "2GB",
@@ -139,6 +143,9 @@ def _tuning(major: int, compression: str) -> dict[str, str]:
         "log_timezone": "UTC",
         "timezone": "UTC",
     }
+    if major >= 17:
+        # 32 MB instead of 8 GB: any role that may connect can fill it with NOTIFY.
+        tuning["max_notify_queue_pages"] = "4096"
     if major >= 18:
         tuning["io_method"] = "sync"  # no three further processes for reads that are nearly always in memory
     return tuning

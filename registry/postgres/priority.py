@@ -1,9 +1,9 @@
-"""Reports yield to the API: processes of report logins run at a lower priority than all others.
+"""Reports yield to the API: processes of report logins run at a lower priority than all others, with less memory.
 
 PostgreSQL has a process per session, and no priorities. If it runs embedded, the processes of report logins
 (store/reporting/logins.py) get a lower operating system priority soon after they start: they get the processor time
 that the server and its own sessions leave, and a tenth if nothing is left. Not less than that, because a report
-occasionally holds for a moment what a write waits for.
+occasionally holds for a moment what a write waits for. With the priority they get their limit of memory (memory.py).
 
 Linux may divide the processors among sessions first (sched_autogroup, see sched(7)), and each process of PostgreSQL is
 a session of its own; then the priority of its autogroup must be lowered.
@@ -20,6 +20,8 @@ from types import TracebackType
 from typing import Final, Self
 
 import psycopg
+
+from registry.postgres.memory import limit_report
 
 # A scheduler weight of 110 instead of 1024.
 NICE: Final = 10
@@ -73,6 +75,7 @@ class ReportPriorities:
 
     def _lower(self, processes: set[int]) -> None:
         for pid in processes - self._known:
+            limit_report(pid)
             with contextlib.suppress(OSError):  # it has ended, or belongs to another user
                 if os.getpriority(os.PRIO_PROCESS, pid) < NICE:
                     os.setpriority(os.PRIO_PROCESS, pid, NICE)

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import shutil
 import signal
 import subprocess
 import threading
@@ -38,6 +39,7 @@ from registry.postgres.account import AccountError, account_for
 from registry.postgres.binaries import Binaries, BinariesError, find_binaries, version_of
 from registry.postgres.certificate import CertificateCopy, Source
 from registry.postgres.folder import ROLE, DataFolder, EmbeddedPostgresError, private
+from registry.postgres.memory import limited
 
 logger = logging.getLogger(__name__)
 
@@ -84,6 +86,8 @@ class EmbeddedPostgres:
         self._settings = dict(settings or {})
         self._folder: DataFolder
         self._releases = contextlib.ExitStack()
+        self._log = self.folder / "postgres.log"
+        self._old_log = self.folder / "postgres.log.1"
         self._binaries: Binaries
         self._socket_folder: Path
         self._process: subprocess.Popen[bytes] | None = None
@@ -226,15 +230,15 @@ class EmbeddedPostgres:
             time.sleep(0.2)  # what held the folder (shared memory of dying backends) will be released
 
     def _spawn(self) -> None:
-        log = self.folder / "postgres.log"
+        log = self._log
         if log.exists() and log.stat().st_size > LOG_LIMIT_BYTES:
-            log.replace(self.folder / "postgres.log.1")
+            log.replace(self._old_log)
         self._program = self._program_stamp()
         # Messages may contain user data: only we can read the log.
         with open(log, "ab", opener=private) as output:
             self._process = subprocess.Popen(
-                [self._binaries.program("postgres"), "-D", str(self._folder.data),
-                 "-c", f"config_file={self.folder / 'postgresql.conf'}"],
+                limited([self._binaries.program("postgres"), "-D", str(self._folder.data),
+                         "-c", f"config_file={self.folder / 'postgresql.conf'}"]),
                 cwd="/",
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -245,6 +249,18 @@ class EmbeddedPostgres:
                 **self._folder.account.spawn_arguments(),
             )  # fmt: skip
         self._start_watchdog()
+
+    def _shorten_log(self) -> None:
+        """Moves the end of a long log into the older one. PostgreSQL appends to the same file, which is emptied: what
+        it writes in between is lost."""
+        with contextlib.suppress(FileNotFoundError):
+            size = self._log.stat().st_size
+            if size <= LOG_LIMIT_BYTES:
+                return
+            with open(self._log, "r+b") as log, open(self._old_log, "wb", opener=private) as old:
+                log.seek(size - LOG_LIMIT_BYTES)
+                shutil.copyfileobj(log, old)
+                log.truncate(0)
 
     def _wait_until_ready(self) -> bool:
         """Returns whether it accepts connections; False once it has exited. The last line of postmaster.pid says so."""
@@ -312,6 +328,10 @@ class EmbeddedPostgres:
                 self._process.wait(PROGRAMS_SECONDS)
                 return False
             self._renew_certificate(self._process)
+            try:
+                self._shorten_log()
+            except OSError as problem:
+                logger.error("the log of PostgreSQL cannot be shortened: %s", problem)
             before, stamp = stamp, self._program_stamp()
             if stamp != self._program and stamp == before and (version := self._usable_version()) is not None:
                 logger.warning("PostgreSQL's programs have been replaced (%s): restarting it on %s",
@@ -366,5 +386,5 @@ class EmbeddedPostgres:
 
     def _log_tail(self) -> str:
         with contextlib.suppress(OSError):
-            return (self.folder / "postgres.log").read_text(errors="replace")[-2000:]
+            return self._log.read_text(errors="replace")[-2000:]
         return "(no log)"

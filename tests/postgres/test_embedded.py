@@ -20,6 +20,7 @@ import pytest
 
 from registry.postgres import server as embedded
 from registry.postgres.folder import EmbeddedPostgresError, running_url
+from registry.postgres.memory import PROCESS_BYTES
 from registry.postgres.server import EmbeddedPostgres
 from tests.processes import ROOT, alive, children, wait_until
 from tests.running import data_folder
@@ -169,6 +170,35 @@ def test_a_crash_of_everything_is_recovered_by_the_next_start(folder: Path) -> N
         owner.wait()
         with server_in(folder) as server:
             assert value(server.url, "SELECT count(*) FROM kept WHERE word = 'all killed'") == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit what a process allocates")
+def test_a_query_that_needs_too_much_memory_fails_alone(folder: Path) -> None:
+    with server_in(folder) as server, psycopg.connect(server.url, autocommit=True) as connection:
+        with pytest.raises(psycopg.errors.OutOfMemory):
+            connection.execute(f"SELECT length(repeat('x', {PROCESS_BYTES - 1000}))".encode())
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_a_long_log_is_shortened_while_it_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded, "PROGRAMS_SECONDS", 0.05)
+    monkeypatch.setattr(embedded, "LOG_LIMIT_BYTES", 20_000)
+    log, older = folder / "postgres.log", folder / "postgres.log.1"
+    older.unlink(missing_ok=True)
+    with server_in(folder) as server, psycopg.connect(server.url, autocommit=True) as connection:
+        connection.execute(b"DO $$ BEGIN RAISE LOG 'the first %', repeat('x', 30000); END $$")
+        wait_until(older.exists, "the older log")
+        wait_until(lambda: log.stat().st_size == 0, "the shortened log")
+        connection.execute(b"DO $$ BEGIN RAISE LOG 'the second'; END $$")
+        wait_until(lambda: "the second" in log.read_text(), "what is logged afterwards")
+        assert older.stat().st_size == 20_000
+        assert stat.S_IMODE(older.stat().st_mode) & stat.S_IRWXO == 0
+
+
+def test_report_logins_leave_connections_to_the_server(folder: Path) -> None:
+    with server_in(folder) as server:
+        assert value(server.url, "SHOW superuser_reserved_connections") == "30"
+        assert value(server.url, "SHOW authentication_timeout") == "15s"
 
 
 @pytest.mark.parametrize("content", ["", "999999999\n"], ids=["empty", "stale"])

@@ -104,6 +104,26 @@ def change(outsiders: Outsiders, name: str, *texts: str) -> None:
             )
 
 
+async def test_a_login_of_an_earlier_version_gets_the_limits_of_this_one(outsiders: Outsiders) -> None:
+    """Quietly: it has not changed anything."""
+    name, granted = outsiders.prefix + "two", state(outsiders, "two")
+    with psycopg.connect(outsiders.reports.url, autocommit=True) as connection:
+        if "temp_file_limit" not in str(granted):
+            pytest.skip("the role that granted the login is not allowed to set its limits")
+        database = urlsplit(outsiders.reports.url).path[1:]
+        text = "ALTER ROLE {} IN DATABASE {} RESET log_min_messages"
+        connection.execute(sql.SQL(text).format(sql.Identifier(name), sql.Identifier(database)))
+        connection.execute(
+            "UPDATE settings SET value = jsonb_set(value, '{settings}', to_jsonb((SELECT s.setconfig"
+            " FROM pg_db_role_setting s JOIN pg_roles r ON r.oid = s.setrole WHERE r.rolname = %(name)s)))"
+            " WHERE name = 'report-login:' || %(name)s",
+            {"name": name},
+        )
+    assert state(outsiders, "two") != granted
+    assert await outsiders.reports.reporting.repair_logins() == []
+    assert state(outsiders, "two") == granted
+
+
 @pytest.mark.parametrize("text, what", CHANGES.values(), ids=CHANGES.keys())
 async def test_what_a_login_has_changed_is_put_back(outsiders: Outsiders, text: str, what: list[str]) -> None:
     repairs = outsiders.reports.reporting.repair_logins

@@ -73,6 +73,8 @@ REFUSED = [
     "SELECT * FROM pg_shadow",
     "SELECT * FROM pg_stats_ext_exprs, pg_statistic",
     "SELECT * FROM pg_largeobject",
+    "SELECT pg_current_xact_id()",
+    "SELECT txid_current()",
     "SET ROLE registry",
     "SET ROLE {database}_reports",
     "SET ROLE {database}_reports_all",
@@ -277,6 +279,17 @@ async def test_processes_of_reports_give_way(outsiders: Outsiders) -> None:
             connection.execute("SELECT 1")
         assert os.getpriority(os.PRIO_PROCESS, writing) == usual
         assert connection.execute("SHOW max_parallel_workers_per_gather").fetchone() == ("0",)
+
+
+async def test_errors_of_a_login_are_not_logged(outsiders: Outsiders) -> None:
+    """A text of megabytes that is no number would be logged whole, with its statement."""
+    with outsiders.connection("one") as connection:
+        if connection.execute("SHOW temp_file_limit").fetchone() == ("-1",):
+            pytest.skip("the role that granted the login is not allowed to set what logins may not")
+        for name, value in (("log_min_messages", "fatal"), ("log_min_error_statement", "panic")):
+            assert connection.execute(f"SHOW {name}".encode()).fetchone() == (value,)
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute(f"SET {name} = 'debug1'".encode())
 
 
 async def test_revoked_logins_are_gone(outsiders: Outsiders) -> None:

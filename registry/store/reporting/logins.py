@@ -30,6 +30,9 @@ IDLE_SECONDS: Final = 60
 TRANSACTION_SECONDS: Final = 900
 # The disk space for temporary files, such as sorts, of one session at a time.
 TEMP_FILES: Final = "2GB"
+# What a session cannot set itself, and only a superuser for it. Errors are for the sender of the query: in the log, a
+# text of 50 MB that is no number takes 50 MB.
+LIMITS: Final = {"temp_file_limit": TEMP_FILES, "log_min_messages": "fatal", "log_min_error_statement": "panic"}
 
 # Functions that write, which PUBLIC can execute by default; readers of reports must not.
 _WRITING: Final = (
@@ -43,6 +46,9 @@ _WRITING: Final = (
     "lo_truncate64(integer, bigint)",
     "pg_logical_emit_message(boolean, text, text)",
     "pg_logical_emit_message(boolean, text, bytea)",
+    # Transaction IDs, by the million, and thousands of subtransactions, which every snapshot has to look up.
+    "pg_current_xact_id()",
+    "txid_current()",
 )
 # The server uses advisory locks: a session that knows their numbers could make it wait forever.
 _LOCKING: Final = tuple(
@@ -300,7 +306,8 @@ async def _set(connection: Connection, quoted: str, roles: Roles, spec: LoginSpe
     await _do(connection, f"{where} SET search_path = {', '.join(map(identifier, schemas))}")
     with contextlib.suppress(psycopg.errors.InsufficientPrivilege):  # then it is left to the database's owner
         async with connection.transaction():
-            await _do(connection, f"{where} SET temp_file_limit = {literal(TEMP_FILES)}")
+            for name, value in LIMITS.items():
+                await _do(connection, f"{where} SET {name} = {literal(value)}")
 
 
 async def _give(connection: Connection, quoted: str, roles: Roles, spec: LoginSpec, schemas: list[str]) -> None:

@@ -15,7 +15,7 @@ import psycopg
 
 from registry.store.arrays import TextArray
 from registry.store.connection import Connection
-from registry.store.reporting.logins import LoginSpec, apply_spec
+from registry.store.reporting.logins import LIMITS, LoginSpec, apply_spec
 from registry.store.reporting.setup import Roles, begin
 from registry.store.reporting.sql import identifier, literal
 from registry.store.statements import statement
@@ -89,7 +89,7 @@ async def repair(connection: Connection, roles: Roles, *, unseen: bool) -> list[
         wrong = _differences(state, stored)
         secret: str | None = (state.kept or {}).get("password")
         sets_password = PASSWORD in wrong or (unseen and stored is None and secret is not None and not state.elsewhere)
-        if state.kept is not None and not wrong and not sets_password:
+        if state.kept is not None and not wrong and not sets_password and _has_limits(state.kept):
             continue
         try:
             async with connection.transaction():
@@ -117,6 +117,12 @@ def _differences(state: _State, stored: dict[str, str] | None) -> list[str]:
     if state.everywhere or sorted(state.settings or ()) != sorted(recorded.get("settings") or ()):
         wrong.append(SETTINGS)
     return wrong
+
+
+def _has_limits(kept: dict[str, Any]) -> bool:
+    """Returns whether a login has the limits of this version, or none because the server may not set them."""
+    names = {str(setting).partition("=")[0] for setting in kept.get("settings") or ()}
+    return "temp_file_limit" not in names or names.issuperset(LIMITS)
 
 
 async def _restore(
