@@ -37,11 +37,11 @@ _VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 
 
 # Fields that only the server sets, and that are dropped from an object that is not stored.
-_SAID_BY_THE_SERVER = ("creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
+_WIPED_FIELDS = ("creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
 
 
 def wipe_system_fields(obj: Object) -> None:
-    for name in _SAID_BY_THE_SERVER:
+    for name in _WIPED_FIELDS:
         obj["metadata"].pop(name, None)
 
 

@@ -5,7 +5,12 @@ Follows structured-merge-diff value/value.go (Equals). Safe at any depth.
 
 from __future__ import annotations
 
+from itertools import repeat
+from typing import Final
+
 from registry.schema.model import Json
+
+_MISSING: Final = object()
 
 
 def equal(left: Json, right: Json) -> bool:
@@ -26,29 +31,15 @@ def _equal_containers(left: Json, right: Json) -> bool:
     stack: list[tuple[Json, Json]] = [(left, right)]
     while stack:
         left, right = stack.pop()
-        if type(left) is dict:
-            for key, one in left.items():
-                if key not in right:
+        others = right if type(left) is list else map(right.get, left, repeat(_MISSING))
+        for one, other in zip(left if type(left) is list else left.values(), others, strict=True):
+            if one is other:
+                continue
+            kind = type(one)
+            if kind is dict or kind is list:
+                if kind is not type(other) or len(one) != len(other):
                     return False
-                other = right[key]
-                if one is other:
-                    continue
-                kind = type(one)
-                if kind is dict or kind is list:
-                    if kind is not type(other) or len(one) != len(other):
-                        return False
-                    stack.append((one, other))
-                elif one != other or (kind is bool) is not (type(other) is bool):
-                    return False
-        else:
-            for one, other in zip(left, right, strict=True):
-                if one is other:
-                    continue
-                kind = type(one)
-                if kind is dict or kind is list:
-                    if kind is not type(other) or len(one) != len(other):
-                        return False
-                    stack.append((one, other))
-                elif one != other or (kind is bool) is not (type(other) is bool):
-                    return False
+                stack.append((one, other))
+            elif one != other or (kind is bool) is not (type(other) is bool):
+                return False
     return True

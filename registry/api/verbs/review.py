@@ -8,26 +8,20 @@ pkg/registry/authentication/selfsubjectreview/rest.go.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from registry.admission.attributes import CREATE
 from registry.admission.configuration import webhooks_apply
-from registry.api.admission.options import write_options_json
 from registry.api.answers import DocumentAnswer
-from registry.api.bodies import decode_object
 from registry.api.errors import Qualified, bad_request, invalid
-from registry.api.metadata import agree_on_namespace, wipe_system_fields
-from registry.api.options import WriteOptions, manager_of, write_options
+from registry.api.metadata import wipe_system_fields
 from registry.api.ownership import own_create
 from registry.api.query.answering import answer_query
 from registry.api.request import Body, ResourceRequest
 from registry.api.selectors import SelectorError, field_terms, parse_label_selector
 from registry.api.served import Object
-from registry.api.verbs.driver import run
-from registry.api.verbs.pipeline import Draft, Operation, Outcome, Start
+from registry.api.verbs.computed import ComputedOperation, compute
+from registry.api.verbs.pipeline import Draft, Outcome, Start
 from registry.authentication.authenticator import INVALID
 from registry.authentication.user import User
 from registry.authorization.attributes import Attributes, Decision
@@ -41,26 +35,11 @@ _FIELD_OPERATORS = frozenset({"In", "NotIn"})
 
 async def review(request: ResourceRequest, body: Body) -> DocumentAnswer:
     """Returns 201 with the question and its answer."""
-    options = write_options(request.query, "CreateOptions")
-    obj = await evaluate(partial(decode_object, request, body, options))
-    wipe_system_fields(obj)
-    agree_on_namespace(request, obj)
-    obj.pop("status", None)
-    return await run(request, ReviewOperation(obj, options, manager_of(options, request.context.user_agent)))
+    return await compute(request, body, ReviewOperation)
 
 
-@dataclass(slots=True)
-class ReviewOperation(Operation[DocumentAnswer]):
+class ReviewOperation(ComputedOperation):
     """A create that stores nothing: webhooks may change or refuse the question before it is answered."""
-
-    question: Object
-    options: WriteOptions
-    manager: str
-    tries: int = 1
-    action = CREATE
-
-    def review_options(self) -> Mapping[str, Any]:
-        return write_options_json("CreateOptions", self.options)
 
     async def load(self, request: ResourceRequest) -> Start:
         return Start(None, None)
@@ -73,11 +52,9 @@ class ReviewOperation(Operation[DocumentAnswer]):
 
     def _draft(self, request: ResourceRequest, start: Start) -> Draft:
         served = request.served
-        obj = own_create(served, served.strategy.finish(self.question), self.manager, request.context.timestamp)
+        wipe_system_fields(self.obj)
+        obj = own_create(served, served.strategy.finish(self.obj), self.manager, request.context.timestamp)
         return Draft(start, obj["metadata"].get("name") or "", None, obj)
-
-    def merge_back(self, request: ResourceRequest, draft: Draft, mutated: Object) -> None:
-        draft.new = request.served.strategy.finish(mutated)
 
     def validate(self, request: ResourceRequest, draft: Draft) -> None:
         served = request.served
@@ -94,10 +71,6 @@ class ReviewOperation(Operation[DocumentAnswer]):
         if kind in ("SelfSubjectReview", QUERY):
             review = {**review, "metadata": {"creationTimestamp": request.context.timestamp}}
         return Outcome(obj={**review, "status": status})
-
-    async def answer(self, request: ResourceRequest, outcome: Outcome) -> DocumentAnswer:
-        assert outcome.obj is not None
-        return DocumentAnswer(outcome.obj, 201, request.served.table)
 
 
 def _is_admitted(request: ResourceRequest) -> bool:

@@ -6,24 +6,17 @@ pkg/apis/authentication/validation/validation.go.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, Final
 
-from registry.admission.attributes import CREATE
-from registry.api.admission.options import write_options_json
 from registry.api.answers import DocumentAnswer
-from registry.api.bodies import decode_object
 from registry.api.errors import Qualified, bad_request, conflict, invalid, not_found
-from registry.api.metadata import agree_on_namespace
-from registry.api.options import WriteOptions, manager_of, write_options
 from registry.api.ownership import field_manager_of
 from registry.api.request import Body, ResourceRequest
 from registry.api.served import Object, Served
 from registry.api.strategies.token import TokenRequestStrategy
-from registry.api.verbs.driver import run
-from registry.api.verbs.pipeline import Draft, Operation, Outcome, Start
+from registry.api.verbs.computed import ComputedOperation, compute
+from registry.api.verbs.pipeline import Draft, Outcome, Start
 from registry.authentication.tokens.service_accounts import SECRETS, SERVICE_ACCOUNTS, BoundReference
 from registry.builtin import token_request_definition
 from registry.flowcontrol.evaluation import evaluate
@@ -42,26 +35,11 @@ _ABSENT: Final = {"Pod": "pods", "Node": "nodes"}
 
 async def request_token(request: ResourceRequest, body: Body) -> DocumentAnswer:
     """Returns 201 with the request and the token in its status."""
-    options = write_options(request.query, "CreateOptions")
-    create_request = _as_token_request(request)
-    obj = await evaluate(partial(decode_object, create_request, body, options))
-    agree_on_namespace(request, obj)
-    obj.pop("status", None)
-    return await run(create_request, TokenOperation(obj, options, manager_of(options, request.context.user_agent)))
+    return await compute(_as_token_request(request), body, TokenOperation)
 
 
-@dataclass(slots=True)
-class TokenOperation(Operation[DocumentAnswer]):
+class TokenOperation(ComputedOperation):
     """A create that stores nothing; `start.row` is the service account, None if there is none."""
-
-    question: Object
-    options: WriteOptions
-    manager: str
-    tries: int = 1
-    action = CREATE
-
-    def review_options(self) -> Mapping[str, Any]:
-        return write_options_json("CreateOptions", self.options)
 
     async def load(self, request: ResourceRequest) -> Start:
         key = ObjectKey(f"{request.namespace}/{request.name}")
@@ -73,20 +51,17 @@ class TokenOperation(Operation[DocumentAnswer]):
         return await evaluate(partial(self._draft, request, start))
 
     def _draft(self, request: ResourceRequest, start: Start) -> Draft:
-        served, spec = request.served, dict(self.question.get("spec") or {})
+        served, spec = request.served, dict(self.obj.get("spec") or {})
         spec.setdefault("expirationSeconds", DEFAULT_SECONDS)
         owned = field_manager_of(served).update(
             None,
-            served.strategy.finish({**self.question, "spec": spec}),
+            served.strategy.finish({**self.obj, "spec": spec}),
             self.manager,
             served.api_version,
             request.context.timestamp,
             "token",
         )
         return Draft(start, request.name, None, owned)
-
-    def merge_back(self, request: ResourceRequest, draft: Draft, mutated: Object) -> None:
-        draft.new = request.served.strategy.finish(mutated)
 
     def prepare(self, request: ResourceRequest, draft: Draft) -> None:
         """Fills in what the service account determines. Raises 422 for another name, 404 without the account."""
@@ -129,10 +104,6 @@ class TokenOperation(Operation[DocumentAnswer]):
         )
         status = {"token": token, "expirationTimestamp": request.context.timestamp_in(spec["expirationSeconds"])}
         return Outcome(obj={**draft.new, "status": status})
-
-    async def answer(self, request: ResourceRequest, outcome: Outcome) -> DocumentAnswer:
-        assert outcome.obj is not None
-        return DocumentAnswer(outcome.obj, 201, request.served.table)
 
 
 def _as_token_request(request: ResourceRequest) -> ResourceRequest:

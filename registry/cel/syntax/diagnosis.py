@@ -12,6 +12,7 @@ Follows cel-go parser/gen/CEL.g4 at v0.26, as ANTLR generates code from it.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Final
 
@@ -41,12 +42,23 @@ def syntax_errors(text: str) -> tuple[Issue, ...]:
     return tuple(reader.issues)
 
 
+def _recovering(rule: Callable[[Reader], Rule]) -> Callable[[Reader], Rule]:
+    """A rule that recovers from its errors, as generated code does at the end of each."""
+
+    @functools.wraps(rule)
+    def run(reader: Reader) -> Rule:
+        try:
+            yield from rule(reader)
+        except (Mismatch, NoAlternative) as fault:
+            reader.recover(fault)
+
+    return run
+
+
+@_recovering
 def _start(reader: Reader) -> Rule:
-    try:
-        yield _expr(reader), kinds("EOF")
-        reader.match("EOF", ONLY_END, "start")
-    except (Mismatch, NoAlternative) as fault:
-        reader.recover(fault)
+    yield _expr(reader), kinds("EOF")
+    reader.match("EOF", ONLY_END, "start")
 
 
 def _expr(reader: Reader) -> Rule:
@@ -105,29 +117,27 @@ def _calc(reader: Reader, precedence: int) -> Rule:
     reader.leave("calc", levels)
 
 
+@_recovering
 def _unary(reader: Reader) -> Rule:
-    try:
-        reader.sync(_EXPR, "unary")
-        kind = reader.kind
-        if kind == "!":
-            while True:
-                reader.match("!", _EXPR, "unary !")
-                reader.sync_loop(_EXPR)
-                if reader.kind != "!":
-                    break
-        elif kind == "-" and reader.ahead(1) not in ("INT", "FLOAT"):
-            _require(reader, "unary", _MEMBER)
-            while True:
-                reader.match("-", _MEMBER, "unary -")
-                reader.sync_loop(_MEMBER)
-                if reader.kind != "-":
-                    break
-                _require(reader, "unary -", _MEMBER)
-        elif kind not in _EXPR:
-            raise NoAlternative("unary", reader.position, reader.position)
-        yield _member(reader), ONLY_END
-    except (Mismatch, NoAlternative) as fault:
-        reader.recover(fault)
+    reader.sync(_EXPR, "unary")
+    kind = reader.kind
+    if kind == "!":
+        while True:
+            reader.match("!", _EXPR, "unary !")
+            reader.sync_loop(_EXPR)
+            if reader.kind != "!":
+                break
+    elif kind == "-" and reader.ahead(1) not in ("INT", "FLOAT"):
+        _require(reader, "unary", _MEMBER)
+        while True:
+            reader.match("-", _MEMBER, "unary -")
+            reader.sync_loop(_MEMBER)
+            if reader.kind != "-":
+                break
+            _require(reader, "unary -", _MEMBER)
+    elif kind not in _EXPR:
+        raise NoAlternative("unary", reader.position, reader.position)
+    yield _member(reader), ONLY_END
 
 
 def _require(reader: Reader, state: str, expected: Kinds) -> None:
@@ -190,41 +200,37 @@ def _expr_list(reader: Reader) -> Rule:
         reader.match(",", _EXPR, "exprList")
 
 
+@_recovering
 def _name(reader: Reader) -> Rule:
-    try:
-        reader.sync(_NAME, "escapeIdent")
-        if reader.kind not in _NAME:
-            raise NoAlternative("escapeIdent", reader.position, reader.position)
-        reader.match(reader.kind, ONLY_END, "escapeIdent")
-    except (Mismatch, NoAlternative) as fault:
-        reader.recover(fault)
+    reader.sync(_NAME, "escapeIdent")
+    if reader.kind not in _NAME:
+        raise NoAlternative("escapeIdent", reader.position, reader.position)
+    reader.match(reader.kind, ONLY_END, "escapeIdent")
     yield from ()
 
 
+@_recovering
 def _primary(reader: Reader) -> Rule:
-    try:
-        reader.sync(_MEMBER, "primary")
-        kind = reader.kind
-        if kind == ".":
-            _require(reader, "primary", kinds("ID"))
-        if kind == "." or kind == "ID":
-            yield from _identifier_or_call(reader)
-        elif kind == "(":
-            reader.match("(", _EXPR, "primary (")
-            yield _expr(reader), kinds(")")
-            reader.match(")", ONLY_END, "primary nested")
-        elif kind == "[":
-            reader.match("[", _EXPR | kinds("?", ",", "]"), "primary [")
-            yield from _elements(reader, _list_init, _EXPR | kinds("?"), "]")
-        elif kind == "{":
-            reader.match("{", _EXPR | kinds("?", ",", "}"), "primary {")
-            yield from _elements(reader, _map_init, _EXPR | kinds("?"), "}")
-        elif kind in _MEMBER:
-            yield _literal(reader), ONLY_END
-        else:
-            raise NoAlternative("primary", reader.position, reader.position)
-    except (Mismatch, NoAlternative) as fault:
-        reader.recover(fault)
+    reader.sync(_MEMBER, "primary")
+    kind = reader.kind
+    if kind == ".":
+        _require(reader, "primary", kinds("ID"))
+    if kind == "." or kind == "ID":
+        yield from _identifier_or_call(reader)
+    elif kind == "(":
+        reader.match("(", _EXPR, "primary (")
+        yield _expr(reader), kinds(")")
+        reader.match(")", ONLY_END, "primary nested")
+    elif kind == "[":
+        reader.match("[", _EXPR | kinds("?", ",", "]"), "primary [")
+        yield from _elements(reader, _list_init, _EXPR | kinds("?"), "]")
+    elif kind == "{":
+        reader.match("{", _EXPR | kinds("?", ",", "}"), "primary {")
+        yield from _elements(reader, _map_init, _EXPR | kinds("?"), "}")
+    elif kind in _MEMBER:
+        yield _literal(reader), ONLY_END
+    else:
+        raise NoAlternative("primary", reader.position, reader.position)
 
 
 def _identifier_or_call(reader: Reader) -> Rule:
@@ -272,53 +278,43 @@ def _list_init(reader: Reader) -> Rule:
         yield _opt_expr(reader), _AFTER_ELEMENT
 
 
+@_recovering
 def _map_init(reader: Reader) -> Rule:
     first = _EXPR | kinds("?")
-    try:
-        while True:
-            yield _opt_expr(reader), kinds(":")
-            reader.match(":", _EXPR, "mapInitializerList")
-            yield _expr(reader), _AFTER_ELEMENT
-            if not _more(reader, first):
-                return
-    except (Mismatch, NoAlternative) as fault:
-        reader.recover(fault)
+    while True:
+        yield _opt_expr(reader), kinds(":")
+        reader.match(":", _EXPR, "mapInitializerList")
+        yield _expr(reader), _AFTER_ELEMENT
+        if not _more(reader, first):
+            return
 
 
+@_recovering
 def _field_init(reader: Reader) -> Rule:
-    try:
-        while True:
-            yield _opt_field(reader), kinds(":")
-            reader.match(":", _EXPR, "fieldInitializerList")
-            yield _expr(reader), _AFTER_ELEMENT
-            if not _more(reader, _NAME | kinds("?")):
-                return
-    except (Mismatch, NoAlternative) as fault:
-        reader.recover(fault)
+    while True:
+        yield _opt_field(reader), kinds(":")
+        reader.match(":", _EXPR, "fieldInitializerList")
+        yield _expr(reader), _AFTER_ELEMENT
+        if not _more(reader, _NAME | kinds("?")):
+            return
 
 
+@_recovering
 def _opt_field(reader: Reader) -> Rule:
-    try:
-        yield from _optional(reader, _NAME, "optField")
-        yield _name(reader), ONLY_END
-    except (Mismatch, NoAlternative) as fault:
-        reader.recover(fault)
+    yield from _optional(reader, _NAME, "optField")
+    yield _name(reader), ONLY_END
 
 
+@_recovering
 def _opt_expr(reader: Reader) -> Rule:
-    try:
-        yield from _optional(reader, _EXPR, "optExpr")
-        yield _expr(reader), ONLY_END
-    except (Mismatch, NoAlternative) as fault:
-        reader.recover(fault)
+    yield from _optional(reader, _EXPR, "optExpr")
+    yield _expr(reader), ONLY_END
 
 
+@_recovering
 def _literal(reader: Reader) -> Rule:
-    try:
-        if reader.kind == "-":
-            _require(reader, "literal", kinds("INT", "FLOAT"))
-            reader.match("-", kinds("INT", "FLOAT"), "literal")
-        reader.match(reader.kind, ONLY_END, "literal")
-    except (Mismatch, NoAlternative) as fault:
-        reader.recover(fault)
+    if reader.kind == "-":
+        _require(reader, "literal", kinds("INT", "FLOAT"))
+        reader.match("-", kinds("INT", "FLOAT"), "literal")
+    reader.match(reader.kind, ONLY_END, "literal")
     yield from ()
