@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from registry.api.errors import bad_request
@@ -82,14 +83,15 @@ class Examiner:
         rows, texts = await readable(request, rows)
         hits: list[Hit] = []
         for start in range(0, len(rows), _ROWS_AT_A_TIME):
-            some = range(start, min(start + _ROWS_AT_A_TIME, len(rows)))
+            some = slice(start, start + _ROWS_AT_A_TIME)
             try:
-                hits += await evaluate(lambda some=some: [  # type: ignore[misc]
-                    hit for i in some if (hit := self._hit(rows[i], texts[i])) is not None
-                ], repeatable=True)  # fmt: skip
+                hits += await evaluate(partial(self._hits, rows[some], texts[some]), repeatable=True)
             except FilterTooExpensive as error:
                 raise bad_request(TOO_EXPENSIVE) from error
         return hits
+
+    def _hits(self, rows: Sequence[Row], texts: Sequence[str]) -> list[Hit]:
+        return [hit for row, text in zip(rows, texts, strict=True) if (hit := self._hit(row, text)) is not None]
 
     def _hit(self, row: Row, text: str) -> Hit | None:
         """Returns the hit of a row, or None. Raises FilterTooExpensive."""

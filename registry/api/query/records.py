@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from registry.api.options import ListOptions
@@ -96,7 +97,10 @@ class ByEntries:
         counts = self._counts.counts
         for start in range(0, len(counts), _ENTRIES_AT_A_TIME):
             some = counts[start : start + _ENTRIES_AT_A_TIME]
-            yield await evaluate(lambda some=some: [r for one in some if (r := self._record(one))], repeatable=True)  # type: ignore[misc]
+            yield await evaluate(partial(self._records, some), repeatable=True)
+
+    def _records(self, some: Sequence[EntryCount]) -> list[Record]:
+        return [record for one in some if (record := self._record(one))]
 
     def _record(self, one: EntryCount) -> Record | None:
         question, plan = self._question, self._plan
@@ -165,14 +169,13 @@ class ByObjects:
 
     async def batches(self) -> AsyncGenerator[Sequence[Record], None]:
         """Yields records. Raises TooMuchToRead, RevisionExpired, and 400 if the filter costs too much."""
-        question = self._question
-        hidden = question.target.hidden
         async with aclosing(self.texts()) as parts:
             async for some in parts:
-                yield await evaluate(
-                    lambda some=some: [record_of(question, visible(decode_stored(text), hidden), {}) for text in some],  # type: ignore[misc]
-                    repeatable=True,
-                )
+                yield await evaluate(partial(self._records, some), repeatable=True)
+
+    def _records(self, texts: Sequence[str]) -> list[Record]:
+        question, hidden = self._question, self._question.target.hidden
+        return [record_of(question, visible(decode_stored(text), hidden), {}) for text in texts]
 
     async def texts(self) -> AsyncGenerator[Sequence[str], None]:
         """Yields the matching objects as JSON, a few at a time."""

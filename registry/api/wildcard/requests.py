@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Final
 
 from registry.api import continuation
 from registry.api.answers import Answer, ListAnswer
 from registry.api.bound_definitions import DEFINITIONS
 from registry.api.errors import bad_request, forbidden, method_not_supported, revision_in_future
-from registry.api.query.gathered import Item, is_gathered, parse_gathered, require_bounded
+from registry.api.query.gathered import GatheredQuery, Item, is_gathered, parse_gathered, require_bounded
 from registry.api.request import Backend, ResourceRequest
 from registry.api.strategies.base import Context
 from registry.api.verbs.list import list_expired, list_position, list_revision
@@ -120,7 +121,7 @@ async def _gathered_list(view: WildcardView) -> ListAnswer:
                         continue
                     size += len(text)
                     require_bounded(len(items) + 1, size)
-                    position = await evaluate(lambda text=text: query.position(decode_stored(text)), repeatable=True)  # type: ignore[misc]
+                    position = await evaluate(partial(_position_of, query, text), repeatable=True)
                     items.append(Item(position, f"{one.tenant.id:020}/{one.row.key}", text))
     except RevisionExpired as error:
         raise list_expired(options, error) from error
@@ -132,6 +133,10 @@ async def _gathered_list(view: WildcardView) -> ListAnswer:
         yield answered.values
 
     return ListAnswer(request.served, revision, one_chunk(), answered.token, answered.remaining, answered.total)
+
+
+def _position_of(query: GatheredQuery, text: str) -> bytes:
+    return query.position(decode_stored(text))
 
 
 def _token(page: WildcardPage) -> str:

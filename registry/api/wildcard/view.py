@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from registry.api.converted_texts import convert_texts
@@ -113,7 +114,7 @@ class WildcardView:
         selected = []
         for row in rows:
             text = await self._text(row)
-            if text is not None and await evaluate(lambda text=text: matches(text), repeatable=True):  # type: ignore[misc]
+            if text is not None and await evaluate(partial(matches, text), repeatable=True):
                 selected.append(row)
         return selected
 

@@ -425,13 +425,14 @@ _LITERALS = {
     ast.NodeKind.BYTES: types.BYTES,
 }
 
-_CHECKS: dict[type, Callable[[_Checker, Expr], Type]] = {
-    Literal: _Checker.literal,  # type: ignore[dict-item]  # Each is only called with nodes of its own type.
-    Ident: _Checker.ident,  # type: ignore[dict-item]
-    Select: _Checker.select,  # type: ignore[dict-item]
-    Call: _Checker.call,  # type: ignore[dict-item]
-    ListExpr: _Checker.list,  # type: ignore[dict-item]
-    MapExpr: _Checker.map,  # type: ignore[dict-item]
-    StructExpr: _Checker.struct,  # type: ignore[dict-item]
-    Comprehension: _Checker.comprehension,  # type: ignore[dict-item]
+# Each is called with nodes of its own type only.
+_CHECKS: dict[type, Callable[[_Checker, Any], Type]] = {
+    Literal: _Checker.literal,
+    Ident: _Checker.ident,
+    Select: _Checker.select,
+    Call: _Checker.call,
+    ListExpr: _Checker.list,
+    MapExpr: _Checker.map,
+    StructExpr: _Checker.struct,
+    Comprehension: _Checker.comprehension,
 }
