@@ -145,10 +145,26 @@ def _param_kind(obj: Object, now: float) -> str:
 
 
 def _param_ref(obj: Object, now: float) -> str:
-    ref = _walk(obj, ("spec", "paramRef"))
-    if not ref:
-        return "<unset>"
-    return "/".join(part for part in (ref.get("namespace"), ref.get("name")) if part)
+    """`default/limits`, `*/limits` without a namespace, or the selector as Go prints it."""
+    ref = _walk(obj, ("spec", "paramRef")) or {}
+    if name := ref.get("name"):
+        return f"{ref.get('namespace') or '*'}/{name}"
+    selector = ref.get("selector")
+    return _go_selector(selector) if selector is not None else "<unset>"
+
+
+def _go_selector(selector: Object) -> str:
+    """A metav1.LabelSelector as its String method prints it."""
+    labels = selector.get("matchLabels") or {}
+    requirements = (
+        f"LabelSelectorRequirement{{Key:{one.get('key', '')},Operator:{one.get('operator', '')},"
+        f"Values:[{' '.join(one.get('values') or ())}],}},"
+        for one in selector.get("matchExpressions") or ()
+    )
+    return (
+        f"&LabelSelector{{MatchLabels:map[string]string{{{''.join(f'{k}: {labels[k]},' for k in sorted(labels))}}},"
+        f"MatchExpressions:[]LabelSelectorRequirement{{{''.join(requirements)}}},}}"
+    )
 
 
 # --- events, of the core group or of events.k8s.io
@@ -260,6 +276,47 @@ _FIELD_PATH = (
     "part of an object."
 )
 
+_SERVICE_TYPE = (
+    "type determines how the Service is exposed. Defaults to ClusterIP. Valid options are ExternalName, ClusterIP, "
+    'NodePort, and LoadBalancer. "ClusterIP" allocates a cluster-internal IP address for load-balancing to '
+    "endpoints. Endpoints are determined by the selector or if that is not specified, by manual construction of an "
+    'Endpoints object or EndpointSlice objects. If clusterIP is "None", no virtual IP is allocated and the endpoints '
+    'are published as a set of endpoints rather than a virtual IP. "NodePort" builds on ClusterIP and allocates a '
+    'port on every node which routes to the same endpoints as the clusterIP. "LoadBalancer" builds on NodePort and '
+    "creates an external load-balancer (if supported in the current cloud) which routes to the same endpoints as the "
+    'clusterIP. "ExternalName" aliases this service to the specified externalName. Several other fields do not apply '
+    "to ExternalName services. More info: "
+    "https://kubernetes.io/docs/concepts/services-networking/service/#publishing-services-service-types"
+)
+_CLUSTER_IP = (
+    "clusterIP is the IP address of the service and is usually assigned randomly. If an address is specified "
+    "manually, is in-range (as per system configuration), and is not in use, it will be allocated to the service; "
+    "otherwise creation of the service will fail. This field may not be changed through updates unless the type "
+    "field is also being changed to ExternalName (which requires this field to be blank) or the type field is being "
+    "changed from ExternalName (in which case this field may optionally be specified, as describe above).  Valid "
+    'values are "None", empty string (""), or a valid IP address. Setting this to "None" makes a "headless service" '
+    "(no virtual IP), which is useful when direct endpoint connections are preferred and proxying is not required.  "
+    "Only applies to types ClusterIP, NodePort, and LoadBalancer. If this field is specified when creating a Service "
+    "of type ExternalName, creation will fail. This field will be wiped when updating a Service to type "
+    "ExternalName. More info: "
+    "https://kubernetes.io/docs/concepts/services-networking/service/#virtual-ips-and-service-proxies"
+)
+_EXTERNAL_IPS = (
+    "externalIPs is a list of IP addresses for which nodes in the cluster will also accept traffic for this service. "
+    " These IPs are not managed by Kubernetes.  The user is responsible for ensuring that traffic arrives at a node "
+    "with this IP.  A common example is external load-balancers that are not part of the Kubernetes system."
+)
+_PORTS = (
+    "The list of ports that are exposed by this service. More info: "
+    "https://kubernetes.io/docs/concepts/services-networking/service/#virtual-ips-and-service-proxies"
+)
+_SERVICE_SELECTOR = (
+    "Route service traffic to pods with label keys and values matching this selector. If empty or not present, the "
+    "service is assumed to have an external process managing its endpoints, which Kubernetes will not modify. Only "
+    "applies to types ClusterIP, NodePort, and LoadBalancer. Ignored if type is ExternalName. More info: "
+    "https://kubernetes.io/docs/concepts/services-networking/service/"
+)
+
 
 def _bindings(role: str, where: str) -> Table:
     return _table(
@@ -332,6 +389,16 @@ def _migrated_resource(obj: Object, now: float) -> str:
     return ".".join(part for part in (resource.get("resource"), resource.get("group")) if part)
 
 
+_MIGRATION_OUTCOMES = frozenset({"Running", "Failed", "Succeeded"})
+
+
+def _migration_status(obj: Object, now: float) -> str:
+    """The type of the last condition that is true: Running, Failed or Succeeded."""
+    conditions = _walk(obj, ("status", "conditions")) or ()
+    reached = [c["type"] for c in conditions if c.get("status") == "True" and c.get("type") in _MIGRATION_OUTCOMES]
+    return reached[-1] if reached else "Unknown"
+
+
 def _api_server(obj: Object, now: float) -> str:
     """`kube-system/metrics`, the service that an APIService names."""
     service = _walk(obj, ("spec", "service"))
@@ -354,12 +421,12 @@ _TABLES: dict[tuple[str, str], Table] = {
     ),
     ("", "Service"): _table(
         _NAME,
-        _text("Type", "How the service is reached.", _at("spec", "type")),
-        _text("Cluster-IP", "The address inside a cluster.", _cluster_ip),
-        _text("External-IP", "The addresses or the name outside of it.", _external_ip),
-        _text("Port(s)", "The ports with their protocols.", _ports),
+        _text("Type", _SERVICE_TYPE, _at("spec", "type")),
+        _text("Cluster-IP", _CLUSTER_IP, _cluster_ip),
+        _text("External-IP", _EXTERNAL_IPS, _external_ip),
+        _text("Port(s)", _PORTS, _ports),
         _AGE,
-        _text("Selector", "The labels of what it routes to.", _selector, 1),
+        _text("Selector", _SERVICE_SELECTOR, _selector, 1),
     ),
     ("", "ServiceAccount"): _table(_NAME, _AGE),
     ("", "Namespace"): _table(_NAME, _text("Status", "The status of the namespace", _at("status", "phase")), _AGE),
@@ -405,6 +472,7 @@ _TABLES: dict[tuple[str, str], Table] = {
     (_ADMISSION, "MutatingWebhookConfiguration"): _WEBHOOKS,
     ("storagemigration.k8s.io", "StorageVersionMigration"): _table(
         _text("Name", NAME_DESCRIPTION, _name),
-        _text("Resource", "Fully qualified resource to migrate", _migrated_resource),
+        _text("Resource", "GroupResource to migrate", _migrated_resource),
+        _text("Status", "Status of the migration", _migration_status),
     ),
 }

@@ -81,6 +81,37 @@ BINDING = {
         pytest.param(
             ADMISSION,
             "MutatingAdmissionPolicyBinding",
+            {"spec": {"policyName": "p", "paramRef": {"name": "c"}}},
+            ["a", "p", "*/c", "60m"],
+            id="policy binding to a parameter without a namespace",
+        ),
+        pytest.param(
+            ADMISSION,
+            "ValidatingAdmissionPolicyBinding",
+            {
+                "spec": {
+                    "policyName": "p",
+                    "paramRef": {
+                        "namespace": "n",
+                        "selector": {
+                            "matchLabels": {"b": "1", "a": "2"},
+                            "matchExpressions": [{"key": "k", "operator": "In", "values": ["x", "y"]}],
+                        },
+                    },
+                }
+            },
+            [
+                "a",
+                "p",
+                "&LabelSelector{MatchLabels:map[string]string{a: 2,b: 1,},MatchExpressions:[]LabelSelectorRequirement{"
+                "LabelSelectorRequirement{Key:k,Operator:In,Values:[x y],},},}",
+                "60m",
+            ],
+            id="policy binding by a selector",
+        ),
+        pytest.param(
+            ADMISSION,
+            "MutatingAdmissionPolicyBinding",
             {"spec": {"policyName": "p"}},
             ["a", "p", "<unset>", "60m"],
             id="policy binding without parameters",
@@ -122,15 +153,31 @@ BINDING = {
             "storagemigration.k8s.io",
             "StorageVersionMigration",
             {"spec": {"resource": {"group": "g.example.com", "resource": "widgets"}}},
-            ["a", "widgets.g.example.com"],
+            ["a", "widgets.g.example.com", "Unknown"],
             id="migration",
         ),
         pytest.param(
             "storagemigration.k8s.io",
             "StorageVersionMigration",
             {"spec": {"resource": {"group": "", "resource": "configmaps"}}},
-            ["a", "configmaps"],
+            ["a", "configmaps", "Unknown"],
             id="migration of the core group",
+        ),
+        pytest.param(
+            "storagemigration.k8s.io",
+            "StorageVersionMigration",
+            {
+                "spec": {"resource": {"group": "", "resource": "configmaps"}},
+                "status": {
+                    "conditions": [
+                        {"type": "Running", "status": "False"},
+                        {"type": "Succeeded", "status": "True"},
+                        {"type": "Other", "status": "True"},
+                    ]
+                },
+            },
+            ["a", "configmaps", "Succeeded"],
+            id="migration that succeeded",
         ),
         pytest.param("", "Event", {}, ["<unknown>", "", "", "", "", "", "", "<unknown>", 1, "a"], id="empty event"),
     ],
