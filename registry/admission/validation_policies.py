@@ -147,12 +147,7 @@ def mutating_policy_errors(policy: Json, old: Json | None = None) -> list[FieldE
     spec = policy.get("spec") or {}
     params = spec.get("paramKind") is not None
     errors = _common_errors(spec)
-    for rule in (spec.get("matchConstraints") or {}).get("resourceRules") or ():
-        errors += [
-            not_supported("spec.matchConstraints.resourceRules.operations", operation, _MUTABLE)
-            for operation in rule.get("operations") or ()
-            if operation not in _MUTABLE
-        ]
+    errors += _mutable_errors(spec.get("matchConstraints"), "spec.matchConstraints")
     if _conditions_changed(spec, (old.get("spec") or {}) if old is not None else None):
         errors += condition_errors(spec.get("matchConditions"), "spec.matchConditions", params=params)
     new_errors, variables = variable_errors(spec.get("variables"), "spec.variables", params=params)
@@ -193,4 +188,15 @@ def _mutation_errors(mutation: Json, params: bool, variables: Mapping[str, Type]
 
 
 def mutating_binding_errors(binding: Json) -> list[FieldError]:
-    return binding_errors(binding.get("spec") or {}, "spec")
+    spec = binding.get("spec") or {}
+    return binding_errors(spec, "spec") + _mutable_errors(spec.get("matchResources"), "spec.matchResources")
+
+
+def _mutable_errors(match: Json | None, path: str) -> list[FieldError]:
+    """Returns an error for each operation that cannot be mutated: only creates and updates can."""
+    return [
+        not_supported(f"{path}.resourceRules.operations", operation, _MUTABLE)
+        for rule in (match or {}).get("resourceRules") or ()
+        for operation in rule.get("operations") or ()
+        if operation not in _MUTABLE
+    ]

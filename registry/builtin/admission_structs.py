@@ -5,6 +5,8 @@ Follows staging/src/k8s.io/api/admissionregistration/v1/types.go at v1.36.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from registry.builtin.meta_structs import Condition, LabelSelector, kind
 from registry.definitions.structs.scalars import BYTES, INT_32, INT_64, STRING, string_type
 from registry.definitions.structs.structs import STRINGS, Field, Pointer, Slice, Struct
@@ -13,14 +15,23 @@ _FAILURE_POLICY = Field("failurePolicy", Pointer(string_type("FailurePolicyType"
 _MATCH_POLICY = Field("matchPolicy", Pointer(string_type("MatchPolicyType")))
 
 _RULE = (
-    Field("operations", Slice(string_type("OperationType"))),
-    Field("apiGroups", STRINGS),
-    Field("apiVersions", STRINGS),
-    Field("resources", STRINGS),
-    Field("scope", Pointer(string_type("ScopeType"))),
+    Field("apiGroups", STRINGS, embedded="Rule"),
+    Field("apiVersions", STRINGS, embedded="Rule"),
+    Field("resources", STRINGS, embedded="Rule"),
+    Field("scope", Pointer(string_type("ScopeType")), embedded="Rule"),
 )
-_RuleWithOperations = Struct("RuleWithOperations", _RULE)
-_NamedRule = Struct("NamedRuleWithOperations", (Field("resourceNames", STRINGS), *_RULE))
+_RULE_WITH_OPERATIONS = (Field("operations", Slice(string_type("OperationType"))), *_RULE)
+_RuleWithOperations = Struct("RuleWithOperations", _RULE_WITH_OPERATIONS)
+_NamedRule = Struct(
+    "NamedRuleWithOperations",
+    (
+        Field("resourceNames", STRINGS),
+        *(
+            replace(field, embedded=".".join(part for part in ("RuleWithOperations", field.embedded) if part))
+            for field in _RULE_WITH_OPERATIONS
+        ),
+    ),
+)
 
 MatchResources = Struct(
     "MatchResources",

@@ -10,8 +10,9 @@ from typing import Any
 
 from registry.builtin.quantities import QuantityError, canonical_quantity
 from registry.codec.json_encode import encode_json_text
-from registry.definitions.structs.base import Context, GoType, Link, StructDecodeError, mismatch
-from registry.definitions.structs.scalars import BYTES, INT_32
+from registry.definitions.structs.base import Context, GoType, Link, StructDecodeError
+from registry.definitions.structs.scalars import INT_32, Bytes
+from registry.definitions.structs.structs import Map
 from registry.definitions.types import Time
 from registry.schema.field import go_quote
 from registry.schema.gotime import RFC3339, TimeError, canonical_time
@@ -64,16 +65,10 @@ class QuantityType(GoType):
             raise StructDecodeError(str(error)) from error
 
 
-class BytesMap(GoType):
-    """Bytes by name, kept in base64; null means no bytes."""
+class _BytesOfMap(Bytes):
+    """Bytes by name: null means none."""
 
-    go = "map[string][]uint8"
-    by_reference = True
-
-    def decode(self, value: Any, link: Link, context: Context) -> Any:
-        if type(value) is not dict:
-            raise mismatch(value, link, self.go)
-        return {k: "" if v is None else BYTES.decode(v, (link, k, None, False), context) for k, v in value.items()}
+    zero = ""
 
 
 class IntOrString(GoType):
@@ -91,5 +86,5 @@ class IntOrString(GoType):
 # metav1.MicroTime: UTC and six decimals, or null.
 MICRO_TIME = Time(canonical_micro_time)
 QUANTITY = QuantityType()
-BYTES_MAP = BytesMap()
+BYTES_MAP = Map(_BytesOfMap())
 INT_OR_STRING = IntOrString()

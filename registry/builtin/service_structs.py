@@ -30,7 +30,7 @@ _SessionAffinityConfig = Struct(
     (Field("clientIP", Pointer(Struct("ClientIPConfig", (Field("timeoutSeconds", Pointer(INT_32)),)))),),
 )
 
-_ServiceSpec = Struct(
+ServiceSpec = Struct(
     "ServiceSpec",
     (
         Field("ports", Slice(_ServicePort)),
@@ -82,7 +82,7 @@ Service = Struct(
         Field("kind", STRING),
         Field("apiVersion", STRING),
         Field("metadata", ObjectMeta, True),
-        Field("spec", _ServiceSpec, True),
+        Field("spec", ServiceSpec, True),
         Field("status", _ServiceStatus, True),
     ),
 )

@@ -12,7 +12,7 @@ from registry.definitions.structs.scalars import BOOL, INT_32, INT_64, STRING, S
 from registry.definitions.structs.structs import STRINGS, Field, Map, Pointer, Slice, Struct
 from registry.definitions.types import TIME
 
-_RESOURCES = Map(QUANTITY)
+_RESOURCES = Map(QUANTITY, "v1.ResourceList")
 
 ObjectReference = Struct(
     "ObjectReference",
@@ -267,6 +267,14 @@ StorageVersionMigration = kind(
 
 # -- reviews
 
+_FieldSelectorRequirement = Struct(
+    "FieldSelectorRequirement",
+    (
+        Field("key", STRING, True),
+        Field("operator", string_type("FieldSelectorOperator"), True),
+        Field("values", STRINGS),
+    ),
+)
 _ResourceAttributes = Struct(
     "ResourceAttributes",
     (
@@ -282,7 +290,7 @@ _ResourceAttributes = Struct(
             Pointer(
                 Struct(
                     "FieldSelectorAttributes",
-                    (Field("rawSelector", STRING), Field("requirements", Slice(LabelSelectorRequirement))),
+                    (Field("rawSelector", STRING), Field("requirements", Slice(_FieldSelectorRequirement))),
                 )
             ),
         ),

@@ -64,13 +64,13 @@ def same_spec(a: Json, b: Json) -> bool:
 
 
 def mark_for_deletion(crd: Json, now: str) -> Definition:
-    """The definition that the first DELETE writes; later ones change nothing. `now` is in RFC 3339.
+    """The definition that a DELETE writes; later ones than the first only set the grace period. `now` is in RFC 3339.
 
     `{"metadata": {"deletionTimestamp": now, "finalizers": [..., CLEANUP_FINALIZER]}, ...}` with Terminating=True.
     """
     meta = dict(crd.get("metadata") or {})
     if meta.get("deletionTimestamp"):
-        return dict(crd)
+        return {**crd, "metadata": {"deletionGracePeriodSeconds": 0, **meta}}
     meta["deletionTimestamp"] = now
     finalizers = list(meta.get("finalizers") or ())
     if CLEANUP_FINALIZER not in finalizers:

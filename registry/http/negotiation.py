@@ -108,14 +108,17 @@ class Representation:
 
 
 def negotiate(
-    accept: str, *, builtin: bool = False, protobuf: bool = False, collection: bool = False
+    accept: str, *, builtin: bool = False, protobuf: bool = False, collection: bool = False, table: bool = True
 ) -> Representation:
     """Returns the representation of an object or a list. An empty header means JSON.
 
-    `protobuf` is for kinds that have a message. Raises NotAcceptable, worded for built-in kinds if `builtin`, and for
-    the route of their lists and watches if `collection`.
+    `protobuf` is for kinds that have a message; without `table` there is no Table of them. Raises NotAcceptable, worded
+    for built-in kinds if `builtin`, and for the route of their lists and watches if `collection`.
     """
-    representation = _message(accept) if protobuf else _resource(accept)
+    if not table:
+        representation = _untabled(accept)
+    else:
+        representation = _message(accept) if protobuf else _resource(accept)
     if representation is None:
         raise _not_acceptable(accept, builtin, collection=collection)
     return representation
@@ -217,6 +220,11 @@ def _message(accept: str) -> Representation | None:
 
 
 @_bounded_cache
+def _untabled(accept: str) -> Representation | None:
+    return _negotiate(accept, _allows_untabled)
+
+
+@_bounded_cache
 def _fixed(accept: str) -> Representation | None:
     return _negotiate(accept, _allows_untransformed)
 
@@ -260,6 +268,10 @@ def _allows_resource(encoding: str, target: _Target | None) -> bool:
 
 def _allows_message(encoding: str, target: _Target | None) -> bool:
     return target is None or _allows_resource(encoding, target)
+
+
+def _allows_untabled(encoding: str, target: _Target | None) -> bool:
+    return target is None or (target.kind != TABLE and _allows_resource(encoding, target))
 
 
 def _allows_untransformed(encoding: str, target: _Target | None) -> bool:

@@ -256,7 +256,10 @@ def _representation(
             representation = negotiate_watch(accept, builtin=builtin, protobuf=_has_message(served, info.subresource))
         else:
             protobuf = _has_message(served, info.subresource)
-            representation = negotiate(accept, builtin=builtin, protobuf=protobuf, collection=verb == "list")
+            table = info.subresource not in served.strategy.without_table
+            representation = negotiate(
+                accept, builtin=builtin, protobuf=protobuf, collection=verb == "list", table=table
+            )
     except NotAcceptable as error:
         raise not_acceptable(str(error), with_details=served.definition.builtin) from error
     return prettify(representation, query, headers)

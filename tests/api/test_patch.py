@@ -144,17 +144,29 @@ TYPES = {
         "converting (v1.Secret) to (core.ConfigMap): unknown conversion",
     ),
     "no kind": (MERGE, {"kind": None}, ""),
+    "no version": (MERGE, {"apiVersion": None}, None),
+    "no version in a strategic patch": (STRATEGIC, {"apiVersion": None}, ""),
+    "only some keys retained in a strategic patch": (STRATEGIC, {"$retainKeys": ["metadata", "data"]}, ""),
+    "all deleted in a strategic patch": (STRATEGIC, {"$patch": "delete"}, None),
     "another kind in a strategic patch": (STRATEGIC, {"kind": "Foo"}, ""),
     "no kind in a strategic patch": (STRATEGIC, {"kind": None}, ""),
 }
 
 
 @pytest.mark.parametrize("form, patch, why", TYPES.values(), ids=TYPES)
-async def test_the_type_of_a_built_in_object_cannot_be_patched(api: Client, form: str, patch: Body, why: str) -> None:
-    """What a JSON or merge patch makes is decoded, what a strategic one makes is not."""
+async def test_the_type_of_a_built_in_object_cannot_be_patched(
+    api: Client, form: str, patch: Body, why: str | None
+) -> None:
+    """What a JSON or merge patch makes is decoded, what a strategic one makes is not.
+
+    Without a version it is decoded into the internal struct, which knows no field of it: no name is left.
+    """
     maps = f"{NAMESPACES}/default/configmaps"
     (await api.post(maps, {"metadata": {"name": "a"}, "data": {"k": "v"}})).ok(201)
     answer = await api.patch(f"{maps}/a", patch, form)
+    if why is None:
+        assert "undeterminable: name must be provided" in failure(answer, 400, "BadRequest")["message"]
+        return
     if not why:
         found = answer.ok()
         assert (found["apiVersion"], found["kind"], found["data"]) == ("v1", "ConfigMap", {"k": "v"})
@@ -163,3 +175,21 @@ async def test_the_type_of_a_built_in_object_cannot_be_patched(api: Client, form
     assert status["message"].startswith(' "" is invalid: patch: Invalid value: "{')
     assert status["message"].endswith(f'": {why}')
     assert (await api.get(f"{maps}/a")).ok()["kind"] == "ConfigMap"
+
+
+@pytest.mark.parametrize(
+    "patch, code, message",
+    [
+        pytest.param(
+            {"metadata": {"labels": {"x": 1}}},
+            422,
+            ' "" is invalid: patch: Invalid value: "map[metadata:map[labels:map[x:1]]]": cannot convert int64 to string',
+            id="a value of another type",
+        ),
+        pytest.param("x", 400, "invalid character 'x' looking for beginning of value", id="no JSON"),
+        pytest.param("", 400, "unexpected end of JSON input", id="nothing"),
+    ],
+)
+async def test_a_strategic_patch_that_is_refused(api: Client, patch: Body, code: int, message: str) -> None:
+    answer = await api.patch(f"{NAMESPACES}/default", patch, STRATEGIC)
+    assert failure(answer, code, answer.json["reason"])["message"] == message

@@ -64,6 +64,19 @@ NAME = "must consist of lower case alphanumeric characters"
             "Invalid value: \"None\": may not be set to 'None' for NodePort services",
             id="headless",
         ),
+        pytest.param({"ports": [{}]}, "spec.ports[0].port", "Invalid value: 0: must be between 1 and 65535", id="no number"),
+        pytest.param(
+            {"ports": [{**HTTP, "appProtocol": ""}]},
+            "spec.ports[0].appProtocol",
+            'Invalid value: "": name part must be non-empty',
+            id="empty protocol of the application",
+        ),
+        pytest.param(
+            {"ports": [HTTP], "ipFamilyPolicy": ""},
+            "spec.ipFamilyPolicy",
+            'Unsupported value: "": supported values: "PreferDualStack", "RequireDualStack", "SingleStack"',
+            id="empty policy",
+        ),
         pytest.param({"ports": [HTTP], "selector": {"a b": "c"}}, "spec.selector", 'Invalid value: "a b": name part', id="selector"),
         pytest.param(
             {"ports": [HTTP], "sessionAffinity": "X"},
@@ -288,3 +301,20 @@ async def test_the_table(api: Client) -> None:
         ["e", "ExternalName", "<none>", "a.example.com", "<none>", "<none>"],
         ["f", "ClusterIP", "None", "<none>", "<none>", "<none>"],
     ]
+
+
+@shares_application
+async def test_empty_fields_and_a_missing_spec(shared_api: Client) -> None:
+    """A client may send empty lists and maps; a spec may be missing as long as its defaults are valid."""
+    empty = {"ports": [], "selector": {}, "externalIPs": [], "ipFamilies": [], "clusterIP": "None"}
+    made = (await shared_api.post(SERVICES, service("2-empty", **empty))).ok(201)
+    assert not made["spec"].keys() & {"ports", "selector", "externalIPs"}
+    [entry] = made["metadata"]["managedFields"]
+    assert "f:ipFamilies" not in entry["fieldsV1"]["f:spec"]
+    bare = {"metadata": {"name": "2-empty"}}
+    assert (await shared_api.put(f"{SERVICES}/2-empty", bare)).ok()["spec"]["sessionAffinity"] == "None"
+    status = failure(
+        await shared_api.put(f"{SERVICES}/2-empty", {"metadata": {"name": "2-empty", "uid": "u"}}), 409, "Conflict"
+    )
+    assert "Key: /registry/services/specs/default/2-empty, " in status["message"]
+    (await shared_api.delete(f"{SERVICES}/2-empty")).ok()

@@ -102,7 +102,8 @@ def test_deletion(conditions: list[Any] | None, reason: str) -> None:
     assert terminating(marked) == ("True", "InstanceDeletionPending")
     assert strategy.awaits_cleanup(marked)
     assert strategy.is_terminating(marked)
-    assert strategy.mark_for_deletion(marked, "2030-01-01T00:00:00Z") == marked
+    again = strategy.mark_for_deletion(marked, "2030-01-01T00:00:00Z")
+    assert again == {**marked, "metadata": {**marked["metadata"], "deletionGracePeriodSeconds": 0}}
 
     begun = strategy.begin_cleanup(marked, NOW)
     assert terminating(begun) == ("True", "InstanceDeletionInProgress")

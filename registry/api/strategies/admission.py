@@ -50,6 +50,10 @@ class AdmissionStrategy(TypedStrategy):
             errors.append(invalid("metadata.name", name, _RESERVED))
         return errors
 
+    def meta_change_errors(self, new: Object, old: Object) -> list[FieldError]:
+        """Validates the metadata as that of a new object: what must not change is left to the common rules."""
+        return self.meta_errors(new)
+
     def warnings(self, new: Object, old: Object | None) -> Sequence[str]:
         return [f"metadata.name: {_RESERVED}"] if new["metadata"]["name"].endswith(_STATIC) else []
 
@@ -141,6 +145,9 @@ class ValidatingPolicyStrategy(PolicyStrategy):
         return effects
 
 
+_NOT_RESET: Final = ("uid", "creationTimestamp", "deletionGracePeriodSeconds", "managedFields")
+
+
 class PolicyStatusStrategy(ValidatingPolicyStrategy):
     """/status: only the status can change."""
 
@@ -148,10 +155,9 @@ class PolicyStatusStrategy(ValidatingPolicyStrategy):
         return ()
 
     def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
-        status, managed = new.get("status"), new["metadata"].get("managedFields")
-        metadata = dict(old["metadata"])
-        if managed is not None:
-            metadata["managedFields"] = managed
+        """Resets the metadata but for what cannot change, which is validated (ResetObjectMetaForStatus)."""
+        status, given = new.get("status"), new["metadata"]
+        metadata = {**old["metadata"], **{name: given[name] for name in _NOT_RESET if name in given}}
         new.clear()
         new.update({**old, "metadata": metadata, "status": status or {}})
 

@@ -156,6 +156,8 @@ class Strategy(Protocol):
     tells_repeated: bool
     # Subresources in addition to status and scale.
     subresources: Sequence[str]
+    # Subresources that have no Table.
+    without_table: Sequence[str]
     # Nothing is stored: a create asks a question, and returns the object with a status (reviews).
     virtual: bool
     # Fields for selectors that are read from the objects, since their values are not stored with the labels of rows.
@@ -176,6 +178,9 @@ class Strategy(Protocol):
 
     def check_type(self, obj: Object) -> None:
         """Raises a StatusError for an object of another kind or version, if that is reported before other errors."""
+
+    def conversion_fault(self, obj: Object) -> str | None:
+        """Returns the error of converting the result of a strategic merge patch, if it is not that of decoding."""
 
     def type_fault(self, obj: Object) -> str | None:
         """Returns the decoding error for an object of another kind or version; None if it is accepted as this one."""

@@ -6,6 +6,7 @@ Follows kubernetes pkg/registry/core/*/strategy.go.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from registry.api.errors import bad_request
 from registry.api.strategies.base import Context, Object
@@ -14,6 +15,7 @@ from registry.builtin.known_kinds import is_known_kind
 from registry.schema.field import FieldError
 from registry.schema.names import NameFunction, name_is_dns_subdomain
 from registry.schema.objectmeta.decoding import late_owner_warnings, validate_object_meta, validate_object_meta_update
+from registry.schema.objectmeta.rules import finalizer_name_errors, validate_common_fields
 
 # Groups whose internal types are in a package of another name.
 _PACKAGES = {"": "core", "events.k8s.io": "core", "rbac.authorization.k8s.io": "rbac"}
@@ -29,6 +31,8 @@ class BuiltinStrategy(CustomStrategy):
     # Versions that upstream knows, and that are not served here.
     known_versions: Sequence[str] = ()
     convertible: Sequence[str] = ()
+    # Whether the names of finalizers must be standard or qualified, as in the core and RBAC groups.
+    checks_finalizers: ClassVar[bool] = False
 
     def check_type(self, obj: Object) -> None:
         kind, api_version = obj["kind"], obj["apiVersion"]
@@ -67,19 +71,37 @@ class BuiltinStrategy(CustomStrategy):
         context.warnings.extend(late_owner_warnings(obj["metadata"]))
         obj["metadata"].pop("generation", None)
 
-    def validate(self, obj: Object) -> Sequence[FieldError]:
+    def meta_errors(self, obj: Object) -> list[FieldError]:
+        """Returns the errors that the kind's own rules find in the metadata of a whole object."""
+        metadata = obj["metadata"]
         errors = validate_object_meta(
-            obj["metadata"], namespaced=self.definition.namespaced, name_function=self.name_function()
+            metadata, namespaced=self.definition.namespaced, name_function=self.name_function()
         )
+        return errors + (finalizer_name_errors(metadata) if self.checks_finalizers else [])
+
+    def meta_change_errors(self, new: Object, old: Object) -> list[FieldError]:
+        """Returns the errors that the kind's own rules find in a change of the metadata."""
+        metadata = with_revision(new, old)
+        errors = validate_object_meta_update(metadata, old["metadata"])
+        return errors + (finalizer_name_errors(metadata) if self.checks_finalizers else [])
+
+    def validate(self, obj: Object) -> Sequence[FieldError]:
+        errors = self.meta_errors(obj)
         return errors + self.schema.validate_values(obj) + self.schema.validate_list_types(obj)
 
     def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
         context.warnings.extend(late_owner_warnings(new["metadata"]))
 
     def validate_update(self, new: Object, old: Object, warnings: list[str]) -> Sequence[FieldError]:
-        revision = old["metadata"].get("resourceVersion")
-        errors = validate_object_meta_update({**new["metadata"], "resourceVersion": revision}, old["metadata"])
+        errors = validate_common_fields(
+            with_revision(new, old), old["metadata"], namespaced=self.definition.namespaced
+        ) + self.meta_change_errors(new, old)
         return errors + self.schema.validate_values(new) + self.schema.validate_list_types(new)
 
     def warnings(self, new: Object, old: Object | None) -> Sequence[str]:
         return ()
+
+
+def with_revision(new: Object, old: Object) -> Object:
+    """Returns the new metadata with a resource version: optimistic concurrency has been checked before."""
+    return {**new["metadata"], "resourceVersion": old["metadata"].get("resourceVersion") or "1"}

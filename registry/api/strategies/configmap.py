@@ -12,6 +12,7 @@ from registry.schema.field import key as key_path
 
 class ConfigMapStrategy(TypedStrategy):
     struct = structs.ConfigMap
+    checks_finalizers = True
     controlled = True
 
     def errors(self, obj: Object) -> list[FieldError]:

@@ -46,6 +46,7 @@ class CustomStrategy:
     policy_without_orphans = "Background"
     virtual = False
     subresources: Sequence[str] = ()
+    without_table: Sequence[str] = ()
     scanned_fields: Sequence[str] = ()
     convert_for_owners: Callable[[Object, str], Object] | None = None
 
@@ -67,6 +68,9 @@ class CustomStrategy:
         """Does nothing: custom resources report their type among the other errors."""
 
     def type_fault(self, obj: Object) -> str | None:
+        return None
+
+    def conversion_fault(self, obj: Object) -> str | None:
         return None
 
     def field_labels(self) -> Sequence[str]:

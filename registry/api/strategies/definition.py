@@ -17,12 +17,15 @@ from registry.definitions.decode import StructDecodeError as DefinitionDecodeErr
 from registry.definitions.decode import canonical, decode_definition
 from registry.definitions.model import Definition, Version
 from registry.definitions.naming import needs_reconsidering
+from registry.definitions.structs.conversion import conversion_fault
+from registry.definitions.types import CustomResourceDefinition
 from registry.definitions.v1beta1.conversion import convert
 from registry.schema.field import FieldError
 from registry.store.types import NO_FLAGS, WriteFlag
 
 
 class DefinitionStrategy(BuiltinStrategy):
+    without_table: Sequence[str] = ("status",)
     allow_unconditional_update = False
     controlled = True
     propagates = False
@@ -52,6 +55,9 @@ class DefinitionStrategy(BuiltinStrategy):
         definition["metadata"] = dict(definition.get("metadata") or {})
         defaulting.default_definition(definition)
         return definition
+
+    def conversion_fault(self, obj: Object) -> str | None:
+        return conversion_fault(CustomResourceDefinition, obj)
 
     def complete(self, obj: Object) -> Object:
         return self.decode(obj, [])

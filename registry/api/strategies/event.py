@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from registry.api.strategies.base import Object, Translation
-from registry.api.strategies.typed import TypedStrategy, with_revision
+from registry.api.strategies.typed import TypedStrategy
 from registry.builtin import structs
 from registry.schema.field import MAX_TEXT, FieldError, GoText, go_json, invalid, required
 from registry.schema.names import (
@@ -19,7 +19,6 @@ from registry.schema.names import (
     name_is_dns_subdomain,
     name_is_stored_segment,
 )
-from registry.schema.objectmeta.rules import validate_object_meta_update
 
 _REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 _ACTION, _REASON, _INSTANCE, _MESSAGE = 128, 128, 128, 1024
@@ -67,6 +66,7 @@ class NewEventStrategy(EventStrategy):
     """Events of events.k8s.io: all of the new rules apply, and updates may only change the series."""
 
     struct = structs.NewEvent
+    checks_finalizers = True
     labels = (*(f"regarding.{name}" for name in _REFERENCE), "reason", "type", "reportingController")
     controller_field = "reportingController"
     convertible = ("v1", "events.k8s.io/v1beta1")
@@ -101,7 +101,7 @@ class NewEventStrategy(EventStrategy):
     def update_errors(self, new: Object, old: Object) -> list[FieldError]:
         core, before = to_core(self.finish(new)), to_core(self.finish(old))
         errors = event_errors(core, self.controller_field)
-        errors += validate_object_meta_update(with_revision(new, old), old["metadata"])
+        errors += self.meta_change_errors(new, old)
         if core.get("series") != before.get("series"):
             errors += _series_errors(core)
         return errors + [

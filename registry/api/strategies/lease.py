@@ -25,8 +25,11 @@ class LeaseStrategy(TypedStrategy):
         _drop_gated(new)
 
     def errors(self, obj: Object) -> list[FieldError]:
-        errors = self.meta_errors(obj)
-        spec = obj.get("spec") or {}
+        return self.meta_errors(obj) + self.update_errors(obj, obj)
+
+    def update_errors(self, new: Object, old: Object) -> list[FieldError]:
+        errors: list[FieldError] = []
+        spec = new.get("spec") or {}
         seconds, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
         if seconds is not None and seconds <= 0:
             errors.append(invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0"))

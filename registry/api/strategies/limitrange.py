@@ -10,7 +10,12 @@ from typing import Any
 
 from registry.api.retry_memo import RetryMemo
 from registry.api.strategies.base import Context, Object
-from registry.api.strategies.resource_names import overcommits, qualified_name_errors, resource_name_errors
+from registry.api.strategies.resource_names import (
+    container_name_errors,
+    overcommits,
+    qualified_name_errors,
+    resource_name_errors,
+)
 from registry.api.strategies.typed import TypedStrategy
 from registry.builtin import structs
 from registry.builtin.quantities import quantity
@@ -22,6 +27,7 @@ _BOUNDS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
 
 class LimitRangeStrategy(TypedStrategy):
     struct = structs.LimitRange
+    checks_finalizers = True
     allow_create_on_update = True
 
     def prepare_for_create(self, obj: Object, context: Context) -> None:
@@ -40,6 +46,10 @@ class LimitRangeStrategy(TypedStrategy):
         finished = super().finish(obj)
         finished["spec"]["limits"] = finished["spec"]["limits"] or None  # Go's nil: an empty list becomes null
         return finished
+
+    def meta_change_errors(self, new: Object, old: Object) -> list[FieldError]:
+        """Nothing: an update is validated as a new object is."""
+        return []
 
     def errors(self, obj: Object) -> list[FieldError]:
         errors = self.meta_errors(obj)
@@ -75,10 +85,10 @@ def _limit_errors(limit: dict[str, Any], kind: str, path: str) -> list[FieldErro
     bounds = {name: limit.get(name) or {} for name in _BOUNDS}
     errors: list[FieldError] = []
     for name in ("max", "min"):
-        errors += _names_errors(bounds[name], f"{path}.{name}")
+        errors += _names_errors(bounds[name], kind, f"{path}.{name}")
     for name in ("default", "defaultRequest"):
         if kind != "Pod":
-            errors += _names_errors(bounds[name], f"{path}.{name}")
+            errors += _names_errors(bounds[name], kind, f"{path}.{name}")
         elif bounds[name]:
             errors.append(forbidden(f"{path}.{name}", "may not be specified when `type` is 'Pod'"))
             bounds[name] = {}
@@ -86,14 +96,15 @@ def _limit_errors(limit: dict[str, Any], kind: str, path: str) -> list[FieldErro
         errors.append(
             required(f"{path}.limits", "either minimum or maximum storage value is required, but neither was provided")
         )
-    errors += _names_errors(bounds["maxLimitRequestRatio"], f"{path}.maxLimitRequestRatio")
+    errors += _names_errors(bounds["maxLimitRequestRatio"], kind, f"{path}.maxLimitRequestRatio")
     for resource in sorted({r for named in bounds.values() for r in named}):
         errors += _order_errors(resource, bounds, path)
     return errors
 
 
-def _names_errors(bound: dict[str, str], path: str) -> list[FieldError]:
-    return [error for name in sorted(bound) for error in resource_name_errors(name, f"{path}[{name}]")]
+def _names_errors(bound: dict[str, str], kind: str, path: str) -> list[FieldError]:
+    name_errors = container_name_errors if kind in ("Container", "Pod") else resource_name_errors
+    return [error for name in sorted(bound) for error in name_errors(name, f"{path}[{name}]")]
 
 
 # Pairs in which the first must not exceed the second, the field that is blamed, and the message; _SHOWN has the value

@@ -24,6 +24,7 @@ _IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
 
 class NamespaceStrategy(TypedStrategy):
     struct = structs.Namespace
+    checks_finalizers = True
     labels = ("status.phase",)
     returns_deleted_object = True
     controlled = True
@@ -70,6 +71,11 @@ class NamespaceStrategy(TypedStrategy):
     def errors(self, obj: Object) -> list[FieldError]:
         finalizers = (obj.get("spec") or {}).get("finalizers") or []
         return self.meta_errors(obj) + [e for f in finalizers for e in _finalizer_errors(f, "spec.finalizers")]
+
+    def meta_change_errors(self, new: Object, old: Object) -> list[FieldError]:
+        """Validates a namespace, but not a subresource of it, as a new one too."""
+        whole = [] if self.is_part else self.meta_errors(new)
+        return whole + super().meta_change_errors(new, old)
 
     def update_errors(self, new: Object, old: Object) -> list[FieldError]:
         return []
@@ -140,8 +146,8 @@ class NamespaceFinalizeStrategy(NamespaceStrategy):
 
 def _finalizer_errors(finalizer: str, field: str) -> list[FieldError]:
     problems = label_key(finalizer)
-    if not problems and "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
-        problems = ["name is neither a standard finalizer name nor is it fully qualified"]
+    if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
+        problems = [*problems, "name is neither a standard finalizer name nor is it fully qualified"]
     return [invalid(field, finalizer, problem) for problem in problems]
 
 

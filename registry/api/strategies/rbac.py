@@ -23,6 +23,7 @@ _SUBJECT_KINDS = ("ServiceAccount", "User", "Group")
 
 
 class _RbacStrategy(TypedStrategy, ABC):
+    checks_finalizers = True
     allow_create_on_update = True
 
     def name_function(self) -> NameFunction:

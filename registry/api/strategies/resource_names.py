@@ -35,6 +35,7 @@ _COMPUTE = frozenset(
 )
 _QUOTA = _OBJECT_COUNTS | _COMPUTE | {"pods", "requests.storage"}
 _STANDARD = _QUOTA | {"storage"}
+_OF_CONTAINERS = frozenset({"cpu", "memory", "ephemeral-storage"})
 _INTEGERS = _OBJECT_COUNTS | {"pods"}
 _HUGE_PAGES = ("hugepages-", "requests.hugepages-")
 
@@ -59,6 +60,16 @@ def resource_name_errors(name: str, path: str) -> list[FieldError]:
     errors = qualified_name_errors(name, path)
     if not errors and "/" not in name and not (name in _STANDARD or name.startswith(_HUGE_PAGES)):
         errors.append(invalid(path, name, "must be a standard resource type or fully qualified"))
+    return errors
+
+
+def container_name_errors(name: str, path: str) -> list[FieldError]:
+    errors = resource_name_errors(name, path)
+    if "/" not in name:
+        if name not in _OF_CONTAINERS and not name.startswith("hugepages-"):
+            errors.append(invalid(path, name, "must be a standard resource for containers"))
+    elif "kubernetes.io/" not in name and not _is_extended(name):
+        errors.append(invalid(path, name, "doesn't follow extended resource name standard"))
     return errors
 
 

@@ -22,6 +22,7 @@ _ONLY_EXISTS = frozenset({"BestEffort", "NotBestEffort", "Terminating", "NotTerm
 
 class ResourceQuotaStrategy(TypedStrategy):
     struct = structs.ResourceQuota
+    checks_finalizers = True
     returns_deleted_object = True
     has_status = True
 
@@ -129,14 +130,18 @@ def _selector_errors(spec: dict[str, Any]) -> list[FieldError]:
                 invalid(
                     f"{path}.operator",
                     operator,
-                    "must be 'Exist' only operator when scope is any of ResourceQuotaScopeTerminating, "
+                    "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, "
                     "ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, "
                     "ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity",
                 )
             )
         errors += _values_errors(operator, values, path)
         if len(errors) > MAX_ERRORS:
-            break
+            return errors
+    named = {requirement.get("scopeName") for requirement in selector.get("matchExpressions") or []}
+    for pair in _EXCLUSIVE:
+        if named.issuperset(pair):
+            errors.append(invalid(path, spec.get("scopes"), "conflicting scopes"))
     return errors
 
 

@@ -26,6 +26,7 @@ _TLS = "kubernetes.io/tls"
 
 class SecretStrategy(TypedStrategy):
     struct = structs.Secret
+    checks_finalizers = True
     labels = ("type",)
 
     def default(self, obj: Object) -> None:

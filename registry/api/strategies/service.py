@@ -11,14 +11,16 @@ from registry.api.strategies.base import Context, Object, ObjectDecodeError
 from registry.api.strategies.builtin import BuiltinStrategy
 from registry.api.strategies.service_addresses import address_change_errors, address_warning, complete_addresses
 from registry.api.strategies.service_rules import is_externally_accessible, service_warnings, spec_errors
-from registry.builtin.service_structs import Service
+from registry.builtin.service_structs import Service, ServiceSpec
 from registry.definitions.structs import structs
 from registry.definitions.structs.base import StructDecodeError
+from registry.definitions.structs.conversion import conversion_fault
 from registry.schema.field import FieldError, index
-from registry.schema.names import NameFunction, name_is_dns1035_label
+from registry.schema.names import NameFunction, name_is_dns_label
 
 
 class ServiceStrategy(BuiltinStrategy):
+    checks_finalizers = True
     returns_deleted_object = True
     allow_create_on_update = True
 
@@ -29,7 +31,7 @@ class ServiceStrategy(BuiltinStrategy):
     scanned_fields = ("spec.clusterIP", "spec.type")
 
     def name_function(self) -> NameFunction:
-        return name_is_dns1035_label
+        return name_is_dns_label
 
     def decode(self, obj: Object, unknown: list[str]) -> Object:
         """Decodes a service without its empty fields, which protobuf clients send."""
@@ -40,13 +42,13 @@ class ServiceStrategy(BuiltinStrategy):
         unknown.extend(decoded.unknown)
         service = decoded.value
         if "spec" in service:
-            spec = _without_empty(service["spec"])
-            if "ports" in spec:
-                spec["ports"] = [_without_empty(port) for port in spec["ports"]]
-            service["spec"] = spec
+            service["spec"] = ServiceSpec.encode(service["spec"])
         obj = super().decode(service, unknown)
         _default(obj)
         return obj
+
+    def conversion_fault(self, obj: Object) -> str | None:
+        return conversion_fault(Service, obj)
 
     def complete(self, obj: Object) -> Object:
         return self.decode(obj, [])
@@ -93,14 +95,11 @@ class ServiceStatusStrategy(ServiceStrategy):
         new["status"] = new.get("status") or {"loadBalancer": {}}
 
 
-def _without_empty(members: Object) -> Object:
-    return {name: value for name, value in members.items() if value not in ("", 0, False)}
-
-
 def _default(obj: Object) -> None:
     """Applies the defaults that depend on other fields (SetDefaults_Service); the schema has the others."""
     spec = obj["spec"] = dict(obj.get("spec") or {})
     spec.setdefault("type", "ClusterIP")
+    spec.setdefault("sessionAffinity", "None")
     if spec.get("sessionAffinity") == "None":
         spec.pop("sessionAffinityConfig", None)
     elif spec.get("sessionAffinity") == "ClientIP":

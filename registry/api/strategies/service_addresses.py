@@ -87,7 +87,9 @@ def _follow_singular(spec: dict[str, Any], old: _Spec) -> None:
 def _complete_families(spec: dict[str, Any], old: _Spec) -> None:
     """Sets ipFamilyPolicy and ipFamilies (initIPFamilyFields), as where IPv4 is the default family."""
     bare = spec.get("clusterIP") == NONE and not spec.get("selector")
-    policy = spec.get("ipFamilyPolicy") or old.get("ipFamilyPolicy") or ("RequireDualStack" if bare else "SingleStack")
+    policy = spec.get("ipFamilyPolicy")
+    if policy is None:
+        policy = old.get("ipFamilyPolicy") or ("RequireDualStack" if bare else "SingleStack")
     spec["ipFamilyPolicy"] = policy
     families = list(spec.get("ipFamilies") or ())
     if policy == "SingleStack" and families == old.get("ipFamilies"):
@@ -127,7 +129,7 @@ def address_errors(spec: _Spec) -> Iterator[FieldError]:
             yield duplicate(index("spec.ipFamilies", place), family)
         seen.add(family)
     policy = spec.get("ipFamilyPolicy")
-    if policy and policy not in _POLICIES:
+    if policy is not None and policy not in _POLICIES:
         yield not_supported("spec.ipFamilyPolicy", policy, _POLICIES)
     yield from _list_errors(addresses, families)
     if policy == "SingleStack" and len(addresses) == 2:

@@ -17,6 +17,7 @@ _ENFORCE_WARNING = (
 
 class ServiceAccountStrategy(TypedStrategy):
     struct = structs.ServiceAccount
+    checks_finalizers = True
     controlled = True
     returns_deleted_object = True
     subresources: Sequence[str] = ("token",)

@@ -10,13 +10,14 @@ from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from registry.api.strategies.base import Context, Object, ObjectDecodeError
-from registry.api.strategies.builtin import BuiltinStrategy
+from registry.api.strategies.builtin import BuiltinStrategy, with_revision
 from registry.definitions.structs import structs as typed
 from registry.definitions.structs.base import StructDecodeError as TypedDecodeError
+from registry.definitions.structs.conversion import conversion_fault
 from registry.schema.field import FieldError
 from registry.schema.names import name_is_stored_segment
 from registry.schema.objectmeta.decoding import validate_object_meta
-from registry.schema.objectmeta.rules import validate_common_fields, validate_update_thrice
+from registry.schema.objectmeta.rules import validate_common_fields
 
 
 class TypedStrategy(BuiltinStrategy):
@@ -53,6 +54,9 @@ class TypedStrategy(BuiltinStrategy):
         self.default(value)
         return value
 
+    def conversion_fault(self, obj: Object) -> str | None:
+        return conversion_fault(self.struct, obj)
+
     def complete(self, obj: Object) -> Object:
         return self.decode(obj, [])
 
@@ -81,11 +85,6 @@ class TypedStrategy(BuiltinStrategy):
         """Returns the errors of a whole object."""
         return self.meta_errors(obj)
 
-    def meta_errors(self, obj: Object) -> list[FieldError]:
-        return validate_object_meta(
-            obj["metadata"], namespaced=self.definition.namespaced, name_function=self.name_function()
-        )
-
     # -- update
     def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
         super().prepare_for_update(new, old, context)
@@ -93,18 +92,14 @@ class TypedStrategy(BuiltinStrategy):
             keep(new, old, "status")
 
     def validate_update(self, new: Object, old: Object, warnings: list[str]) -> Sequence[FieldError]:
-        validate_metadata = validate_update_thrice if self.checks_metadata else validate_common_fields
-        errors = validate_metadata(with_revision(new, old), old["metadata"], namespaced=self.definition.namespaced)
+        errors = validate_common_fields(with_revision(new, old), old["metadata"], namespaced=self.definition.namespaced)
+        if self.checks_metadata:
+            errors += self.meta_change_errors(new, old)
         return errors + self.update_errors(new, old)
 
     def update_errors(self, new: Object, old: Object) -> list[FieldError]:
         """Returns the errors of a change, after those of its metadata."""
         return self.errors(new)
-
-
-def with_revision(new: Object, old: Object) -> Object:
-    """Returns the new metadata with a resource version: optimistic concurrency has been checked before."""
-    return {**new["metadata"], "resourceVersion": old["metadata"].get("resourceVersion") or "1"}
 
 
 def keep(new: Object, old: Object, name: str) -> None:

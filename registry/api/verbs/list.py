@@ -248,10 +248,10 @@ def _terms(request: ResourceRequest, text: str, *, by_identity: bool) -> Sequenc
     served = request.served
     strategy = served.strategy
     selectable = (*strategy.field_labels(), *strategy.scanned_fields, *_any_fields(request, text))
-    # Built-in cluster-scoped objects can be selected by namespace, which is always empty.
+    # Cluster-scoped objects of built-in kinds without fields of their own can be selected by namespace: it is empty.
     terms = parse_field_selector(
         text,
-        namespaced=served.namespaced or served.definition.builtin,
+        namespaced=served.namespaced or (served.definition.builtin and not strategy.field_labels()),
         selectable=() if by_identity else selectable,
         only_name_and_namespace=strategy.only_name_and_namespace,
     )

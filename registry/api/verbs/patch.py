@@ -112,6 +112,8 @@ class PatchReader:
             self.faults = list(decoded.duplicates) if strict else []
             return self._patcher_of(kind, decoded, strict)
         except (CodecError, PatchUndecodable) as error:
+            if self._body.media_type == STRATEGIC_MERGE_PATCH:
+                raise bad_request(str(error)) from error
             raise _undecodable(error) from error
         except PatchTooLong as error:
             raise StatusError(413, "RequestEntityTooLarge", str(error)) from error
@@ -143,18 +145,24 @@ class PatchReader:
                     "couldn't get version/kind; json parse error: json: cannot unmarshal "
                     f"{json_type(result[name])} into Go struct field .{name} of type string",
                 )
+        # Decoding prunes in place, and an error of strict validation shows the whole object.
+        text = deep_copy(result) if options.field_validation == "Strict" else result
+        # Without a version, kube-apiserver decodes a built-in kind into its internal struct with other field names.
+        is_internal = served.definition.builtin and self._strategic is None and not result.get("apiVersion")
         if served.definition.builtin:
             result = self._with_type(served, result)
         if not result.get("kind"):
             raise bad_result(result, f"Object 'Kind' is missing in '{go_json(result, MAX_TEXT)}'")
         if not result.get("apiVersion"):
             raise internal_error("Object 'apiVersion' is missing in 'object has no apiVersion field'")
-        # Decoding prunes in place, and an error of strict validation shows the whole object.
-        text = deep_copy(result) if options.field_validation == "Strict" else result
-        unknown: list[str] = []
+        unknown = sorted(result.keys() - _TYPE) if is_internal else []
         try:
-            obj = served.strategy.decode({**result}, unknown)
+            obj = served.strategy.decode({name: result[name] for name in _TYPE} if is_internal else {**result}, unknown)
         except ObjectDecodeError as error:
+            if self._strategic is not None:
+                raise _bad_patch(
+                    go_plain(self._strategic), served.strategy.conversion_fault(result) or str(error)
+                ) from error
             raise bad_result(text, str(error)) from error
         if self._strategic is None and len(unknown) > 1:
             unknown.sort(key=_in_document_order)
@@ -171,17 +179,21 @@ class PatchReader:
     def _with_type(self, served: Served, result: Object) -> Object:
         """Completes the type of a patched object of a built-in kind.
 
-        The decoder fills in a kind that was removed, and refuses another one. The result of a strategic merge patch is
-        not decoded, so its kind does not matter.
+        The decoder fills in what was removed, and refuses another type. The result of a strategic merge patch is not
+        decoded, so its type does not matter.
         """
-        kind = served.kind.name
-        if self._strategic is not None or not result.get("kind"):
-            result = {**result, "kind": kind}
-        if self._strategic is None and result.get("apiVersion") and (why := served.strategy.type_fault(result)):
+        given = {} if self._strategic is not None else result
+        completed = {
+            **result,
+            "kind": given.get("kind") or served.kind.name,
+            "apiVersion": given.get("apiVersion") or served.api_version,
+        }
+        if self._strategic is None and (why := served.strategy.type_fault(completed)):
             raise bad_result(result, why)
-        return result
+        return completed
 
 
+_TYPE = frozenset({"apiVersion", "kind"})
 _REJECTED = "the server rejected our request due to an error in our request"
 
 

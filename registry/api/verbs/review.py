@@ -70,6 +70,8 @@ class ReviewOperation(ComputedOperation):
         status = await _STATUS[kind](request, review.get("spec") or {})
         if kind in ("SelfSubjectReview", QUERY):
             review = {**review, "metadata": {"creationTimestamp": request.context.timestamp}}
+        if kind == "SelfSubjectRulesReview":  # a new object: what was asked is not repeated
+            review = {**review, "metadata": {}, "spec": {}}
         return Outcome(obj={**review, "status": status})
 
 

@@ -222,6 +222,10 @@ def _wrong_uid(request: ResourceRequest, expected: str, actual: str) -> StatusEr
     )
 
 
+# Built-in resources that kube-apiserver keeps under another name.
+_STORED_AT = {"services": "services/specs"}
+
+
 def invalid_stored(request: ResourceRequest, why: str) -> StatusError:
     """Returns the 409 for an error of etcd's storage about the object (storage.NewInvalidObjError)."""
     served = request.served
@@ -229,6 +233,7 @@ def invalid_stored(request: ResourceRequest, why: str) -> StatusError:
     group = served.resource.group
     if served.definition.builtin and group != "apiextensions.k8s.io":
         group = ""
-    key = "/".join(p for p in ("/registry", group, served.resource.name, request.key) if p)
+    folder = _STORED_AT.get(served.resource.name, served.resource.name) if served.definition.builtin else ""
+    key = "/".join(p for p in ("/registry", group, folder or served.resource.name, request.key) if p)
     text = f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {why}"
     return conflict(served.resource, request.name, text)

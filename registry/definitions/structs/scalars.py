@@ -59,18 +59,26 @@ class Number(GoType):
 
 
 class Bytes(GoType):
-    """A []byte: base64 in JSON, kept as base64."""
+    """A []byte: base64 in JSON or, which Go accepts too, an array of numbers; kept as base64."""
 
     go = "[]uint8"
     by_reference = True
 
     def decode(self, value: Any, link: Link, context: Context) -> Any:
+        if type(value) is list:
+            octets = [
+                0 if v is None else _OCTET.decode(v, (link, i, None, False), context) for i, v in enumerate(value)
+            ]
+            return base64.b64encode(bytes(octets)).decode()
         if type(value) is not str:
             raise mismatch(value, link, self.go)
         try:
             return base64.b64encode(go_base64.decode(value)).decode()
         except go_base64.Base64Error as error:
             raise StructDecodeError(str(error)) from error
+
+
+_OCTET = Integer("uint8", (0, 255))
 
 
 class Raw(GoType):

@@ -81,8 +81,8 @@ class Slice(GoType):
 class Map(GoType):
     by_reference = True
 
-    def __init__(self, element: GoType) -> None:
-        self.element, self.go = element, f"map[string]{element.go}"
+    def __init__(self, element: GoType, go: str = "") -> None:
+        self.element, self.go = element, go or f"map[string]{element.go}"
 
     def decode(self, value: Any, link: Link, context: Context) -> Any:
         if not isinstance(value, dict):
@@ -130,11 +130,15 @@ class OneOf(GoType):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of a struct. A `required` one has no omitempty and is always written."""
+    """A field of a struct. A `required` one has no omitempty and is always written.
+
+    One of an embedded struct is `embedded` in `RuleWithOperations.Rule`, which errors show in its path.
+    """
 
     name: str
     type: GoType
     required: bool = False
+    embedded: str = ""
 
 
 class Struct(GoType):
@@ -148,6 +152,7 @@ class Struct(GoType):
         self._types = {f.name: f.type for f in fields}
         self._order = {f.name: position for position, f in enumerate(fields)}
         self._required = [f for f in fields if f.required]
+        self._shown = {f.name: f"{f.embedded}.{f.name}" for f in fields if f.embedded}
 
     @property
     def zero(self) -> Any:
@@ -167,6 +172,8 @@ class Struct(GoType):
             if is_repeated:
                 context.note(step, RepeatedField)
             if v is not None:
+                if key in self._shown:
+                    step = (link, self._shown[key], name, False)
                 decoded = field_type.decode(v, step, context)
                 out[key] = field_type.merge(out[key], decoded) if is_repeated else decoded
             elif is_repeated and field_type.by_reference:

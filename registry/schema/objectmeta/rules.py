@@ -96,6 +96,22 @@ def validate_object_meta_update(new: Meta, old: Meta) -> list[FieldError]:
     return errors
 
 
+def finalizer_name_errors(meta: Meta, *, path: str = "metadata") -> list[FieldError]:
+    """The errors of finalizers that are neither standard nor qualified: `a.example.com/b` is.
+
+    Only kinds of the core and RBAC groups check it (kubernetes pkg/apis/core/validation, ValidateObjectMeta).
+    """
+    return [
+        invalid(
+            f"{path}.finalizers[{position}]",
+            finalizer,
+            "name is neither a standard finalizer name nor is it fully qualified",
+        )
+        for position, finalizer in enumerate(meta.get("finalizers") or ())
+        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS
+    ]
+
+
 def validate_update_thrice(new: Meta, old: Meta, *, namespaced: bool) -> list[FieldError]:
     """All errors of the metadata in an update of a custom resource, causes repeated as kube-apiserver does.
 

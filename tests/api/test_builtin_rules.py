@@ -1,0 +1,186 @@
+"""Rules of built-in kinds: how often kube-apiserver's validators find one fault, and what decoding and validation refuse."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from tests.api.client import MERGE, TABLE, Client
+from tests.api.errors import failure
+from tests.application import shares_application
+
+pytestmark = shares_application
+
+
+@pytest.fixture
+def api(tenant_api: Client) -> Client:
+    return tenant_api
+
+
+CORE = "/api/v1/namespaces/default"
+RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+BAD = {"labels": {"a b": "c"}, "finalizers": ["x"]}
+RULE = {"apiGroups": [""], "apiVersions": ["*"], "resources": ["configmaps"]}
+BINDING = {"spec": {"policyName": "p", "validationActions": ["Deny"]}}
+
+
+@pytest.mark.parametrize(
+    "path, spec, created, updated, uids",
+    [
+        pytest.param(f"{CORE}/configmaps", {}, (1, 1), (4, 2), 2, id="config map"),
+        pytest.param(f"{CORE}/serviceaccounts", {}, (1, 1), (4, 2), 2, id="service account"),
+        pytest.param("/api/v1/namespaces", {}, (1, 1), (4, 2), 2, id="namespace"),
+        pytest.param(f"{CORE}/limitranges", {"spec": {"limits": []}}, (1, 1), (3, 1), 1, id="limit range"),
+        pytest.param(f"{CORE}/resourcequotas", {}, (1, 1), (3, 1), 2, id="quota"),
+        pytest.param(f"{CORE}/services", {"spec": {"ports": [{"port": 80}]}}, (1, 1), (3, 1), 2, id="service"),
+        pytest.param(f"{RBAC}/roles", {"rules": []}, (1, 1), (4, 2), 2, id="role"),
+        pytest.param(
+            "/apis/coordination.k8s.io/v1/namespaces/default/leases", {"spec": {}}, (1, 0), (3, 0), 2, id="lease"
+        ),
+        pytest.param(f"{ADMISSION}/validatingadmissionpolicybindings", BINDING, (1, 0), (3, 0), 1, id="policy binding"),
+        pytest.param(f"{ADMISSION}/mutatingwebhookconfigurations", {}, (1, 0), (3, 0), 1, id="webhooks"),
+    ],
+)
+async def test_causes_are_repeated_by_each_validator(
+    api: Client, path: str, spec: dict[str, Any], created: tuple[int, int], updated: tuple[int, int], uids: int
+) -> None:
+    """`created` and `updated` count the causes of a label, and of a finalizer that is neither standard nor qualified."""
+    body = {"metadata": {"name": "m"}, **spec}
+    refused = failure(await api.post(path, {**body, "metadata": {"name": "m", **BAD}}), 422, "Invalid")
+    assert _counts(refused) == created
+    (await api.post(path, body)).ok(201)
+    refused = failure(await api.patch(f"{path}/m", {"metadata": BAD}, MERGE), 422, "Invalid")
+    assert _counts(refused) == updated
+    refused = failure(await api.patch(f"{path}/m", {"metadata": {"uid": "u"}}, MERGE), 422, "Invalid")
+    assert [c["field"] for c in refused["details"]["causes"]] == ["metadata.uid"] * uids
+
+
+def _counts(status: dict[str, Any]) -> tuple[int, int]:
+    fields = Counter(cause["field"] for cause in status["details"]["causes"])
+    return fields["metadata.labels"], fields["metadata.finalizers[0]"]
+
+
+async def test_namespaces_cannot_be_selected_by_namespace(api: Client) -> None:
+    status = failure(await api.get("/api/v1/namespaces?fieldSelector=metadata.namespace=x"), 400, "BadRequest")
+    assert status["message"] == "field label not supported: metadata.namespace"
+    (await api.get(f"{ADMISSION}/validatingwebhookconfigurations?fieldSelector=metadata.namespace=x")).ok(200)
+
+
+def _limit(**bounds: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "l"}, "spec": {"limits": [{"type": "Container", **bounds}]}}
+
+
+def _quota(*scopes: tuple[str, str]) -> dict[str, Any]:
+    expressions = [{"scopeName": scope, "operator": operator} for scope, operator in scopes]
+    return {"metadata": {"name": "q"}, "spec": {"scopeSelector": {"matchExpressions": expressions}}}
+
+
+EXPRESSIONS = "spec.scopeSelector.matchExpressions"
+
+
+@pytest.mark.parametrize(
+    "path, body, causes",
+    [
+        pytest.param(
+            f"{CORE}/limitranges",
+            _limit(max={"pods": "1"}, maxLimitRequestRatio={"pods": "1"}),
+            [f"spec.limits[0].{name}[pods]" for name in ("max", "default", "defaultRequest", "maxLimitRequestRatio")],
+            id="a resource that containers do not have",
+        ),
+        pytest.param(
+            f"{CORE}/limitranges",
+            _limit(maxLimitRequestRatio={"nope": "1"}),
+            ["spec.limits[0].maxLimitRequestRatio[nope]"] * 2,
+            id="no resource",
+        ),
+        pytest.param(
+            f"{CORE}/resourcequotas",
+            _quota(("Terminating", "Exists"), ("NotTerminating", "Exists")),
+            [EXPRESSIONS],
+            id="scopes that exclude each other",
+        ),
+        pytest.param(
+            "/api/v1/namespaces",
+            {"metadata": {"name": "f"}, "spec": {"finalizers": [""]}},
+            ["spec.finalizers"] * 3,
+            id="an empty finalizer",
+        ),
+        pytest.param(
+            f"{ADMISSION}/mutatingadmissionpolicybindings",
+            {
+                "metadata": {"name": "b"},
+                "spec": {"policyName": "p", "matchResources": {"resourceRules": [{**RULE, "operations": ["DELETE"]}]}},
+            },
+            ["spec.matchResources.resourceRules.operations"],
+            id="a binding to an operation that cannot be mutated",
+        ),
+    ],
+)
+async def test_refused(api: Client, path: str, body: dict[str, Any], causes: list[str]) -> None:
+    status = failure(await api.post(path, body), 422, "Invalid")
+    assert [cause["field"] for cause in status["details"]["causes"]] == causes
+
+
+@pytest.mark.parametrize(
+    "path, body, message",
+    [
+        pytest.param(
+            f"{CORE}/resourcequotas",
+            {"spec": {"hard": "x"}},
+            "string into Go struct field ResourceQuotaSpec.spec.hard of type v1.ResourceList",
+            id="a named map",
+        ),
+        pytest.param(
+            f"{CORE}/configmaps",
+            {"binaryData": {"b": [1, "x"]}},
+            "string into Go struct field ConfigMap.binaryData of type uint8",
+            id="bytes as an array",
+        ),
+        pytest.param(
+            f"{ADMISSION}/validatingadmissionpolicies",
+            {"spec": {"matchConstraints": {"resourceRules": [{"resources": 1}]}}},
+            "number into Go struct field NamedRuleWithOperations.spec.matchConstraints.resourceRules."
+            "RuleWithOperations.Rule.resources of type []string",
+            id="a field of a struct embedded twice",
+        ),
+        pytest.param(
+            f"{ADMISSION}/validatingwebhookconfigurations",
+            {"webhooks": [{"rules": [{"scope": 1}]}]},
+            "number into Go struct field RuleWithOperations.webhooks.rules.Rule.scope of type v1.ScopeType",
+            id="a field of an embedded struct",
+        ),
+        pytest.param(
+            "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+            {"spec": {"resourceAttributes": {"fieldSelector": {"requirements": [1]}}}},
+            "number into Go struct field FieldSelectorAttributes.spec.resourceAttributes.fieldSelector.requirements "
+            "of type v1.FieldSelectorRequirement",
+            id="a requirement on fields",
+        ),
+    ],
+)
+async def test_undecodable(api: Client, path: str, body: dict[str, Any], message: str) -> None:
+    assert failure(await api.post(path, body), 400, "BadRequest")["message"].endswith(
+        f"json: cannot unmarshal {message}"
+    )
+
+
+async def test_bytes_may_be_an_array_of_numbers(api: Client) -> None:
+    body = {"metadata": {"name": "bytes"}, "binaryData": {"empty": [], "some": [0, None, 255]}}
+    assert (await api.post(f"{CORE}/configmaps", body)).ok(201)["binaryData"] == {"empty": "", "some": "AAD/"}
+
+
+async def test_a_review_of_rules_does_not_repeat_the_question(api: Client) -> None:
+    answer = (await api.post("/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", {"spec": {"namespace": "a"}})).ok(
+        201
+    )
+    assert (answer["metadata"], answer["spec"]) == ({}, {})
+
+
+async def test_the_status_of_a_definition_has_no_table(api: Client) -> None:
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com/status"
+    answer = await api.get(path, accept=TABLE)
+    assert failure(answer, 406, "NotAcceptable")["message"].startswith("only the following media types are accepted")
+    assert (await api.get(path, accept=f"{TABLE},application/json")).code == 404
