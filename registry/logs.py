@@ -85,7 +85,7 @@ class LoggedCondition:
         self._level = level
         self._delay_seconds = delay_seconds
         self._since: float | None = None
-        self._said: float | None = None
+        self._logged_at: float | None = None
         self._over = -QUIET_SECONDS
         self._times = 0
 
@@ -100,23 +100,23 @@ class LoggedCondition:
             self._since = now
         if silent:
             return
-        if self._said is None:
+        if self._logged_at is None:
             again = now - self._over < QUIET_SECONDS
             if now - self._since >= max(self._delay_seconds, QUIET_SECONDS if again else 0.0):
-                self._said = now
+                self._logged_at = now
                 self._logger.log(self._level, "%s: %s", self._begins, reason)
-        elif now - self._said >= REPEAT_SECONDS:
-            self._said = now
+        elif now - self._logged_at >= REPEAT_SECONDS:
+            self._logged_at = now
             seconds = now - self._since
             self._logger.log(self._level, "%s: %s (for %.0f s, %d times)", self._begins, reason, seconds, self._times)
 
     def end(self) -> None:
         """Ends the condition. Costs nothing if it does not hold."""
         if self._since is not None:
-            if self._said is not None:
+            if self._logged_at is not None:
                 self._over = time.monotonic()
                 self._logger.warning("%s after %.1f s", self._ends, time.monotonic() - self._since)
-            self._since, self._said, self._times = None, None, 0
+            self._since, self._logged_at, self._times = None, None, 0
 
 
 class RateLimited:
@@ -126,16 +126,16 @@ class RateLimited:
         self._logger = logger
         self._seconds = seconds
         # By kind: the time of the last line, and how many were omitted since.
-        self._said: dict[str, tuple[float, int]] = {}
+        self._last_lines: dict[str, tuple[float, int]] = {}
 
     def warn(self, kind: str, text: str, *values: object) -> None:
         """Logs a warning of a kind. Kinds must be few: names of classes."""
-        at, skipped = self._said.get(kind, (-self._seconds, 0))
+        at, skipped = self._last_lines.get(kind, (-self._seconds, 0))
         now = time.monotonic()
         if now - at < self._seconds:
-            self._said[kind] = (at, skipped + 1)
+            self._last_lines[kind] = (at, skipped + 1)
             return
-        self._said[kind] = (now, 0)
+        self._last_lines[kind] = (now, 0)
         more = f" (and {skipped} like it before)" if skipped else ""
         self._logger.warning(text + "%s", *values, more)
 

@@ -14,6 +14,7 @@ COUNTS = {
     "a name of a test": ("def test_it_is_made_anew_and_is_let_pass():", {"anew": 1, "let pass": 1}),
     "a class": ("Turns; turns", {"Turns": 1}),
     "a function": ("def _asked_again(x):", {"participle": 1}),
+    "a local variable": ("    found: list[int] = []\n    found_at = 1", {"local": 1}),
     "a function that only begins like one": ("def askedness(x):", {}),
     "plain English": ("across tenants, in turn, the floor, early, quick", {}),
 }

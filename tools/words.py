@@ -35,6 +35,9 @@ PARTICIPLES = (
     "|taken|told|tried|written"
 )
 
+# Names that say how a value came about instead of what it is.
+LOCALS = "asked|brought|carried|found|given|gone|judged|kept|made|owed|said|told"
+
 # A word as it is counted: a pattern, and what to write instead. In words of prose an underscore is a blank, because
 # names of tests are prose, too.
 WORDS: dict[str, tuple[str, str]] = {
@@ -63,10 +66,15 @@ WORDS: dict[str, tuple[str, str]] = {
     "Unfinished": (r"\bUnfinished\b", "Requeue"),
     "unsay": (r"\bunsay\b", "RetryMemo, or an Outcome that is not kept"),
     "participle": (rf"\bdef _?({PARTICIPLES})(_\w+)?\(", "a verb for a function that acts, a noun for what it returns"),
+    "local": (rf"^ +({LOCALS})(: [^=\n]+)? [+|]?= ", "a noun for what the variable holds"),
 }
 # Names of things are written as they are, words of prose in any case.
-NAMES = {word for word in WORDS if word[0].isupper() or word in ("across", "participle")}
-PATTERNS = {word: re.compile(pattern, 0 if word in NAMES else re.IGNORECASE) for word, (pattern, _) in WORDS.items()}
+NAMES = {word for word in WORDS if word[0].isupper() or word in ("across", "local", "participle")}
+PATTERNS = {
+    word: re.compile(pattern, re.MULTILINE if word in NAMES else re.IGNORECASE) for word, (pattern, _) in WORDS.items()
+}
+# Words that are retired in one folder only.
+FOLDERS = {"local": "registry/"}
 
 Counts = Mapping[tuple[str, str], int]
 
@@ -112,7 +120,12 @@ def main(arguments: list[str]) -> int:
     texts = {
         name: (ROOT / name).read_text() for name in _tracked() if READ.fullmatch(name) and not NOT_OURS.match(name)
     }
-    found = {(file, word): number for file, text in texts.items() for word, number in count(text).items()}
+    found = {
+        (file, word): number
+        for file, text in texts.items()
+        for word, number in count(text).items()
+        if file.startswith(FOLDERS.get(word, ""))
+    }
     allowed = parse(ALLOWED.read_text()) if ALLOWED.exists() else dict(found)
     if "--update" in arguments:
         rows = sorted((file, word, number) for (file, word), number in lowered(found, allowed, texts).items())

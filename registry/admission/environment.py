@@ -274,12 +274,12 @@ class Failed(Exception):
 class _Variables(MapValue):
     """The variable `variables`: each is evaluated on first access and cached, including errors."""
 
-    __slots__ = ("_activation", "_found", "_known")
+    __slots__ = ("_activation", "_known", "_results")
 
     def __init__(self, activation: Activation, known: Mapping[str, PolicyExpression]) -> None:
         self._activation = activation
         self._known = known
-        self._found: dict[str, Value | EvalError] = {}
+        self._results: dict[str, Value | EvalError] = {}
 
     def __len__(self) -> int:
         return len(self._known)
@@ -291,12 +291,12 @@ class _Variables(MapValue):
         expression = self._known.get(key) if type(key) is str else None
         if expression is None:
             return MISSING
-        if key not in self._found:
+        if key not in self._results:
             try:
-                self._found[key] = self._activation.variable(expression)
+                self._results[key] = self._activation.variable(expression)
             except EvalError as error:
-                self._found[key] = EvalError(f'composited variable "{key}" fails to evaluate: {error}')
-        value = self._found[key]
+                self._results[key] = EvalError(f'composited variable "{key}" fails to evaluate: {error}')
+        value = self._results[key]
         if isinstance(value, EvalError):
             raise EvalError(str(value))
         return value

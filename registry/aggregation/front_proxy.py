@@ -46,9 +46,9 @@ class _Identity(NamedTuple):
 class FrontProxy:
     """`secret` has 32 bytes, the same in all processes; `made` is when the platform created it."""
 
-    def __init__(self, secret: bytes, made: datetime.datetime) -> None:
+    def __init__(self, secret: bytes, created: datetime.datetime) -> None:
         self._secret = secret
-        self._made = made
+        self._created = created
         self._contexts: ExpiringCache[tuple[int, str, bool], ssl.SSLContext] = ExpiringCache(_CONTEXTS)
 
     def authority(self, tenant: int) -> str:
@@ -101,8 +101,8 @@ class FrontProxy:
 
     def _authority(self, tenant: int) -> _Identity:
         key = self._derive_key(f"front-proxy-ca {tenant}")
-        end = self._made + _AUTHORITY_LIFETIME
-        return _Identity(key, issue_authority(f"front-proxy-ca-{tenant}", key, self._made, end))
+        end = self._created + _AUTHORITY_LIFETIME
+        return _Identity(key, issue_authority(f"front-proxy-ca-{tenant}", key, self._created, end))
 
     def _client(self, tenant: int) -> _Identity:
         authority = self._authority(tenant)

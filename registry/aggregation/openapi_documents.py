@@ -23,19 +23,19 @@ from registry.webhooks.connection import Unreachable
 from registry.webhooks.streaming import TooManyConnections
 
 WAIT_SECONDS: Final = 0.1
-_KEPT_SECONDS: Final = 60.0
+_FRESH_SECONDS: Final = 60.0
 _FETCH_SECONDS: Final = 5.0
 _DOCUMENT_BYTES: Final = 4 * 1024 * 1024
 _MAX_VALUES: Final = 200_000
 # Limits per process: bytes of JSON, and documents fetched at a time.
-_KEPT_BYTES: Final = 32 * 1024 * 1024
+_CACHE_BYTES: Final = 32 * 1024 * 1024
 _AT_A_TIME: Final = 32
 _SERIALS: Final = itertools.count(1)
 
 _Key = tuple[TenantId, str]
 
 
-class _Kept(NamedTuple):
+class _CachedPart(NamedTuple):
     server: APIServer
     document: Json
     etag: str
@@ -47,7 +47,7 @@ class _Kept(NamedTuple):
 class OpenAPIDocuments:
     def __init__(self, backends: Backends) -> None:
         self._backends = backends
-        self._kept: LruCache[_Key, _Kept] = LruCache(_KEPT_BYTES, lambda kept: kept.size + 1024)
+        self._cache: LruCache[_Key, _CachedPart] = LruCache(_CACHE_BYTES, lambda kept: kept.size + 1024)
         self._fetching: dict[_Key, asyncio.Task[None]] = {}
 
     async def aclose(self) -> None:
@@ -61,15 +61,15 @@ class OpenAPIDocuments:
             await asyncio.wait(waiting, timeout=WAIT_SECONDS)
         documents = []
         for server in servers:
-            entry = self._kept.peek((tenant.id, server.name))
+            entry = self._cache.peek((tenant.id, server.name))
             if entry is not None and entry.server == server and entry.document["paths"]:
                 documents.append(ServerDocument(server, entry.document, entry.serial))
         return documents
 
     def _refresh(self, tenant: Tenant, server: APIServer) -> asyncio.Task[None] | None:
         key = (tenant.id, server.name)
-        entry = self._kept.peek(key)
-        if entry is not None and entry.server == server and time.monotonic() - entry.at < _KEPT_SECONDS:
+        entry = self._cache.peek(key)
+        if entry is not None and entry.server == server and time.monotonic() - entry.at < _FRESH_SECONDS:
             return None
         task = self._fetching.get(key)
         if task is None:
@@ -79,10 +79,10 @@ class OpenAPIDocuments:
             task.add_done_callback(lambda _: self._fetching.pop(key, None))
         return task
 
-    async def _fetch(self, tenant: Tenant, server: APIServer, before: _Kept | None) -> None:
+    async def _fetch(self, tenant: Tenant, server: APIServer, before: _CachedPart | None) -> None:
         if before is not None and before.server != server:
             before = None
-        entry = before or _Kept(server, {"paths": {}, "definitions": {}}, "", 0.0, 0, next(_SERIALS))
+        entry = before or _CachedPart(server, {"paths": {}, "definitions": {}}, "", 0.0, 0, next(_SERIALS))
         try:
             answer = await self._backends.fetch(
                 tenant, server, "/openapi/v2", seconds=_FETCH_SECONDS, limit_bytes=_DOCUMENT_BYTES, etag=entry.etag
@@ -93,7 +93,7 @@ class OpenAPIDocuments:
                 )
                 etag = answer.headers.get(b"etag", b"").decode("latin-1")
                 serial = entry.serial if part == entry.document else next(_SERIALS)
-                entry = _Kept(server, part, etag, 0.0, len(answer.body), serial)
+                entry = _CachedPart(server, part, etag, 0.0, len(answer.body), serial)
         except (Unreachable, TooManyConnections, TimeoutError, DecodeError):
             pass  # keeps the previous document
-        self._kept.put((tenant.id, server.name), entry._replace(at=time.monotonic()))
+        self._cache.put((tenant.id, server.name), entry._replace(at=time.monotonic()))

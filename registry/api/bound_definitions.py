@@ -43,7 +43,7 @@ class _Read(Protocol):
     def names(self) -> HeldNames: ...
 
 
-class _Kept(NamedTuple):
+class _Entry(NamedTuple):
     revision: int
     living: Shared
     # For tenants whose binding is being deleted: it accepts no new objects.
@@ -56,7 +56,7 @@ class SharedEntries:
     def __init__(self, store: Store, read: Callable[[Row], _Read]) -> None:
         self._store = store
         self._read = read
-        self._kept: LruCache[tuple[TenantId, str], _Kept] = LruCache(LIMIT)
+        self._entries: LruCache[tuple[TenantId, str], _Entry] = LruCache(LIMIT)
 
     async def of(self, tenant: Tenant) -> Mapping[ResourceName, Shared]:
         """Returns what the tenant has bound now. Read after the tenant's guards, so it may be newer than they are."""
@@ -77,12 +77,12 @@ class SharedEntries:
                 entries[one.resource] = entry.terminating if _is_ending(one) else entry.living
         return entries
 
-    def _cached(self, one: BoundDefinition) -> _Kept | None:
-        entry = self._kept.get((one.provider, one.resource))
+    def _cached(self, one: BoundDefinition) -> _Entry | None:
+        entry = self._entries.get((one.provider, one.resource))
         return entry if entry is not None and entry.revision >= one.revision else None
 
-    def _remember(self, provider: TenantId, name: str, revision: int, body: str) -> _Kept:
-        known = self._kept.peek((provider, name))
+    def _remember(self, provider: TenantId, name: str, revision: int, body: str) -> _Entry:
+        known = self._entries.peek((provider, name))
         if known is not None and known.revision >= revision:
             return known
         entry = self._read(Row(DEFINITIONS, ObjectKey(name), Uid(""), revision, "v1", 0, body))
@@ -90,7 +90,7 @@ class SharedEntries:
         names = entry.names._replace(definition=f"{provider}/{name}")
         living = Shared(entry.definition, names)
         ending = Shared(replace(entry.definition, terminating=True), names)
-        return self._kept.put((provider, name), _Kept(revision, living, ending))
+        return self._entries.put((provider, name), _Entry(revision, living, ending))
 
 
 def _is_ending(one: BoundDefinition) -> bool:

@@ -17,11 +17,11 @@ LARGE_BYTES: Final = 64 * 1024
 
 
 class EventForms:
-    """Invariant: `held_bytes` is the sum over `_kept`."""
+    """Invariant: `held_bytes` is the sum over `_entries`."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
-        self._kept: deque[tuple[dict[Any, Any], Hashable, int]] = deque()
+        self._entries: deque[tuple[dict[Any, Any], Hashable, int]] = deque()
         self.held_bytes = 0
 
     def keep(self, forms: dict[Any, Any], key: Hashable, form: str | bytes, *, is_needed: bool = False) -> None:
@@ -30,10 +30,10 @@ class EventForms:
         if size > LARGE_BYTES and not is_needed:
             return
         forms[key] = form
-        self._kept.append((forms, key, size))
+        self._entries.append((forms, key, size))
         self.held_bytes += size
         while self.held_bytes > self._max_bytes and not is_needed:
-            old, old_key, size = self._kept.popleft()
+            old, old_key, size = self._entries.popleft()
             old.pop(old_key, None)
             self.held_bytes -= size
 

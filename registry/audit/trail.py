@@ -50,8 +50,8 @@ class Trail:
         self._annotations: dict[str, str] = {}
         self._decision: AuditDecision | None = None
         self._level = AuditLevel.NONE
-        self._request = _Kept()
-        self._answer = _Kept()
+        self._request = _CapturedBody()
+        self._answer = _CapturedBody()
         self._code = 0
         self._is_stream = attributes.verb == "watch"
 
@@ -203,7 +203,7 @@ class Trail:
         return bodies
 
 
-class _Kept:
+class _CapturedBody:
     """A passing body, recorded up to the limit."""
 
     __slots__ = ("_length", "_pieces", "is_cut", "is_packed", "media_type")

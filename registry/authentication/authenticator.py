@@ -56,13 +56,13 @@ class AdministratorToken:
     def __init__(self, digest: bytes) -> None:
         """`digest` is the SHA-256 of the token."""
         self._digest = digest
-        self._found = Identified(User("admin", (ADMINISTRATORS, AUTHENTICATED), "admin"))
+        self._identity = Identified(User("admin", (ADMINISTRATORS, AUTHENTICATED), "admin"))
 
     async def identify(self, token: str, audiences: Sequence[str] | None = None) -> Identified | None:
-        return self._found if hmac.compare_digest(_digest(token), self._digest) else None
+        return self._identity if hmac.compare_digest(_digest(token), self._digest) else None
 
     def recall(self, token: str) -> User | None:
-        return self._found.user if hmac.compare_digest(_digest(token), self._digest) else None
+        return self._identity.user if hmac.compare_digest(_digest(token), self._digest) else None
 
 
 def _digest(token: str) -> bytes:

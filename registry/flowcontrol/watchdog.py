@@ -122,8 +122,8 @@ class Watchdog:
         self._loop_thread = threading.get_ident()
         self._stall_seconds = stall_seconds
         self._ending = threading.Event()
-        self._asked = False  # for a tick
-        self._asked_at = 0.0  # by the clock of the loop's thread
+        self._tick_requested = False  # for a tick
+        self._tick_requested_at = 0.0  # by the clock of the loop's thread
         self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
 
     def start(self) -> None:
@@ -163,24 +163,24 @@ class Watchdog:
     def _look_at_loop(self) -> None:
         """Asks a busy loop for a sign of life, and reports one that gives none."""
         used = _cpu_seconds(self._loop_thread)
-        if self._asked:
-            if used - self._asked_at >= self._stall_seconds:
-                self._asked_at = float("inf")  # once
+        if self._tick_requested:
+            if used - self._tick_requested_at >= self._stall_seconds:
+                self._tick_requested_at = float("inf")  # once
                 STALLS.inc()
                 at = _format_stack(_stack(self._loop_thread))
                 logger.warning("the event loop is held", extra={"fields": {"at": at}})
             return
-        if used - self._asked_at > POLL_SECONDS / 2 and self._loop_thread not in _sections:
-            self._asked, self._asked_at = True, used
+        if used - self._tick_requested_at > POLL_SECONDS / 2 and self._loop_thread not in _sections:
+            self._tick_requested, self._tick_requested_at = True, used
             try:
                 self._loop.call_soon_threadsafe(self._tick)
             except RuntimeError:  # it has been closed
                 self._ending.set()
         else:
-            self._asked_at = used
+            self._tick_requested_at = used
 
     def _tick(self) -> None:
-        self._asked, self._asked_at = False, _cpu_seconds(self._loop_thread)
+        self._tick_requested, self._tick_requested_at = False, _cpu_seconds(self._loop_thread)
 
 
 def _cpu_seconds(thread: int) -> float:

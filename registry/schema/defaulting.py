@@ -81,13 +81,13 @@ def _object_defaulter(
     fills: list[tuple[str, Callable[[], Json], bool, int]], children: list[tuple[str, Defaulter]]
 ) -> Defaulter:
     def apply(value: dict[str, Json]) -> None:
-        owed = 0
+        uncharged = 0
         for name, make, nullable, units in fills:
             if name not in value or (value[name] is None and not nullable):
                 value[name] = make()
-                owed += units
-        if owed:
-            spend(owed)
+                uncharged += units
+        if uncharged:
+            spend(uncharged)
         for name, child in children:
             inner = value.get(name)
             if inner.__class__ is dict or inner.__class__ is list:

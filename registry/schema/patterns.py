@@ -28,7 +28,7 @@ from registry.caches import LruCache
 MAX_PROGRAM_BYTES: Final = 8 << 20
 
 # All compiled expressions of the process together: some 600 of the usual size.
-MAX_KEPT_BYTES: Final = 64 << 20
+MAX_CACHE_BYTES: Final = 64 << 20
 
 # Program size times bytes that one call may add to what is known to be cheap: 50 ms at 20 ns, the most expensive case
 # known (`\b` within repetitions, in sets).
@@ -59,11 +59,11 @@ def compile_pattern(pattern: str) -> Callable[[str], bool]:
     Raises PatternError where the pattern is invalid.
     """
     key = (pattern, True)
-    find_kept = KEPT.get
+    find_cached = CACHE.get
     _find_or_make(key, _matcher)
 
     def matches(text: str) -> bool:
-        matcher = find_kept(key) or _find_or_make(key, _matcher)
+        matcher = find_cached(key) or _find_or_make(key, _matcher)
         data = text.encode(errors="replace")
         if len(data) * matcher.instructions <= _CHEAP_WORK:
             return bool(matcher.search(data))
@@ -104,9 +104,9 @@ def program_size(pattern: str) -> int:
     return int(_compile(pattern, MAX_PROGRAM_BYTES).programsize)
 
 
-def is_kept(pattern: str, *, matching: bool) -> bool:
+def is_cached(pattern: str, *, matching: bool) -> bool:
     """Whether the compiled pattern is cached, for boolean matching (`matching`) or for finding."""
-    return (pattern, matching) in KEPT
+    return (pattern, matching) in CACHE
 
 
 # ---- searching
@@ -204,8 +204,8 @@ def _found_by_search(pattern: str, expression: _Expression) -> _Compiled:
 _Key = tuple[str, bool]  # a pattern, and whether it is for boolean matching
 
 
-KEPT: Final[LruCache[_Key, _Compiled]] = LruCache(MAX_KEPT_BYTES, lambda compiled: compiled.byte_size)
+CACHE: Final[LruCache[_Key, _Compiled]] = LruCache(MAX_CACHE_BYTES, lambda compiled: compiled.byte_size)
 
 
 def _find_or_make(key: _Key, make: Callable[[str], _Compiled]) -> _Compiled:
-    return KEPT.get(key) or KEPT.put(key, make(key[0]))
+    return CACHE.get(key) or CACHE.put(key, make(key[0]))

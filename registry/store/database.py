@@ -70,7 +70,7 @@ class Database:
         self._connections: weakref.WeakSet[Connection] = weakref.WeakSet()
         self._probe: asyncio.Task[None] | None = None
         # Set to make the probe ask now. `_answer` is set and replaced with each answer.
-        self._asked = asyncio.Event()
+        self._probe_requested = asyncio.Event()
         self._answer = asyncio.Event()
         self.clock_problem: str | None = None
         self._condition = LoggedCondition(logger, "PostgreSQL is away", "PostgreSQL is back")
@@ -100,7 +100,7 @@ class Database:
     async def ping(self) -> None:
         """Raises Unavailable unless PostgreSQL answers the probe. Without an answer in time, the last known state
         counts."""
-        self._asked.set()
+        self._probe_requested.set()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(ANSWER_SECONDS):
                 await self._answer.wait()
@@ -174,8 +174,8 @@ class Database:
                 answer.set()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(PROBE_SECONDS if self._failing_since is None else RETRY_SECONDS):
-                        await self._asked.wait()
-                self._asked.clear()
+                        await self._probe_requested.wait()
+                self._probe_requested.clear()
         finally:
             if connection is not None:
                 connection.pgconn.finish()

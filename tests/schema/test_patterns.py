@@ -14,7 +14,7 @@ import re2
 import registry
 from registry.budget import Budget, MatchingExceeded
 from registry.schema.compiled import compile_schema
-from registry.schema.patterns import MAX_KEPT_BYTES, PatternError, compile_pattern, find_all
+from registry.schema.patterns import MAX_CACHE_BYTES, PatternError, compile_pattern, find_all
 from registry.schema.values import Json
 
 HOSTILE = "[ab]*a[ab]{900}c"
@@ -128,7 +128,7 @@ def test_all_compiled_patterns_have_one_budget_of_memory() -> None:
     code = f"""
 import random
 from registry.budget import MatchingExceeded
-from registry.schema.patterns import KEPT, compile_pattern, find_all
+from registry.schema.patterns import CACHE, compile_pattern, find_all
 
 def resident():
     return int(open("/proc/self/statm").read().split()[1]) * 4096
@@ -144,12 +144,12 @@ for count in range(80):
             use()
         except MatchingExceeded:
             pass
-assert KEPT.weight <= {MAX_KEPT_BYTES}, KEPT.weight
+assert CACHE.weight <= {MAX_CACHE_BYTES}, CACHE.weight
 print(resident() - before)
 assert not kept[0]("x")
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert int(done.stdout) < 1.5 * MAX_KEPT_BYTES
+    assert int(done.stdout) < 1.5 * MAX_CACHE_BYTES
 
 
 @pytest.mark.parametrize(

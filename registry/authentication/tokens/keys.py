@@ -35,7 +35,7 @@ RELOAD_SECONDS: Final = 60.0
 _UNKNOWN_RELOAD_SECONDS: Final = 1.0
 # The clock of the process that created a key may be ahead by this much.
 _LEEWAY: Final = datetime.timedelta(seconds=30)
-_KEPT: Final = datetime.timedelta(days=1)
+_RETENTION: Final = datetime.timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def new_key(signs_from: datetime.datetime, lifetime: datetime.timedelta) -> Stor
         serialization.Encoding.DER, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     until = signs_from + lifetime
-    return StoredKey(_base64(hashlib.sha256(public).digest()), secret, signs_from, until, until + _KEPT)
+    return StoredKey(_base64(hashlib.sha256(public).digest()), secret, signs_from, until, until + _RETENTION)
 
 
 def key_set(keys: Sequence[Key]) -> dict[str, Any]:

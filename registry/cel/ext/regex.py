@@ -15,7 +15,7 @@ from typing import Final
 from registry.budget import spend
 from registry.cel.common.values import EvalError, Value, no_such_overload
 from registry.cel.ext.table import function, member, search
-from registry.schema.patterns import compile_pattern, find_all, is_kept, program_size
+from registry.schema.patterns import compile_pattern, find_all, is_cached, program_size
 from registry.schema.regexp_errors import regexp_error
 
 # Patterns may be values of the object, many for one rule. The cost of a call does not include compiling them, and
@@ -36,7 +36,7 @@ def matcher(pattern: str) -> Callable[[str], bool]:
 
 def _prepare(pattern: str, *, matching: bool) -> None:
     """Charges the work of compiling a pattern, unless it is cached. Raises EvalError with Go's text."""
-    if is_kept(pattern, matching=matching):
+    if is_cached(pattern, matching=matching):
         return
     error = regexp_error(pattern)
     if error is not None:

@@ -35,7 +35,7 @@ def document(body: bytes, tag: str = "") -> Document:
 
 class DocumentCache:
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
-        self._made: LruCache[Hashable, Document] = LruCache(max_bytes, lambda made: len(made.body))
+        self._documents: LruCache[Hashable, Document] = LruCache(max_bytes, lambda made: len(made.body))
         self._making: dict[Hashable, asyncio.Future[Document]] = {}
 
     async def get(self, key: Hashable, make: Callable[[], Document], size: int) -> Document:
@@ -44,7 +44,7 @@ class DocumentCache:
         Raises the errors of `make`, and those of `evaluate`.
         """
         while True:
-            cached = self._made.get(key)
+            cached = self._documents.get(key)
             if cached is not None:
                 return cached
             making = self._making.get(key)
@@ -61,4 +61,4 @@ class DocumentCache:
     def _store(self, key: Hashable, done: asyncio.Future[Document]) -> None:
         del self._making[key]
         if not done.cancelled() and done.exception() is None:
-            self._made.put(key, done.result())
+            self._documents.put(key, done.result())

@@ -193,8 +193,8 @@ class FastGets:
             return None
         namespace, name = target.namespace.decode(), target.name.decode()
         if not plan.user.is_administrator:
-            asked = plan.info._replace(namespace=namespace, name=name).attributes()
-            decision = backend.authorizer.recall(tenant, plan.user, asked)
+            attributes = plan.info._replace(namespace=namespace, name=name).attributes()
+            decision = backend.authorizer.recall(tenant, plan.user, attributes)
             if decision is None or not decision.allowed:
                 return None
         try:
