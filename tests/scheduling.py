@@ -14,28 +14,37 @@ from xdist.scheduler import LoadScopeScheduling
 
 # Folders whose files share what is expensive to make: a browser with a filled server, the servers of clients.
 TOGETHER = ("tests/clients", "tests/console")
-# What takes half a minute or more on two cores. A longer file that is missing here costs time only if it is run last.
+# What takes twenty seconds or more on two cores. A longer file that is missing here costs time only if it is run last.
 FIRST = (
+    "tests/clients",
     "tests/console",
     "tests/conformance/test_recorded.py",
     "tests/conformance/kubectl/test_transcripts.py",
     "tests/faults/test_campaign.py",
-    "tests/clients",
     "tests/upgrades/test_rolling.py",
     "tests/authorization/test_authorized_names.py",
     "tests/faults/test_memory.py",
     "tests/api/test_budget.py",
-    "tests/aggregation/test_proxy.py",
-    "tests/store/test_failover.py",
-    "tests/cli/test_cli.py",
-    "tests/cli/test_objects.py",
     "tests/fuzz/test_fuzz.py",
-    "tests/faults/test_processes.py",
-    "tests/faults/test_postgresql.py",
-    "tests/faults/test_network.py",
     "tests/docs/test_readme.py",
+    "tests/cli/test_cli.py",
     "tests/supply/test_sbom.py",
     "tests/cel/ext/test_linear.py",
+    "tests/supply/test_package.py",
+    "tests/faults/test_postgresql.py",
+    "tests/faults/test_processes.py",
+    "tests/api/test_wrong_types.py",
+    "tests/store/test_failover.py",
+    "tests/aggregation/test_upgrade.py",
+    "tests/reporting/test_real_definitions.py",
+    "tests/aggregation/test_proxy.py",
+    "tests/query/test_groups.py",
+    "tests/api/test_real_definitions.py",
+    "tests/faults/test_conditions.py",
+    "tests/http/test_supervisor.py",
+    "tests/faults/test_network.py",
+    "tests/reporting/test_login_repair.py",
+    "tests/cli/test_objects.py",
 )
 
 

@@ -34,10 +34,14 @@ main()
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the program and what it needs, which is on no lock of ours."""
     folder = tmp_path_factory.mktemp("kube-web-view")
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target"]
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-compile", "--disable-pip-version-check"]
     try:
         done = subprocess.run(
-            [*command, str(folder), *PACKAGES], capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False
+            [*command, "--target", str(folder), *PACKAGES],
+            capture_output=True,
+            text=True,
+            timeout=INSTALL_SECONDS,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         pytest.skip(f"pip did not install {PACKAGES[0]} within {INSTALL_SECONDS} s")

@@ -15,8 +15,10 @@ from http.client import HTTPResponse, HTTPSConnection
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
+from registry.postgres.folder import running_url
 from tests.running import RunningServer, data_folder, running_server
 
 pytestmark = pytest.mark.slow
@@ -30,6 +32,15 @@ ANSWER_LIMIT_MB = 96
 # Half of the answers, what those under way are made from, and what the allocator keeps of the cases before: 256 MB here.
 UNREAD_MB = ANSWER_LIMIT_MB / 2 + 240.0
 UNREAD_CLIENTS = 24
+NAME = "memory.example.com"
+# Copies of the first object, as if each had been made by a request.
+COPY_OBJECTS = """
+    INSERT INTO objects (tenant_id, resource, key, uid, revision, version, schema_id, body, created_at, updated_at)
+    SELECT tenant_id, resource, 'default/text-' || lpad(n::text, 2, '0'), new, revision, version, schema_id,
+        replace(replace(body, 'text-00', 'text-' || lpad(n::text, 2, '0')), uid::text, new::text), created_at, updated_at
+    FROM objects, LATERAL (SELECT n, gen_random_uuid() AS new FROM generate_series(1, %(count)s - 1) n) copies
+    WHERE key = 'default/text-00'
+"""
 GROUP = "/apis/memory.example.com/v1/namespaces/default/texts"
 DEFINITION = {
     "apiVersion": "apiextensions.k8s.io/v1",
@@ -103,18 +114,18 @@ def _fill(server: RunningServer) -> None:
         code, _, end = api.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", DEFINITION)
         assert code == 201, end
         _until(lambda: api.request("GET", GROUP)[0] == 200)
-        for i in range(COUNT):
-            code, _, end = api.request(
-                "POST",
-                GROUP,
-                {
-                    "apiVersion": "memory.example.com/v1",
-                    "kind": "Text",
-                    "metadata": {"name": f"text-{i:02}"},
-                    "spec": {"text": "a" * LETTERS},
-                },
-            )
-            assert code == 201, end
+        text = {
+            "apiVersion": f"{NAME}/v1",
+            "kind": "Text",
+            "metadata": {"name": "text-00"},
+            "spec": {"text": "a" * LETTERS},
+        }
+        code, _, end = api.request("POST", GROUP, text)
+        assert code == 201, end
+    found = running_url(server.data_dir / "postgres")
+    assert found is not None
+    with psycopg.connect(found[0]) as connection:
+        connection.execute(COPY_OBJECTS, {"count": COUNT})
 
 
 class Api:

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 
 TENANTS = [f"tenant-{number}" for number in range(10)]
 # Of a machine that has room for it; on another it is what the machine does.
-WRITES_PER_SECOND = 200
+WRITES_PER_SECOND = 100
 WATCHES = 100
 
 
@@ -39,6 +39,13 @@ def folder() -> Iterator[Path]:
 def postgres(folder: Path) -> Iterator[EmbeddedPostgres]:
     with embedded_postgres(folder / "postgres") as server:
         yield server
+
+
+@pytest.fixture(scope="module")
+def previous() -> Iterator[tuple[str, ...]]:
+    """What to run in place of `registry` for the previous release; compiled at its first start."""
+    with data_folder() as folder:
+        yield command_of(PREVIOUS, folder / "previous")
 
 
 class Fleet:
@@ -138,9 +145,10 @@ async def test_servers_are_replaced_one_after_the_other(folder: Path, postgres: 
         _check(load, postgres.url)
 
 
-async def test_the_previous_release_is_replaced_while_it_serves(folder: Path, postgres: EmbeddedPostgres) -> None:
+async def test_the_previous_release_is_replaced_while_it_serves(
+    folder: Path, postgres: EmbeddedPostgres, previous: tuple[str, ...]
+) -> None:
     """Each migration since it is applied under load, and both releases serve on one database for a while."""
-    previous = command_of(PREVIOUS, folder / "previous")
     async with _fleet(folder, postgres.url) as (fleet, balancer):
         old = [await fleet.start(command=previous) for _ in range(2)]
         assert migrate.current(postgres.url) == PREVIOUS_REVISION
@@ -184,9 +192,8 @@ async def _agree(fleet: Fleet) -> None:
 
 
 async def test_a_step_down_gives_the_previous_release_its_database_back(
-    folder: Path, postgres: EmbeddedPostgres
+    folder: Path, postgres: EmbeddedPostgres, previous: tuple[str, ...]
 ) -> None:
-    previous = command_of(PREVIOUS, folder / "previous")
     async with _fleet(folder, postgres.url) as (fleet, balancer):
         await fleet.start()
         await _make_tenants(balancer.url, fleet.token)
