@@ -44,6 +44,7 @@ ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
     "watches": storms.watches,
     "handshakes": storms.handshakes,
     "tokens": storms.tokens,
+    "reviews": storms.reviews,
     "discovery": storms.discovery,
     "definitions": storms.definitions,
     "applies": storms.applies,

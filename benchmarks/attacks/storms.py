@@ -157,6 +157,20 @@ async def tokens(attacker: Attacker) -> None:
     await attacker.parallel(8, work)
 
 
+async def reviews(attacker: Attacker) -> None:
+    """Access reviews of a hundred thousand groups, each for another user."""
+    groups = [f"g{i:08}" for i in range(100_000)]
+    numbers = count()
+
+    async def work(one: Attacker) -> None:
+        attributes = {"verb": "get", "resource": "nothing"}
+        spec = {"user": f"u{next(numbers)}", "groups": groups, "resourceAttributes": attributes}
+        review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+        await one.ask("POST", f"{AUTHORIZATION}/subjectaccessreviews", review)
+
+    await attacker.parallel(4, work)
+
+
 async def discovery(attacker: Attacker) -> None:
     """All documents of 100 definitions, of which one changes all the time."""
     wide = {"type": "object", "properties": {f"f{i}": {"type": "string", "description": "x" * 80} for i in range(200)}}

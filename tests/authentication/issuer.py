@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 import time
 from typing import Any
 
@@ -29,13 +31,15 @@ def public_jwk(key: PrivateKey, id: str, **more: Any) -> dict[str, Any]:
 
 
 class Issuer:
-    """`documents` are what it serves, by path; they may be changed while it runs."""
+    """`documents` are what it serves, by path; they may be changed while it runs. It answers while `answers` is set."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.url = endpoint.url
         self.ca = endpoint.authority
         self.calls: list[str] = []
         self.documents: dict[str, bytes] = {}
+        self.answers = threading.Event()
+        self.answers.set()
         self.publish(public_jwk(rsa_key(), "k1"))
         self.document("/.well-known/openid-configuration", {"issuer": self.url, "jwks_uri": f"{self.url}/keys"})
 
@@ -58,6 +62,7 @@ class Issuer:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.calls.append(scope["path"])
+        await asyncio.to_thread(self.answers.wait, 60)
         found = self.documents.get(scope["path"])
         headers = [(b"content-type", b"application/json")]
         await send({"type": "http.response.start", "status": 404 if found is None else 200, "headers": headers})

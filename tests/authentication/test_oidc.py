@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import time
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from registry.authentication.oidc import provider as module
 from registry.authentication.oidc.external_issuers import ExternalIssuerTokens
 from registry.authentication.user import User
 from registry.webhooks.egress import EgressPolicy
+from tests.api.client import eventually
 from tests.application import serving
 from tests.authentication.identities import is_refused, review, unsigned, who
 from tests.authentication.issuer import Issuer, public_jwk, rsa_key
@@ -245,6 +247,51 @@ async def test_an_unknown_key_does_not_flood_the_issuer(issuer: Issuer, tmp_path
         with pytest.raises(Rejected):
             await tokens.identify(issuer.token(rsa_key(1), f"x{number}"))
     assert len(issuer.calls) == 2
+
+
+async def test_a_client_that_leaves_does_not_end_the_fetch(issuer: Issuer, tmp_path: Path) -> None:
+    """Else one without a credential could keep the keys from ever being fetched, by ?timeout=1ms every ten seconds."""
+    tokens = outside(tmp_path, configuration(issuer))
+    issuer.answers.clear()
+    leaving = asyncio.create_task(tokens.identify(issuer.token(rsa_key(1), "x")))
+    await eventually(lambda: _is_called(issuer))
+    leaving.cancel()
+    await asyncio.gather(leaving, return_exceptions=True)
+    issuer.answers.set()
+    assert (await user_of(tokens, issuer.token())).name == "oidc:ann"
+    assert len(issuer.calls) == 2
+
+
+async def test_tokens_that_wait_for_a_slow_issuer_share_a_fetch(
+    issuer: Issuer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("RETRY_SECONDS", "_TIMEOUT_SECONDS"):
+        monkeypatch.setattr(module, name, 0.3)
+    tokens = outside(tmp_path, configuration(issuer))
+    issuer.answers.clear()
+    found = await asyncio.gather(
+        *(tokens.identify(issuer.token(sub=f"s{i}")) for i in range(5)), return_exceptions=True
+    )
+    assert all(isinstance(one, Exception) for one in found)
+    assert len(issuer.calls) <= 1
+    issuer.answers.set()
+
+
+async def test_a_known_key_does_not_wait_for_a_slow_issuer(
+    issuer: Issuer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokens = outside(tmp_path, configuration(issuer))
+    await user_of(tokens, issuer.token())
+    for name, value in (("RETRY_SECONDS", 0.0), ("FRESH_SECONDS", 0.0), ("_PATIENCE_SECONDS", 0.01)):
+        monkeypatch.setattr(module, name, value)
+    issuer.answers.clear()
+    assert (await user_of(tokens, issuer.token(sub="bob"))).name == "oidc:bob"
+    await eventually(lambda: _is_called(issuer, 3))
+    issuer.answers.set()
+
+
+async def _is_called(issuer: Issuer, times: int = 1) -> bool:
+    return len(issuer.calls) >= times
 
 
 UNUSABLE: dict[str, dict[str, Any]] = {

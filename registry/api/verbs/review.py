@@ -109,7 +109,8 @@ async def _status(request: ResourceRequest, user: User, spec: Object) -> Object:
         path = spec.get("nonResourceAttributes") or {}
         attributes = Attributes(path.get("verb") or "", path.get("path") or "")
         return _decision_status(await decide(request.tenant, user, attributes))
-    return _with_parse_errors(_decision_status(await decide(request.tenant, user, _attributes(resource))), resource)
+    status = _decision_status(await decide(request.tenant, user, _attributes(resource)))
+    return await evaluate(partial(_with_parse_errors, status, resource))
 
 
 def _attributes(resource_attributes: Object) -> Attributes:

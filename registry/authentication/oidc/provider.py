@@ -3,7 +3,7 @@
 Fetching follows the rules of outgoing calls (registry/webhooks/https.py): HTTPS only, the address is checked before
 connecting, no redirects, no proxies of the environment, limited in time, size and number of values. A token with an
 unknown key triggers another fetch, at most every RETRY_SECONDS, so that clients cannot use the server to flood the
-issuer.
+issuer. A fetch belongs to no request: a client that leaves does not end it, and requests that need it share it.
 
 Follows go-oidc's provider and key set (github.com/coreos/go-oidc).
 """
@@ -11,6 +11,7 @@ Follows go-oidc's provider and key set (github.com/coreos/go-oidc).
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 import ssl
 import time
@@ -36,6 +37,8 @@ RETRY_SECONDS: Final = 10.0
 FRESH_SECONDS: Final = 600.0
 STALE_SECONDS: Final = 3600.0
 _TIMEOUT_SECONDS: Final = 10.0
+# How long a token waits for a fetch although its key is known, so that a slow issuer does not slow it down.
+_PATIENCE_SECONDS: Final = 1.0
 _LIMITS: Final = Limits(
     resolve_seconds=5, connect_seconds=5, tls_seconds=5, head_seconds=10, body_seconds=5, body_bytes=1 << 20
 )
@@ -72,7 +75,7 @@ class Provider:
         self._keys: Sequence[PublicKey] = ()
         self._fetched = -STALE_SECONDS
         self._tried = -RETRY_SECONDS
-        self._fetching = asyncio.Lock()
+        self._fetching: asyncio.Task[None] | None = None
         # Incremented when the keys change: tokens verified by former keys are verified again.
         self.generation = 0
 
@@ -81,7 +84,10 @@ class Provider:
         now = time.monotonic()
         fitting = self._fitting(id, algorithm)
         if now - self._fetched >= FRESH_SECONDS or (not fitting and algorithm):
-            await self._refresh()
+            fetching = self._refresh()
+            if fetching is not None:
+                is_usable = fitting and now - self._fetched < STALE_SECONDS
+                await asyncio.wait({fetching}, timeout=_PATIENCE_SECONDS if is_usable else None)
             fitting = self._fitting(id, algorithm)
         if time.monotonic() - self._fetched >= STALE_SECONDS:
             raise FetchFailed("oidc: authenticator not initialized")
@@ -90,25 +96,31 @@ class Provider:
     def _fitting(self, id: str | None, algorithm: str) -> list[PublicKey]:
         return [k for k in self._keys if (id is None or k.id == id) and algorithm in k.algorithms]
 
-    async def _refresh(self) -> None:
-        """Fetches the keys unless that was tried just now. A failure keeps the cached ones."""
-        async with self._fetching:
-            if time.monotonic() - self._tried < RETRY_SECONDS:
-                return
-            self._tried = time.monotonic()
-            try:
-                async with asyncio.timeout(_TIMEOUT_SECONDS):
-                    keys = await self._fetch()
-            except (FetchFailed, TimeoutError) as error:
-                logger.warning(
-                    "the keys of issuer %s could not be fetched: %s",
-                    self._issuer.url,
-                    str(error) or type(error).__name__,
-                )
-                return
+    def _refresh(self) -> asyncio.Task[None] | None:
+        """Returns the fetch in progress, or a new one, unless that was tried just now."""
+        if self._fetching is None and time.monotonic() - self._tried >= RETRY_SECONDS:
+            self._fetching = asyncio.create_task(
+                self._replace_keys(), name=f"keys of {self._issuer.url}", context=contextvars.Context()
+            )
+        return self._fetching
+
+    async def _replace_keys(self) -> None:
+        """Fetches the keys. A failure keeps the cached ones."""
+        try:
+            async with asyncio.timeout(_TIMEOUT_SECONDS):
+                keys = await self._fetch()
             if [k.id for k in keys] != [k.id for k in self._keys]:
                 self.generation += 1
             self._keys, self._fetched = keys, time.monotonic()
+        except (FetchFailed, TimeoutError) as error:
+            logger.warning(
+                "the keys of issuer %s could not be fetched: %s", self._issuer.url, str(error) or type(error).__name__
+            )
+        except Exception:
+            logger.exception("the keys of issuer %s could not be fetched", self._issuer.url)
+        finally:
+            self._tried = time.monotonic()
+            self._fetching = None
 
     async def _fetch(self) -> list[PublicKey]:
         url = self._issuer.discovery_url or self._issuer.url.removesuffix("/") + _WELL_KNOWN

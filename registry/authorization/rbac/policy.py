@@ -21,6 +21,8 @@ from registry.schema.field import go_quote
 
 # Maximum number of cached decisions; beyond it all are dropped. One takes about 400 bytes.
 REMEMBERED = 4_000
+# Longer names and groups, which only reviews and impersonation have, are not remembered.
+REMEMBERED_CHARACTERS = 2_000
 
 
 class Policy:
@@ -63,9 +65,11 @@ class Policy:
         )
         decision = self._decisions.get(key)
         if decision is None:
-            if len(self._decisions) >= REMEMBERED:
-                self._decisions.clear()
-            decision = self._decisions[key] = self._decide(user, attributes)
+            decision = self._decide(user, attributes)
+            if _characters(key) <= REMEMBERED_CHARACTERS:
+                if len(self._decisions) >= REMEMBERED:
+                    self._decisions.clear()
+                self._decisions[key] = decision
         return decision
 
     def _decide(self, user: User, attributes: Attributes) -> Decision:
@@ -108,6 +112,17 @@ class Policy:
 
 
 _DENIED = Decision(False)
+
+
+def _characters(key: tuple[object, ...]) -> int:
+    """Returns the length of all texts in a key, including those in its tuples; a text counts as one more."""
+    total = len(key)
+    for part in key:
+        if isinstance(part, tuple):
+            total += _characters(part)
+        elif isinstance(part, str):
+            total += len(part)
+    return total
 
 
 def _keys(user: User) -> Set[SubjectKey]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from registry.authentication.user import User
 from registry.authorization.rbac.match import path_matches
 from registry.authorization.rbac.model import Binding, PolicyRule, RoleReference, Subject
 from registry.authorization.rbac.policy import REMEMBERED, review_rules
@@ -130,6 +131,22 @@ def test_decisions_are_remembered_within_a_bound() -> None:
     assert not decide(found, known("john"), "get pods").allowed
     assert not decide(found, JANE, "get pods/log").allowed
     assert not decide(found, JANE, "get /pods").allowed
+
+
+@pytest.mark.parametrize(
+    "user, question",
+    [
+        pytest.param(known("jane", *(f"g{i}" for i in range(1_000))), "get pods", id="many groups"),
+        pytest.param(known("jane", "g" * 3_000), "get pods", id="a long group"),
+        pytest.param(known("j" * 3_000), "get pods", id="a long name"),
+        pytest.param(JANE, f"get pods {'p' * 3_000}", id="a long name of an object"),
+    ],
+)
+def test_long_questions_are_not_remembered(user: User, question: str) -> None:
+    """4,000 reviews, each of a megabyte of groups, would be kept."""
+    found = policy(bound("r", "User jane"), cluster_roles={"r": compiled(READ)})
+    assert decide(found, user, question).allowed is (user.name == "jane")
+    assert not found._decisions
 
 
 def test_a_rule_without_groups_or_resources_allows_nothing() -> None:
