@@ -15,7 +15,7 @@ from typing import NamedTuple
 from urllib.parse import parse_qsl
 
 from registry.api.options import Query, is_true
-from registry.api.selectors import name_of_selector
+from registry.api.selectors.fields import name_of_selector
 from registry.authorization.attributes import Attributes
 from registry.builtin.tenancy import GROUP, PLURAL
 

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from registry.api.selectors import FieldTerm, SelectorError, parse_field_selector, parse_label_selector, satisfies
+from registry.api.selectors.fields import FieldTerm, parse_field_selector
+from registry.api.selectors.labels import parse_label_selector
+from registry.api.selectors.requirements import SelectorError, satisfies
 from registry.store.types import Match, Requirement
 
 OBJECTS = {

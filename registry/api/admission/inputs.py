@@ -19,7 +19,7 @@ from registry.api.catalog import TenantCatalog
 from registry.api.converted_texts import run_with_conversions
 from registry.api.errors import Qualified, internal_error, not_found
 from registry.api.request import ResourceRequest
-from registry.api.selectors import parse_label_selector
+from registry.api.selectors.labels import parse_label_selector
 from registry.api.served import Object, Served
 from registry.api.strategies.base import ObjectDecodeError
 from registry.authentication.user import AUTHENTICATED, User

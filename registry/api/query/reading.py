@@ -17,7 +17,8 @@ from registry.api.errors import bad_request
 from registry.api.query.filters import TOO_EXPENSIVE
 from registry.api.query.parsing import ListQuery
 from registry.api.request import ResourceRequest
-from registry.api.selectors import NAME, NAMESPACE, satisfies
+from registry.api.selectors.fields import NAME, NAMESPACE
+from registry.api.selectors.requirements import satisfies
 from registry.api.served import labels_of
 from registry.api.verbs.list import readable
 from registry.codec.stored import decode_stored

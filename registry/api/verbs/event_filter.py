@@ -11,7 +11,7 @@ from functools import partial
 from registry.api.answers import Event
 from registry.api.converted_texts import Image, convert_texts
 from registry.api.event_forms import EVENT_FORMS
-from registry.api.selectors import satisfies
+from registry.api.selectors.requirements import satisfies
 from registry.api.singleflight import singleflight
 from registry.api.verbs.list import Selection
 from registry.flowcontrol.evaluation import evaluate

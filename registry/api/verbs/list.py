@@ -25,15 +25,8 @@ from registry.api.freshness import wait_for_revision
 from registry.api.options import ListOptions, list_options, parse_revision, validate_list_options
 from registry.api.query.filters import hidden_paths, text_test
 from registry.api.request import ResourceRequest
-from registry.api.selectors import (
-    NAME,
-    NAMESPACE,
-    FieldTerm,
-    field_terms,
-    parse_field_selector,
-    parse_label_selector,
-    required_name,
-)
+from registry.api.selectors.fields import NAME, NAMESPACE, FieldTerm, field_terms, parse_field_selector, required_name
+from registry.api.selectors.labels import parse_label_selector
 from registry.api.served import field_value
 from registry.codec.stored import decode_stored
 from registry.flowcontrol.evaluation import LARGE_BYTES, evaluate

@@ -18,7 +18,9 @@ from registry.api.metadata import wipe_system_fields
 from registry.api.ownership import own_create
 from registry.api.query.answering import answer_query
 from registry.api.request import Body, ResourceRequest
-from registry.api.selectors import SelectorError, field_terms, parse_label_selector
+from registry.api.selectors.fields import field_terms
+from registry.api.selectors.labels import parse_label_selector
+from registry.api.selectors.requirements import SelectorError
 from registry.api.served import Object
 from registry.api.verbs.computed import ComputedOperation, compute
 from registry.api.verbs.pipeline import Draft, Outcome, Start

@@ -18,7 +18,7 @@ from registry.api.query.filters import text_test
 from registry.api.query.gathered import too_many
 from registry.api.query.reading import MAX_EXAMINED
 from registry.api.request import ResourceRequest
-from registry.api.selectors import satisfies
+from registry.api.selectors.requirements import satisfies
 from registry.api.served import Served
 from registry.api.verbs.list import Fields, image_of, parse_selection
 from registry.authorization.wildcard import WildcardScope

@@ -15,7 +15,7 @@ from registry.api.options import ListOptions, list_options
 from registry.api.query.gathered import Item, is_gathered, parse_gathered, require_bounded, too_many
 from registry.api.query.reading import MAX_EXAMINED
 from registry.api.request import ResourceRequest
-from registry.api.selectors import satisfies
+from registry.api.selectors.requirements import satisfies
 from registry.api.served import Object
 from registry.api.verbs.history.states import API_VERSION, MAX_LIMIT, change_entry, old_row, page_of, redact
 from registry.api.verbs.list import parse_selection

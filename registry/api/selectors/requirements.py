@@ -1,0 +1,94 @@
+"""Requirements of selectors: limits, and whether they hold for an object, a row or a change."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from registry.api.errors import StatusError
+from registry.store.types import Match, Requirement
+
+FIELD_PREFIX: Final = "f:"  # of a field among the labels of a row
+
+# Limits on the requirements of one selector, the values of one requirement, and characters. Each requirement is a
+# condition of the query and a test of each event; the reference is limited only by the length of a request.
+MAX_REQUIREMENTS: Final = 500
+MAX_VALUES: Final = 20_000
+_MAX_LENGTH: Final = 256 * 1024
+
+
+class SelectorError(StatusError):
+    """400: a selector that cannot be parsed, or that names a field that cannot be selected by."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(400, "BadRequest", message)
+
+
+def too_many() -> SelectorError:
+    return SelectorError(f"the selector has more than {MAX_REQUIREMENTS} requirements")
+
+
+def check_length(text: str) -> None:
+    if len(text) > _MAX_LENGTH:
+        raise SelectorError(f"the selector is longer than {_MAX_LENGTH} characters")
+
+
+def satisfies(requirements: Sequence[Requirement], labels: Sequence[str]) -> bool:
+    """Whether all hold for the labels of a row or change: `key=value`, or `f:spec.color=red` for a field."""
+    return all(_holds(requirement, labels) for requirement in requirements)
+
+
+def _holds(requirement: Requirement, labels: Sequence[str]) -> bool:
+    start = requirement.key + "="
+    value: str | None = "" if start.startswith(FIELD_PREFIX) else None
+    for label in labels:
+        if label.startswith(start):
+            value = label[len(start) :]
+            break
+    match requirement.match:
+        case Match.IN:
+            return value in requirement.values
+        case Match.NOT_IN:
+            return value not in requirement.values
+        case Match.EXISTS:
+            return value is not None
+        case Match.DOES_NOT_EXIST:
+            return value is None
+        case _:
+            return value_test(requirement)(value)
+
+
+def value_test(requirement: Requirement) -> Callable[[str | None], bool]:
+    """Returns a test of a value, which is None if the key is absent."""
+    values = frozenset(requirement.values)
+    match requirement.match:
+        case Match.IN:
+            return lambda value: value in values
+        case Match.NOT_IN:
+            return lambda value: value not in values
+        case Match.EXISTS:
+            return lambda value: value is not None
+        case Match.DOES_NOT_EXIST:
+            return lambda value: value is None
+    bound = integer(requirement.values[0]) if requirement.values else None
+    if bound is None:
+        return lambda value: False
+    wanted = 1 if requirement.match is Match.GREATER_THAN else -1
+
+    def compare(value: str | None) -> bool:
+        number = integer(value) if value is not None else None
+        return number is not None and (number - bound) * wanted > 0
+
+    return compare
+
+
+_INTEGER = re.compile(r"[-+]?[0-9]{1,40}\Z")
+
+
+def integer(text: str) -> int | None:
+    """strconv.ParseInt(text, 10, 64)."""
+    if not _INTEGER.match(text):
+        return None
+    number = int(text)
+    return number if -(1 << 63) <= number < 1 << 63 else None
