@@ -1,12 +1,13 @@
 """What a request takes at the least: `python -m benchmarks.limits`.
 
-For a get, a create and a page of 500 objects, in µs of CPU a request under 16 connections (a page: 4):
+For a get, a create, a page of 500 objects and a list of all, in µs of CPU a request under 16 connections (pages and
+lists: 4):
 
     server, PostgreSQL   ours
     TLS alone            a server on the same event loop that sends bytes of the same length for every request, and
                          parses none
     SQL alone            PostgreSQL, for the same bodies in a table with nothing but a primary key: 16 by their keys,
-                         500 in the order of keys, or 16 inserts a transaction, over one connection
+                         500 in the order of keys, all by COPY, or 16 inserts a transaction, over one connection
 
 The limit of a request is TLS alone and SQL alone together: what is above is what a multi-tenant API costs.
 """
@@ -95,10 +96,12 @@ def measure(running: server.Server, data: Path, count: int) -> list[Limit]:
     asyncio.run(spread(running.target, creates[:PAGE], CONNECTIONS))
     gets: _Requests = [("GET", f"{OBJECTS}/made-{n % PAGE:06}", b"", JSON) for n in range(count)]
     pages: _Requests = [("GET", f"{OBJECTS}?limit={PAGE}", b"", JSON)] * max(1, count // 20)
+    lists: _Requests = [("GET", OBJECTS, b"", JSON)] * max(2, count // 100)
     rows = [
         ("get", gets, CONNECTIONS, _read_some),
         ("create", creates[PAGE:], CONNECTIONS, _insert),
         (f"page of {PAGE}", pages, PAGE_CONNECTIONS, _read_page),
+        (f"list of {count + PAGE}", lists, PAGE_CONNECTIONS, _copy_all),
     ]
     return [_row(running, data, *row) for row in rows]
 
@@ -197,7 +200,7 @@ def _sql_alone(data: Path, work: Callable[[psycopg.Connection[Any], int], None],
     with psycopg.connect(found[0], autocommit=True, prepare_threshold=0) as connection:
         connection.execute(_TABLE, prepare=False)
         try:
-            connection.execute(_FILL, (PAGE,))
+            connection.execute(_FILL, (None if work is _copy_all else PAGE,))
             work(connection, IN_TRANSACTION)
             backend = psutil.Process(connection.info.backend_pid)
             before = backend.cpu_times()
@@ -217,6 +220,13 @@ def _read_some(connection: psycopg.Connection[Any], count: int) -> None:
 def _read_page(connection: psycopg.Connection[Any], count: int) -> None:
     for _ in range(count):
         connection.execute("SELECT key, body FROM alone ORDER BY key LIMIT %s", (PAGE,), binary=True).fetchall()
+
+
+def _copy_all(connection: psycopg.Connection[Any], count: int) -> None:
+    for _ in range(count):
+        with connection.cursor().copy("COPY (SELECT key, body FROM alone ORDER BY key) TO STDOUT") as rows:
+            for _ in rows:
+                pass
 
 
 def _insert(connection: psycopg.Connection[Any], count: int) -> None:
