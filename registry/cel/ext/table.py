@@ -62,7 +62,7 @@ def _registration(
     cost: Cost | None,
 ) -> Callable[[_F], _F]:
     def register(implementation: _F) -> _F:
-        checked = _checked(implementation, name, of) if of else implementation
+        checked = _checked(implementation, name, of, max(counts)) if of else implementation
         for count in counts:
             table[name, count] = checked
         if cost is not None:
@@ -72,7 +72,15 @@ def _registration(
     return register
 
 
-def _checked(implementation: Implementation, name: str, of: tuple[type, ...]) -> Implementation:
+def _checked(implementation: Implementation, name: str, of: tuple[type, ...], count: int) -> Implementation:
+    [first, *_] = of
+
+    @functools.wraps(implementation)
+    def call_with_one(argument: Value) -> Value:
+        if type(argument) is not first:
+            raise mismatch(name, argument)
+        return implementation(argument)
+
     @functools.wraps(implementation)
     def call(*arguments: Value) -> Value:
         for argument, expected in zip(arguments, of, strict=False):
@@ -80,7 +88,7 @@ def _checked(implementation: Implementation, name: str, of: tuple[type, ...]) ->
                 raise mismatch(name, *arguments)
         return implementation(*arguments)
 
-    return call
+    return call_with_one if count == 1 else call
 
 
 def mismatch(name: str, *arguments: Value) -> EvalError:
