@@ -116,15 +116,15 @@ def test_who_does_not_read_costs_no_memory(own_kind: Kind) -> None:
     """Ten watchers never read a byte while each is sent 90 MB of events."""
     server = own_kind.server
     process = psutil.Process(server.process.pid)
-    text = "x" * 100_000
+    text = "x" * 300_000
     with connected(server) as http:
         http.post(own_kind.path, json=own_kind.gadget("a", text=text)).raise_for_status()
         watchers = [_watch_without_reading(own_kind) for _ in range(10)]
         try:
             # Up to here the ring of recent changes is filled, 48 MiB that all watchers share, and each connection.
-            _rewrite(http, own_kind, text, times=600)
+            _rewrite(http, own_kind, text, times=200)
             before = process.memory_info().rss
-            _rewrite(http, own_kind, text, times=300)
+            _rewrite(http, own_kind, text, times=100)
             grown = process.memory_info().rss - before
         finally:
             for watcher in watchers:

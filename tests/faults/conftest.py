@@ -11,7 +11,7 @@ import pytest
 from registry.postgres.server import EmbeddedPostgres
 from tests.databases import embedded_postgres
 from tests.faults.clients import ServerClient
-from tests.running import RunningServer, data_folder, running_server
+from tests.running import RunningServer, data_folder, prepare_postgres, running_server
 
 
 @pytest.fixture
@@ -22,6 +22,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture
 def postgres(folder: Path) -> Iterator[EmbeddedPostgres]:
+    prepare_postgres(folder)
     with embedded_postgres(folder / "postgres") as server:
         yield server
 
