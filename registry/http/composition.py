@@ -16,6 +16,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from typing import Final, NamedTuple
 
+import anyio._backends._asyncio  # noqa: F401 - at the first call of a webhook it would be imported on the event loop
 from starlette.types import ASGIApp
 
 from registry import builtin, tracing

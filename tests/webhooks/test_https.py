@@ -7,6 +7,8 @@ import base64
 import gzip
 import itertools
 import logging
+import subprocess
+import sys
 import threading
 import time
 import tracemalloc
@@ -295,3 +297,30 @@ async def test_what_is_no_bundle_does_not_mean_the_systems_roots(client: Webhook
     endpoint = Endpoint("https://127.0.0.1:1/", "127.0.0.1", 1, "/", base64.b64encode(bundle).decode())
     with pytest.raises(CallFailed, match="unable to load root certificates"):
         await client.call(endpoint, b"{}", decoded_review)
+
+
+FIRST_CALL = """
+import asyncio, sys
+import registry.http.composition
+from registry.webhooks.connection import Origin, Unreachable
+from registry.webhooks.egress import EgressPolicy
+from registry.webhooks.https import HttpsClient
+
+async def call():
+    client = HttpsClient(EgressPolicy(["127.0.0.0/8"]))
+    try:
+        await client.exchange(Origin("127.0.0.1", 1, ""), "GET", "/", {}, b"", lambda answer: answer)
+    except Unreachable:
+        pass
+    await client.aclose()
+
+before = {*sys.modules}
+asyncio.run(call())
+print(*sorted({*sys.modules} - before))
+"""
+
+
+def test_the_first_call_imports_nothing_on_the_event_loop() -> None:
+    """It took a tenth of a second, in which nobody else was served."""
+    done = subprocess.run([sys.executable, "-c", FIRST_CALL], capture_output=True, text=True, check=True)
+    assert [name for name in done.stdout.split() if name.startswith(("anyio._backends", "httpcore"))] == []
