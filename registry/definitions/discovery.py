@@ -129,7 +129,7 @@ def api_resource_list(
         return None
     return {
         "kind": "APIResourceList",
-        "apiVersion": "v1",
+        **({"apiVersion": "v1"} if group else {}),  # as in kube-apiserver, the list of the core group has none
         "groupVersion": f"{group}/{version}" if group else version,
         "resources": resources,
     }

@@ -55,7 +55,7 @@ def decode_delete_options(data: bytes, media_type: str) -> dict[str, Any]:
             raise bad_request(why)
         kind = (value or {}).get("kind")
         if kind and kind != "DeleteOptions":
-            version = value.get("apiVersion") or ""
+            version = value.get("apiVersion") or "meta.k8s.io/v1"
             raise bad_request(f'no kind "{kind}" is registered for version "{version}" in scheme {_SCHEME}')
         return typed.decode(_OPTIONS, value).value
     except JsonSyntaxError as error:

@@ -119,7 +119,7 @@ def negotiate(
         representation = _untabled(accept)
     else:
         representation = _message(accept) if protobuf else _resource(accept)
-    if representation is None:
+    if representation is None or (builtin and not _reaches_route(accept, collection=collection)):
         raise _not_acceptable(accept, builtin, collection=collection)
     return representation
 
@@ -143,8 +143,12 @@ def negotiate_plain(accept: str) -> Representation:
     return representation
 
 
-def negotiate_discovery(accept: str, *, aggregated: bool, builtin_resources: bool = False) -> Representation:
+def negotiate_discovery(
+    accept: str, *, aggregated: bool, builtin_resources: bool = False, fixed: bool = False
+) -> Representation:
     """Returns the representation of a discovery document; if it can be `aggregated` (/api and /apis), of version v2.
+
+    `fixed` says that kube-apiserver has a route of its own for it: /api, and the resources of built-in versions.
 
     Only the lists of built-in resources are available in CBOR, which client-go's discovery client cannot read:
     kube-apiserver encodes the other documents with codecs that have no CBOR.
@@ -153,9 +157,17 @@ def negotiate_discovery(accept: str, *, aggregated: bool, builtin_resources: boo
         representation = _fixed(accept)
     else:
         representation = _aggregated_discovery(accept) if aggregated else _discovery(accept)
-    if representation is None:
-        raise _not_acceptable(accept, builtin=aggregated, cbor=builtin_resources)
+    if representation is None or (fixed and not _reaches_route(accept, cbor=builtin_resources)):
+        raise _not_acceptable(accept, builtin=fixed, cbor=builtin_resources)
     return representation
+
+
+def require_json(accept: str) -> None:
+    """Raises NotAcceptable unless the header accepts JSON, by that name or as `*/*`: the version has no other form."""
+    if accept and not any(
+        f"{clause.type}/{clause.subtype}" in (MEDIA_TYPES[JSON], "*/*") for clause in _clauses(accept)
+    ):
+        raise NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {MEDIA_TYPES[JSON]}")
 
 
 def negotiate_types(accept: str, media_types: Sequence[str]) -> str | None:
@@ -171,14 +183,20 @@ def negotiate_types(accept: str, media_types: Sequence[str]) -> str | None:
     return None
 
 
+def _reaches_route(accept: str, *, collection: bool = False, cbor: bool = True) -> bool:
+    """Whether a fixed path of kube-apiserver accepts the header: it knows `*/*`, but not `application/*`."""
+    named = _all_types() if cbor else _types_without_cbor()
+    plain = (*named.split(", "), "*/*", *([CBOR_SEQUENCE] if collection and serves_cbor() else []))
+    return not accept or any(f"{clause.type}/{clause.subtype}" in plain for clause in _clauses(accept))
+
+
 def _not_acceptable(accept: str, builtin: bool, *, collection: bool = False, cbor: bool = True) -> NotAcceptable:
     """Fixed paths in kube-apiserver check the plain media types first, with another message.
 
     The routes of lists, which serve watches too, name the types of streams (apiserver pkg/endpoints/installer.go).
     """
     named = _all_types() if cbor else _types_without_cbor()
-    plain = (*named.split(", "), "*/*", *([CBOR_SEQUENCE] if collection and serves_cbor() else []))
-    if builtin and not any(f"{clause.type}/{clause.subtype}" in plain for clause in _clauses(accept)):
+    if builtin and not _reaches_route(accept, collection=collection, cbor=cbor):
         types = f"{named}, {_stream_types()}" if collection else named
         return NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {types}")
     return NotAcceptable(f"only the following media types are accepted: {named}")

@@ -64,7 +64,7 @@ class RequestInfo(NamedTuple):
             self.verb,
             self.path,
             self.resource,
-            self.subresource,
+            self.subresource.partition("/")[0],
             self.group,
             self.name if is_namespace else self.namespace,
             name,

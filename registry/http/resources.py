@@ -261,7 +261,7 @@ def _representation(
                 accept, builtin=builtin, protobuf=protobuf, collection=verb == "list", table=table
             )
     except NotAcceptable as error:
-        raise not_acceptable(str(error), with_details=served.definition.builtin) from error
+        raise not_acceptable(str(error), with_details=str(error).startswith("406:")) from error
     return prettify(representation, query, headers)
 
 

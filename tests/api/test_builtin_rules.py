@@ -184,3 +184,68 @@ async def test_the_status_of_a_definition_has_no_table(api: Client) -> None:
     answer = await api.get(path, accept=TABLE)
     assert failure(answer, 406, "NotAcceptable")["message"].startswith("only the following media types are accepted")
     assert (await api.get(path, accept=f"{TABLE},application/json")).code == 404
+
+
+JSON_ONLY = "406: Not Acceptable\n\nAvailable representations: application/json"
+ALL = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+
+
+@pytest.mark.parametrize(
+    "method, path, accept, message, details",
+    [
+        pytest.param("GET", "/version", "text/plain", JSON_ONLY, {}, id="the version as text"),
+        pytest.param(
+            "GET",
+            "/api/v1",
+            "application/*",
+            f"406: Not Acceptable\n\nAvailable representations: {ALL}",
+            {},
+            id="a range",
+        ),
+        pytest.param(
+            "GET", "/apis", "text/plain", f"only the following media types are accepted: {ALL}", None, id="groups"
+        ),
+        pytest.param(
+            "GET",
+            "/api/v1/namespaces/default/configmaps/a",
+            "application/*",
+            f"406: Not Acceptable\n\nAvailable representations: {ALL}",
+            {},
+            id="a range for an object",
+        ),
+        pytest.param(
+            "GET",
+            "/api/v1/namespaces/default/configmaps",
+            "application/json;as=Foo;v=v1;g=meta.k8s.io",
+            f"only the following media types are accepted: {ALL}",
+            None,
+            id="a form that no resource has",
+        ),
+        pytest.param(
+            "POST",
+            REVIEWS,
+            TABLE,
+            f"only the following media types are accepted: {ALL}",
+            None,
+            id="a table of a review",
+        ),
+    ],
+)
+async def test_not_acceptable(
+    api: Client, method: str, path: str, accept: str, message: str, details: dict[str, Any] | None
+) -> None:
+    body = {"spec": {"nonResourceAttributes": {"path": "/", "verb": "get"}}} if method == "POST" else None
+    status = failure(await api.request(method, path, body, accept=accept), 406, "NotAcceptable")
+    assert (status["message"], status.get("details")) == (message, details)
+
+
+async def test_the_resources_of_the_core_group_have_no_version(api: Client) -> None:
+    """The only document of kube-apiserver with a kind and no apiVersion."""
+    assert "apiVersion" not in (await api.get("/api/v1")).ok()
+    assert (await api.get("/apis/rbac.authorization.k8s.io/v1")).ok()["apiVersion"] == "v1"
+
+
+async def test_options_of_a_deletion_are_of_their_group(api: Client) -> None:
+    status = failure(await api.delete(f"{CORE}/configmaps/none", {"kind": "Foo"}), 400, "BadRequest")
+    assert status["message"].startswith('no kind "Foo" is registered for version "meta.k8s.io/v1" in scheme')

@@ -6,6 +6,7 @@ pkg/apis/authorization/validation/validation.go.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from registry.api.strategies.base import Object
@@ -20,6 +21,7 @@ _RESOURCE, _PATH = "spec.resourceAttributes", "spec.nonResourceAttributes"
 
 class ReviewStrategy(TypedStrategy):
     virtual = True
+    without_table: Sequence[str] = ("",)
 
     convertible = ("authorization.k8s.io/v1beta1", "authentication.k8s.io/v1beta1")
 

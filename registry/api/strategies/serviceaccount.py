@@ -21,6 +21,7 @@ class ServiceAccountStrategy(TypedStrategy):
     controlled = True
     returns_deleted_object = True
     subresources: Sequence[str] = ("token",)
+    without_table: Sequence[str] = ("token",)
 
     def prepare_for_create(self, obj: Object, context: Context) -> None:
         super().prepare_for_create(obj, context)

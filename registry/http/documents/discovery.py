@@ -81,7 +81,12 @@ def _representation(state: RequestState, catalog: TenantCatalog) -> Representati
     aggregated = not info.version and not info.group
     builtin = bool(info.version) and catalog.is_builtin_group(info.group)
     try:
-        representation = negotiate_discovery(state.header(b"accept"), aggregated=aggregated, builtin_resources=builtin)
+        representation = negotiate_discovery(
+            state.header(b"accept"),
+            aggregated=aggregated,
+            builtin_resources=builtin,
+            fixed=builtin or info.document_path == "/api",
+        )
     except NotAcceptable as error:
         # On fixed paths of kube-apiserver the error has details, although empty ones.
         raise not_acceptable(str(error), with_details=str(error).startswith("406:")) from error
