@@ -201,6 +201,7 @@ class Store:
 
     @staticmethod
     def is_sealed(row: Row) -> bool:
+        """Whether the body of a row from `begin_load` is encrypted, and must not be used."""
         return row.body.startswith(MARK)
 
     async def state(self, tenant: Tenant) -> State:

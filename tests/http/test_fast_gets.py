@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -15,8 +17,8 @@ from registry.http.middleware import fast_gets
 from registry.http.middleware.fast_gets import Target, target_of
 from tests.api.client import Client
 from tests.api.widgets import ALL_WIDGETS, DEFINITIONS, GROUP, NAMESPACES, WIDGETS, make
-from tests.application import shares_application
-from tests.authentication.identities import ACCOUNTS, account, token_of
+from tests.application import serving, shares_application
+from tests.authentication.identities import ACCOUNTS, SECRETS, account, token_of
 from tests.http.streams import PATIENCE_SECONDS, Streams, connection
 
 BINDINGS: Final = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings"
@@ -216,6 +218,17 @@ async def test_gets_that_a_plan_cannot_answer_are_left_to_the_chain(tenant_api: 
 
 
 @shares_application
+async def test_long_headers_are_not_kept(tenant_api: Client) -> None:
+    """An idle connection would hold them."""
+    await make(tenant_api, "a")
+    token, chain = await reader_of(tenant_api, "a"), Chain(tenant_api._app)
+    async with connection(chain) as kept:
+        for _ in range(2):
+            await send(kept, tenant_api, A, token, x_long="x" * fast_gets.HEADERS_LIMIT_BYTES)
+        assert chain.requests == 2
+
+
+@shares_application
 async def test_requests_sent_at_once_are_answered_in_turn(tenant_api: Client) -> None:
     await make(tenant_api, "a", "b")
     token, chain = await reader_of(tenant_api, "a", "b"), Chain(tenant_api._app)
@@ -258,6 +271,22 @@ async def test_objects_without_a_namespace(tenant_api: Client) -> None:
             found = await send(kept, tenant_api, f"{NAMESPACES}/{name}", token)
             assert found == await send(fresh, tenant_api, f"{NAMESPACES}/{name}", token)
         assert chain.requests == 1
+
+
+async def test_encrypted_objects_are_opened(api_database: str, tmp_path: Path) -> None:
+    """The chain does that: rows are read as they are stored."""
+    keys = tmp_path / "keys"
+    keys.write_text(f"first:{base64.b64encode(bytes(32)).decode()}\n")
+    keys.chmod(0o600)
+    async with serving(api_database, tmp_path / "data", encryption_key_file=keys) as api:
+        for name in ("a", "b"):
+            body = {"metadata": {"name": name}, "stringData": {"password": "open sesame"}}
+            (await api.post(SECRETS, body)).ok(201)
+        async with connection(Chain(api._app)) as kept:
+            for name in ("a", "b", "a", "b"):
+                found = (await send(kept, api, f"{SECRETS}/{name}", api._token)).body
+                assert base64.b64encode(b"open sesame") in found
+                assert b'"sealed"' not in found
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ get, the plan checks each of these without waiting, in the order of the handler 
     authorization     the cached policy is fresh, and allows it
     catalog           the tenant's catalog is the same; the read then returns the guards that it must have
 
-The answer is the stored text, after the same head. In any other case (among others: the object does not exist, it is
-stored in another form, it is long) the handler chain serves the request from the start: a get may be repeated.
+The answer is the stored text, after the same head. In any other case (among others: the object does not exist, is
+encrypted, in another form, or long) the handler chain serves the request from the start: a get may be repeated.
 
 The middleware is not in the chain if requests are audited, traced or logged. tests/http/test_fast_gets.py compares the
 answers of both ways.
@@ -46,10 +46,13 @@ from registry.http.serving.cycle import Cycle
 from registry.http.serving.fast_path import FAST_PATHS, FastPaths
 from registry.store.errors import StoreError
 from registry.store.reads.points import Loaded
+from registry.store.store import Store
 from registry.store.types import Tenant
 
 # Kinds of a connection whose plans are kept; beyond it all are dropped.
-PLANS_LIMIT: Final = 16
+PLANS_LIMIT: Final = 8
+# A plan keeps the headers, so that an idle connection holds them: with a token, they seldom have more than 2 KiB.
+HEADERS_LIMIT_BYTES: Final = 4 * 1024
 # Longer answers may be compressed, or are sent in parts (registry/http/responses.py).
 LONGEST_CHARACTERS: Final = 32_000
 # Reads in a row that the plan could not answer, after which it is not asked any more.
@@ -89,7 +92,8 @@ def target_of(raw_path: bytes) -> Target | None:
 class Plan:
     """What the handler chain has found for a get, which holds for others of its collection.
 
-    `given` is the user of the credential, `user` the same as the tenant sees it.
+    `given` is the user of the credential, `user` the same as the tenant sees it, `catalog` the serial of the tenant's
+    catalog and its revision of the definitions: an idle connection must not keep old definitions.
     """
 
     headers: list[tuple[bytes, bytes]]
@@ -98,8 +102,7 @@ class Plan:
     user: User
     tenant: Tenant
     info: RequestInfo
-    catalog: TenantCatalog
-    served: Served
+    catalog: tuple[int, int]
     misses: int = 0
 
 
@@ -136,17 +139,23 @@ def _is_of(target: Target, info: RequestInfo) -> bool:
 
 def _plan_of(scope: Scope, state: RequestState, catalog: TenantCatalog) -> Plan | None:
     """Returns the plan for gets like this one; None if something about it is not as usual."""
-    given, tenant, served, headers = state.authenticated, state.tenant, state.served, state.headers
-    if served is None or state.code != 200 or state.warnings or state.wildcard is not None:
+    given, tenant, headers = state.authenticated, state.tenant, state.headers
+    if state.code != 200 or state.warnings or state.wildcard is not None:
         return None
     if "rates" in tenant.attributes or given.tenant not in (None, tenant.name):
         return None
     if not _SPECIAL.isdisjoint(headers) or headers.get(b"content-length", b"0") != b"0":
         return None
+    if sum(len(name) + len(value) for name, value in scope["headers"]) > HEADERS_LIMIT_BYTES:
+        return None
     if any(name.startswith(b"impersonate-") for name in headers):
         return None
     token = bearer_token(state.header(b"authorization"), [])
-    return Plan(scope["headers"], token, given, state.user, tenant, state.info, catalog, served)
+    return Plan(scope["headers"], token, given, state.user, tenant, state.info, _identity_of(catalog))
+
+
+def _identity_of(catalog: TenantCatalog) -> tuple[int, int]:
+    return catalog.serial, catalog.guards.definitions
 
 
 class FastGets:
@@ -159,7 +168,7 @@ class FastGets:
 
     def remember(self, target: Target, plan: Plan) -> None:
         known = self._plans.get(target.collection)
-        if known is not None and known.catalog is plan.catalog and known.headers == plan.headers:
+        if known is not None and known.catalog == plan.catalog and known.headers == plan.headers:
             # A plan that is of no use stays so; whatever else has changed is in the new one.
             plan.misses = known.misses
         elif len(self._plans) >= PLANS_LIMIT:
@@ -176,20 +185,25 @@ class FastGets:
         seat = self._queue.try_acquire(plan.info.tenant, started)
         if seat is None:
             return False
-        loading = self._begin_load(plan, target, cycle)
-        if loading is None:
+        begun = self._begin_load(plan, target, cycle)
+        if begun is None:
             self._queue.release(seat)
             return False
+        served, loading = begun
         metrics.IN_FLIGHT.inc()
-        loading.add_done_callback(partial(self._end, plan, cycle, give_back, seat, started))
+        loading.add_done_callback(partial(self._end, plan, served, cycle, give_back, seat, started))
         return True
 
-    def _begin_load(self, plan: Plan, target: Target, cycle: Cycle) -> asyncio.Future[Loaded] | None:
-        """Starts the read if all that the plan depends on is unchanged."""
+    def _begin_load(self, plan: Plan, target: Target, cycle: Cycle) -> tuple[Served, asyncio.Future[Loaded]] | None:
+        """Starts the read if all that the plan depends on is unchanged; returns the resource and the row to come."""
         backend, tenant = self._backend, plan.tenant
         if backend.authentication.recall(cycle.scope, plan.token) != plan.given:
             return None
-        if backend.store.tenancy.recall(tenant.name) != tenant or backend.catalogs.recall(tenant) is not plan.catalog:
+        catalog = backend.catalogs.recall(tenant)
+        if backend.store.tenancy.recall(tenant.name) != tenant or catalog is None:
+            return None
+        served = catalog.served(plan.info.group, plan.info.version, plan.info.resource)
+        if served is None or _identity_of(catalog) != plan.catalog:
             return None
         namespace, name = target.namespace.decode(), target.name.decode()
         if not plan.user.is_administrator:
@@ -198,16 +212,17 @@ class FastGets:
             if decision is None or not decision.allowed:
                 return None
         try:
-            loading = backend.store.begin_load(tenant, plan.served.resource_name, plan.served.key(namespace, name))
+            loading = backend.store.begin_load(tenant, served.resource_name, served.key(namespace, name))
         except StoreError:
             return None
         self._queue.mark_known(plan.info.tenant)
         backend.activity.begin(tenant.name, watch=False, write=False)
-        return loading
+        return served, loading
 
     def _end(
         self,
         plan: Plan,
+        served: Served,
         cycle: Cycle,
         give_back: Callable[[], None],
         seat: Seat,
@@ -218,7 +233,7 @@ class FastGets:
         if seat is not EXEMPT:
             self._queue.release(seat)
         metrics.IN_FLIGHT.dec()
-        text = _text_of(plan, loading) if cycle.can_answer else None
+        text = _text_of(plan, served, loading) if cycle.can_answer else None
         if text is None:
             plan.misses += 1
             give_back()
@@ -229,16 +244,16 @@ class FastGets:
         metrics.observe(info.verb, info.group, info.resource, "", 200, time.perf_counter() - started)
 
 
-def _text_of(plan: Plan, loading: asyncio.Future[Loaded]) -> str | None:
+def _text_of(plan: Plan, served: Served, loading: asyncio.Future[Loaded]) -> str | None:
     """Returns the object as it is served; None if that takes more than its stored text."""
     if loading.cancelled() or loading.exception() is not None:
         return None
     row, state = loading.result()
-    served = plan.served
     if (
         row is None
-        or state.guards.definitions != plan.catalog.guards.definitions
+        or state.guards.definitions != plan.catalog[1]
         or len(row.body) > LONGEST_CHARACTERS
+        or Store.is_sealed(row)
         or not served.is_passthrough(row.version, row.schema)
     ):
         return None
