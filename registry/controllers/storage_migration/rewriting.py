@@ -10,7 +10,7 @@ storage version itself, since every commit is made under the tenant's current de
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, TypeVar
@@ -36,6 +36,8 @@ T = TypeVar("T")
 MANAGER: Final = "storage-version-migrator-controller"
 # As many as fit into one transaction.
 BATCH: Final = 64
+# Sending more to PostgreSQL at once holds the event loop for long; defaults may have made them larger.
+_BATCH_BYTES: Final = 1 << 20
 # Rows read at a time.
 _READ: Final = 512
 # This many rows that cannot be converted mean that none can: the webhook is down.
@@ -97,8 +99,7 @@ class Rewriting:
             rows = await self._outdated_rows(served, after)
             if not rows:
                 return
-            for start in range(0, len(rows), BATCH):
-                batch = rows[start : start + BATCH]
+            for batch in _batches(rows):
                 await self.pace.wait(len(batch))
                 try:
                     self.rewritten += await self._rewrite(catalog, served, batch)
@@ -205,6 +206,20 @@ class Rewriting:
         except GuardsChanged as stale:
             raise CatalogStale(stale.guards) from stale
         return True
+
+
+def _batches(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+    """Yields consecutive rows, at most BATCH and _BATCH_BYTES at a time, but at least one."""
+    batch: list[Row] = []
+    size = 0
+    for row in rows:
+        size += len(row.body)
+        if batch and (len(batch) == BATCH or size > _BATCH_BYTES):
+            yield batch
+            batch, size = [], len(row.body)
+        batch.append(row)
+    if batch:
+        yield batch
 
 
 def _with_defaults(served: Served, row: Row, read: Callable[[], Object]) -> Object:
