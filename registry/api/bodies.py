@@ -149,6 +149,8 @@ def _recognize(served: Served, value: Any, data: bytes) -> Object:
     if (why := type_meta_error(value)) is not None:
         raise unrecognized(served, why, data)
     obj: Object = value or {}
+    if (obj.get("apiVersion") or "").count("/") == 1:
+        obj["apiVersion"] = obj["apiVersion"].removeprefix("/")  # Go reads "/v1" as version v1 of the core group
     if served.strategy.completes_type:
         obj["kind"] = obj.get("kind") or served.kind.name
         obj["apiVersion"] = obj.get("apiVersion") or served.api_version

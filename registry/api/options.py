@@ -91,6 +91,11 @@ def first(query: Query, name: str) -> str:
     return values[0] if values else ""
 
 
+def exports(query: Query) -> bool:
+    """Whether `?export=` of a get asks for the form that kube-apiserver had until 1.18, and refuses since."""
+    return _boolean(query, "export") or False
+
+
 def _boolean(query: Query, name: str) -> bool | None:
     """Returns None if the parameter is absent. Only "0" and "false" are false, an empty value is true."""
     values = query.get(name)

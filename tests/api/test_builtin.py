@@ -363,3 +363,20 @@ async def test_kubectl_sends_protobuf(api: Client) -> None:
     body = b"k8s\0" + delimited(1, delimited(1, b"v1") + delimited(2, b"ConfigMap")) + delimited(2, message)
     made = (await api.post(MAPS, body, content_type=PROTOBUF)).ok(201)
     assert (made["metadata"]["name"], made["data"]) == ("p", {"k": "v"})
+
+
+async def test_the_core_group_may_be_named_by_a_slash(api: Client) -> None:
+    """client-go's GroupVersion prints no slash, but tools that join group and version themselves send "/v1"."""
+    made = (await api.post(MAPS, {"apiVersion": "/v1", "kind": "ConfigMap", **config_map("slash", a="1")})).ok(201)
+    assert made["apiVersion"] == "v1"
+    put = await api.put(f"{MAPS}/slash", {**made, "apiVersion": "/v1", "data": {"a": "2"}})
+    assert (put.ok()["apiVersion"], put.json["data"]) == ("v1", {"a": "2"})
+
+
+@pytest.mark.parametrize("value, code", [("true", 400), ("1", 400), ("", 400), ("false", 200), ("0", 200)])
+async def test_export_is_no_longer_there(api: Client, value: str, code: int) -> None:
+    answer = await api.get(f"/api/v1/namespaces/default?export={value}")
+    assert answer.code == code
+    if code == 400:
+        status = failure(answer, 400, "BadRequest")
+        assert status["message"] == "the export parameter, deprecated since v1.14, is no longer supported"

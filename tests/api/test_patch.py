@@ -193,3 +193,22 @@ async def test_the_type_of_a_built_in_object_cannot_be_patched(
 async def test_a_strategic_patch_that_is_refused(api: Client, patch: Body, code: int, message: str) -> None:
     answer = await api.patch(f"{NAMESPACES}/default", patch, STRATEGIC)
     assert failure(answer, code, answer.json["reason"])["message"] == message
+
+
+@pytest.mark.parametrize("validation", ["Strict", "Warn"])
+async def test_faults_of_a_json_patch_are_in_the_order_of_its_operations(api: Client, validation: str) -> None:
+    (await api.post(WIDGETS, widget("a", size=1))).ok(201)
+    body = (
+        b'[{"op": "add", "path": "/spec/color", "value": "red", "extra": 1},'
+        b' {"op": "add", "path": "/spec/x", "path": "/spec/size", "value": 2}, {"op": "add", "path": "/spec/color", "value": "red", "more": 1}]'
+    )
+    answer = await api.patch(f"{WIDGETS}/a?fieldValidation={validation}&dryRun=All", body, JSON_PATCH)
+    faults = [
+        'json patch unknown field "[0].extra"',
+        'json patch duplicate field "[1].path"',
+        'json patch unknown field "[2].more"',
+    ]
+    if validation == "Warn":
+        assert answer.warnings == faults
+    else:
+        assert answer.json["message"].endswith(f"strict decoding error: {', '.join(faults)}")

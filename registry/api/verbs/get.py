@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from registry.api.answers import ObjectAnswer
+from registry.api.errors import bad_request
 from registry.api.freshness import wait_for_revision
-from registry.api.options import first, requested_revision
+from registry.api.options import exports, first, requested_revision
 from registry.api.request import ResourceRequest
 
 
 async def get(request: ResourceRequest) -> ObjectAnswer:
     """Returns the newest state; a resourceVersion only names a revision that must have been reached."""
+    if request.query and exports(request.query):
+        raise bad_request("the export parameter, deprecated since v1.14, is no longer supported")
     if request.query and (text := first(request.query, "resourceVersion")):
         await wait_for_revision(request, requested_revision(text))
     row, _ = await request.load()

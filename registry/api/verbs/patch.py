@@ -123,7 +123,8 @@ class PatchReader:
             case media if media == JSON_PATCH:
                 operations = json_patch.decode(decoded.value, strict=strict)
                 if strict:
-                    self.faults = [f"json patch {fault}" for fault in self.faults] + [*operations.unknown_members]
+                    duplicates = [f"json patch {fault}" for fault in self.faults]
+                    self.faults = sorted([*duplicates, *operations.unknown_members], key=_operation_of)
                 return lambda old: json_patch.apply_json_patch(old, operations)
             case media if media == MERGE_PATCH:
                 changes = decode_merge_patch(decoded.value, strict=strict)
@@ -194,7 +195,14 @@ class PatchReader:
 
 
 _TYPE = frozenset({"apiVersion", "kind"})
+_POSITION = re.compile(r'"\[(\d+)\]')
 _REJECTED = "the server rejected our request due to an error in our request"
+
+
+def _operation_of(fault: str) -> int:
+    """Returns the position of the operation that a fault is about: 2 of `json patch unknown field "[2].a"`."""
+    found = _POSITION.search(fault)
+    return int(found[1]) if found else 0
 
 
 def _undecodable(error: Exception) -> StatusError:
