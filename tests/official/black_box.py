@@ -29,7 +29,7 @@ from tests.running import RunningServer
 FOLDER: Final = Path(os.environ.get("REGISTRY_TEST_OFFICIAL_SUITES") or "/nonexistent")
 
 
-def tests_of(suite: Path) -> list[str]:
+def names_of_tests(suite: Path) -> list[str]:
     """The tests of a compiled suite; none if it is not there."""
     if not suite.exists():
         return []
@@ -81,6 +81,8 @@ def make_tenant(data_dir: str, *namespaces: str) -> Path:
     )
     kubeconfig = Path(data_dir) / f"{name}.kubeconfig"
     kubeconfig.write_text(made.stdout)
+    if not namespaces:
+        return kubeconfig
     items = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in namespaces]
     subprocess.run(
         ["kubectl", "--kubeconfig", str(kubeconfig), "create", "-f", "-"],

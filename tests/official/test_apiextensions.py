@@ -1,8 +1,8 @@
 """The integration suite of apiextensions-apiserver as a black box: its own client, in its own encoding.
 
 `REGISTRY_TEST_OFFICIAL_SUITES` names a folder with `apiextensions.test`, the suite as a compiled Go test program whose
-fixture is replaced (black_box.py). Each test gets a tenant of its own. The sources are not part of this repository, nor
-is how they are compiled.
+fixture is replaced (black_box.py). Each test gets a tenant of its own. build.py compiles it; the sources are not
+part of this repository.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from tests.official.black_box import FOLDER, run_as_upstream, tests_of
+from tests.official.black_box import FOLDER, names_of_tests, run_as_upstream
 from tests.running import RunningServer, data_folder, running_server
 
 _SUITE: Final = FOLDER / "apiextensions.test"
@@ -64,7 +64,7 @@ def server() -> Iterator[RunningServer]:
         yield server
 
 
-@pytest.mark.parametrize("name", tests_of(_SUITE))
+@pytest.mark.parametrize("name", names_of_tests(_SUITE))
 def test_as_upstream(name: str, server: RunningServer, tmp_path: Path) -> None:
     if name in _NOT_OF_A_BLACK_BOX:
         pytest.skip(_NOT_OF_A_BLACK_BOX[name])

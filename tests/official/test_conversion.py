@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from tests.official.black_box import FOLDER, run_as_upstream, tests_of
+from tests.official.black_box import FOLDER, names_of_tests, run_as_upstream
 from tests.running import RunningServer, data_folder, running_server
 
 _SUITE: Final = FOLDER / "conversion.test"
@@ -56,7 +56,7 @@ def server() -> Iterator[RunningServer]:
         yield server
 
 
-@pytest.mark.parametrize("name", tests_of(_SUITE))
+@pytest.mark.parametrize("name", names_of_tests(_SUITE))
 def test_as_upstream(name: str, server: RunningServer, tmp_path: Path) -> None:
     if name in _WRITES_TO_ETCD:
         pytest.skip("writes to etcd")
