@@ -147,3 +147,20 @@ async def test_verbs_that_they_do_not_take(api: Client, subresource: str, method
 @pytest.mark.parametrize("subresource", ["status", "scale"])
 async def test_of_what_is_not_there(api: Client, subresource: str) -> None:
     failure(await api.get(f"{WIDGETS}/none/{subresource}"), 404, "NotFound")
+
+
+@pytest.mark.parametrize(
+    "spec, message",
+    [
+        pytest.param(["x"], "[x] is of the type []interface {}, expected map[string]interface{}", id="a list"),
+        pytest.param("x", "x is of the type string, expected map[string]interface{}", id="a text"),
+        pytest.param(
+            {"replicas": [1, "a"]}, "[1 a] is of the type []interface {}, expected int64", id="a list at the end"
+        ),
+    ],
+)
+async def test_replicas_that_cannot_be_read(api: Client, spec: Any, message: str) -> None:
+    """The path of the replicas leads through something else, or to it; values are shown as Go prints them."""
+    body = {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "metadata": {"name": "odd"}, "spec": spec}
+    status = failure(await api.post(WIDGETS, body), 422, "Invalid")
+    assert f".spec.replicas: Invalid value: 0: .spec.replicas accessor error: {message}" in status["message"]

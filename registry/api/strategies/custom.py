@@ -13,6 +13,7 @@ from typing import Any
 from registry.api.options import DeleteOptions
 from registry.api.served import field_value
 from registry.api.strategies.base import Context, Object, ObjectDecodeError, Translation, WriteEffects
+from registry.apply.validate import go_plain
 from registry.apply.values import equal
 from registry.cel.rules.rules import compile_rules
 from registry.definitions.model import Definition, Version
@@ -174,23 +175,19 @@ class CustomStrategy:
             return []
         errors = []
         for path in (scale.spec_replicas_path, scale.status_replicas_path):
-            value, is_present = _at(obj, path)
-            if not is_present:
+            value, fault = _nested(obj, path, int, "int64")
+            if fault:
+                errors.append(invalid(path, 0, fault))
+            elif value is None:
                 continue
-            if isinstance(value, bool) or not isinstance(value, int):
-                why = f"{path} accessor error: {_go_repr(value)} is of the type {_go_type(value)}, expected int64"
-                errors.append(invalid(path, 0, why))
             elif value < 0:
                 errors.append(invalid(path, value, "should be a non-negative integer"))
             elif value > _INT32_MAX:
                 errors.append(invalid(path, value, f"should be less than or equal to {_INT32_MAX}"))
-        selector, is_present = _at(obj, scale.label_selector_path) if scale.label_selector_path else (None, False)
-        if is_present and not isinstance(selector, str):
-            why = (
-                f"{scale.label_selector_path} accessor error: {_go_repr(selector)} is of the type "
-                f"{_go_type(selector)}, expected string"
-            )
-            errors.append(invalid(scale.label_selector_path, "", why))
+        if scale.label_selector_path:
+            _, fault = _nested(obj, scale.label_selector_path, str, "string")
+            if fault:
+                errors.append(invalid(scale.label_selector_path, "", fault))
         return errors
 
     # -- update
@@ -289,13 +286,27 @@ def _with_revision(new: Object, old: Object) -> tuple[Object, Object]:
     return ({**metadata, "resourceVersion": old["metadata"].get("resourceVersion") or "1"}, old["metadata"])
 
 
-def _at(obj: Object, path: str) -> tuple[Any, bool]:
+def _nested(obj: Object, path: str, wanted: type, go: str) -> tuple[Any, str]:
+    """Returns the value at `.spec.replicas` and "", None if it is absent, or the error of the first other type.
+
+    Follows NestedInt64 and NestedString of apimachinery pkg/apis/meta/v1/unstructured/helpers.go.
+    """
     value: Any = obj
+    passed = ""
     for part in path.strip(".").split("."):
-        if not isinstance(value, dict) or part not in value:
-            return None, False
+        passed += f".{part}"
+        if value is None:
+            return None, ""
+        if not isinstance(value, dict):
+            return None, _accessor_error(passed, value, "map[string]interface{}")
+        if part not in value:
+            return None, ""
         value = value[part]
-    return value, True
+    return (value, "") if type(value) is wanted else (None, _accessor_error(path, value, go))
+
+
+def _accessor_error(path: str, value: Any, go: str) -> str:
+    return f"{path} accessor error: {go_plain(value)} is of the type {_go_type(value)}, expected {go}"
 
 
 def _go_type(value: object) -> str:
@@ -314,13 +325,3 @@ def _go_type(value: object) -> str:
             return "map[string]interface {}"
         case _:
             return "<nil>"
-
-
-def _go_repr(value: object) -> str:
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case None:
-            return "<nil>"
-        case _:
-            return str(value)
