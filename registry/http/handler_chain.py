@@ -1,7 +1,7 @@
 """The handlers that a request passes on its way to an endpoint, outermost first:
 
     request info    parses method, path and query; creates the state of the request
-    fast gets       lets the connection answer gets like this one without the others
+    fast gets       stores a plan by which the connection answers further gets without the rest of the chain
     tracing         a span, if OTEL_EXPORTER_OTLP_ENDPOINT is set
     audit           records it, if an audit log is configured
     instrumentation metrics and the access log

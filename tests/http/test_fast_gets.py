@@ -1,4 +1,4 @@
-"""Gets of a connection that are answered without the handler chain: the same answers, and none that has become wrong."""
+"""Gets that a connection answers without the handler chain have the answers of the chain, also after a change."""
 
 from __future__ import annotations
 
@@ -196,8 +196,8 @@ async def test_a_plan_is_renewed_when_what_it_depends_on_has_changed(tenant_api:
         await change_default(tenant_api)
         (await tenant_api.patch(A, {"spec": {"size": 5}})).ok(200)
         for _ in range(3):
-            # The read shows that the definition has changed; what the chain then finds is not stored in the new form
-            # before it is written, which it was.
+            # The read shows that the definition has changed. The object has been written since then, so its stored
+            # text has the new form, and further gets need no chain again.
             assert b'"size":5' in (await send(kept, tenant_api, A, token)).body
         assert chain.requests < 4
 

@@ -183,11 +183,11 @@ class PatchReader:
         The decoder fills in what was removed, and refuses another type. The result of a strategic merge patch is not
         decoded, so its type does not matter.
         """
-        given = {} if self._strategic is not None else result
+        typed = {} if self._strategic is not None else result
         completed = {
             **result,
-            "kind": given.get("kind") or served.kind.name,
-            "apiVersion": given.get("apiVersion") or served.api_version,
+            "kind": typed.get("kind") or served.kind.name,
+            "apiVersion": typed.get("apiVersion") or served.api_version,
         }
         if self._strategic is None and (why := served.strategy.type_fault(completed)):
             raise bad_result(result, why)
@@ -201,8 +201,8 @@ _REJECTED = "the server rejected our request due to an error in our request"
 
 def _operation_of(fault: str) -> int:
     """Returns the position of the operation that a fault is about: 2 of `json patch unknown field "[2].a"`."""
-    found = _POSITION.search(fault)
-    return int(found[1]) if found else 0
+    position = _POSITION.search(fault)
+    return int(position[1]) if position else 0
 
 
 def _undecodable(error: Exception) -> StatusError:

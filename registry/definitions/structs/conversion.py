@@ -74,14 +74,14 @@ def _bytes(value: Any) -> Iterator[str]:
 
 def _scalar(go_type: Scalar | Integer | Number, value: Any) -> Iterator[str]:
     """JSON converts neither texts nor booleans; Go could convert an integer to a text."""
-    given = _kind(value)
+    actual = _kind(value)
     wanted = _GO_KINDS.get(go_type.json_type, "interface") if isinstance(go_type, Scalar) else go_type.go
-    if given == wanted or (given == "int64" and not isinstance(go_type, Scalar)):
+    if actual == wanted or (actual == "int64" and not isinstance(go_type, Scalar)):
         return
-    if given == "float64" and not isinstance(go_type, Scalar):
+    if actual == "float64" and not isinstance(go_type, Scalar):
         if isinstance(go_type, Integer) and not value.is_integer():
             yield f"cannot convert float64 to {go_type.go}"
-    elif given == "int64" and wanted == "string":
+    elif actual == "int64" and wanted == "string":
         yield f"cannot convert int64 to {go_type.go}"
     else:
         yield f"unrecognized type: {wanted}"

@@ -1,22 +1,24 @@
-"""Answers repeated gets of a connection without the other middlewares: they cost more than reading the object.
+"""Answers further gets of a connection without the rest of the handler chain, which costs more than reading the object.
 
-A client that gets one object usually gets others of the same kind, over the same connection, with the same headers.
-What the middlewares have found for the first get holds for the next as long as everything that it depends on is
-unchanged. So after a plain get (RequestState.plain_get) this middleware leaves a `Plan` in the connection. For a later
-get, the plan checks each of these without waiting, in the order of the handler chain:
+A client that gets one object usually gets others of the same kind, over the same connection, with the same headers. The
+results of the handler chain for the first get hold for the next ones while everything that they depend on is unchanged.
+So after a plain get (RequestState.plain_get) this middleware stores a `Plan` in the connection. For a further get, each
+of these is checked without I/O:
 
     request info      the same path but for namespace and name, no query, and exactly the same headers
     fairness          a seat is free
-    authentication    the credential is still good, and of the same user
-    tenancy           the tenant's row is still cached, and the same
-    authorization     the cached policy is fresh, and allows it
-    catalog           the tenant's catalog is the same; the read then returns the guards that it must have
+    authentication    the credential is still valid, and identifies the same user
+    tenancy           the tenant's row is still cached and equal
+    catalog           the tenant's catalog is the same
+    authorization     the cached policy is fresh, and allows the request
+    guards            those that the read returns are those of the catalog
 
-The answer is the stored text, after the same head. In any other case (among others: the object does not exist, is
-encrypted, in another form, or long) the handler chain serves the request from the start: a get may be repeated.
+The answer is the stored text, with the same headers. In any other case (for example, the object does not exist, is
+encrypted, needs conversion, or is long) the handler chain serves the request from the start: repeating a get has no
+side effects.
 
-The middleware is not in the chain if requests are audited, traced or logged. tests/http/test_fast_gets.py compares the
-answers of both ways.
+The middleware is not in the chain if requests are audited, traced or logged. docs/decisions/fast-gets.md says why it
+exists; tests/http/test_fast_gets.py compares its answers with those of the handler chain.
 """
 
 from __future__ import annotations
@@ -49,33 +51,33 @@ from registry.store.reads.points import Loaded
 from registry.store.store import Store
 from registry.store.types import Tenant
 
-# Kinds of a connection whose plans are kept; beyond it all are dropped.
+# Plans per connection, one for each kind; the next one drops all of them.
 PLANS_LIMIT: Final = 8
-# A plan keeps the headers, so that an idle connection holds them: with a token, they seldom have more than 2 KiB.
+# An idle connection keeps the headers of its plans: with a token, they rarely exceed 2 KiB.
 HEADERS_LIMIT_BYTES: Final = 4 * 1024
-# Longer answers may be compressed, or are sent in parts (registry/http/responses.py).
+# Longer answers may be compressed, or sent in parts (registry/http/responses.py).
 LONGEST_CHARACTERS: Final = 32_000
-# Reads in a row that the plan could not answer, after which it is not asked any more.
+# Consecutive reads that a plan could not answer, after which it is not used: each costs a second read.
 MISSES_LIMIT: Final = 8
 
-# Names that are the same in the path as it was sent and as it was decoded.
+# Characters that are the same in the raw and in the decoded path.
 _PLAIN: Final = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-./")
-# Headers that concern one request, or how its body or its connection is used.
+# Headers that concern a single request, its body or its connection.
 _SPECIAL: Final = frozenset({b"audit-id", b"connection", b"expect", b"transfer-encoding", b"upgrade"})
 
 
 class Target(NamedTuple):
-    """The path of an object, divided: a plan holds for a `collection`."""
+    """The parts of an object's path. A plan holds for all objects with the same `collection`."""
 
-    collection: tuple[bytes, bytes]  # what comes before the namespace, and the plural
+    collection: tuple[bytes, bytes]  # the path before the namespace; the plural name
     namespace: bytes
     name: bytes
 
 
 def target_of(raw_path: bytes) -> Target | None:
-    """Divides `/apis/g/v1/namespaces/default/crontabs/a`; None if it has letters that may be escapes.
+    """Splits `/apis/g/v1/namespaces/default/crontabs/a`; None if it has characters that may be escapes.
 
-    Whether it is the path of an object is not known here: that is why a plan is made for one that was.
+    Paths of other resources are split as well: a plan is only stored for the path of an object (`_is_of`).
     """
     if not _PLAIN.issuperset(raw_path):
         return None
@@ -90,15 +92,16 @@ def target_of(raw_path: bytes) -> Target | None:
 
 @dataclass(slots=True)
 class Plan:
-    """What the handler chain has found for a get, which holds for others of its collection.
+    """The results of the handler chain for a get, valid for other objects of its collection.
 
-    `given` is the user of the credential, `user` the same as the tenant sees it, `catalog` the serial of the tenant's
-    catalog and its revision of the definitions: an idle connection must not keep old definitions.
+    `authenticated` is the user of the credential, and `user` that user as the tenant sees it. `catalog` is the serial
+    of the tenant's catalog and its revision of the definitions. It is not the catalog itself, because an idle
+    connection must not keep outdated definitions.
     """
 
     headers: list[tuple[bytes, bytes]]
     token: str
-    given: User
+    authenticated: User
     user: User
     tenant: Tenant
     info: RequestInfo
@@ -107,7 +110,7 @@ class Plan:
 
 
 class FastGetsMiddleware:
-    """Leaves a plan in the connection after each plain get."""
+    """Stores a plan in the connection after each plain get."""
 
     def __init__(self, app: ASGIApp, backend: Backend, queue: FairQueue) -> None:
         self._app = app
@@ -129,7 +132,7 @@ class FastGetsMiddleware:
 
 
 def _is_of(target: Target, info: RequestInfo) -> bool:
-    """Whether the parts that may differ are those that were understood as namespace and name."""
+    """Whether namespace, name and plural of the raw path are those of the parsed request."""
     return (target.namespace.decode(), target.name.decode(), target.collection[1].decode()) == (
         info.namespace,
         info.name,
@@ -138,11 +141,11 @@ def _is_of(target: Target, info: RequestInfo) -> bool:
 
 
 def _plan_of(scope: Scope, state: RequestState, catalog: TenantCatalog) -> Plan | None:
-    """Returns the plan for gets like this one; None if something about it is not as usual."""
-    given, tenant, headers = state.authenticated, state.tenant, state.headers
+    """Returns the plan for gets like this one; None if its answer depends on more than a plan checks."""
+    authenticated, tenant, headers = state.authenticated, state.tenant, state.headers
     if state.code != 200 or state.warnings or state.wildcard is not None:
         return None
-    if "rates" in tenant.attributes or given.tenant not in (None, tenant.name):
+    if "rates" in tenant.attributes or authenticated.tenant not in (None, tenant.name):
         return None
     if not _SPECIAL.isdisjoint(headers) or headers.get(b"content-length", b"0") != b"0":
         return None
@@ -151,7 +154,7 @@ def _plan_of(scope: Scope, state: RequestState, catalog: TenantCatalog) -> Plan 
     if any(name.startswith(b"impersonate-") for name in headers):
         return None
     token = bearer_token(state.header(b"authorization"), [])
-    return Plan(scope["headers"], token, given, state.user, tenant, state.info, _identity_of(catalog))
+    return Plan(scope["headers"], token, authenticated, state.user, tenant, state.info, _identity_of(catalog))
 
 
 def _identity_of(catalog: TenantCatalog) -> tuple[int, int]:
@@ -169,7 +172,7 @@ class FastGets:
     def remember(self, target: Target, plan: Plan) -> None:
         known = self._plans.get(target.collection)
         if known is not None and known.catalog == plan.catalog and known.headers == plan.headers:
-            # A plan that is of no use stays so; whatever else has changed is in the new one.
+            # With the same catalog and headers, the new plan is no more useful: the misses still count.
             plan.misses = known.misses
         elif len(self._plans) >= PLANS_LIMIT:
             self._plans.clear()
@@ -185,19 +188,19 @@ class FastGets:
         seat = self._queue.try_acquire(plan.info.tenant, started)
         if seat is None:
             return False
-        begun = self._begin_load(plan, target, cycle)
-        if begun is None:
+        started_load = self._begin_load(plan, target, cycle)
+        if started_load is None:
             self._queue.release(seat)
             return False
-        served, loading = begun
+        served, loading = started_load
         metrics.IN_FLIGHT.inc()
         loading.add_done_callback(partial(self._end, plan, served, cycle, give_back, seat, started))
         return True
 
     def _begin_load(self, plan: Plan, target: Target, cycle: Cycle) -> tuple[Served, asyncio.Future[Loaded]] | None:
-        """Starts the read if all that the plan depends on is unchanged; returns the resource and the row to come."""
+        """Starts the read if everything the plan depends on is unchanged. Returns the resource and the pending row."""
         backend, tenant = self._backend, plan.tenant
-        if backend.authentication.recall(cycle.scope, plan.token) != plan.given:
+        if backend.authentication.recall(cycle.scope, plan.token) != plan.authenticated:
             return None
         catalog = backend.catalogs.recall(tenant)
         if backend.store.tenancy.recall(tenant.name) != tenant or catalog is None:
@@ -229,7 +232,7 @@ class FastGets:
         started: float,
         loading: asyncio.Future[Loaded],
     ) -> None:
-        """Answers, or gives the request back."""
+        """Answers the request, or returns it to the handler chain."""
         if seat is not EXEMPT:
             self._queue.release(seat)
         metrics.IN_FLIGHT.dec()
@@ -245,7 +248,7 @@ class FastGets:
 
 
 def _text_of(plan: Plan, served: Served, loading: asyncio.Future[Loaded]) -> str | None:
-    """Returns the object as it is served; None if that takes more than its stored text."""
+    """Returns the object as served; None if that takes more than its stored text."""
     if loading.cancelled() or loading.exception() is not None:
         return None
     row, state = loading.result()

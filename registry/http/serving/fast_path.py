@@ -1,12 +1,12 @@
 """Lets a connection answer a request without its application.
 
-An application that has answered a request may know how to answer the next one of the same connection at less cost. It
-leaves that knowledge in the connection, where every request finds it:
+An application that has answered a request may be able to answer further ones of the same connection at less cost. It
+then stores a fast path in the connection, which every request has in its scope:
 
-    scope[FAST_PATHS].fast_path = path      # scope.get(FAST_PATHS) is None where the server has no such thing
+    scope[FAST_PATHS].fast_path = path      # scope.get(FAST_PATHS) is None if the server does not support fast paths
 
-Each further GET is offered to the path before a task is started for it. What the path does not take, or gives back
-later, is served by the application as if it had just arrived.
+Each further GET is offered to the path before a task is started for it. A request that the path does not take, or gives
+back later, is served by the application as if it had just arrived.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 if TYPE_CHECKING:
     from registry.http.serving.cycle import Cycle
 
-# The key of the ASGI scope under which a connection is found that takes a path.
+# The key of the connection in the ASGI scope, if it supports fast paths.
 FAST_PATHS: Final = "registry.fast_paths"
 
 
