@@ -235,7 +235,7 @@ def timeout(message: str, *, causes: Sequence[Mapping[str, str]] = (), retry_aft
 
 def revision_in_future(revision: int, current: int) -> StatusError:
     """Returns the 504 for a resource version that has not been assigned, after the wait for it."""
-    text = f"Too large resource version: {revision}, current: {current}"
+    text = f"Timeout: Too large resource version: {revision}, current: {current}"
     causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
     return timeout(text, causes=causes, retry_after_seconds=1)
 

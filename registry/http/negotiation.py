@@ -378,7 +378,10 @@ def _clause(text: str) -> _Clause | None:
         return None
     quality, params = 1.0, {}
     for section in sections:
-        name, _, value = section.partition("=")
+        name, _, rest = section.partition("=")
+        value, _, more = rest.partition("=")
+        if not rest or more:
+            continue  # goautoneg ignores a parameter without a value, or with two
         name, value = name.strip(), value.strip()
         if name == "q":
             quality = _quality(value)

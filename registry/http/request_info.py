@@ -54,7 +54,8 @@ class RequestInfo(NamedTuple):
     def attributes(self) -> Attributes:
         """Returns the attributes for authorization.
 
-        A namespace object is authorized inside itself, and a list by `metadata.name` as of that object.
+        A namespace object is authorized inside itself, unless the path has another namespace, and a list by
+        `metadata.name` as of that object.
         """
         name = self.name
         if not name and self.verb in ("list", "watch") and "fieldSelector" in self.query:
@@ -66,7 +67,7 @@ class RequestInfo(NamedTuple):
             self.resource,
             self.subresource.partition("/")[0],
             self.group,
-            self.name if is_namespace else self.namespace,
+            self.namespace or (self.name if is_namespace else ""),
             name,
         )
 

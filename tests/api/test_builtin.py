@@ -24,6 +24,7 @@ MAPS = f"{CORE}/configmaps"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 EVENTS, NEW_EVENTS = f"{CORE}/events", "/apis/events.k8s.io/v1/namespaces/default/events"
 REVIEWS = "/apis/authorization.k8s.io/v1"
+ROLES = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 
 
@@ -119,6 +120,25 @@ async def test_string_data_of_an_apply_is_merged_but_owned_as_it_was_written(api
     assert made["data"] == {"k": "dg=="}
     assert "stringData" not in made
     assert made["metadata"]["managedFields"][0]["fieldsV1"] == {"f:stringData": {"f:k": {}}}
+
+
+@pytest.mark.parametrize(
+    "path, empty, owned",
+    [
+        pytest.param("/limitranges", {"spec": {"limits": []}}, {"f:spec": {"f:limits": {}}}, id="limits"),
+        pytest.param("/roles", {"rules": []}, {"f:rules": {}}, id="rules"),
+    ],
+)
+async def test_an_empty_list_that_is_stored_as_null_is_owned(
+    api: Client, path: str, empty: dict[str, Any], owned: dict[str, Any]
+) -> None:
+    path = (ROLES if "rules" in empty else CORE) + path
+    made = (await api.post(f"{path}?fieldManager=m", {"metadata": {"name": "a"}, **empty})).ok(201)
+    assert [entry["fieldsV1"] for entry in made["metadata"]["managedFields"]] == [owned]
+    assert (made.get("rules"), made.get("spec", {}).get("limits")) == (None, None)
+    assert (await api.put(f"{path}/a?fieldManager=m", {"metadata": {"name": "a"}, **empty})).ok() == made
+    made = (await api.post(f"{path}?fieldManager=m", {"metadata": {"name": "b"}})).ok(201)
+    assert "managedFields" not in made["metadata"]
 
 
 async def test_namespaces_know_their_phase_and_keep_their_name_as_a_label(api: Client) -> None:

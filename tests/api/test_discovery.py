@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.api.client import Client
+from tests.api.errors import failure
 from tests.api.widgets import DEFINITIONS, GROUP, define, definition
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -40,6 +41,15 @@ async def test_all_in_one_answer(api: Client) -> None:
     assert (again.code, again.body) == (304, b"")
     await define(api, definition("gears", "Gear"))
     assert (await api.get("/apis", accept=AGGREGATED, headers={"if-none-match": tag})).code == 200
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+async def test_a_path_with_an_empty_resource_is_not_that_of_its_version(api: Client, method: str) -> None:
+    for path in ("/api/v1//namespaces", "/api/v1/namespaces/default//configmaps", "/apis/apiextensions.k8s.io/v1//x"):
+        message = failure(await api.request(method, path), 404, "NotFound")["message"]
+        assert message == "the server could not find the requested resource"
+    answer = await api.request(method, f"/apis/{GROUP}/v1//widgets")
+    assert (answer.code, answer.text.strip()) == (404, "404 page not found")
 
 
 async def test_discovery_leaves_out_what_is_gone(api: Client) -> None:

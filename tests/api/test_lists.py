@@ -202,7 +202,7 @@ async def test_a_revision_from_the_future_is_waited_for_and_then_refused(
     monkeypatch.setattr("registry.api.freshness.STEP_SECONDS", 0.01)
     for query in ("", "&resourceVersionMatch=NotOlderThan", "&resourceVersionMatch=Exact", "&limit=1"):
         status = failure(await api.get(f"{WIDGETS}?resourceVersion=99999{query}"), 504, "Timeout")
-        assert status["message"].startswith("Too large resource version: 99999, current: ")
+        assert status["message"].startswith("Timeout: Too large resource version: 99999, current: ")
         assert status["details"]["retryAfterSeconds"] == 1
 
 

@@ -227,6 +227,16 @@ async def test_the_status_belongs_to_who_writes_it_through_status(api: Client) -
     assert owned["controller"].keys() == {"f:metadata", "f:status"}
 
 
+@shares_application
+async def test_the_fields_that_an_apply_owns_below_the_affinity(shared_api: Client) -> None:
+    config = {"clientIP": {"timeoutSeconds": 9}}
+    body = json.dumps(service("affine", ports=[HTTP], sessionAffinity="ClientIP", sessionAffinityConfig=config))
+    made = (await shared_api.patch(f"{SERVICES}/affine?fieldManager=m&dryRun=All", body, APPLY)).ok(201)
+    [entry] = made["metadata"]["managedFields"]
+    owned: dict[str, Any] = {"f:clientIP": {"f:timeoutSeconds": {}}}
+    assert entry["fieldsV1"]["f:spec"]["f:sessionAffinityConfig"] == owned
+
+
 async def test_a_definition_takes_labels_with_its_status(api: Client) -> None:
     """As kube-apiserver, which means to leave metadata alone (kubernetes/kubernetes#137681)."""
     name = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.test.example.com"

@@ -127,6 +127,22 @@ def test_a_name_is_taken_as_it_was_sent(raw: bytes, tenant: str) -> None:
     assert tenant_in_path(raw, named) == tenant
 
 
+@pytest.mark.parametrize(
+    "path, namespace",
+    [
+        pytest.param("/api/v1/namespaces", "", id="all"),
+        pytest.param("/api/v1/namespaces/a", "a", id="one"),
+        pytest.param("/api/v1/namespaces/a/status", "a", id="its status"),
+        pytest.param("/api/v1/namespaces/b/namespaces", "b", id="all in another"),
+        pytest.param("/api/v1/namespaces/b/namespaces/a", "b", id="one in another"),
+        pytest.param("/api/v1/namespaces?fieldSelector=metadata.name=a", "", id="a list of one"),
+    ],
+)
+def test_the_namespace_of_a_request_for_namespaces(path: str, namespace: str) -> None:
+    path, _, query = path.partition("?")
+    assert request_info("GET", path, query.encode()).attributes().namespace == namespace
+
+
 def test_an_empty_name_is_not_the_bare_path() -> None:
     assert request_info("GET", "/clusters//api/v1").tenant == "/"
     assert request_info("GET", "/api/v1").tenant == ""

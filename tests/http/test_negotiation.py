@@ -69,6 +69,10 @@ META = Representation(JSON, "PartialObjectMetadata", "v1")
         (f"{J};stream=watch", Representation()),
         (f" {J} ; as=Table ; v=v1 ; g=meta.k8s.io ", TABLE),
         (f"x,{J}", Representation()),
+        (f"{J};as", Representation()),
+        (f"{J};as=;g=;v=", Representation()),
+        (f"{J};as=Table=x", Representation()),
+        (f"{Y};q=,{J};q=0.9", Representation(YAML)),
     ],
 )
 def test_representations(accept: str, expected: Representation) -> None:

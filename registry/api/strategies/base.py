@@ -212,6 +212,9 @@ class Strategy(Protocol):
     def prepare_for_undelete(self, obj: Object, context: Context) -> None:
         """Restores an object in its grace period. Raises a StatusError for any other object."""
 
+    def as_written(self, obj: Object) -> Object:
+        """Returns the form of a decoded object from which the fields of its writer are computed."""
+
     def finish(self, obj: Object) -> Object:
         """Returns the form of a valid object that is stored and served."""
 

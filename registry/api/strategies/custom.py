@@ -224,6 +224,9 @@ class CustomStrategy:
     def prepare_for_undelete(self, obj: Object, context: Context) -> None:
         pass
 
+    def as_written(self, obj: Object) -> Object:
+        return self.finish(obj)
+
     def finish(self, obj: Object) -> Object:
         return obj
 

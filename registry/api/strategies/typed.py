@@ -63,7 +63,11 @@ class TypedStrategy(BuiltinStrategy):
     def default(self, obj: Object) -> None:
         """Applies the version's defaults to a decoded object, in place."""
 
+    def as_written(self, obj: Object) -> Object:
+        return typed.encode(self.struct, obj)
+
     def finish(self, obj: Object) -> Object:
+        """Kinds override it where the form that is stored differs: Go's protobuf has no empty lists."""
         return typed.encode(self.struct, obj)
 
     # -- create

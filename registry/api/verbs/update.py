@@ -53,7 +53,7 @@ async def update(request: ResourceRequest, body: Body) -> ObjectAnswer:
     def create_instead(again: ResourceRequest) -> Object:
         new = copy_of(obj)
         if uid := new["metadata"].get("uid"):
-            raise _wrong_uid(again, uid, "")
+            raise _wrong_uid(again, uid, "", dry_run=options.dry_run)
         new["metadata"].pop("resourceVersion", None)
         return new
 
@@ -126,16 +126,16 @@ class UpdateOperation(Operation[ObjectAnswer]):
     def _make(self, request: ResourceRequest, row: Row, old: Object) -> Object:
         new = self.make_object(request, old)
         if self.uid and self.uid != row.uid:
-            raise _wrong_uid(request, self.uid, row.uid)
+            raise _wrong_uid(request, self.uid, row.uid, dry_run=self.dry_run)
         _check_revision(request, new, row)
         new["metadata"].pop("resourceVersion", None)
         if not self.owned:
             # Ownership is computed before the server restores its own fields.
-            finished = request.served.strategy.finish(new)
+            written = request.served.strategy.as_written(new)
             if (managed := new["metadata"].get("managedFields")) is not None:
                 # An empty list, which Go's JSON omits, clears them.
-                finished = {**finished, "metadata": {**finished["metadata"], "managedFields": managed}}
-            owned = own_update(request, old, finished, self.manager)
+                written = {**written, "metadata": {**written["metadata"], "managedFields": managed}}
+            owned = own_update(request, old, written, self.manager)
             new["metadata"]["managedFields"] = owned["metadata"].get("managedFields") or []
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
         return new
@@ -215,25 +215,28 @@ def _check_revision(request: ResourceRequest, new: Object, row: Row) -> None:
         raise modified(request.served.resource, request.name)
 
 
-def _wrong_uid(request: ResourceRequest, expected: str, actual: str) -> StatusError:
+def _wrong_uid(request: ResourceRequest, expected: str, actual: str, *, dry_run: bool) -> StatusError:
     """Returns the 409 in the words of the etcd storage, which clients match."""
-    return invalid_stored(
-        request, f"Precondition failed: UID in precondition: {expected}, UID in object meta: {actual}"
-    )
+    why = f"Precondition failed: UID in precondition: {expected}, UID in object meta: {actual}"
+    return invalid_stored(request, why, dry_run=dry_run)
 
 
 # Built-in resources that kube-apiserver keeps under another name.
 _STORED_AT = {"services": "services/specs"}
 
 
-def invalid_stored(request: ResourceRequest, why: str) -> StatusError:
-    """Returns the 409 for an error of etcd's storage about the object (storage.NewInvalidObjError)."""
+def invalid_stored(request: ResourceRequest, why: str, *, dry_run: bool = False) -> StatusError:
+    """Returns the 409 for an error of etcd's storage about the object (storage.NewInvalidObjError).
+
+    A dry run is checked above the storage (generic/registry/dryrun.go), where keys do not have its prefix yet.
+    """
     served = request.served
     # Among the built-in kinds only those of apiextensions are stored under their group.
     group = served.resource.group
     if served.definition.builtin and group != "apiextensions.k8s.io":
         group = ""
     folder = _STORED_AT.get(served.resource.name, served.resource.name) if served.definition.builtin else ""
-    key = "/".join(p for p in ("/registry", group, folder or served.resource.name, request.key) if p)
+    prefix = "" if dry_run else "/registry"
+    key = prefix + "".join(f"/{p}" for p in (group, folder or served.resource.name, request.key) if p)
     text = f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {why}"
     return conflict(served.resource, request.name, text)

@@ -42,6 +42,8 @@ class DiscoveryEndpoint:
         state: RequestState = scope[STATE]
         info, tenant = state.info, state.authorized.tenant
         catalog = await self._catalogs.current(tenant)
+        if info.name or info.subresource or info.has_namespace:
+            raise _not_found(info, catalog)  # the name of the resource is empty: /api/v1//widgets
         if scope["method"] != "GET" and _is_route(info, catalog):
             raise method_not_allowed()
         representation = _representation(state, catalog)
@@ -58,11 +60,13 @@ class DiscoveryEndpoint:
         try:
             answer = await self._cache.get(key, make, size_of(catalog))
         except _NothingServed:
-            if info.version and catalog.is_builtin_group(info.group):
-                raise resource_not_found() from None
-            raise PageNotFound from None
+            raise _not_found(info, catalog) from None
         media_type = representation.media_type + (_AGGREGATED if representation.transform else "")
         await send_with_etag(send, scope, answer, media_type)
+
+
+def _not_found(info: RequestInfo, catalog: TenantCatalog) -> Exception:
+    return resource_not_found() if info.version and catalog.is_builtin_group(info.group) else PageNotFound()
 
 
 def _is_route(info: RequestInfo, catalog: TenantCatalog) -> bool:
