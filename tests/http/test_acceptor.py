@@ -264,3 +264,17 @@ def _contexts(folder: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
     """A server's and a client's."""
     made = ensure_certificates(folder, "127.0.0.1", ())
     return server_context(made.certificate, made.key), ssl.create_default_context(cafile=str(made.authority))
+
+
+async def test_little_is_received_ahead_of_the_event_loop() -> None:
+    """Linux reports twice the size that was set; by default it grows to megabytes, which a TLS connection's buffers
+    follow."""
+    references: list[weakref.ref[Protocol]] = []
+    async with accepting(1, references=references) as (_, port):
+        streams = await asyncio.open_connection("127.0.0.1", port)
+        assert await status_of(streams) == 200
+        protocol = references[0]()
+        assert protocol is not None
+        accepted = protocol.transport.get_extra_info("socket")
+        assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) <= 2 * module._RECEIVED_BYTES
+        streams[1].close()
