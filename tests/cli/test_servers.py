@@ -52,8 +52,11 @@ def test_a_link_in_place_of_the_folder_is_not_followed(runtime: Path, tmp_path: 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[RunningServer]:
-    with data_folder() as folder, running_server(folder / "data") as running:
-        yield running
+    """A server that is announced in a folder of its own: other test processes run servers, and a message lists only five."""
+    with data_folder() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_RUNTIME_DIR", str(folder))
+        with running_server(folder / "data") as running:
+            yield running
 
 
 @pytest.mark.slow
