@@ -47,7 +47,7 @@ def desired(definitions: Iterable[Definition]) -> dict[str, Json]:
     """The desired APIServices by name: one for each group version served here, except that of APIServices itself."""
     services: dict[str, Json] = {}
     for definition in definitions:
-        if definition.group == GROUP or not definition.established:
+        if (definition.builtin and definition.group == GROUP) or not definition.established:
             continue
         for version in definition.versions.values():
             name = f"{version.name}.{definition.group}"

@@ -12,6 +12,7 @@ from registry.definitions.priority import Key, priority_key
 
 # By group and version.
 _BUILTIN: Final = {
+    ("apiregistration.k8s.io", "v1"): (20001, 1),
     ("", "v1"): (18000, 1),
     ("events.k8s.io", "v1"): (17750, 15),
     ("authentication.k8s.io", "v1"): (17700, 15),
@@ -26,14 +27,10 @@ _BUILTIN: Final = {
 }
 _OTHER_BUILTIN: Final = (15000, 9)
 _DEFINED: Final = (1000, 100)
-# The APIService group itself is above all others.
-_FIRST: Final = (20001, 1)
 
 
 def local_priority(group: str, version: str, *, builtin: bool) -> tuple[int, int]:
     """The priorities of the group and of the version."""
-    if group == "apiregistration.k8s.io":
-        return _FIRST
     if not builtin:
         return _DEFINED
     return _BUILTIN.get((group, version), _OTHER_BUILTIN)

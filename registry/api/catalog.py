@@ -93,7 +93,7 @@ class TenantCatalog:
         self._strategy_for = strategy_for
         self._served: dict[tuple[str, str, str], Served] = {}
         self._builtin = builtin
-        self._builtin_groups = {d.group for d in builtin.values()}
+        self._builtin_versions = _versions_by_group(builtin.values())
 
     def names_in_use(self) -> NamesInUse:
         """Returns the names that new definitions may conflict with: those of all definitions, own and bound."""
@@ -153,7 +153,7 @@ class TenantCatalog:
         """
         if not served.definition.builtin:
             return ()
-        definitions = [self._builtin.get((group, served.resource.name)) for group in self._builtin_groups]
+        definitions = [self._builtin.get((group, served.resource.name)) for group in self._builtin_versions]
         others = [
             self.at_version(definition, version)
             for definition in definitions
@@ -165,7 +165,11 @@ class TenantCatalog:
 
     def is_builtin_group(self, group: str) -> bool:
         """Whether the group has built-in resources, so that a missing resource is answered with a Status."""
-        return group in self._builtin_groups
+        return group in self._builtin_versions
+
+    def is_builtin_version(self, group: str, version: str) -> bool:
+        """Whether the version of the group has built-in resources; definitions are not served there."""
+        return version in self._builtin_versions.get(group, ())
 
     def with_guards(self, guards: Guards) -> TenantCatalog:
         """Returns a catalog with the same definitions and empty caches of namespaces."""
@@ -212,8 +216,9 @@ class Catalogs:
         self._strategy_for = strategy_for
         everywhere = (*builtin, export_definition(), binding_definition())
         self._builtin = {(d.group, d.names.plural): d for d in everywhere}
-        self._shared = SharedEntries(store, _entry)
+        self._shared = SharedEntries(store, self._entry)
         self._builtin_of_system = {**self._builtin, (GROUP, PLURAL): tenant_definition()}
+        self._builtin_versions = _versions_by_group(self._builtin_of_system.values())
         self._catalogs: LruCache[TenantId, TenantCatalog] = LruCache(TENANTS_LIMIT)
         self._when_gone = when_gone
         # Notifies watches when their definition changes.
@@ -321,14 +326,14 @@ class Catalogs:
                 # All chunks have the definitions as of the first.
                 guards = guards or chunk.state.guards
                 few = len(chunk.rows) <= FEW
-                entries |= _entries(chunk.rows) if few else await shared_aside(partial(_entries, chunk.rows))
+                entries |= self._entries(chunk.rows) if few else await shared_aside(partial(self._entries, chunk.rows))
         assert guards is not None, "a scan has at least one chunk"
         return await self._complete(tenant, guards, entries, NOTHING)
 
     async def _read_part(self, tenant: Tenant, key: ObjectKey) -> TenantCatalog:
         """Reads a catalog that only contains the definition of this name, if there is one."""
         row, state = await self._store.load(tenant, DEFINITIONS, key)
-        entry = None if row is None else _entry(row)
+        entry = None if row is None else self._entry(row)
         return await self._complete(tenant, state.guards, SingleEntry(key, entry), NOTHING)
 
     async def _complete(
@@ -356,7 +361,7 @@ class Catalogs:
                 if change.type is ChangeType.DELETED:
                     entries.pop(change.key, None)
                 else:
-                    entries[change.key] = _entry(
+                    entries[change.key] = self._entry(
                         Row(
                             change.resource,
                             change.key,
@@ -369,24 +374,32 @@ class Catalogs:
                     )
         return entries, state
 
+    def _entries(self, rows: Sequence[Row]) -> dict[ObjectKey, CatalogEntry]:
+        return {row.key: self._entry(row) for row in rows}
+
+    def _entry(self, row: Row) -> CatalogEntry:
+        """Compiles a stored definition. Its versions that are built in are not served: built-in resources precede."""
+        stored = decode_stored(f'{_HEAD}{row.revision}",{row.body}')
+        definition = compile_definition(stored)
+        return CatalogEntry(
+            row.revision,
+            definition.unserved_at(self._builtin_versions.get(definition.group, frozenset())),
+            held_names(stored),
+            needs_reconsidering(stored),
+            stored["metadata"].get("creationTimestamp") or "",
+        )
+
+
+def _versions_by_group(definitions: Iterable[Definition]) -> dict[str, frozenset[str]]:
+    """Returns the served versions of each group."""
+    versions: dict[str, set[str]] = {}
+    for definition in definitions:
+        versions.setdefault(definition.group, set()).update(v.name for v in definition.versions.values() if v.served)
+    return {group: frozenset(names) for group, names in versions.items()}
+
 
 def _covers(known: Guards, wanted: Guards) -> bool:
     return known.definitions >= wanted.definitions and known.namespaces >= wanted.namespaces
 
 
 _HEAD = '{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"resourceVersion":"'
-
-
-def _entries(rows: Sequence[Row]) -> dict[ObjectKey, CatalogEntry]:
-    return {row.key: _entry(row) for row in rows}
-
-
-def _entry(row: Row) -> CatalogEntry:
-    definition = decode_stored(f'{_HEAD}{row.revision}",{row.body}')
-    return CatalogEntry(
-        row.revision,
-        compile_definition(definition),
-        held_names(definition),
-        needs_reconsidering(definition),
-        definition["metadata"].get("creationTimestamp") or "",
-    )

@@ -190,7 +190,13 @@ def _sorted_groups(groups: Iterable[str]) -> list[str]:
 
 
 def _versions(members: list[Definition]) -> list[str]:
-    return by_priority({v.name for d in members for v in d.versions.values() if v.served})
+    """The served versions, the preferred one first. Those of definitions precede built-in ones, as upstream."""
+    builtin = _served_versions(d for d in members if _is_builtin(d))
+    return by_priority(_served_versions(members) - builtin) + by_priority(builtin)
+
+
+def _served_versions(members: Iterable[Definition]) -> set[str]:
+    return {v.name for d in members for v in d.versions.values() if v.served}
 
 
 def _at_version(members: list[Definition], version: str) -> list[Definition]:

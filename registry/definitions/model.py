@@ -6,8 +6,8 @@ changed definition is a new Definition. Schemas are compiled on first use.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Set
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -95,6 +95,13 @@ class Definition:
     def builtin(self) -> bool:
         """Whether this is a built-in kind, not a custom resource."""
         return bool(self.strategy)
+
+    def unserved_at(self, names: Set[str]) -> Definition:
+        """Returns the same definition, not served at the versions with these names."""
+        if names.isdisjoint(self.versions):
+            return self
+        versions = {n: replace(v, served=v.served and n not in names) for n, v in self.versions.items()}
+        return replace(self, versions=versions)
 
     @cached_property
     def selectable_fields(self) -> tuple[str, ...]:

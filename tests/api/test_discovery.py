@@ -58,6 +58,38 @@ async def test_discovery_leaves_out_what_is_gone(api: Client) -> None:
     assert len(groups) == len({g["name"] for g in groups})
 
 
+@pytest.mark.parametrize("group", ["rbac.authorization.k8s.io", "apiregistration.k8s.io", "apiextensions.k8s.io"])
+async def test_built_in_versions_precede_those_of_definitions(api: Client, group: str) -> None:
+    gears = definition("gears", "Gear", group=group)
+    gears["metadata"]["annotations"] = {"api-approved.kubernetes.io": "https://github.com/kubernetes/kubernetes/pull/1"}
+    [v1] = gears["spec"]["versions"]
+    gears["spec"]["versions"] = [v1, {**v1, "name": "v2", "storage": False}, {**v1, "name": "vx", "storage": False}]
+    await define(api, gears)
+    listed = (await api.get(f"/apis/{group}")).ok()
+    assert [v["version"] for v in listed["versions"]][:3] == ["v2", "vx", "v1"]  # as in kube-apiserver
+    assert listed["preferredVersion"]["version"] == "v2"
+    [aggregated] = [
+        g for g in (await api.get("/apis", accept=AGGREGATED)).ok()["items"] if g["metadata"]["name"] == group
+    ]
+    documents = (await api.get("/openapi/v2")).ok()["paths"]
+    for version, is_served in {"v1": False, "v2": True, "vx": True}.items():
+        gear = {"apiVersion": f"{group}/{version}", "kind": "Gear", "metadata": {"name": f"of-{version}"}}
+        path = f"/apis/{group}/{version}/namespaces/default/gears"
+        assert (path.replace("default", "{namespace}") in documents) == is_served
+        assert (
+            "gears" in {r["name"] for r in (await api.get(f"/apis/{group}/{version}")).ok()["resources"]}
+        ) == is_served
+        [entry] = [v for v in aggregated["versions"] if v["version"] == version]
+        assert ("gears" in {r["resource"] for r in entry["resources"]}) == is_served
+        if is_served:
+            (await api.post(path, gear)).ok()
+            continue
+        for answer in (await api.post(path, gear), await api.get(path), await api.delete(f"{path}/of-v2")):
+            message = failure(answer, 404, "NotFound")["message"]
+            assert message == "the server could not find the requested resource"
+    assert len((await api.get(f"/apis/{group}/v2/gears")).ok()["items"]) == 2
+
+
 async def test_openapi_v3_of_a_group(api: Client) -> None:
     paths = (await api.get("/openapi/v3")).ok()["paths"]
     url = paths[f"apis/{GROUP}/v1"]["serverRelativeURL"]

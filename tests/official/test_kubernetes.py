@@ -166,8 +166,6 @@ _PARTS_LEFT_OUT: Final[Mapping[str, tuple[str, ...]]] = {
         "^TestMaxResourceSize$/^ApplyPatchType_should_handle_a_patch_just_under",  # 1.5 million lists
     ),
     "apply": ("TestApplyAlsoCreates/test-pod",),
-    # Fails: a definition in the group apiextensions.k8s.io is served at v1, which is built in there, too.
-    "discovery": ("^TestCRD$/^CRDBuiltinOverlapPrecence$",),
     "cel": (r"MutatingAdmissionPolicy/^v1beta1$",),
 }
 _NAMESPACES: Final[Mapping[str, tuple[str, ...]]] = {

@@ -36,10 +36,10 @@ def is_defined(catalog: TenantCatalog, reference: Reference) -> bool:
 
 
 def kinds_of(catalog: TenantCatalog) -> dict[tuple[str, str], Definition]:
-    """Returns definitions by group and kind; a catalog never changes, so this is computed once for each."""
+    """Returns definitions by group and kind, built-in ones first; computed once, as a catalog never changes."""
     kinds = _kinds.get(catalog)
     if kinds is None:
-        kinds = _kinds[catalog] = {(d.group, d.names.kind): d for d in catalog.definitions()}
+        kinds = _kinds[catalog] = {(d.group, d.names.kind): d for d in reversed([*catalog.definitions()])}
     return kinds
 
 

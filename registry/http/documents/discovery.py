@@ -109,7 +109,7 @@ def _document(
         return local
 
     def priority(group: str, version: str) -> tuple[int, int]:
-        return local_priority(group, version, builtin=catalog.is_builtin_group(group))
+        return local_priority(group, version, builtin=catalog.is_builtin_version(group, version))
 
     if info.group:
         if not any(group == info.group for group, _ in aggregated.servers):
