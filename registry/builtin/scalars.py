@@ -11,9 +11,9 @@ from typing import Any
 from registry.builtin.quantities import QuantityError, canonical_quantity
 from registry.codec.json_encode import encode_json_text
 from registry.definitions.structs.base import Context, GoType, Link, StructDecodeError
+from registry.definitions.structs.meta import Time
 from registry.definitions.structs.scalars import INT_32, Bytes
 from registry.definitions.structs.structs import Map
-from registry.definitions.types import Time
 from registry.schema.field import go_quote
 from registry.schema.gotime import RFC3339, TimeError, canonical_time
 

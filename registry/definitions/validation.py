@@ -31,6 +31,7 @@ from registry.definitions.nonstructural import is_structural
 from registry.definitions.schemas import STRICT, Leniency, has_defaults, has_extensions, validate_schema
 from registry.definitions.selectable import validate_selectable_fields
 from registry.definitions.structs.base import GoType
+from registry.definitions.structs.meta import META
 from registry.definitions.structs.structs import Slice
 from registry.definitions.subresources import has_status, validate_subresources
 from registry.definitions.versions import (
@@ -143,7 +144,7 @@ def validate_status_update(crd: Json, old: Json) -> list[FieldError]:
 
 def _metadata(crd: Json) -> Json:
     """The metadata in the form that its rules require: without empty fields, and with complete owner references."""
-    metadata: Json = types.ObjectMeta.encode(crd.get("metadata") or {})
+    metadata: Json = META["ObjectMeta"].encode(crd.get("metadata") or {})
     return metadata
 
 

@@ -16,32 +16,9 @@ from registry.codec.protobuf.envelope import decode_object as decode_protobuf
 from registry.codec.yaml_decode import decode_yaml
 from registry.definitions.structs import structs as typed
 from registry.definitions.structs.base import StructDecodeError
-from registry.definitions.structs.scalars import BOOL, INT_64, STRING, Scalar
-from registry.definitions.structs.structs import STRINGS, Field, Pointer, Struct
+from registry.definitions.structs.meta import META
 
 _SCHEME: Final = '"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"'
-
-_OPTIONS: Final = Struct(
-    "DeleteOptions",
-    (
-        Field("kind", STRING),
-        Field("apiVersion", STRING),
-        Field("gracePeriodSeconds", Pointer(INT_64)),
-        Field(
-            "preconditions",
-            Pointer(
-                Struct(
-                    "Preconditions",
-                    (Field("uid", Pointer(Scalar("types.UID", str, ""))), Field("resourceVersion", Pointer(STRING))),
-                )
-            ),
-        ),
-        Field("orphanDependents", Pointer(BOOL)),
-        Field("propagationPolicy", Pointer(Scalar("v1.DeletionPropagation", str, ""))),
-        Field("dryRun", STRINGS),
-        Field("ignoreStoreReadErrorWithClusterBreakingPotential", Pointer(BOOL)),
-    ),
-)
 
 
 def decode_delete_options(data: bytes, media_type: str) -> dict[str, Any]:
@@ -57,7 +34,7 @@ def decode_delete_options(data: bytes, media_type: str) -> dict[str, Any]:
         if kind and kind != "DeleteOptions":
             version = value.get("apiVersion") or "meta.k8s.io/v1"
             raise bad_request(f'no kind "{kind}" is registered for version "{version}" in scheme {_SCHEME}')
-        return typed.decode(_OPTIONS, value).value
+        return typed.decode(META["DeleteOptions"], value).value
     except JsonSyntaxError as error:
         raise bad_request(f"couldn't get version/kind; json parse error: {error}") from error
     except (DecodeError, StructDecodeError) as error:

@@ -10,7 +10,7 @@ import pytest
 
 from registry.api.strategies import strategy_for
 from registry.builtin import definitions
-from registry.builtin.service_structs import Service
+from registry.builtin.structs import CORE
 from registry.definitions.model import Definition
 from registry.definitions.structs.base import GoType
 from registry.definitions.structs.structs import Map, OneOf, Pointer, Slice, Struct
@@ -38,7 +38,7 @@ def struct_of(definition: Definition) -> Struct | None:
     if definition.names.plural == "customresourcedefinitions":
         return CustomResourceDefinition
     if definition.names.plural == "services":
-        return Service
+        return CORE["Service"]
     version = definition.versions[definition.storage_version]
     return getattr(strategy_for(definition, version), "struct", None)
 

@@ -19,9 +19,9 @@ from registry.definitions.openapi.documents import openapi_v3, openapi_v3_hashes
 from registry.definitions.openapi.v2 import openapi_v2
 from registry.definitions.strategy import prepare_for_create, prepare_for_update
 from registry.definitions.structs.base import GoType
+from registry.definitions.structs.meta import Time
 from registry.definitions.structs.scalars import Integer, Number, Raw
 from registry.definitions.structs.structs import Map, OneOf, Pointer, Slice, Struct
-from registry.definitions.types import Time
 from registry.definitions.validation import validate_create, validate_update
 from registry.definitions.warnings import warnings
 from registry.schema.values import same

@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 
-from registry.builtin.service_structs import Service
-from registry.builtin.structs import ConfigMap, LimitRange, ServiceAccount
+from registry.builtin.structs import CORE
 from registry.definitions.structs.conversion import conversion_fault
 from registry.definitions.structs.structs import Struct
 from registry.definitions.types import CustomResourceDefinition
+
+ConfigMap, LimitRange, Service, ServiceAccount = (
+    CORE[name] for name in ("ConfigMap", "LimitRange", "Service", "ServiceAccount")
+)
 
 
 @pytest.mark.parametrize(

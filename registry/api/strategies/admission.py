@@ -20,7 +20,7 @@ from registry.admission.validation_webhooks import webhook_configuration_errors
 from registry.api.strategies.base import Context, Object, WriteEffects
 from registry.api.strategies.typed import TypedStrategy
 from registry.apply.values import equal
-from registry.builtin import admission_structs as structs
+from registry.builtin.structs import ADMISSION_REGISTRATION
 from registry.emulation import emulated
 from registry.schema.field import FieldError, duplicate, invalid, not_supported, required
 from registry.schema.names import label_key
@@ -123,7 +123,7 @@ class WebhooksStrategy(AdmissionStrategy):
 
 
 class ValidatingPolicyStrategy(PolicyStrategy):
-    struct = structs.ValidatingAdmissionPolicy
+    struct = ADMISSION_REGISTRATION["ValidatingAdmissionPolicy"]
     has_status = True
     controlled = True
 
@@ -203,7 +203,7 @@ def _condition_errors(condition: dict[str, Any], path: str) -> list[FieldError]:
 
 
 class ValidatingBindingStrategy(PolicyBindingStrategy):
-    struct = structs.ValidatingAdmissionPolicyBinding
+    struct = ADMISSION_REGISTRATION["ValidatingAdmissionPolicyBinding"]
 
     def errors(self, obj: Object) -> list[FieldError]:
         return self.meta_errors(obj) + validating_binding_errors(obj)
@@ -213,7 +213,7 @@ class ValidatingBindingStrategy(PolicyBindingStrategy):
 
 
 class MutatingPolicyStrategy(PolicyStrategy):
-    struct = structs.MutatingAdmissionPolicy
+    struct = ADMISSION_REGISTRATION["MutatingAdmissionPolicy"]
 
     def errors(self, obj: Object) -> list[FieldError]:
         return self.meta_errors(obj) + mutating_policy_errors(obj)
@@ -223,7 +223,7 @@ class MutatingPolicyStrategy(PolicyStrategy):
 
 
 class MutatingBindingStrategy(PolicyBindingStrategy):
-    struct = structs.MutatingAdmissionPolicyBinding
+    struct = ADMISSION_REGISTRATION["MutatingAdmissionPolicyBinding"]
 
     def errors(self, obj: Object) -> list[FieldError]:
         return self.meta_errors(obj) + mutating_binding_errors(obj)
@@ -233,11 +233,11 @@ class MutatingBindingStrategy(PolicyBindingStrategy):
 
 
 class ValidatingWebhooksStrategy(WebhooksStrategy):
-    struct = structs.ValidatingWebhookConfiguration
+    struct = ADMISSION_REGISTRATION["ValidatingWebhookConfiguration"]
 
 
 class MutatingWebhooksStrategy(WebhooksStrategy):
-    struct = structs.MutatingWebhookConfiguration
+    struct = ADMISSION_REGISTRATION["MutatingWebhookConfiguration"]
     mutating = True
 
 

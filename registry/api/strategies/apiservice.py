@@ -16,7 +16,7 @@ from typing import Any, Final
 from registry.api.strategies.base import Context, Object, WriteEffects
 from registry.api.strategies.typed import TypedStrategy, keep
 from registry.apply.values import equal
-from registry.builtin import aggregation_structs as structs
+from registry.builtin.structs import API_REGISTRATION
 from registry.definitions.conditions import with_condition
 from registry.schema.field import FieldError, go_quote, invalid, not_supported, required
 from registry.schema.names import NameFunction, dns1035_label, dns1123_subdomain, name_is_path_segment
@@ -33,7 +33,7 @@ _METADATA_OF_SPEC: Final = ("labels", "annotations", "finalizers", "ownerReferen
 
 
 class APIServiceStrategy(TypedStrategy):
-    struct = structs.APIService
+    struct = API_REGISTRATION["APIService"]
     allow_unconditional_update = False
     has_status = True
     controlled = True

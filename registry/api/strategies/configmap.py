@@ -5,13 +5,13 @@ from __future__ import annotations
 from registry.api.strategies.base import Object
 from registry.api.strategies.data_keys import MAX_DATA_BYTES, base64_length, immutable_errors, key_errors
 from registry.api.strategies.typed import TypedStrategy
-from registry.builtin import structs
+from registry.builtin.structs import CORE
 from registry.schema.field import FieldError, invalid, too_long
 from registry.schema.field import key as key_path
 
 
 class ConfigMapStrategy(TypedStrategy):
-    struct = structs.ConfigMap
+    struct = CORE["ConfigMap"]
     checks_finalizers = True
     controlled = True
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from registry.api.strategies.base import Object, Translation
 from registry.api.strategies.typed import TypedStrategy
-from registry.builtin import structs
+from registry.builtin.structs import CORE, EVENTS
 from registry.schema.field import MAX_TEXT, FieldError, GoText, go_json, invalid, required
 from registry.schema.names import (
     NameFunction,
@@ -39,7 +39,7 @@ _RENAMED_BACK = {new: old for old, new in _RENAMED.items()}
 class EventStrategy(TypedStrategy):
     """Events of the core group. Names are not validated, and little else is without an eventTime."""
 
-    struct = structs.Event
+    struct = CORE["Event"]
     labels = (*(f"involvedObject.{name}" for name in _REFERENCE), "reason", "type", "reportingComponent", "source")
     controller_field = "reportingComponent"
     checks_metadata = False
@@ -65,7 +65,7 @@ class EventStrategy(TypedStrategy):
 class NewEventStrategy(EventStrategy):
     """Events of events.k8s.io: all of the new rules apply, and updates may only change the series."""
 
-    struct = structs.NewEvent
+    struct = EVENTS["Event"]
     checks_finalizers = True
     labels = (*(f"regarding.{name}" for name in _REFERENCE), "reason", "type", "reportingController")
     controller_field = "reportingController"

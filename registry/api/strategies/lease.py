@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from registry.api.strategies.base import Context, Object
 from registry.api.strategies.typed import TypedStrategy
-from registry.builtin import structs
+from registry.builtin.structs import COORDINATION
 from registry.schema.field import FieldError, invalid
 
 # Fields of coordinated leader election, a feature that is off.
@@ -12,7 +12,7 @@ _GATED = ("strategy", "preferredHolder")
 
 
 class LeaseStrategy(TypedStrategy):
-    struct = structs.Lease
+    struct = COORDINATION["Lease"]
     allow_unconditional_update = False
     allow_create_on_update = True
 

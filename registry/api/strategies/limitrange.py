@@ -17,8 +17,8 @@ from registry.api.strategies.resource_names import (
     resource_name_errors,
 )
 from registry.api.strategies.typed import TypedStrategy
-from registry.builtin import structs
 from registry.builtin.quantities import quantity
+from registry.builtin.structs import CORE
 from registry.schema.field import FieldError, duplicate, forbidden, invalid, required
 
 _TYPES = frozenset({"Container", "Pod", "PersistentVolumeClaim"})
@@ -26,7 +26,7 @@ _BOUNDS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
 
 
 class LimitRangeStrategy(TypedStrategy):
-    struct = structs.LimitRange
+    struct = CORE["LimitRange"]
     checks_finalizers = True
     allow_create_on_update = True
 

@@ -11,7 +11,7 @@ from registry.api.errors import Qualified, forbidden
 from registry.api.strategies import pod_security
 from registry.api.strategies.base import Context, Object, WriteEffects
 from registry.api.strategies.typed import TypedStrategy
-from registry.builtin import structs
+from registry.builtin.structs import CORE
 from registry.schema.field import FieldError, invalid
 from registry.schema.names import NameFunction, label_key, name_is_dns_label
 from registry.store.types import WriteFlag
@@ -23,7 +23,7 @@ _IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
 
 
 class NamespaceStrategy(TypedStrategy):
-    struct = structs.Namespace
+    struct = CORE["Namespace"]
     checks_finalizers = True
     labels = ("status.phase",)
     returns_deleted_object = True

@@ -14,7 +14,7 @@ from registry.admission.selectors import OPERATORS, selector_errors
 from registry.api.strategies.base import Context, Object
 from registry.api.strategies.typed import TypedStrategy
 from registry.authorization.rbac.model import EVERYTHING, GROUP, reference_of, rules_of
-from registry.builtin import structs
+from registry.builtin.structs import RBAC
 from registry.schema.field import FieldError, GoText, go_json, invalid, not_supported, required
 from registry.schema.names import NameFunction, name_is_dns_subdomain, name_is_path_segment, name_is_stored_segment
 
@@ -58,7 +58,7 @@ def _without_collection(obj: Object) -> Object:
 
 
 class RoleStrategy(_RbacStrategy):
-    struct = structs.Role
+    struct = RBAC["Role"]
     namespaced_rules: ClassVar[bool] = True
 
     def finish(self, obj: Object) -> Object:
@@ -78,7 +78,7 @@ class RoleStrategy(_RbacStrategy):
 
 
 class ClusterRoleStrategy(RoleStrategy):
-    struct = structs.ClusterRole
+    struct = RBAC["ClusterRole"]
     namespaced_rules = False
 
     def errors(self, obj: Object) -> list[FieldError]:
@@ -101,7 +101,7 @@ class ClusterRoleStrategy(RoleStrategy):
 
 
 class RoleBindingStrategy(_RbacStrategy):
-    struct = structs.RoleBinding
+    struct = RBAC["RoleBinding"]
     role_kinds: ClassVar[tuple[str, ...]] = _ROLE_KINDS
 
     def default(self, obj: Object) -> None:
@@ -130,7 +130,7 @@ class RoleBindingStrategy(_RbacStrategy):
 
 
 class ClusterRoleBindingStrategy(RoleBindingStrategy):
-    struct = structs.ClusterRoleBinding
+    struct = RBAC["ClusterRoleBinding"]
     role_kinds = ("ClusterRole",)
 
 

@@ -11,8 +11,8 @@ from typing import Any
 from registry.api.strategies.base import Context, Object, WriteEffects
 from registry.api.strategies.resource_names import SCOPES, counts_whole, is_standard_quota, quota_name_errors
 from registry.api.strategies.typed import TypedStrategy, keep
-from registry.builtin import structs
 from registry.builtin.quantities import is_whole, quantity
+from registry.builtin.structs import CORE
 from registry.schema.field import MAX_ERRORS, FieldError, GoText, go_json, invalid, required
 from registry.store.types import NO_FLAGS, WriteFlag
 
@@ -21,7 +21,7 @@ _ONLY_EXISTS = frozenset({"BestEffort", "NotBestEffort", "Terminating", "NotTerm
 
 
 class ResourceQuotaStrategy(TypedStrategy):
-    struct = structs.ResourceQuota
+    struct = CORE["ResourceQuota"]
     checks_finalizers = True
     returns_deleted_object = True
     has_status = True

@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 
 from registry.api.strategies.base import Object
 from registry.api.strategies.typed import TypedStrategy
-from registry.builtin import structs
-from registry.definitions.types import ObjectMeta
+from registry.builtin.structs import AUTHENTICATION, AUTHORIZATION
+from registry.definitions.structs.meta import META
 from registry.schema.field import FieldError, GoText, forbidden, go_json, invalid, required
 from registry.schema.names import label_key, label_value
 
@@ -47,16 +47,16 @@ class AccessReviewStrategy(ReviewStrategy):
 
 
 class SubjectAccessReviewStrategy(AccessReviewStrategy):
-    struct = structs.SubjectAccessReview
+    struct = AUTHORIZATION["SubjectAccessReview"]
 
 
 class SelfSubjectAccessReviewStrategy(AccessReviewStrategy):
-    struct = structs.SelfSubjectAccessReview
+    struct = AUTHORIZATION["SelfSubjectAccessReview"]
     asks_of_others = False
 
 
 class LocalSubjectAccessReviewStrategy(AccessReviewStrategy):
-    struct = structs.LocalSubjectAccessReview
+    struct = AUTHORIZATION["LocalSubjectAccessReview"]
 
     def errors(self, obj: Object) -> list[FieldError]:
         spec, metadata = obj.get("spec") or {}, obj["metadata"]
@@ -75,14 +75,14 @@ class LocalSubjectAccessReviewStrategy(AccessReviewStrategy):
 
 
 class SelfSubjectRulesReviewStrategy(ReviewStrategy):
-    struct = structs.SelfSubjectRulesReview
+    struct = AUTHORIZATION["SelfSubjectRulesReview"]
 
     def errors(self, obj: Object) -> list[FieldError]:
         return []
 
 
 class SelfSubjectReviewStrategy(ReviewStrategy):
-    struct = structs.SelfSubjectReview
+    struct = AUTHENTICATION["SelfSubjectReview"]
 
     def errors(self, obj: Object) -> list[FieldError]:
         return []
@@ -91,7 +91,7 @@ class SelfSubjectReviewStrategy(ReviewStrategy):
 def _metadata_errors(metadata: dict[str, Any], problem: str) -> list[FieldError]:
     if not any(name not in ("namespace", "managedFields") for name in metadata):
         return []
-    return [invalid("metadata", GoText(_in_order(ObjectMeta.encode(metadata))), problem)]
+    return [invalid("metadata", GoText(_in_order(META["ObjectMeta"].encode(metadata))), problem)]
 
 
 def _in_order(encoded: dict[str, Any]) -> str:

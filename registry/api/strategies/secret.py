@@ -12,7 +12,7 @@ from typing import Any
 from registry.api.strategies.base import Context, Object
 from registry.api.strategies.data_keys import MAX_DATA_BYTES, base64_length, immutable_errors, key_errors
 from registry.api.strategies.typed import TypedStrategy
-from registry.builtin import structs
+from registry.builtin.structs import CORE
 from registry.codec.json_decode import decode_json
 from registry.codec.model import DecodeError
 from registry.schema.field import FieldError, invalid, required, too_long
@@ -25,7 +25,7 @@ _TLS = "kubernetes.io/tls"
 
 
 class SecretStrategy(TypedStrategy):
-    struct = structs.Secret
+    struct = CORE["Secret"]
     checks_finalizers = True
     labels = ("type",)
 

@@ -11,7 +11,7 @@ from registry.api.strategies.base import Context, Object, ObjectDecodeError
 from registry.api.strategies.builtin import BuiltinStrategy
 from registry.api.strategies.service_addresses import address_change_errors, address_warning, complete_addresses
 from registry.api.strategies.service_rules import is_externally_accessible, service_warnings, spec_errors
-from registry.builtin.service_structs import Service, ServiceSpec
+from registry.builtin.structs import CORE
 from registry.definitions.structs import structs
 from registry.definitions.structs.base import StructDecodeError
 from registry.definitions.structs.conversion import conversion_fault
@@ -36,19 +36,19 @@ class ServiceStrategy(BuiltinStrategy):
     def decode(self, obj: Object, unknown: list[str]) -> Object:
         """Decodes a service without its empty fields, which protobuf clients send."""
         try:
-            decoded = structs.decode(Service, obj)
+            decoded = structs.decode(CORE["Service"], obj)
         except StructDecodeError as error:
             raise ObjectDecodeError(str(error)) from error
         unknown.extend(decoded.unknown)
         service = decoded.value
         if "spec" in service:
-            service["spec"] = ServiceSpec.encode(service["spec"])
+            service["spec"] = CORE["ServiceSpec"].encode(service["spec"])
         obj = super().decode(service, unknown)
         _default(obj)
         return obj
 
     def conversion_fault(self, obj: Object) -> str | None:
-        return conversion_fault(Service, obj)
+        return conversion_fault(CORE["Service"], obj)
 
     def complete(self, obj: Object) -> Object:
         return self.decode(obj, [])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from registry.api.strategies.base import Context, Object
 from registry.api.strategies.typed import TypedStrategy
-from registry.builtin import structs
+from registry.builtin.structs import CORE
 
 _ENFORCE = "kubernetes.io/enforce-mountable-secrets"
 _ENFORCE_WARNING = (
@@ -16,7 +16,7 @@ _ENFORCE_WARNING = (
 
 
 class ServiceAccountStrategy(TypedStrategy):
-    struct = structs.ServiceAccount
+    struct = CORE["ServiceAccount"]
     checks_finalizers = True
     controlled = True
     returns_deleted_object = True

@@ -12,9 +12,9 @@ from typing import Any
 from registry.api.strategies.base import Context, Object, WriteEffects
 from registry.api.strategies.typed import TypedStrategy, keep
 from registry.apply.values import equal
-from registry.builtin import structs
-from registry.builtin.meta_structs import Condition
+from registry.builtin.structs import STORAGE_MIGRATION
 from registry.definitions.conditions import is_true
+from registry.definitions.structs.meta import META
 from registry.emulation import emulated
 from registry.schema.field import FieldError, GoText, duplicate, go_json, invalid, not_supported, required, too_long
 from registry.schema.names import dns1035_label, dns1123_subdomain, label_key
@@ -24,7 +24,7 @@ RUNNING, SUCCEEDED, FAILED = "Running", "Succeeded", "Failed"
 
 
 class StorageVersionMigrationStrategy(TypedStrategy):
-    struct = structs.StorageVersionMigration
+    struct = STORAGE_MIGRATION["StorageVersionMigration"]
     allow_unconditional_update = False
     has_status = True
     controlled = True
@@ -161,4 +161,4 @@ def _condition_errors(condition: dict[str, Any], kind: str, path: str) -> list[F
 
 
 def _go_conditions(conditions: list[dict[str, Any]]) -> str:
-    return go_json([Condition.encode(condition) for condition in conditions])
+    return go_json([META["Condition"].encode(condition) for condition in conditions])

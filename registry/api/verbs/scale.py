@@ -25,7 +25,7 @@ from registry.api.verbs.apply import decode_configuration, note_duplicates
 from registry.api.verbs.driver import run
 from registry.api.verbs.patch import JSON_PATCH, MERGE_PATCH, PatchReader, bad_result
 from registry.api.verbs.update import UpdateOperation
-from registry.builtin import structs
+from registry.builtin.structs import AUTOSCALING
 from registry.codec.go_text import type_meta_error
 from registry.codec.model import DecodeError as CodecError
 from registry.definitions.model import Column, Scale
@@ -197,7 +197,7 @@ def _decode(value: Any, unknown: list[str]) -> dict[str, Any]:
     kind, version = head.get("kind") or "Scale", head.get("apiVersion") or _API_VERSION
     if (kind, version) != ("Scale", _API_VERSION):
         raise StructDecodeError(f'no kind "{shorten(kind)}" is registered for version "{shorten(version)}"')
-    decoded = typed.decode(structs.Scale, value)
+    decoded = typed.decode(AUTOSCALING["Scale"], value)
     unknown.extend(decoded.unknown)
     spec = decoded.value.get("spec") or {}
     return {"metadata": decoded.value.get("metadata") or {}, "replicas": spec.get("replicas") or 0}

@@ -22,11 +22,6 @@ class Scalar(GoType):
         raise mismatch(value, link, self.go)
 
 
-def string_type(name: str) -> Scalar:
-    """Returns a string type of a v1 package, `v1.ConditionStatus`."""
-    return Scalar(f"v1.{name}", str, "")
-
-
 class Integer(GoType):
     zero = 0
 

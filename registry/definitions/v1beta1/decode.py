@@ -9,26 +9,32 @@ from __future__ import annotations
 
 from typing import Any
 
+from registry.definitions import types
 from registry.definitions.decode import KIND, Decoded
 from registry.definitions.defaulting import default_stored_versions
 from registry.definitions.structs import structs as typed
-from registry.definitions.v1beta1 import types
+from registry.definitions.structs.declarations import qualified, read_structs
+from registry.definitions.structs.meta import METAV1
 
 Definition = dict[str, Any]
 
 API_VERSION = "apiextensions.k8s.io/v1beta1"
 
+_STRUCT = read_structs(__package__, "apiextensions_v1beta1.txt", {**METAV1, **qualified("apiextensionsv1", types.V1)})[
+    "CustomResourceDefinition"
+]
+
 
 def decode_definition(body: object) -> Decoded:
     """The decoded form of `body`, which may be any JSON and is not changed. Raises DecodeError with Go's text."""
-    decoded = typed.decode(types.CustomResourceDefinition, body)
+    decoded = typed.decode(_STRUCT, body)
     decoded.value["kind"] = KIND
     decoded.value["apiVersion"] = API_VERSION
     return Decoded(decoded.value, decoded.unknown)
 
 
 def canonical(definition: Definition) -> Definition:
-    return typed.encode(types.CustomResourceDefinition, definition)
+    return typed.encode(_STRUCT, definition)
 
 
 def default_definition(crd: Definition) -> None:

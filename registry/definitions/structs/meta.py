@@ -1,0 +1,38 @@
+"""The Go structs that kinds of all groups share: object metadata, selectors, conditions, options of a delete.
+
+Follows apimachinery pkg/apis/meta/v1/types.go at v1.36.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from registry.definitions.structs.base import Context, GoType, Link, StructDecodeError, mismatch
+from registry.definitions.structs.declarations import qualified, read_structs
+from registry.schema.gotime import TimeError, canonical_time
+
+
+class Time(GoType):
+    """A metav1.Time: RFC 3339 in UTC with whole seconds, or null. `canonical` converts other forms of time."""
+
+    go = "string"
+    by_reference = True
+
+    def __init__(self, canonical: Callable[[str], str] = canonical_time) -> None:
+        self._canonical = canonical
+
+    def decode(self, value: Any, link: Link, context: Context) -> Any:
+        if type(value) is not str:
+            raise mismatch(value, link, self.go)
+        try:
+            return self._canonical(value)
+        except TimeError as error:
+            raise StructDecodeError(str(error)) from error
+
+
+TIME: Final = Time()
+
+META = read_structs(__package__, "meta_v1.txt", {"Time": TIME})
+# The same for the declarations of other packages.
+METAV1: Final[Mapping[str, GoType]] = {"metav1.Time": TIME, **qualified("metav1", META)}
