@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from registry.apply.errors import PatchInapplicable, PatchTooLong, PatchUndecodable
 from registry.apply.json_pointer import BadIndex, Pointed, copy_value, delete, get, index, insert
@@ -20,6 +21,8 @@ from registry.schema.model import Json
 MAX_OPERATIONS = 10_000
 # The limit of a request body: a few `copy` operations could otherwise double a document until memory is exhausted.
 MAX_COPIED_BYTES = 3 * 1024 * 1024
+
+_T = TypeVar("_T")
 
 _MEMBERS = frozenset({"op", "path", "from", "value"})
 _TEXT_MEMBERS = ("op", "from", "path")
@@ -104,42 +107,34 @@ def _text(entry: dict[str, Json], name: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
+def _required(found: _T | None, problem: str) -> _T:
+    if found is None:
+        raise PatchInapplicable(f"{problem}: missing value")
+    return found
+
+
 def _add(state: Pointed, operation: PatchOperation) -> None:
-    if operation.path is None:
-        raise PatchInapplicable("add operation failed to decode path: missing value")
-    place = state.find_own(operation.path)
-    if place is None:
-        raise PatchInapplicable(f'add operation does not apply: doc is missing path: "{operation.path}": missing value')
-    with _Prefix(f"error in add for path: '{operation.path}'"):
+    path = _required(operation.path, "add operation failed to decode path")
+    place = _required(state.find_own(path), f'add operation does not apply: doc is missing path: "{path}"')
+    with _Prefix(f"error in add for path: '{path}'"):
         insert(*place, operation.value)
 
 
 def _remove(state: Pointed, operation: PatchOperation) -> None:
-    if operation.path is None:
-        raise PatchInapplicable("remove operation failed to decode path: missing value")
-    place = state.find_own(operation.path)
-    if place is None:
-        raise PatchInapplicable(
-            f'remove operation does not apply: doc is missing path: "{operation.path}": missing value'
-        )
-    with _Prefix(f"error in remove for path: '{operation.path}'"):
+    path = _required(operation.path, "remove operation failed to decode path")
+    place = _required(state.find_own(path), f'remove operation does not apply: doc is missing path: "{path}"')
+    with _Prefix(f"error in remove for path: '{path}'"):
         delete(*place)
 
 
 def _replace(state: Pointed, operation: PatchOperation) -> None:
-    if operation.path is None:
-        raise PatchInapplicable("replace operation failed to decode path: operation missing path field: missing value")
-    if operation.path == "":
+    path = _required(operation.path, "replace operation failed to decode path: operation missing path field")
+    if path == "":
         if not isinstance(operation.value, (dict, list)):
             raise PatchInapplicable("replace operation value must be object or array")
         state.root = operation.value
         return
-    place = state.find_own(operation.path)
-    if place is None:
-        raise PatchInapplicable(
-            f"replace operation does not apply: doc is missing path: {operation.path}: missing value"
-        )
-    container, name = place
+    container, name = _required(state.find_own(path), f"replace operation does not apply: doc is missing path: {path}")
     if type(container) is dict:
         container[name] = operation.value
         return
@@ -147,64 +142,41 @@ def _replace(state: Pointed, operation: PatchOperation) -> None:
         container[index(name, len(container))] = operation.value
     except BadIndex:
         raise PatchInapplicable(
-            f"replace operation does not apply: doc is missing key: {operation.path}: missing value"
+            f"replace operation does not apply: doc is missing key: {path}: missing value"
         ) from None
 
 
 def _move(state: Pointed, operation: PatchOperation) -> None:
-    if operation.source is None:
-        raise PatchInapplicable("move operation failed to decode from: operation, missing from field: missing value")
-    place = state.find_own(operation.source)
-    if place is None:
-        raise PatchInapplicable(
-            f"move operation does not apply: doc is missing from path: {operation.source}: missing value"
-        )
+    source = _required(operation.source, "move operation failed to decode from: operation, missing from field")
+    place = _required(state.find_own(source), f"move operation does not apply: doc is missing from path: {source}")
     with _Prefix(f"error in move for path: '{place[1]}'"):
         value = get(*place)
         delete(*place)
-    if operation.path is None:
-        raise PatchInapplicable("move operation failed to decode path: operation missing path field: missing value")
-    place = state.find_own(operation.path)
-    if place is None:
-        raise PatchInapplicable(
-            f"move operation does not apply: doc is missing destination path: {operation.path}: missing value"
-        )
-    with _Prefix(f"error in move for path: '{operation.path}'"):
+    path = _required(operation.path, "move operation failed to decode path: operation missing path field")
+    place = _required(state.find_own(path), f"move operation does not apply: doc is missing destination path: {path}")
+    with _Prefix(f"error in move for path: '{path}'"):
         insert(*place, value)
 
 
 def _test(state: Pointed, operation: PatchOperation) -> None:
-    if operation.path is None:
-        raise PatchInapplicable("test operation failed to decode path: operation missing path field: missing value")
-    if operation.path == "":
+    path = _required(operation.path, "test operation failed to decode path: operation missing path field")
+    if path == "":
         value = state.root
     else:
-        place = state.find(operation.path)
-        if place is None:
-            raise PatchInapplicable(f"test operation does not apply: is missing path: {operation.path}: missing value")
-        with _Prefix(f"error in test for path: '{operation.path}'"):
+        place = _required(state.find(path), f"test operation does not apply: is missing path: {path}")
+        with _Prefix(f"error in test for path: '{path}'"):
             value = get(*place)
     if not equal(value, operation.value):
-        raise PatchInapplicable(f"testing value {operation.path} failed: test failed")
+        raise PatchInapplicable(f"testing value {path} failed: test failed")
 
 
 def _copy(state: Pointed, operation: PatchOperation) -> None:
-    if operation.source is None:
-        raise PatchInapplicable("copy operation failed to decode from: operation, missing from field: missing value")
-    place = state.find(operation.source)
-    if place is None:
-        raise PatchInapplicable(
-            f"copy operation does not apply: doc is missing from path: {operation.source}: missing value"
-        )
-    with _Prefix(f"error in copy for from: '{operation.source}'"):
+    source = _required(operation.source, "copy operation failed to decode from: operation, missing from field")
+    place = _required(state.find(source), f"copy operation does not apply: doc is missing from path: {source}")
+    with _Prefix(f"error in copy for from: '{source}'"):
         value = get(*place)
-    if operation.path is None:
-        raise PatchInapplicable("copy operation failed to decode path: missing value")
-    target = state.find_own(operation.path)
-    if target is None:
-        raise PatchInapplicable(
-            f"copy operation does not apply: doc is missing destination path: {operation.path}: missing value"
-        )
+    path = _required(operation.path, "copy operation failed to decode path")
+    target = _required(state.find_own(path), f"copy operation does not apply: doc is missing destination path: {path}")
     value, size = copy_value(value, MAX_COPIED_BYTES)
     state.copied_bytes += size
     if state.copied_bytes > MAX_COPIED_BYTES:

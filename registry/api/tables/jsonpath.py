@@ -16,14 +16,13 @@ Follows client-go util/jsonpath with AllowMissingKeys. The parser is in jsonpath
 from __future__ import annotations
 
 import operator
-import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
 from registry.api.tables.jsonpath_parser import Filter, JsonPathError, Node, Slice, parse
 from registry.budget import Budget
 
-__all__ = ["MAX_VISITS", "JsonPathError", "compile_path", "relax"]
+__all__ = ["MAX_VISITS", "JsonPathError", "compile_path"]
 
 Json = Any
 
@@ -53,21 +52,6 @@ def compile_path(text: str) -> Callable[[Json, Budget], list[Json]]:
         return values
 
     return find
-
-
-_RELAXED = re.compile(r"\{\.?([^{}]+)\}\Z|\.?([^{}]+)\Z")
-
-
-def relax(text: str) -> str:
-    """Returns `.spec.a` for `spec.a`, `.spec.a`, `{spec.a}` or `{.spec.a}`. Raises JsonPathError."""
-    if not text:
-        return text
-    match = _RELAXED.match(text)
-    if match is None:
-        raise JsonPathError(
-            "unexpected path string, expected a 'name1.name2' or '.name1.name2' or '{name1.name2}' or '{.name1.name2}'"
-        )
-    return "." + (match[1] or match[2])
 
 
 def _sequence(nodes: Sequence[Node]) -> Step:

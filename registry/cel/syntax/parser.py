@@ -47,6 +47,9 @@ MAX_CODE_POINTS = 100_000  # cel-go's expressionSizeCodePointLimit
 MAX_HEIGHT = 300  # so that recursion over a tree stays within Python's limit
 MAX_COPIES = 20_000  # of nodes: optMap copies its target, which doubles with each link of a chain
 
+_NUMBERS = frozenset(("INT", "FLOAT"))
+_MEMBERS = frozenset((".", "["))
+
 _Entry = TypeVar("_Entry", MapEntry, FieldEntry)
 
 
@@ -160,18 +163,13 @@ class _Parser:
     def operand(self) -> Expr:
         """Signs and a primary with its selections, indexes and calls.
 
-        One function rather than one for each rule, which halves the Python frames per level of nesting.
+        The primary is read here rather than in a function of its own, which saves a Python frame per level of nesting.
         """
         kinds, offsets = self.kinds, self.offsets
         next_id = self.macros.next_id
         sign, sign_offset, odd = kinds[self.position], offsets[self.position], False
-        if sign == "-" and kinds[self.position + 1] in ("INT", "FLOAT"):
-            sign = ""  # It is part of the literal, so that the smallest int can be written.
-        elif sign in ("!", "-"):
-            start = self.position
-            while kinds[self.position] == sign:
-                self.position += 1
-            odd = (self.position - start) % 2 == 1
+        if sign in ("!", "-"):
+            odd = self.signs(sign)
         depth = self.depths.member
         self.depths.member += 1
 
@@ -179,24 +177,22 @@ class _Parser:
         node: Expr
         if kind == "ID" or (kind == "." and kinds[self.position + 1] == "ID"):
             name, name_offset = self.name()
-            kind = kinds[self.position]
-            if name is None:
-                node = self.error_node(name_offset)
-                if kind == "(":
-                    self.position += 1
-                    known = len(self.issues)
-                    self.sequence(")", False)
+            kind, opening = kinds[self.position], offsets[self.position]
+            if kind == "(":
+                self.position += 1
+                known = len(self.issues)
+                arguments, _ = self.sequence(")", False)
+                if name is None:
                     del self.issues[known:]  # cel-go does not check the arguments of a reserved name.
+                    node = self.error_node(name_offset)
+                else:
+                    node = self.call(opening, name, tuple(arguments), None)
+            elif name is None:
+                node = self.error_node(name_offset)
             elif kind == "{":
-                offset = offsets[self.position]
                 self.position += 1
                 fields = self.entries(self.field_entry, offsets[self.position])
-                node = StructExpr(next_id(), offset, name, tuple(fields))
-            elif kind == "(":
-                offset = offsets[self.position]
-                self.position += 1
-                arguments, _ = self.sequence(")", False)
-                node = self.call(offset, name, tuple(arguments), None)
+                node = StructExpr(next_id(), opening, name, tuple(fields))
             else:
                 node = Ident(next_id(), name_offset, name)
         elif kind == "(":
@@ -213,10 +209,31 @@ class _Parser:
         else:
             node = self.literal(kind, offset)
 
+        if kinds[self.position] in _MEMBERS:
+            node = self.members(node)
+        self.depths.member = depth
+        if odd:
+            node = Call(next_id(), sign_offset, ast.LOGICAL_NOT if sign == "!" else ast.NEGATE, (node,))
+        return node
+
+    def signs(self, sign: str) -> bool:
+        """Reads a run of `!` or `-`, and returns whether it is odd. The `-` of a number belongs to the literal, so that
+        the smallest int can be written."""
+        start = self.position
+        if sign == "-" and self.kinds[start + 1] in _NUMBERS:
+            return False
+        while self.kinds[self.position] == sign:
+            self.position += 1
+        return (self.position - start) % 2 == 1
+
+    def members(self, node: Expr) -> Expr:
+        """The selections, indexes and calls that follow `node`."""
+        kinds, offsets = self.kinds, self.offsets
+        next_id = self.macros.next_id
         while True:
             kind, offset = kinds[self.position], offsets[self.position]
-            if kind != "." and kind != "[":
-                break
+            if kind not in _MEMBERS:
+                return node
             self.position += 1
             self.deeper_member()
             optional = kinds[self.position] == "?"
@@ -239,10 +256,6 @@ class _Parser:
                 node = self.call(opening, member, tuple(arguments), node)
             else:
                 node = Select(next_id(), offset, node, member)
-        self.depths.member = depth
-        if odd:
-            node = Call(next_id(), sign_offset, ast.LOGICAL_NOT if sign == "!" else ast.NEGATE, (node,))
-        return node
 
     def deeper_member(self) -> None:
         self.depths.member += 1
@@ -359,7 +372,7 @@ class _Parser:
         self.position += 1
         if kind == "-":
             kind = self.kinds[self.position]
-            if kind not in ("INT", "FLOAT"):
+            if kind not in _NUMBERS:
                 raise _SyntaxFault
             text += self.texts[self.position]
             self.position += 1

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from registry.api.tables.jsonpath import MAX_VISITS, JsonPathError, compile_path, relax
+from registry.api.tables.jsonpath import MAX_VISITS, JsonPathError, compile_path
 from registry.budget import Budget, BudgetExceeded
 
 OBJECT: dict[str, Any] = {
@@ -148,20 +148,6 @@ def test_fails_when_it_is_evaluated(path: str) -> None:
 def test_cannot_be_parsed(path: str) -> None:
     with pytest.raises(JsonPathError):
         compile_path(path)
-
-
-@pytest.mark.parametrize(
-    "text, path",
-    [("spec.a", ".spec.a"), (".spec.a", ".spec.a"), ("{spec.a}", ".spec.a"), ("{.spec.a}", ".spec.a"), ("", "")],
-)
-def test_relaxed(text: str, path: str) -> None:
-    assert relax(text) == path
-
-
-@pytest.mark.parametrize("text", ["{", "{}", "{a", "a}", "{a}{b}"])
-def test_not_even_relaxed(text: str) -> None:
-    with pytest.raises(JsonPathError, match="unexpected path string"):
-        relax(text)
 
 
 def test_booleans_have_no_order() -> None:
