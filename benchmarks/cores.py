@@ -19,8 +19,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import psutil
-
 from benchmarks import server
 from benchmarks.client import JSON, spread
 from benchmarks.data import thing
@@ -88,12 +86,7 @@ def _workers(running: server.Server, count: int) -> list[int]:
     """The processes that serve: those that have used the most CPU time, as each has started alike."""
     ours = [running.process, *running.process.children(recursive=True)]
     ours = [one for one in ours if one.is_running() and not one.name().startswith("postgres")]
-    return [one.pid for one in sorted(ours, key=_cpu_seconds, reverse=True)[:count]]
-
-
-def _cpu_seconds(process: psutil.Process) -> float:
-    times = process.cpu_times()
-    return float(times.user + times.system)
+    return [one.pid for one in sorted(ours, key=server.cpu_seconds, reverse=True)[:count]]
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from typing import Any
 from benchmarks.client import JSON, MERGE_PATCH, Connection, Failed, served, spread
 from benchmarks.data import PLURAL, definition, thing
 from benchmarks.load import Request, load
-from benchmarks.server import Server
+from benchmarks.server import MeasuredServer
 from benchmarks.watchers import Watchers, watching
 
 WRITE_SIZE = 2_000
@@ -57,7 +57,7 @@ class Row:
 class Bench:
     """A server with the definitions and objects of one run, in a group of its own."""
 
-    def __init__(self, server: Server, group: str, scale: Scale) -> None:
+    def __init__(self, server: MeasuredServer, group: str, scale: Scale) -> None:
         self._server = server
         self._target = server.target
         self._scale = scale

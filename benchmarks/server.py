@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import psutil
 
@@ -33,6 +34,24 @@ class Usage:
         return Usage(self.server - before.server, self.postgres - before.postgres)
 
 
+class MeasuredServer(Protocol):
+    """What a benchmark has to know about a server, ours or another one of the same API."""
+
+    @property
+    def target(self) -> Target: ...
+
+    @property
+    def started_seconds(self) -> float:
+        """The time from its start until it was ready."""
+        ...
+
+    def usage(self) -> Usage: ...
+
+    def memory(self) -> dict[str, list[int]]:
+        """Megabytes of each process, by `server` and `postgres`."""
+        ...
+
+
 @dataclass
 class Server:
     process: psutil.Popen
@@ -50,24 +69,24 @@ class Server:
 
     def usage(self) -> Usage:
         ours, postgres = self._processes()
-        return Usage(sum(map(_cpu_seconds, ours)), sum(map(_cpu_seconds, postgres)))
+        return Usage(sum(map(cpu_seconds, ours)), sum(map(cpu_seconds, postgres)))
 
     def memory(self) -> dict[str, list[int]]:
         """MB of each process, the proportional set size where the system tells it: shared memory is counted once."""
         ours, postgres = self._processes()
         # What is 0 is a process on its way out, or one that only waits for another.
-        sizes = [size for p in ours if (size := _megabytes(p))]
-        return {"server": sizes, "postgres": [sum(_megabytes(p) for p in postgres)]}
+        sizes = [size for p in ours if (size := megabytes(p))]
+        return {"server": sizes, "postgres": [sum(megabytes(p) for p in postgres)]}
 
 
-def _cpu_seconds(process: psutil.Process) -> float:
+def cpu_seconds(process: psutil.Process) -> float:
     with contextlib.suppress(psutil.Error):
         times = process.cpu_times()
         return float(times.user + times.system)
     return 0.0
 
 
-def _megabytes(process: psutil.Process) -> int:
+def megabytes(process: psutil.Process) -> int:
     with contextlib.suppress(psutil.Error):
         used = process.memory_full_info()
         return int(getattr(used, "pss", used.rss)) >> 20
@@ -88,7 +107,7 @@ def running(
 ) -> Iterator[Server]:
     """A server that is ready; ended with the block. `arguments` are further ones of the command, `source` is a working
     tree of another commit to run instead of this one."""
-    port = _free_port()
+    port = free_port()
     command = [
         sys.executable,
         "-m",
@@ -113,20 +132,25 @@ def running(
     with (data / "server.log").open("ab") as log:
         process = psutil.Popen(command, stdout=log, stderr=log, env=environment, cwd=source, start_new_session=True)
     try:
-        asyncio.run(_ready(process, port))
+        asyncio.run(wait_until_ready(process, port))
         took = time.monotonic() - began
         token = (data / "admin-token").read_text().strip()
         yield Server(process, Target(f"https://127.0.0.1:{port}", token), took)
     finally:
-        with contextlib.suppress(psutil.NoSuchProcess):  # it may have been killed meanwhile
-            process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(60)
-        except (subprocess.TimeoutExpired, psutil.TimeoutExpired):
-            process.kill()
+        end(process)
 
 
-async def _ready(process: psutil.Popen, port: int) -> None:
+def end(process: psutil.Popen) -> None:
+    """Ends a process: by SIGTERM, and after a minute by SIGKILL."""
+    with contextlib.suppress(psutil.NoSuchProcess):  # it may have been killed meanwhile
+        process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(60)
+    except (subprocess.TimeoutExpired, psutil.TimeoutExpired):
+        process.kill()
+
+
+async def wait_until_ready(process: psutil.Popen, port: int) -> None:
     until = time.monotonic() + START_SECONDS
     while time.monotonic() < until:
         if process.poll() is not None:
@@ -143,7 +167,7 @@ async def _ready(process: psutil.Popen, port: int) -> None:
     raise SystemExit(f"the server was not ready after {START_SECONDS:.0f} s")
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
