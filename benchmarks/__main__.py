@@ -1,4 +1,4 @@
-"""The server from outside: a table on stdout, JSON in benchmarks/results/."""
+"""Measures a server over HTTP. Prints a table, and writes JSON into benchmarks/results/."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What passing a request on costs, `python -m benchmarks.aggregation`: the same request to a server, and through ours.
+"""The time of a request through the aggregation proxy and without it: `python -m benchmarks.aggregation`.
 
-The server behind is in the process of the client, so that its own time counts little. Printed are medians of the best
-batch, in microseconds: other work on the machine only makes a batch slower.
+The aggregated server runs in the client's process, so its own time matters little. Prints the median of the best batch
+in microseconds: other work on the machine can only make a batch slower.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ async def _answer(request: Request) -> None:
 
 
 async def measure(port: int, authority: str, token: str) -> float:
-    """The median of the best batch, in microseconds."""
+    """Returns the median of the best batch, in microseconds."""
     context = ssl.create_default_context(cadata=authority)
     context.check_hostname = False
     reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)

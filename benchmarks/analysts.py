@@ -1,10 +1,10 @@
-"""What reports cost the API: `python -m benchmarks.analysts`.
+"""How much SQL reports slow down the API: `python -m benchmarks.analysts`.
 
-A table of many objects; clients of the API get and create objects of its definition, at first alone, then while
-analysts ask typical reports (benchmarks/reporting.py) as fast as they are answered, each in a process of its own. Alone
-and crowded take turns, so that what else the machine does weighs on both; what counts are the ratios.
+API clients get and create objects of a definition with many objects: first alone, then while analysts, each in a
+process of its own, run typical reports (benchmarks/reporting.py) in a loop. The two cases alternate, so other work on
+the machine affects both. Compare the ratios.
 
-With --writes: what it costs a create that its definition has reports at all, beside one with `views: "off"`.
+With --writes: the cost of a create with reports, compared with a definition that has `views: "off"`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CLIENTS = 4
 SECONDS = 3.0
 ROUNDS = 3
 WRITES = 3000
-# What is asked once a minute rather than all the time: it reads every object.
+# A report that is run once a minute rather than all the time, since it reads every object.
 SELDOM = "group by a field without index"
 APPS = "/apis/bench.example.com/v1/namespaces/default/apps"
 _numbers = itertools.count()
@@ -44,7 +44,7 @@ _numbers = itertools.count()
 
 @dataclass
 class Figures:
-    """Of requests of one kind: how many a second, and their times in milliseconds."""
+    """Requests of one kind per second, and their latencies in milliseconds."""
 
     rate: float
     p50: float
@@ -97,7 +97,7 @@ def app(name: str) -> dict[str, Any]:
 
 
 async def _prepare(running: server.Server, url: str, objects: int, settings: list[str]) -> str:
-    """Definition, objects, login; the URL of the login."""
+    """Creates a definition, objects and a login. Returns the URL of the login."""
     target = running.target
     crd = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", **CRD}
     crd.pop("status")
@@ -126,7 +126,7 @@ async def _prepare(running: server.Server, url: str, objects: int, settings: lis
 
 
 def _analyst(url: str, number: int) -> None:
-    """Until it is ended."""
+    """Runs reports until the process is terminated."""
     queries = [text.format(view=VIEW).encode() for name, text in QUERIES.items() if name != SELDOM]
     with psycopg.connect(url, autocommit=True) as connection:
         print("begun", flush=True)
@@ -149,7 +149,8 @@ def _crowded(target: Target, kind: str, analysts: int, login: str) -> Figures:
 
 
 def measure(objects: int, crowds: list[int], settings: list[str]) -> dict[str, dict[str, float]]:
-    """Of each kind of request and number of analysts: the medians of the rounds, and what they are to those alone."""
+    """Returns, by kind of request and number of analysts, the medians of the rounds and their ratios to those without
+    analysts."""
     found = {}
     with server.folder() as folder, server.running(folder, 1, None) as running:
         known = running_url(folder / "postgres")
@@ -174,7 +175,7 @@ def measure(objects: int, crowds: list[int], settings: list[str]) -> dict[str, d
 
 
 def measure_writes() -> dict[str, dict[str, float]]:
-    """Creates by many clients at once, of a definition with reports and of one without: CPU of each in microseconds."""
+    """Returns the CPU time of a create in microseconds, with many concurrent clients, with reports and without."""
     found: dict[str, list[list[float]]] = {"off": [], "on": []}
     with server.folder() as folder, server.running(folder, 1, None) as running:
         asyncio.run(_define_both(running.target))
@@ -223,7 +224,7 @@ def path_of(kind: str) -> str:
 
 
 def large(kind: str, name: str) -> dict[str, Any]:
-    """An object of 2 kB."""
+    """Returns an object of 2 kB."""
     made = app(name)
     made["apiVersion"] = f"{kind}.example.com/v1"
     made["spec"]["containers"] = [

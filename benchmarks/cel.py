@@ -1,8 +1,8 @@
-"""What CEL costs here: evaluating rules, checking definitions, and cel-python's evaluator beside it.
+"""The CPU time of CEL: evaluating rules, checking definitions, and cel-python's evaluator for comparison.
 
     python -m benchmarks.cel
 
-Prints microseconds of CPU time. Figures that must hold: the rule on replicas below 1.5 µs, `all` over 100 ports below
+Prints microseconds of CPU time. Aims: the rule on replicas below 1.5 µs, `all` over 100 ports below
 60 µs, and a definition with a hundred rules checked and costed within 300 ms.
 """
 
@@ -88,7 +88,7 @@ OF_LONG = ["self.ports.all(p, p.port > 0 && p.port < 65536)", "self.ports.map(p,
 
 
 def microseconds(action: Callable[[], object]) -> float:
-    """CPU time: the best of five series, each of at least a fifth of a second."""
+    """Returns the CPU time of a call: the best of five series of at least a fifth of a second each."""
     timer = timeit.Timer(action, timer=time.process_time)
     count, _ = timer.autorange()
     return min(timer.repeat(5, count)) / count * 1e6
@@ -139,7 +139,7 @@ def objects() -> None:
 
 def definitions() -> None:
     def schema(number: int) -> dict[str, Any]:
-        """Each time other texts, so that nothing is cached."""
+        """Returns a schema with new texts at each call, so that nothing is cached."""
         texts = [f"{REPLICAS} && self.ports.all(p, p.port > {number * 100 + n})" for n in range(100)]
         properties = {
             f"f{n}": SCHEMA | {"x-kubernetes-validations": [{"rule": text, "message": "m"}]}

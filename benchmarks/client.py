@@ -1,4 +1,4 @@
-"""A small HTTP/1.1 client on asyncio streams: requests over kept connections, and nothing that a benchmark need not."""
+"""A small HTTP/1.1 client with persistent connections, on asyncio streams."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MERGE_PATCH = "application/merge-patch+json"
 
 @dataclass(frozen=True)
 class Target:
-    """Where the server is and how to be let in."""
+    """The URL of a server, and the bearer token for it."""
 
     url: str
     token: str
@@ -32,7 +32,7 @@ class Target:
 
 @cache
 def tls() -> ssl.SSLContext:
-    """No verification: what is measured is our own server, by its address. Made once: it takes long."""
+    """Returns a context that verifies nothing: the benchmark connects to its own server, by address."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -40,11 +40,11 @@ def tls() -> ssl.SSLContext:
 
 
 class Failed(Exception):
-    """An answer other than was expected, with its status and the beginning of its body."""
+    """An unexpected answer; the message has its status and the beginning of its body."""
 
 
 class Connection:
-    """One connection, one request at a time."""
+    """A connection that carries one request at a time."""
 
     def __init__(self, target: Target, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._target = target
@@ -62,7 +62,7 @@ class Connection:
         try:
             await self._writer.wait_closed()
         except (OSError, ssl.SSLError):
-            pass  # the server may have been first
+            pass  # the server may have closed it already
 
     def drop(self) -> None:
         """Closes the connection without waiting for that."""
@@ -88,7 +88,7 @@ class Connection:
         return await self.reader.readexactly(int(headers.get("content-length", "0")))
 
     async def json(self, method: str, path: str, body: Any = None, content_type: str = JSON) -> Any:
-        """The decoded answer; Failed where it is not a 2xx."""
+        """Returns the decoded answer. Raises Failed if its status is not 2xx."""
         data = b"" if body is None else json.dumps(body).encode()
         status, answer = await self.request(method, path, data, content_type)
         if status >= 300:
@@ -119,7 +119,8 @@ def request_bytes(target: Target, method: str, path: str, body: bytes = b"", con
 
 
 async def spread(target: Target, requests: list[tuple[str, str, bytes, str]], connections: int = 8) -> None:
-    """All `requests` (method, path, body, type) over so many connections; Failed at the first that is refused."""
+    """Sends `requests` (method, path, body, content type) over several connections. Raises Failed at the first
+    failure."""
     left = iter(requests)
 
     async def work() -> None:
@@ -136,7 +137,7 @@ async def spread(target: Target, requests: list[tuple[str, str, bytes, str]], co
 
 
 async def served(target: Target, path: str, patience_seconds: float = 60.0) -> None:
-    """Waits until `path` is answered with 200; a definition is served a moment after it has been created."""
+    """Waits until `path` is answered with 200: a definition is served a moment after its creation. Raises Failed."""
     connection = await Connection.open(target)
     for _ in range(round(patience_seconds * 100)):
         if (await connection.request("GET", path))[0] == 200:

@@ -1,14 +1,15 @@
-"""Two commits side by side: `make bench-compare BASE=main~10`, or `python -m benchmarks.compare main~10`.
+"""Compares two commits: `make bench-compare BASE=main~10`, or `python -m benchmarks.compare main~10`.
 
-A server of the commit BASE, from a temporary working tree, and one of this tree run at the same time, each on a
-PostgreSQL of its own, and get the same requests, interleaved in rounds. Compared is the CPU time of a request, of
-server and PostgreSQL together: what else the machine does slows both. For each row the ratios of all rounds are printed
-as their median and range; a row is called slower only where the median is beyond the limit and every round beyond 1.
+A server of the commit BASE, from a temporary working tree, and a server of this tree run at the same time, each with
+its own PostgreSQL. Both receive the same requests, interleaved in rounds. The CPU time of a request is compared, of
+server and PostgreSQL together: other work on the machine affects both. For each row the median and the range of the
+ratios of all rounds are printed. A row is reported as slower if its median is above the limit and every round is above
+1.
 
-Measured are single requests over one connection, and the same under load, where reads and commits are shared by what
-comes at the same time.
+Each kind of request is sent one at a time over one connection, and under load, where concurrent requests share queries
+and commits.
 
-Both run with the packages of this environment. The exit code says nothing of the figures unless `--strict` is given.
+Both use the packages of this environment. The exit code does not depend on the figures, except with `--strict`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from benchmarks.report import keep, machine
 from benchmarks.scale import BODY_SIZE, GROUP, OBJECTS, prepare, request_costs
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-# A row is slower from here on.
+# The median ratio from which a row is reported as slower.
 LIMIT: Final = 1.15
 ROUNDS: Final = 5
 # Under load.
@@ -43,7 +44,7 @@ REQUESTS: Final = 400
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The CPU time of a row in this tree by that of the base, of each round."""
+    """The ratios of a row's CPU time to the base's, one for each round."""
 
     name: str
     ratios: tuple[float, ...]
@@ -53,7 +54,7 @@ class Comparison:
         return statistics.median(self.ratios)
 
     def is_slower(self, limit: float = LIMIT) -> bool:
-        """Whether noise can be ruled out: of one round alone it cannot."""
+        """Whether the row is slower beyond noise; a single round cannot show that."""
         return len(self.ratios) >= 3 and self.median > limit and min(self.ratios) > 1
 
     def __str__(self) -> str:
@@ -88,12 +89,12 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def compare(servers: Sequence[server.Server], rounds: int, requests: int) -> list[Comparison]:
-    """The rows of two servers, the base first."""
+    """Returns the rows of two servers; the base comes first."""
     for one in servers:
         asyncio.run(prepare(one))
     ratios: dict[str, list[float]] = {}
     for number in range(rounds):
-        # Who begins changes, so that neither has always the cooler caches.
+        # The servers take turns in going first, so that neither always has the colder caches.
         order = servers if number % 2 == 0 else servers[::-1]
         costs = {id(one): _costs(one, requests, f"round{number}") for one in order}
         base, this = (costs[id(one)] for one in servers)
@@ -104,7 +105,7 @@ def compare(servers: Sequence[server.Server], rounds: int, requests: int) -> lis
 
 
 def _costs(running: server.Server, requests: int, prefix: str) -> dict[str, float]:
-    """µs of CPU of each kind of request, of server and PostgreSQL together."""
+    """Returns the CPU time of each kind of request in µs, of server and PostgreSQL together."""
     alone = asyncio.run(request_costs(running, requests, prefix))
     return {name: cost.cpu for name, cost in alone.items()} | _costs_under_load(running, requests, prefix)
 
@@ -129,7 +130,7 @@ def _costs_under_load(running: server.Server, requests: int, prefix: str) -> dic
 
 @contextlib.contextmanager
 def working_tree(commit: str) -> Iterator[Path]:
-    """A temporary working tree of a commit."""
+    """Creates a temporary working tree of a commit."""
     with tempfile.TemporaryDirectory(prefix="registry-base-") as folder:
         tree = Path(folder, "tree")
         git = ["git", "-C", str(ROOT), "worktree"]

@@ -1,4 +1,4 @@
-"""Lists through conversion rules, `python -m benchmarks.conversion`: how much of the plain list's speed is left.
+"""Compares lists through conversion rules with plain lists: `python -m benchmarks.conversion`.
 
 Objects are stored at v1 and listed whole at v1 (plain) and at v1beta1, alternately in one run. `first` is a list at
 v1beta1 when nothing has been converted yet (the definition is written again before each); `changed` is one after a

@@ -1,10 +1,12 @@
 """How requests scale with worker processes, without that many cores: `python -m benchmarks.cores` (root, cgroup v1).
 
-Each worker gets a small share of a core (`--share`), PostgreSQL and the load what they need of the rest. So eight
-workers at a share of 3 % do what eight do on eight cores, 33 times slower. What does not grow with them is shared.
+Each worker is limited to a small share of a core (`--share`); PostgreSQL and the load are not limited. So eight workers
+with 3 % each behave like eight workers on eight cores, 33 times slower. A rate that does not grow with their number
+shows something that they share.
 
-Printed are requests a second, by those of one worker, and the CPU time of a request of all processes. With shares of a
-period of 100 ms, a worker stands still most of the time: latencies mean nothing, and more requests wait together.
+Prints requests per second, their ratio to one worker's, and the CPU time of a request in all processes. The kernel
+enforces a share per period of 100 ms, so a worker is suspended most of the time: latencies mean nothing, and more
+requests wait together.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ CONNECTIONS_A_WORKER: Final = 12
 
 
 class Rate(NamedTuple):
-    """Requests a second, and µs of CPU a request."""
+    """Requests per second, and the CPU time of a request in µs."""
 
     requests: float
     server: float
@@ -83,7 +85,7 @@ def _rate(running: server.Server, sent: list[tuple[str, str, bytes, str]], conne
 
 
 def _workers(running: server.Server, count: int) -> list[int]:
-    """The processes that serve: those that have used the most CPU time, as each has started alike."""
+    """Returns the processes that serve: all have started alike, so those are the ones with the most CPU time."""
     ours = [running.process, *running.process.children(recursive=True)]
     ours = [one for one in ours if one.is_running() and not one.name().startswith("postgres")]
     return [one.pid for one in sorted(ours, key=server.cpu_seconds, reverse=True)[:count]]

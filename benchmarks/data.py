@@ -1,4 +1,4 @@
-"""What is stored in a benchmark: a definition of some sixty fields, and objects of a wanted size."""
+"""Data for benchmarks: a definition with some sixty fields, and objects of a given size."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NAME = {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", "maxLeng
 
 
 def definition(group: str, plural: str = PLURAL, *, fields: int = 0) -> dict[str, Any]:
-    """A definition with the schema of `thing`, or with a flat one of so many `fields`."""
+    """Returns a definition with the schema of `thing`, or with a flat schema of that many `fields`."""
     kind = plural.rstrip("s").capitalize()
     spec = _flat(fields) if fields else _spec()
     schema = {"type": "object", "required": ["spec"], "properties": {"spec": spec, "status": _status()}}
@@ -55,7 +55,8 @@ def _object(required: list[str], **properties: Any) -> dict[str, Any]:
 
 
 def _spec() -> dict[str, Any]:
-    """The shape of a deployment: 61 fields, with defaults, patterns, enums, lists as maps and numbers or texts."""
+    """Returns a schema shaped like a deployment's: 61 fields with defaults, patterns, enums, lists as maps and
+    int-or-strings."""
     quantity = {"x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}, {"type": "string"}]}
     resources = {"type": "object", "additionalProperties": quantity}
     probe = _object(
@@ -133,7 +134,7 @@ def _status() -> dict[str, Any]:
 
 
 def thing(group: str, name: str, size: int) -> dict[str, Any]:
-    """An object of `size` bytes, some 1.3 kB of it in fields."""
+    """Returns an object of `size` bytes, of which some 1.3 kB are in fields."""
     containers = [
         {
             "name": f"app-{n}",
@@ -162,7 +163,7 @@ def thing(group: str, name: str, size: int) -> dict[str, Any]:
             "ports": [{"name": "http", "port": 80, "targetPort": "http", "protocol": "TCP"}],
         },
     }
-    # Texts that do not compress to nothing, as in real objects.
+    # As in real objects, the text does not compress to almost nothing.
     missing = max(0, size - len(json.dumps(made, separators=(",", ":"))) - len(',"note":""'))
     made["spec"]["note"] = "".join(f"{n * 2654435761 % (1 << 32):08x} " for n in range(missing // 9 + 1))[:missing]
     return made

@@ -1,9 +1,9 @@
-"""What a decision costs: who may do what, in a tenant with a thousand roles and bindings.
+"""The time of an RBAC decision in a tenant with a thousand roles and bindings.
 
     python -m benchmarks.decisions
 
-Prints microseconds. A decision must take microseconds, whatever else the tenant has; so the asker's own bindings are
-ten of the thousand.
+Prints microseconds. A decision should take microseconds whatever else the tenant contains, so only ten of the thousand
+bindings are the user's own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What new definitions cost: `python -m benchmarks.definitions [--count 300] [--existing 0]`.
+"""The time until new definitions are served: `python -m benchmarks.definitions [--count 300] [--existing 0]`.
 
-Definitions of 100 fields are posted over 8 connections, in a tenant that has some already, until each is served: the
-time until the last is posted and until the last is served, with the CPU time of the server and of PostgreSQL for one.
+Definitions of 100 fields are posted over 8 connections to a tenant that may already have some. Prints the time until
+the last is posted and until the last is served, and the CPU time of a definition in the server and in PostgreSQL.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 async def _define(started: server.Server, name: str, count: int, fields: int) -> list[Row]:
-    """`count` new definitions of one group each ten, until every one of them is served."""
+    """Creates `count` definitions, ten in each group, and waits until all are served."""
     groups = [f"{name}-{n // 10}.{GROUP}" for n in range(count)]
     made = [definition(group, f"{name}kind{n}s", fields=fields) for n, group in enumerate(groups)]
     before, began = started.usage(), time.monotonic()

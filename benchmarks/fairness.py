@@ -1,8 +1,8 @@
-"""One tenant floods a process, another asks: `python -m benchmarks.fairness`.
+"""The latency of one tenant's gets while another tenant floods the process: `python -m benchmarks.fairness`.
 
-The median time of a get by a single client of one tenant, at first alone, then while eight clients of another tenant,
-in a process of their own, ask as fast as they are answered: gets, creates, or lists of 500 objects. Quiet and flood
-take turns, so that what else the machine does weighs on both.
+Prints the median time of a get by a single client of one tenant: first alone, then while eight clients of another
+tenant, in their own process, send gets, creates or lists of 500 objects in a loop. The two cases alternate, so other
+work on the machine affects both.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ async def _prepare(target: Target) -> None:
 
 
 async def _median(target: Target) -> float:
-    """The median time of a get, in microseconds."""
+    """Returns the median time of a get, in microseconds."""
     connection = await Connection.open(target)
     times = []
     for _ in range(GETS):
@@ -59,7 +59,7 @@ async def _median(target: Target) -> float:
 
 
 async def _flood(target: Target, kind: str, prefix: str) -> None:
-    """Until it is ended; says when it has begun."""
+    """Sends requests until the process is terminated. Reports when it has begun."""
 
     async def client(number: int) -> None:
         connection = await Connection.open(target)
@@ -107,7 +107,7 @@ def _under_flood(target: Target, kind: str, round_: int) -> float:
 
 
 def measure() -> dict[str, dict[str, float]]:
-    """Of each kind of flood: the medians in microseconds, and how many times the quiet one the other is."""
+    """Returns, by kind of flood, the medians in microseconds and their ratio."""
     found = {}
     with server.folder() as folder, server.running(folder, 1, None) as running:
         asyncio.run(_prepare(running.target))

@@ -1,8 +1,9 @@
-"""Watches by filter against the lists that they should equal: `python -m benchmarks.filtered_watch`.
+"""Compares filtered watches with the lists that they should equal: `python -m benchmarks.filtered_watch`.
 
-Some processes write at random to a server of some workers; watches by several filters, of which some are cut and
-resumed over and over, keep what they are given. At the end each has what a list by its filter gives, and what
-evaluating the filter on the whole list gives; it has never received an event without a change.
+Several processes write at random to a server with several workers. Watches with different filters, some of which are
+cut and resumed again and again, keep the objects that they receive. At the end each must hold what a list with its
+filter returns, and what evaluating the filter on the whole list returns, and must never have received an event without
+a change.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ SEARCH: Final = (("spec", "color"),)
 
 @dataclass
 class Watch:
-    """What one watch by a filter has been given. `breaks`: it is cut after so many events, and resumed."""
+    """The objects that a filtered watch has received. With `breaks`, it is cut and resumed after that many events."""
 
     filter: str
     breaks: int
@@ -50,7 +51,7 @@ class Watch:
     revision: str = ""
 
     async def run(self, target: Target) -> None:
-        """From a list on, until the last object has been seen to come and go."""
+        """Watches from a list on, until the last object has been added and deleted."""
         connection = await Connection.open(target)
         begun = await connection.json("GET", f"{WIDGETS}?filter={quote(self.filter)}")
         self.kept = {item["metadata"]["name"]: item for item in begun["items"]}
@@ -104,7 +105,7 @@ async def _lines(connection: Connection) -> Any:
 
 
 async def write(target: Target, seed: int, writes: int) -> None:
-    """Random creates, changes and deletes by some connections; those that others have overtaken are none."""
+    """Sends random creates, changes and deletes over several connections. Conflicting writes do not count."""
     await asyncio.gather(*(_write(target, seed * CONNECTIONS + n, writes // CONNECTIONS) for n in range(CONNECTIONS)))
 
 
@@ -140,7 +141,7 @@ def _widget(name: str, spec: dict[str, Any], labels: dict[str, Any]) -> dict[str
 
 
 async def check(target: Target, writes: int, processes: int) -> list[Watch]:
-    """Raises AssertionError where a watch has not what it should have."""
+    """Raises AssertionError if a watch does not hold what it should."""
     connection = await Connection.open(target)
     made = widgets_definition()
     made["metadata"]["annotations"] = {"query.registry/search": "spec.color"}
@@ -165,8 +166,8 @@ async def check(target: Target, writes: int, processes: int) -> list[Watch]:
         given = json.dumps({"url": target.url, "token": target.token}).encode()
         await asyncio.gather(*(_run(command, given) for command in commands))
         await connection.close()
-        connection = await Connection.open(target)  # the other one has idled for long
-        # Each watch gets an object that it has, and that goes, after all others.
+        connection = await Connection.open(target)  # the server may have closed the other one, which was idle
+        # Each watch receives the creation and the deletion of one more object after all others.
         last = _widget(LAST, {"size": 3, "color": "red", "parts": ["x"]}, {"team": "a"})
         await connection.json("POST", WIDGETS, last)
         await connection.json("DELETE", f"{WIDGETS}/{LAST}")

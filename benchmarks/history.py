@@ -1,8 +1,8 @@
-"""What a state of a history view costs, by what a row of the current view costs: `python -m benchmarks.history`.
+"""Compares the cost of a state in a history view with a row of the current view: `python -m benchmarks.history`.
 
 Objects of 2 kB are created and patched over the API, so they have managed fields. Then their changes are spread over
-eleven partitions of the log, as after a week. Each question is asked of both views; printed are the µs of PostgreSQL's
-CPU for a row that is read, and the ratio.
+eleven partitions of the log, as after a week. Each query runs on both views. Prints
+PostgreSQL's CPU time for a row in µs, and the ratio.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ async def _send(running: server.Server, requests: list[tuple[str, str, bytes, st
 
 
 def _spread_over_partitions(owner: psycopg.Connection[Any]) -> None:
-    """Moves the changes into the past, the oldest first, and makes the partitions that a week has."""
+    """Moves the changes into the past, the oldest first, and creates the partitions of a week."""
     with owner.transaction():
         owner.execute("CREATE TEMP TABLE logged ON COMMIT DROP AS SELECT * FROM changes")
         for (name,) in owner.execute(
@@ -136,7 +136,7 @@ def _measure(url: str, seconds: float, plans: bool) -> dict[str, Any]:
 
 
 def _cpu(connection: psycopg.Connection[Any], query: str, seconds: float) -> float:
-    """µs of CPU of the connection's process for a query; its clock ticks every 10 ms."""
+    """Returns the CPU time of the connection's backend for a query in µs; its clock ticks every 10 ms."""
     process = psutil.Process(connection.info.backend_pid)
 
     def used() -> float:

@@ -1,12 +1,11 @@
-"""One tenant does its worst, another gets an object: `python -m benchmarks.hostile`.
+"""The latency of one tenant's gets while another tenant attacks the server: `python -m benchmarks.hostile`.
 
-A server with one worker. For each attack (benchmarks/attacks), and for all at once, processes of their own attack as
-tenant `attacker`, while tenant `neighbour` gets one object every few milliseconds. A row shows how long that took, what
-the attacker was answered, the server's processor time for each second of the run, and the most memory that it had
-resident. Quiet rows before and after are what the machine gives at that moment: where others work on it, compare with
-them, not with the limits.
+For each attack (benchmarks/attacks), and for all at once, separate processes attack a server with one worker as tenant
+`attacker`, while tenant `neighbour` gets an object every few milliseconds. A row shows the latency of these gets, the
+attacker's answers by status, the server's CPU time per second and its peak resident memory. Quiet rows before and after
+show what the machine allows at that moment: on a busy machine compare with them, not with the limits.
 
-The limits: p99 of 50 ms, no get of more than 500 ms, and 600 MB under all attacks at once.
+The limits: a p99 of 50 ms, a maximum of 500 ms, and 600 MB under all attacks at once.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ from benchmarks.client import JSON, Connection, Target, served, spread
 from benchmarks.report import keep, machine
 
 SECONDS = 10.0
-# Time between two gets: a neighbour that asks often, but does not fill the processor.
+# The pause between two gets: the neighbour sends many, but does not saturate the processor.
 PAUSE_SECONDS = 0.005
-# A get that takes longer is given up, and counts as much.
+# A get that takes longer is cancelled, and counts as this long.
 PATIENCE_SECONDS = 30.0
 P99_MS, MAX_MS, PEAK_MB = 50.0, 500.0, 600
 TENANTS = "/clusters/system/apis/tenancy.registry/v1/tenants"
@@ -50,7 +49,7 @@ async def _prepare(target: Target) -> None:
 
 
 async def _times(target: Target, seconds: float) -> list[float]:
-    """How long each get of the neighbour's took, in milliseconds, sorted."""
+    """Returns the latencies of the neighbour's gets in milliseconds, sorted."""
     connection = await Connection.open(target)
     times, until = [], time.perf_counter() + seconds
     while (began := time.perf_counter()) < until:
@@ -67,7 +66,7 @@ async def _times(target: Target, seconds: float) -> list[float]:
 
 
 def measure(running: server.Server, names: Sequence[str], seconds: float) -> dict[str, Any]:
-    """The figures of a run under these attacks; under none it is quiet."""
+    """Returns the figures of a run under these attacks, perhaps none."""
     process = _serving(running)
     _reset_peak(process)
     with _attacking(running.target, names) as answers:
@@ -86,7 +85,7 @@ def measure(running: server.Server, names: Sequence[str], seconds: float) -> dic
 
 
 def _serving(running: server.Server) -> psutil.Process:
-    """The process that answers: the one with the most memory of those that are not PostgreSQL's."""
+    """Returns the serving process: the one with the most memory that is not PostgreSQL's."""
     found = [running.process, *running.process.children(recursive=True)]
     return max((p for p in found if not p.name().startswith("postgres")), key=lambda p: p.memory_info().rss)
 
@@ -106,7 +105,8 @@ def _peak_mb(process: psutil.Process) -> int:
 
 @contextlib.contextmanager
 def _attacking(target: Target, names: Sequence[str]) -> Iterator[Counter[str]]:
-    """With a process for each attack, prepared one after the other; what they were answered is known at the end."""
+    """Runs a process for each attack within the block; they are prepared one after the other. Yields a counter of their
+    answers, which is filled at the end."""
     answers: Counter[str] = Counter()
     with contextlib.ExitStack() as stack:
         attackers = [stack.enter_context(_attacker(target, name)) for name in names]
@@ -152,7 +152,7 @@ def _line(name: str, row: dict[str, Any]) -> str:
 
 
 def _print_log(text: str) -> int:
-    """What the server has logged of what held it, and of what it did not expect; how long the text was."""
+    """Prints the watchdog's warnings and unexpected errors from the server's log. Returns the length of the text."""
     for line in text.splitlines():
         if "registry.watchdog" in line or line.startswith("Traceback") or "request failed" in line:
             print(f"    {line[:240]}")

@@ -1,4 +1,4 @@
-"""What a request takes at the least: `python -m benchmarks.limits`.
+"""The least CPU time of a request: `python -m benchmarks.limits`.
 
 For a get, a create, a page of 500 objects and a list of all, in µs of CPU a request under 16 connections (pages and
 lists: 4):
@@ -9,7 +9,7 @@ lists: 4):
     SQL alone            PostgreSQL, for the same bodies in a table with nothing but a primary key: 16 by their keys,
                          500 in the order of keys, all by COPY, or 16 inserts a transaction, over one connection
 
-The limit of a request is TLS alone and SQL alone together: what is above is what a multi-tenant API costs.
+The limit of a request is the sum of TLS alone and SQL alone; the rest is the cost of a multi-tenant API.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Limit:
 
     @property
     def ratio(self) -> float:
-        """Ours by the limit; infinite where too few requests were made to measure that."""
+        """Our CPU time divided by the limit; infinite if there were too few requests to measure the limit."""
         limit = self.tls + self.sql
         return (self.server + self.postgres) / limit if limit else math.inf
 
@@ -88,7 +88,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def measure(running: server.Server, data: Path, count: int) -> list[Limit]:
-    """The rows. As many objects are made as are asked for, and a page more."""
+    """Returns the rows. Creates one object for each request, and a page more."""
     body = json.dumps(thing(GROUP, "NAME", BODY_BYTES))
     creates: _Requests = [
         ("POST", OBJECTS, body.replace("NAME", f"made-{n:06}").encode(), JSON) for n in range(count + PAGE)
@@ -136,7 +136,7 @@ async def _length(target: Target, request: tuple[str, str, bytes, str]) -> int:
 
 
 def _tls_alone(target: Target, data: Path, requests: _Requests, connections: int, size: int) -> float:
-    """Seconds of CPU of a server that answers every request with `size` bytes."""
+    """Returns the CPU seconds of a server that answers each request with `size` bytes."""
     ours, its = multiprocessing.Pipe()
     process = multiprocessing.get_context("spawn").Process(target=_serve, args=(data, size, its))
     process.start()
@@ -157,7 +157,7 @@ def _serve(data: Path, size: int, ready: Pipe) -> None:
     answer = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % size + b"x" * size
 
     class Answering(asyncio.Protocol):
-        """A request ends where its body is complete: all of a connection are equally long."""
+        """Detects the end of a request by its length: all requests of a connection are equally long."""
 
         def __init__(self) -> None:
             self._transport: Any = None
@@ -194,7 +194,7 @@ _FILL: Final = """
 
 
 def _sql_alone(data: Path, work: Callable[[psycopg.Connection[Any], int], None], count: int) -> float:
-    """Seconds of CPU of the one backend."""
+    """Returns the CPU seconds of the backend."""
     found = running_url(data / "postgres")
     assert found is not None
     with psycopg.connect(found[0], autocommit=True, prepare_threshold=0) as connection:

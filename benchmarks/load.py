@@ -1,4 +1,5 @@
-"""Requests as fast as they are answered: by wrk, or, with a warning, by a client in Python that is itself a bound."""
+"""Load with as many requests as the server can answer: from wrk, or, with a warning, from a Python client that is
+itself the bottleneck."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ UNITS = {"us": 0.001, "ms": 1.0, "s": 1000.0, "m": 60_000.0}
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked for: `paths` in turn. NUMBER in `body` becomes the count of the request."""
+    """A request to each of `paths` in turn. NUMBER in `body` is replaced by the number of the request."""
 
     method: str
     paths: list[str]
@@ -73,7 +74,7 @@ def _wrk(target: Target, request: Request, seconds: float, connections: int) -> 
 
 
 def _read(output: str) -> Load:
-    """What wrk prints, read."""
+    """Parses the output of wrk."""
 
     def number(pattern: str) -> float:
         found = re.search(pattern, output)

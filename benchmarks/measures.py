@@ -1,4 +1,4 @@
-"""The measures, each a function of a running server. What they give is rows of the table and of the JSON."""
+"""The measurements of a running server; each yields rows of the table."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ LIST_SIZE = 1_500
 
 @dataclass(frozen=True)
 class Scale:
-    """How much is done."""
+    """The amount of work in a run."""
 
     seconds: float = 8.0
     objects: int = 10_000
     watchers: int = 200
-    # Each round of the fan-out writes so many objects and waits until every watcher has all of them.
+    # Each round of the fan-out writes that many objects and waits until every watcher has received all of them.
     rounds: int = 20
     writes: int = 50
     latencies: int = 200
@@ -39,7 +39,7 @@ QUICK = Scale(seconds=1.0, objects=600, watchers=10, rounds=3, writes=20, latenc
 
 @dataclass(frozen=True)
 class Row:
-    """`value` in `unit`, with what else is known of it. CPU is microseconds a request (or an event)."""
+    """A measured `value` in `unit`. CPU times are microseconds for a request (or an event)."""
 
     name: str
     value: float
@@ -55,7 +55,7 @@ class Row:
 
 
 class Bench:
-    """A server with the definitions and objects of one run, in a group of its own."""
+    """The measurements of one run, whose definitions have an API group of their own."""
 
     def __init__(self, server: MeasuredServer, group: str, scale: Scale) -> None:
         self._server = server
@@ -63,7 +63,7 @@ class Bench:
         self._scale = scale
         self._group = group
         self._base = f"/apis/{group}/v1/namespaces/default/{PLURAL}"
-        # Objects for lists are apart from those that are written, which would make the lists longer.
+        # Lists have a group of their own, since the objects created meanwhile would make them longer.
         self._list_group = f"lists.{group}"
         self._lists = f"/apis/{self._list_group}/v1/namespaces/default/{PLURAL}"
 
@@ -82,7 +82,7 @@ class Bench:
         yield from asyncio.run(self._definitions())
 
     def clean(self) -> None:
-        """Takes the definitions of this run away: the database may be somebody's."""
+        """Deletes the definitions of this run, as the database may be the user's."""
         asyncio.run(self._clean())
 
     # Preparing.
@@ -111,7 +111,7 @@ class Bench:
             await served(self._target, f"/apis/{one['spec']['group']}/v1/{one['spec']['names']['plural']}?limit=1")
 
     async def _walk(self) -> list[str]:
-        """The paths of all pages of a list. The tokens stay valid while the log reaches back."""
+        """Returns the paths of all pages of a list. Their tokens are valid as long as the log is kept."""
         connection = await Connection.open(self._target)
         paths, path = [], f"{self._lists}?limit=500"
         while path:
@@ -157,7 +157,7 @@ class Bench:
     # Watches.
 
     async def _latency(self) -> list[Row]:
-        """Of single events while nothing else goes on: from the answer of the write, and from its sending."""
+        """Measures single events on an idle server: from the answer to the write, and from its sending."""
         writer, watcher = await Connection.open(self._target), await Connection.open(self._target)
         watcher.send("GET", await self._watch_path(writer))
         await watcher.head()
@@ -186,7 +186,7 @@ class Bench:
         return f"{self._base}?watch=1&resourceVersion={listed['metadata']['resourceVersion']}"
 
     def _fan_out(self) -> Row:
-        """Rounds of writes, each waited for by all watchers: so nobody falls behind, and all is counted."""
+        """Measures rounds of writes. Each round ends when all watchers have its events, so none falls behind."""
         scale = self._scale
         path = asyncio.run(self._fresh_watch_path())
         with watching(self._target, path, scale.watchers) as watchers:
@@ -218,7 +218,7 @@ class Bench:
     # Definitions.
 
     async def _definitions(self) -> list[Row]:
-        """New definitions of 100 fields each, until every one of them is served."""
+        """Measures the time until new definitions of 100 fields are served."""
         count = self._scale.definitions
         many = [definition(f"many.{self._group}", f"kind{n}s", fields=100) for n in range(count)]
         before, began = self._server.usage(), time.monotonic()
@@ -237,7 +237,7 @@ class Bench:
 
 
 async def _next_event(reader: asyncio.StreamReader) -> float:
-    """When the next event is there, whole."""
+    """Returns the time at which the next event has been received completely."""
     while not (await reader.readline()).endswith(b"}\n"):
         pass
     return time.monotonic()

@@ -1,9 +1,8 @@
-"""Storage migration under writes, `python -m benchmarks.migration`: how long, at what cost, and whether all is there.
+"""Storage migration under writes: `python -m benchmarks.migration` measures time and cost, and checks all objects.
 
-Objects are stored at v1; the storage version becomes v2; a StorageVersionMigration is created while a writer goes on
-at a fixed rate, at both versions. With `--kill` the server is killed in the middle (SIGKILL) and started again. At the
-end every object must be what the writer's acknowledged writes made of it, at both versions, with v1 gone from the
-definition.
+Objects are stored at v1; the storage version becomes v2; a StorageVersionMigration is created while a writer goes on at
+a fixed rate, at both versions. With `--kill` the server is killed in the middle (SIGKILL) and started again. At the end
+every object must reflect the writer's acknowledged writes at both versions, and v1 can be removed from the definition.
 """
 
 from __future__ import annotations
@@ -84,9 +83,10 @@ def thing(name: str, size: int) -> dict[str, Any]:
 
 @dataclass
 class Writer:
-    """Patches, creates and deletes at a fixed rate, and knows what each object must be by what was acknowledged.
+    """Patches, creates and deletes objects at a fixed rate, and keeps the expected state of each from the acknowledged
+    writes.
 
-    Where a connection broke before the answer, either outcome is right: `unsure` has the object without the write.
+    If a connection broke before the answer, both outcomes are right: `unsure` has the object without the write.
     """
 
     rate: float
@@ -99,7 +99,7 @@ class Writer:
     _random: random.Random = field(default_factory=lambda: random.Random(1))
 
     async def run(self, target: Target, stop: asyncio.Event) -> None:
-        """Until it is stopped, or the server is gone."""
+        """Writes until it is stopped or the server has ended."""
         connection = await Connection.open(target)
         names = [name for name, spec in self.model.items() if spec is not None]
         began, sent = time.monotonic(), 0
@@ -165,7 +165,7 @@ class Writer:
 
 
 async def specs(target: Target, version: str) -> dict[str, dict[str, Any]]:
-    """All objects at a version, page by page."""
+    """Returns all objects at a version, read page by page."""
     connection = await Connection.open(target)
     found: dict[str, dict[str, Any]] = {}
     more = ""
@@ -201,7 +201,7 @@ def _condition(migration: dict[str, Any], kind: str) -> bool:
 
 
 async def finished(target: Target, revisions: int) -> bool:
-    """Waits for the end of the migration, or until so many revisions have been given since its beginning."""
+    """Waits for the end of the migration, or until that many revisions have been assigned since its start."""
     connection = await Connection.open(target)
     try:
         first = int((await connection.json("GET", f"{collection('v2')}?limit=1"))["metadata"]["resourceVersion"])
@@ -222,7 +222,7 @@ async def finished(target: Target, revisions: int) -> bool:
 
 
 async def migrate(target: Target, writer: Writer, revisions: int) -> bool:
-    """Writes go on until the migration has succeeded (True), or has come so far."""
+    """Continues to write until the migration has succeeded (True) or has reached that point."""
     stop = asyncio.Event()
     writing = asyncio.create_task(writer.run(target, stop))
     try:
@@ -233,7 +233,7 @@ async def migrate(target: Target, writer: Writer, revisions: int) -> bool:
 
 
 async def differences(target: Target, writer: Writer) -> list[str]:
-    """What is not as it must be, with v1 taken out of the definition at last."""
+    """Returns the deviations from the expected objects, after v1 has been removed from the definition."""
     wrong = []
     connection = await Connection.open(target)
     stored = (await connection.json("GET", DEFINITION))["status"]["storedVersions"]

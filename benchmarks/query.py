@@ -1,7 +1,7 @@
-"""How long queries over declared indexes take: `python -m benchmarks.query`.
+"""The latency of queries over declared indexes: `python -m benchmarks.query`.
 
-One tenant with many objects of a kind among many tenants, put into the database as the server would have written them;
-one client asks each shape of query after the other over HTTP.
+One of many tenants has many objects of a kind, inserted into the database as the server would have written them. One
+client sends each shape of query over HTTP, one after the other.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def item(number: int, chance: random.Random) -> dict[str, Any]:
 
 
 def fill(url: str, indexes: Indexes, schema: int, objects: int, tenants: int) -> None:
-    """As the server would have written them, at the revision that the tenant has."""
+    """Inserts objects as the server would have written them, at the tenant's current revision."""
     with psycopg.connect(url) as connection:
         row = connection.execute(
             "SELECT t.id, t.domain_id, d.revision FROM tenants t JOIN domains d ON d.id = t.domain_id"
@@ -164,7 +164,7 @@ def _fill_tenants(
     schema: int,
     revision: int,
 ) -> None:
-    """`tenants` are ids, and how many objects each has."""
+    """`tenants` are ids, each with its number of objects."""
     entries: list[tuple[int, bytes, str]] = []
     with connection.cursor() as cursor:
         with cursor.copy(f"COPY objects ({COLUMNS}) FROM STDIN".encode()) as copy:
@@ -188,7 +188,8 @@ def path_of(parameters: dict[str, str], path: str = ALL_ITEMS) -> str:
 
 
 async def measure(running: server.Server, rounds: int) -> Iterator[tuple[str, dict[str, float]]]:
-    """Times, and processor time of the server and of PostgreSQL a request, which a busy machine does not lengthen."""
+    """Returns latencies, and the CPU time of a request in the server and in PostgreSQL, which is less sensitive to
+    other work."""
     connection = await Connection.open(running.target)
     found = {}
     for name, shape in SHAPES.items():
@@ -215,7 +216,7 @@ async def measure(running: server.Server, rounds: int) -> Iterator[tuple[str, di
         assert status == 400
     found["without an index: refused"] = _figures(refused) | _used(running, before, rounds)
     for name, asked in GROUPS.items():
-        # What reads all is asked less often.
+        # Queries that read everything are sent less often.
         some = rounds if "filter" in asked else max(rounds // 10, 3)
         spec = {"spec": {"group": GROUP, "resource": "items", **asked}}
         await _times(connection, QUERIES, 2, spec)
@@ -229,7 +230,7 @@ async def measure(running: server.Server, rounds: int) -> Iterator[tuple[str, di
 async def _times(
     connection: Connection, path: str, rounds: int, body: dict[str, Any] | None = None
 ) -> dict[str, float]:
-    """Of lists, or with a body of queries."""
+    """Returns the latencies of lists, or of queries if there is a body."""
     times = []
     for _ in range(rounds):
         began = time.perf_counter()
@@ -259,7 +260,7 @@ INDEXES: Final = {"none": "", "one": "spec.size", "three": "spec.size; spec.owne
 
 
 def measure_writes(rounds: int, writes: int) -> dict[str, dict[str, float]]:
-    """Processor time of a create, in microseconds, of kinds with and without indexes in turn."""
+    """Returns the CPU time of a create in microseconds, alternately for kinds with and without indexes."""
     found: dict[str, list[list[float]]] = {name: [] for name in INDEXES}
     with server.folder() as folder, server.running(folder, 1, None) as running:
         for name, index in INDEXES.items():

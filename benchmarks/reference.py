@@ -111,7 +111,7 @@ def _compare(kube_apiserver: str, etcd: str, scale: Scale) -> Iterator[Compariso
 
 @contextlib.contextmanager
 def running(folder: Path, kube_apiserver: str, etcd: str) -> Iterator[KubeApiserver]:
-    """A kube-apiserver that is ready; ended with the block."""
+    """Runs a kube-apiserver within the block, and waits until it is ready."""
     client, peer, port = server.free_port(), server.free_port(), server.free_port()
     (folder / "tokens.csv").write_text(f'{_TOKEN},admin,admin,"system:masters"\n')
     key = folder / "service-accounts.key"

@@ -1,4 +1,4 @@
-"""A run as a table for people and as JSON for comparing."""
+"""The results of a run: a table to read, and JSON to compare."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PACKAGES = ("orjson", "psycopg", "starlette", "uvicorn", "uvloop", "httptools", 
 
 
 def machine() -> dict[str, Any]:
-    """What the figures depend on."""
+    """Returns properties of the machine and the environment that the figures depend on."""
     return {
         "cores": os.cpu_count(),
         "load": [round(n, 2) for n in os.getloadavg()],
@@ -33,7 +33,7 @@ def machine() -> dict[str, Any]:
 
 
 def table(rows: list[Row]) -> str:
-    """Name, figure, latencies and CPU of server and PostgreSQL, in columns."""
+    """Returns a table with the columns name, value, latencies, and CPU time of server and PostgreSQL."""
     head = f"{'':62} {'':>14} {'p50 ms':>8} {'p99 ms':>8} {'server µs':>10} {'PostgreSQL µs':>14}"
     return "\n".join([head, *map(_line, rows)])
 
@@ -55,7 +55,7 @@ def _cell(value: float | None, width: int, digits: int) -> str:
 
 
 def keep(name: str, content: dict[str, Any]) -> Path:
-    """Writes results/<name>-<time>.json; where it is."""
+    """Writes results/<name>-<time>.json and returns its path."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}.json"
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")

@@ -1,10 +1,10 @@
-"""Whether the cost of a request depends on how much is stored: `python -m benchmarks.scale`.
+"""Shows whether the cost of a request depends on how much is stored: `python -m benchmarks.scale`.
 
-Along each axis (objects of one kind, definitions of one tenant, rows of the change log, tenants) a server is measured
-at a small and at larger sizes, each filled set-based in PostgreSQL as commits would leave it. The figures are the
-medians of single requests over one connection and the CPU time of the server and of PostgreSQL for one, with their
-ratios to the smallest size. At the last size of the first axis gets and creates go on while PostgreSQL vacuums and
-analyzes, and the 99th percentile is compared with that before.
+For each axis (objects of one kind, definitions of one tenant, rows of the change log, tenants) the server is measured
+at a small and at larger sizes. PostgreSQL generates the rows as commits would have left them. Prints the median latency
+of single requests over one connection and their CPU time in the server and in PostgreSQL, with the ratio to the
+smallest size. At the last size of the first axis, gets and creates continue while PostgreSQL vacuums and analyzes, and
+their 99th percentile is compared with the one before.
 
     python -m benchmarks.scale --objects 1000 1000000 --definitions --log --tenants
 
@@ -82,7 +82,7 @@ _LATEST: Final = """
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The median of a request in ms, and its CPU in µs: of the server, of PostgreSQL."""
+    """The median latency of a request in ms, and its CPU time in µs in the server and in PostgreSQL."""
 
     median: float
     server: float
@@ -138,7 +138,7 @@ def _print(size: int, found: dict[str, Cost], first: dict[str, Cost], facts: dic
 def measure(
     fill: Callable[[psycopg.Connection[Any], server.Server, int], None], size: int, requests: int, *, maintain: bool
 ) -> tuple[dict[str, Cost], dict[str, Any]]:
-    """What each kind of request costs at a size, and what else is known of it."""
+    """Returns the cost of each kind of request at a size, and further figures."""
     with server.folder() as data:
         with server.running(data, 1, None) as filling:
             asyncio.run(prepare(filling))
@@ -201,7 +201,7 @@ def fill_with_tenants(connection: psycopg.Connection[Any], started: server.Serve
 
 
 async def request_costs(running: server.Server, count: int, prefix: str = "new") -> dict[str, Cost]:
-    """What each kind of request costs. Objects with the prefix are made: each call has one of its own."""
+    """Returns the cost of each kind of request. Creates objects with the prefix, which differs between calls."""
     connection = await Connection.open(running.target)
     body = json.dumps(thing(GROUP, "NAME", BODY_SIZE))
 
@@ -257,7 +257,7 @@ async def _cost(running: server.Server, count: int, request: Callable[[int], Awa
 
 
 def _beside_maintenance(running: server.Server, data: Path, count: int) -> dict[str, Any]:
-    """The 99th percentile of gets and creates in ms: alone, and while PostgreSQL vacuums and analyzes."""
+    """Returns the 99th percentile of gets and creates in ms: alone, and while PostgreSQL vacuums and analyzes."""
     alone = asyncio.run(_tail(running, "alone", count))
     ended = threading.Event()
 

@@ -1,4 +1,4 @@
-"""A server of the benchmark's own: started in a folder, measured by its processes, ended."""
+"""Starts and ends the server of a benchmark, and measures its processes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ START_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Usage:
-    """CPU seconds so far, by whose they are."""
+    """CPU seconds since the start, by owner."""
 
     server: float
     postgres: float
@@ -59,7 +59,7 @@ class Server:
     started_seconds: float
 
     def _processes(self) -> tuple[list[psutil.Process], list[psutil.Process]]:
-        """Ours and PostgreSQL's. A database elsewhere has none here."""
+        """Returns our processes and PostgreSQL's; an external database has none here."""
         ours: list[psutil.Process] = [self.process]
         postgres: list[psutil.Process] = []
         for child in self.process.children(recursive=True):
@@ -72,9 +72,10 @@ class Server:
         return Usage(sum(map(cpu_seconds, ours)), sum(map(cpu_seconds, postgres)))
 
     def memory(self) -> dict[str, list[int]]:
-        """MB of each process, the proportional set size where the system tells it: shared memory is counted once."""
+        """Returns the MB of each process: its proportional set size where available, which counts shared memory
+        once."""
         ours, postgres = self._processes()
-        # What is 0 is a process on its way out, or one that only waits for another.
+        # Zero: the process is ending, or only waits for another.
         sizes = [size for p in ours if (size := megabytes(p))]
         return {"server": sizes, "postgres": [sum(megabytes(p) for p in postgres)]}
 
@@ -95,7 +96,7 @@ def megabytes(process: psutil.Process) -> int:
 
 @contextlib.contextmanager
 def folder() -> Iterator[Path]:
-    """A temporary data folder that the account of PostgreSQL can reach."""
+    """Creates a temporary data folder that PostgreSQL's account can traverse."""
     with tempfile.TemporaryDirectory(prefix="registry-bench-") as made:
         Path(made).chmod(0o711)
         yield Path(made)
@@ -105,8 +106,8 @@ def folder() -> Iterator[Path]:
 def running(
     data: Path, workers: int, database_url: str | None, arguments: Sequence[str] = (), *, source: Path | None = None
 ) -> Iterator[Server]:
-    """A server that is ready; ended with the block. `arguments` are further ones of the command, `source` is a working
-    tree of another commit to run instead of this one."""
+    """Runs a server within the block, and waits until it is ready. `arguments` are added to the command; `source` is a
+    working tree of another commit to run instead of this one."""
     port = free_port()
     command = [
         sys.executable,

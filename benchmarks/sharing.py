@@ -1,7 +1,7 @@
-"""What a definition costs that many tenants have bound: `python -m benchmarks.sharing`.
+"""The cost of a definition that many tenants have bound: `python -m benchmarks.sharing`.
 
-Memory before and after all tenants have been asked, how long an upgrade of the definition takes, the first request of a
-tenant after it beside a usual one, and a list over all tenants.
+Prints the memory before and after a request to each tenant, the time of an upgrade of the definition, the first request
+of a tenant after it compared with later ones, and a list over all tenants.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ async def _prepare(target: Target, tenants: int) -> None:
 
 
 async def _bind(target: Target, tenants: int) -> float:
-    """Seconds until all have bound."""
+    """Returns the seconds until all tenants have bound the definition."""
     began = time.perf_counter()
     await spread(target, [_binding(n) for n in range(tenants)])
     for number in range(tenants):
@@ -136,7 +136,7 @@ def measure(tenants: int) -> dict[str, Any]:
             )
             bound = asyncio.run(_bind(running.target, tenants))
             asyncio.run(spread(running.target, [_widget(n) for n in range(tenants)]))
-        # Of a new process: what it has read, not what it has done.
+        # In a new process: the memory of what it has read, not of what it has done.
         with server.running(data, 1, None) as running:
             asyncio.run(spread(running.target, [("GET", f"/clusters/t0{WIDGETS}/w", b"", JSON)]))
             before = running.memory()["server"]

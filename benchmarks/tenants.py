@@ -1,8 +1,8 @@
-"""What many tenants cost: `python -m benchmarks.tenants`.
+"""The cost of many tenants: `python -m benchmarks.tenants`.
 
-At 1, 1,000 and 100,000 tenants: how long a server takes to start, its memory, the median time of a get in one tenant,
-of making a tenant and asking it for the first time, and the memory after 2,000 tenants have been asked. All but the
-measured ones are made set-based in PostgreSQL, as the server's own commits would leave them.
+With 1, 1,000 and 100,000 tenants: the time of a server's start, its memory, the median time of a get in one tenant and
+of creating a tenant and sending it a first request, and the memory after requests to 2,000 tenants. PostgreSQL
+generates all tenants but the measured ones, as commits would have left them.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def tenant_request(name: str) -> tuple[str, str, bytes, str]:
 
 
 def fill_tenants(connection: psycopg.Connection[Any], first: int, last: int) -> None:
-    """Tenants like bench-0, which is there, of these numbers."""
+    """Inserts copies of the tenant bench-0 with these numbers."""
     connection.execute(_MAKE, {"first": first, "last": last})
 
 
@@ -85,7 +85,7 @@ async def _gets(target: Target) -> float:
 
 
 async def _births(target: Target, prefix: str) -> float:
-    """The median seconds from before a tenant is made until after it has been asked for what it was born with."""
+    """Returns the median seconds to create a tenant and get an object that every new tenant has."""
     connection = await Connection.open(target)
     times = []
     for number in range(MADE):

@@ -1,9 +1,9 @@
-"""A process that holds many watches and counts the events of each; it does nothing else, to be no bound.
+"""A process that holds many watches and counts their events. It does nothing else, so that it is not the bottleneck.
 
     python -m benchmarks.watchers URL TOKEN PATH COUNT
 
-Prints `ready` when all watches are answered. For each line `N` of its input it prints `N` when every watch has had N
-events in all.
+Prints `ready` when all watches are open. For each line `N` of its input it prints `N` when every watch has received N
+events in total.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 from benchmarks.client import Target, request_bytes, tls
 
-# Every event is a line that ends like this, and chunks of HTTP end otherwise.
+# Each event is a line with this ending; HTTP chunks end differently.
 END = b"}\n"
 
 
@@ -38,7 +38,7 @@ class Watch:
         self.tail = b""
 
     def read(self, buffer: bytearray) -> None:
-        """All that has come."""
+        """Reads what has been received."""
         try:
             while size := self.connection.recv_into(buffer):
                 view = self.tail + buffer[:size]
@@ -73,13 +73,13 @@ def main(url: str, token: str, path: str, count: str) -> None:
 
 
 class Watchers:
-    """Such processes, driven."""
+    """Processes that hold watches, controlled by the benchmark."""
 
     def __init__(self, processes: list[subprocess.Popen[str]]) -> None:
         self._processes = processes
 
     def wait_for(self, events: int) -> None:
-        """Until every watch of every process has had so many events."""
+        """Waits until each watch of each process has received that many events in total."""
         for process in self._processes:
             assert process.stdin is not None
             process.stdin.write(f"{events}\n")
@@ -90,7 +90,7 @@ class Watchers:
 
 @contextlib.contextmanager
 def watching(target: Target, path: str, count: int, processes: int = 2) -> Iterator[Watchers]:
-    """`count` watches, spread over processes, all of them answered."""
+    """Opens `count` watches in several processes."""
     command = [sys.executable, "-m", "benchmarks.watchers", target.url, target.token, path]
     shares = [count // processes + (n < count % processes) for n in range(processes)]
     started = [
