@@ -32,21 +32,9 @@ class TextArray:
     def __init__(self, items: Sequence[str | None]) -> None:
         self.items = items
 
-
-class BigintArray:
-    __slots__ = ("items",)
-
-    def __init__(self, items: Sequence[int | None]) -> None:
-        self.items = items
-
-
-class TextArrayDumper(Dumper):
-    format = Format.BINARY
-    oid = _TEXT_ARRAY_OID
-
-    def dump(self, obj: TextArray) -> bytes:
-        parts = [_header.pack(1, 1, _TEXT_OID, len(obj.items), 1)]
-        for item in obj.items:
+    def encode(self) -> bytes:
+        parts = [_header.pack(1, 1, _TEXT_OID, len(self.items), 1)]
+        for item in self.items:
             if item is None:
                 parts.append(_NULL)
             else:
@@ -56,13 +44,15 @@ class TextArrayDumper(Dumper):
         return b"".join(parts)
 
 
-class BigintArrayDumper(Dumper):
-    format = Format.BINARY
-    oid = _BIGINT_ARRAY_OID
+class BigintArray:
+    __slots__ = ("items",)
 
-    def dump(self, obj: BigintArray) -> bytes:
-        parts = [_header.pack(1, 1, _BIGINT_OID, len(obj.items), 1)]
-        parts += [_NULL if item is None else _bigint(8, item) for item in obj.items]
+    def __init__(self, items: Sequence[int | None]) -> None:
+        self.items = items
+
+    def encode(self) -> bytes:
+        parts = [_header.pack(1, 1, _BIGINT_OID, len(self.items), 1)]
+        parts += [_NULL if item is None else _bigint(8, item) for item in self.items]
         return b"".join(parts)
 
 
@@ -75,18 +65,29 @@ class RecordArray:
         self.oid = oid
         self.records = records
 
-
-class RecordArrayDumper(Dumper):
-    """Leaves the array's own type to the statement, which casts it."""
-
-    format = Format.BINARY
-
-    def dump(self, obj: RecordArray) -> bytes:
-        parts = [_header.pack(1, 0, obj.oid, len(obj.records), 1)]
-        for record in obj.records:
+    def encode(self) -> bytes:
+        parts = [_header.pack(1, 0, self.oid, len(self.records), 1)]
+        for record in self.records:
             parts.append(_length(len(record)))
             parts.append(record)
         return b"".join(parts)
+
+
+class _ArrayDumper(Dumper):
+    """Leaves the array's own type to the statement if it has no `oid`, as of a composite type: the statement casts."""
+
+    format = Format.BINARY
+
+    def dump(self, obj: TextArray | BigintArray | RecordArray) -> bytes:
+        return obj.encode()
+
+
+class TextArrayDumper(_ArrayDumper):
+    oid = _TEXT_ARRAY_OID
+
+
+class BigintArrayDumper(_ArrayDumper):
+    oid = _BIGINT_ARRAY_OID
 
 
 _integer_field = Struct("!Iiq").pack  # type, length (8), value
@@ -112,7 +113,7 @@ def record(integers: Sequence[int | None], texts: Sequence[str | None]) -> bytes
 def register(connection: AsyncConnection[object]) -> None:
     connection.adapters.register_dumper(TextArray, TextArrayDumper)
     connection.adapters.register_dumper(BigintArray, BigintArrayDumper)
-    connection.adapters.register_dumper(RecordArray, RecordArrayDumper)
+    connection.adapters.register_dumper(RecordArray, _ArrayDumper)
 
 
 def literal(items: Iterable[str]) -> str:

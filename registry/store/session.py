@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from typing import Any, Final, Self, TypeVar
 
 import psycopg
@@ -19,6 +19,8 @@ from psycopg.abc import Params, PQGen
 
 from registry import tracing
 from registry.store import arrays
+from registry.store.exchange import Exchange, Value
+from registry.store.statements import Statement
 
 # For a TCP connection, TLS and authentication with one host.
 CONNECT_ATTEMPT_SECONDS: Final = 5
@@ -77,6 +79,19 @@ class Connection(AsyncConnection[tuple[Any, ...]]):
     # Whether a commit of this session returned without the replication that `synchronous_commit` requires because its
     # wait was cancelled. PostgreSQL reports that as a warning along with success.
     is_unreplicated = False
+    _exchange: Exchange | None = None
+
+    async def call(self, statement: Statement, values: Mapping[str, Value]) -> list[tuple[Any, ...]]:
+        """Returns the rows of a statement that is called often: as `execute`, at less than half of its cost
+        (exchange.py). Raises psycopg's errors; when cancelled, the connection is closed."""
+        async with self.lock:
+            if self._exchange is None:
+                self._exchange = Exchange(self.pgconn, self.adapters)
+            try:
+                with tracing.statement(statement.sql) if tracing.is_on() else contextlib.nullcontext():
+                    return await self._exchange.call(statement, values, self.call_limit_seconds)
+            except TimeoutError as error:
+                raise self._timed_out() from error
 
     async def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:  # noqa: ASYNC109
         if timeout is not None or self.call_limit_seconds is None:
@@ -84,8 +99,11 @@ class Connection(AsyncConnection[tuple[Any, ...]]):
         try:
             return await super().wait(gen, interval, self.call_limit_seconds)
         except psycopg.errors._WaitTimeout as error:
-            self.pgconn.finish()
-            raise CallTimeout(f"PostgreSQL has not answered for {self.call_limit_seconds:.0f} s") from error
+            raise self._timed_out() from error
+
+    def _timed_out(self) -> CallTimeout:
+        self.pgconn.finish()
+        return CallTimeout(f"PostgreSQL has not answered for {self.call_limit_seconds:.0f} s")
 
     def abort(self) -> None:
         """Shuts the socket down, so that whatever waits for this connection fails."""

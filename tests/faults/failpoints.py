@@ -22,6 +22,7 @@ from registry.store import session_check
 from registry.store.commit import writer
 from registry.store.feed import feed
 from registry.store.session import Connection
+from registry.store.statements import Statement
 
 COMMAND: Final = (sys.executable, "-m", "tests.faults.failpoints")
 _SOONER: Final = (
@@ -48,7 +49,7 @@ def failing(data_dir: Path, statement: str) -> Iterator[Callable[[], int]]:
 
 
 def _follow(file: Path) -> None:
-    execute = Connection.execute
+    execute, call = Connection.execute, Connection.call
 
     def fails(query: Any) -> bool:
         with contextlib.suppress(FileNotFoundError):
@@ -58,12 +59,21 @@ def _follow(file: Path) -> None:
                 return True
         return False
 
+    def damaged() -> psycopg.Error:
+        return psycopg.errors.DataCorrupted("invalid page in block 7 of relation base/5/16384")
+
     async def execute_or_fail(self: Connection, query: Any, *arguments: Any, **options: Any) -> Any:
         if fails(query):
-            raise psycopg.errors.DataCorrupted("invalid page in block 7 of relation base/5/16384")
+            raise damaged()
         return await execute(self, query, *arguments, **options)
 
+    async def call_or_fail(self: Connection, statement: Statement, values: Any) -> Any:
+        if fails(statement.sql):
+            raise damaged()
+        return await call(self, statement, values)
+
     Connection.execute = execute_or_fail  # type: ignore[method-assign, assignment]
+    Connection.call = call_or_fail  # type: ignore[method-assign]
 
 
 def _run(arguments: list[str]) -> Any:

@@ -9,6 +9,7 @@ import pytest
 
 from registry.store.commit import recovery
 from registry.store.session import Connection
+from registry.store.statements import Statement
 from registry.store.store import Store
 from registry.store.types import TenantName
 from tests.store.writes import WIDGETS, create
@@ -21,17 +22,26 @@ BREAKS = ("registry_commit", recovery.BARRIER.sql)
 def breaking(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Each of these calls reaches PostgreSQL once, and its answer is lost with the connection."""
     left = list(BREAKS)
-    execute = Connection.execute
+    execute, call = Connection.execute, Connection.call
+
+    async def break_now(connection: Connection, query: object) -> None:
+        if left and left[0] in str(query):
+            left.pop(0)
+            connection.abort()
+            await execute(connection, "SELECT")
 
     async def broken(self: Connection, query: Any, *arguments: Any, **options: Any) -> Any:
         cursor = await execute(self, query, *arguments, **options)
-        if left and left[0] in str(query):
-            left.pop(0)
-            self.abort()
-            return await execute(self, "SELECT")
+        await break_now(self, query)
         return cursor
 
+    async def broken_call(self: Connection, statement: Statement, values: Any) -> Any:
+        rows = await call(self, statement, values)
+        await break_now(self, statement.sql)
+        return rows
+
     monkeypatch.setattr(Connection, "execute", broken)
+    monkeypatch.setattr(Connection, "call", broken_call)
     return left
 
 

@@ -71,14 +71,14 @@ async def test_a_commit_whose_answer_was_lost_is_found_in_the_log(
     await store.commit(tenant, create("ns/there", body='"n":1}'))
     link = store._writer._connections[tenant.domain % 2]._link
     assert link is not None
-    execute = link.connection.execute
+    call = link.connection.call
 
-    async def execute_and_break(*arguments: Any, **options: Any) -> None:
-        await execute(*arguments, **options)
+    async def call_and_break(*arguments: Any) -> None:
+        await call(*arguments)
         link.connection.pgconn.finish()
         raise psycopg.OperationalError("server closed the connection unexpectedly")
 
-    monkeypatch.setattr(link.connection, "execute", execute_and_break)
+    monkeypatch.setattr(link.connection, "call", call_and_break)
     results = await asyncio.gather(
         store.commit(tenant, update("ns/there", body='"n":2}', expected=1)),
         store.commit(tenant, create("ns/there")),

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from registry.store.arrays import RecordArray, bytes_literal, literal, number_literal, record
 from registry.store.encoding import contents_json, label_element, label_prefix, owner_element
+from registry.store.exchange import Value
 from registry.store.statements import statement
 from registry.store.types import Committed, Operation, Tenant, TenantId, Write, WriteFlag
 
@@ -185,7 +186,7 @@ class _Turn:
         self.size += pending.size
 
 
-def parameters(batch: list[Pending], batch_id: int, type_oid: int, *, exact: bool = False) -> dict[str, Any]:
+def parameters(batch: list[Pending], batch_id: int, type_oid: int, *, exact: bool = False) -> dict[str, Value]:
     """Returns the arguments of `registry_commit`; `type_oid` is the OID of `registry_write` in this database."""
     writes = [pending.write for pending in batch]
     return {

@@ -205,8 +205,7 @@ class WriterConnection:
                 call, arguments["tenancy"] = COMMIT_TENANT, batch[0].write.tenancy
             elif batch[0].write.sharing is not None:
                 call, arguments["sharing"] = COMMIT_SHARED, batch[0].write.sharing
-            cursor = await link.connection.execute(call.sql, arguments, binary=True)
-            rows = await cursor.fetchall()
+            rows = await link.connection.call(call, arguments)
         except (psycopg.Error, OSError) as error:
             await self._fail(batch, batch_id, error, again=again)
         except (ValueError, OverflowError, struct.error) as error:

@@ -101,7 +101,7 @@ class Notifier:
                 self._connection = await self._database.connect("notifier")
                 self._connection.call_limit_seconds = SELF_TEST_SECONDS * 5
                 self._channel = await channel_of(self._connection)
-            await self._connection.execute(NOTIFY.sql, {"channel": self._channel, "payload": payload})
+            await self._connection.call(NOTIFY, {"channel": self._channel, "payload": payload})
 
     async def close(self) -> None:
         """Sends the last news, unless that takes longer than a second."""

@@ -19,6 +19,7 @@ from registry.store.arrays import BigintArray, TextArray
 from registry.store.bounds import READ_BYTES, within_bytes
 from registry.store.database import Database
 from registry.store.errors import Closed, StoreError, TenantNotFound, Unavailable
+from registry.store.exchange import Value
 from registry.store.session import Connection
 from registry.store.statements import statement
 from registry.store.translate import is_transient, translate
@@ -167,16 +168,14 @@ class PointReader:
 
 
 async def _query(connection: Connection, keys: list[_Which]) -> list[tuple[Any, ...]]:
-    parameters: dict[str, Any] = {
+    parameters: dict[str, Value] = {
         "tenants": BigintArray([which[0] for which in keys]),
         "resources": TextArray([which[1] for which in keys]),
         "keys": TextArray([which[2] for which in keys]),
     }
     if len(keys) == 1:
-        cursor = await connection.execute(LOAD_ONE.sql, parameters, binary=True)
-    else:
-        cursor = await connection.execute(LOAD.sql, {**parameters, "bytes": READ_BYTES}, binary=True)
-    return await cursor.fetchall()
+        return await connection.call(LOAD_ONE, parameters)
+    return await connection.call(LOAD, {**parameters, "bytes": READ_BYTES})
 
 
 def _resolve(batch: _Batch, keys: list[_Which], rows: list[tuple[Any, ...]]) -> _Batch:

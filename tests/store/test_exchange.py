@@ -1,0 +1,171 @@
+"""Calls of prepared statements (registry/store/exchange.py) return and raise what psycopg's cursors do."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import psycopg
+import pytest
+import pytest_asyncio
+
+from registry.store import exchange, session
+from registry.store.arrays import BigintArray, TextArray
+from registry.store.exchange import Value, numbered
+from registry.store.session import CallTimeout, Connection
+from registry.store.statements import Statement, statement
+
+ECHO = statement(
+    "echo",
+    "What it is given.",
+    """
+    SELECT %(number)s::bigint, %(text)s::text, %(flag)s::boolean, %(numbers)s::bigint[], %(texts)s::text[],
+        %(text)s::text || '100 %%', 0.25::float8, '2026-01-02T03:04:05Z'::timestamptz, NULL::text
+    """,
+)
+ONE = statement("one", "A row.", "SELECT 1::bigint")
+NONE = statement("none", "No row.", "SELECT 1::bigint WHERE false")
+SOME = statement("some", "Some rows.", "SELECT n::bigint, NULL::text FROM generate_series(1, %(count)s::bigint) n")
+NOTHING = statement("nothing", "Has no rows.", "SET LOCAL work_mem = '4MB'")
+DIVIDE = statement("divide", "Fails for 0.", "SELECT 1 / %(by)s::bigint")
+WRONG = statement("wrong", "Cannot be prepared.", "SELECT nobody FROM nowhere")
+LENGTH = statement(
+    "length", "The length of a text, and the text.", "SELECT length(%(text)s::text)::bigint, %(text)s::text"
+)
+SLEEP = statement("sleep", "Takes long.", "SELECT pg_sleep(600)::text")
+END = statement("end", "Ends its own session.", "SELECT pg_terminate_backend(pg_backend_pid())")
+
+
+@pytest_asyncio.fixture
+async def connection(database_url: str) -> AsyncIterator[Connection]:
+    made = await session.connect(database_url, "test")
+    try:
+        yield made
+    finally:
+        await made.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "names"),
+    [
+        pytest.param("SELECT 1", "SELECT 1", [], id="none"),
+        pytest.param("SELECT %(a)s, %(b)s", "SELECT $1, $2", ["a", "b"], id="two"),
+        pytest.param("SELECT %(b)s, %(a)s, %(b)s", "SELECT $1, $2, $1", ["b", "a"], id="repeated"),
+        pytest.param("SELECT %(a)s LIKE 'x%%'", "SELECT $1 LIKE 'x%'", ["a"], id="percent"),
+    ],
+)
+def test_parameters_are_numbered(text: str, expected: str, names: list[str]) -> None:
+    assert numbered(text) == (expected, names)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param(
+            {
+                "number": 7,
+                "text": "a",
+                "flag": True,
+                "numbers": BigintArray([1, None]),
+                "texts": TextArray(["x", None]),
+            },
+            id="plain",
+        ),
+        pytest.param(
+            {"number": -(2**63), "text": 'ä"\\\n😀', "flag": False, "numbers": BigintArray([]), "texts": TextArray([])},
+            id="odd",
+        ),
+        pytest.param({"number": None, "text": None, "flag": None, "numbers": None, "texts": None}, id="null"),
+    ],
+)
+async def test_rows_are_those_of_a_cursor(connection: Connection, values: dict[str, Value]) -> None:
+    cursor = await connection.execute(ECHO.sql, values, binary=True)
+    expected = await cursor.fetchall()
+    for _ in range(2):  # prepared, and prepared already
+        assert await connection.call(ECHO, values) == expected
+
+
+@pytest.mark.parametrize(
+    ("called", "values", "expected"),
+    [
+        pytest.param(ONE, {}, [(1,)], id="one"),
+        pytest.param(NONE, {}, [], id="none"),
+        pytest.param(SOME, {"count": 1000}, [(n, None) for n in range(1, 1001)], id="many"),
+        pytest.param(NOTHING, {}, [], id="no rows"),
+    ],
+)
+async def test_rows(
+    connection: Connection, called: Statement, values: dict[str, Value], expected: list[tuple[object, ...]]
+) -> None:
+    assert await connection.call(called, values) == expected
+
+
+async def test_values_longer_than_any_buffer(connection: Connection) -> None:
+    text = "0123456789abcdef" * (1 << 20)
+    assert await connection.call(LENGTH, {"text": text}) == [(len(text), text)]
+
+
+@pytest.mark.parametrize(
+    ("called", "values", "error"),
+    [
+        pytest.param(DIVIDE, {"by": 0}, psycopg.errors.DivisionByZero, id="executed"),
+        pytest.param(WRONG, {}, psycopg.errors.UndefinedTable, id="prepared"),
+        pytest.param(LENGTH, {"text": "a\x00b"}, psycopg.errors.CharacterNotInRepertoire, id="value"),
+        pytest.param(LENGTH, {"text": "\ud800"}, UnicodeEncodeError, id="not Unicode"),
+    ],
+)
+async def test_a_failure_leaves_the_connection_usable(
+    connection: Connection, called: Statement, values: dict[str, Value], error: type[Exception]
+) -> None:
+    for _ in range(2):
+        with pytest.raises(error):
+            await connection.call(called, values)
+    assert await connection.call(ONE, {}) == [(1,)]
+    cursor = await connection.execute("SELECT 2")
+    assert await cursor.fetchone() == (2,)
+    assert await connection.call(DIVIDE, {"by": 1}) == [(1,)]
+
+
+async def test_calls_take_turns(connection: Connection) -> None:
+    answers = await asyncio.gather(*(connection.call(LENGTH, {"text": "x" * n}) for n in range(20)))
+    assert [rows[0][0] for rows in answers] == list(range(20))
+
+
+async def test_beyond_its_limit_a_call_closes_the_connection(connection: Connection) -> None:
+    connection.call_limit_seconds = 0.05
+    with pytest.raises(CallTimeout):
+        await connection.call(SLEEP, {})
+    assert connection.closed
+
+
+async def test_a_cancelled_call_closes_the_connection(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits = asyncio.Event()
+    wait = exchange.Exchange._wait
+
+    async def announced(self: exchange.Exchange, deadline: float | None, *, writable: bool = False) -> None:
+        waits.set()
+        await wait(self, deadline, writable=writable)
+
+    await connection.call(ONE, {})
+    monkeypatch.setattr(exchange.Exchange, "_wait", announced)
+    calling = asyncio.create_task(connection.call(SLEEP, {}))
+    await waits.wait()
+    calling.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await calling
+    assert calling.cancelled()
+    assert connection.closed
+
+
+@pytest.mark.parametrize("lost", ["ended by PostgreSQL", "cut", "closed before"])
+async def test_a_lost_connection(connection: Connection, lost: str) -> None:
+    await connection.call(ONE, {})
+    if lost == "ended by PostgreSQL":
+        with pytest.raises(psycopg.OperationalError):
+            await connection.call(END, {})
+    else:
+        connection.abort() if lost == "cut" else connection.pgconn.finish()
+        with pytest.raises(psycopg.OperationalError):
+            await connection.call(ONE, {})
+    assert connection.closed
