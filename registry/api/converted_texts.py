@@ -14,7 +14,7 @@ from registry.api.errors import plain_internal
 from registry.api.served import Served
 from registry.api.singleflight import singleflight
 from registry.conversion.errors import ConversionError
-from registry.flowcontrol.evaluation import evaluate
+from registry.flowcontrol.evaluation import Large, evaluate, large
 from registry.flowcontrol.time_slice import TimeSlice
 
 Object = dict[str, Any]
@@ -111,6 +111,11 @@ class _Batch:
         return bodies
 
     async def _by_objects(self, version: str, images: Sequence[Image]) -> list[str]:
+        # A webhook may keep them for half a minute.
+        async with large(Large.CONVERSION, sum(len(image.body) for image in images)):
+            return await self._by_decoded_objects(version, images)
+
+    async def _by_decoded_objects(self, version: str, images: Sequence[Image]) -> list[str]:
         objects = []
         for image in images:
             work = partial(self._served.at_storage_version, image.revision, version, image.schema, image.body)

@@ -24,7 +24,7 @@ from registry.authorization.authorizer import Authorizer
 from registry.authorization.rbac.model import GROUP as RBAC
 from registry.codec.model import Decoded, DecodeError, TooManyValues
 from registry.flowcontrol.activity import Activity
-from registry.flowcontrol.evaluation import Evaluations, note_size
+from registry.flowcontrol.evaluation import Evaluations, Large, large, note_size
 from registry.store.errors import QuotaExceeded, SharingRefused, TenancyRefused, TenantSuspended
 from registry.store.store import Store
 from registry.store.types import (
@@ -187,7 +187,8 @@ class ResourceRequest(NamedTuple):
         """Returns the object of a row as JSON text at the request's version."""
         if self.served.is_passthrough(row.version, row.schema):
             return self.served.text(row)
-        return await run_with_conversions(self.served, lambda: self.served.text(row))
+        async with large(Large.CONVERSION, len(row.body)):
+            return await run_with_conversions(self.served, lambda: self.served.text(row))
 
     async def object(self, row: Row) -> Object:
         """Returns the object of a row, decoded, at the request's version."""

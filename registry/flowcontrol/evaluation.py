@@ -16,10 +16,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from contextvars import ContextVar, copy_context
+from enum import Enum
 from typing import Final, TypeVar
 
 from prometheus_client import Counter
@@ -40,9 +41,11 @@ LARGE_BYTES: Final = 64 * 1024
 _THREADS: Final = 2
 # How long one evaluation may hold the loop while other tenants are present, before it starts again beside it.
 _SHARED_SECONDS: Final = 0.05
-# Concurrent requests of a tenant with bodies beyond VERY_LARGE_BYTES.
-_LARGE_REQUESTS: Final = 2
-VERY_LARGE_BYTES: Final = 256 * 1024
+# The total of what a tenant's requests have decoded, of each kind, in bytes of text; the most that one counts for, so
+# that two of any size run at once; and what does not count. Decoded, it takes up to a hundred times as much memory.
+_DECODED_BYTES: Final = 2 * 1024 * 1024
+_MOST_OF_ONE_BYTES: Final = _DECODED_BYTES // 2
+COUNTED_BYTES: Final = 16 * 1024
 # The queue of one tenant, as for seats; beyond it the answer is 429.
 _MAX_WAITING: Final = MAX_WAITING
 # What counts as long on the loop; how much of it a tenant may use at once, and per second.
@@ -50,6 +53,16 @@ LONG_SECONDS: Final = 0.004
 _BURST_SECONDS: Final = 0.02
 _SHARE: Final = 0.02
 _MAX_DEBT_SECONDS: Final = 0.5
+
+
+class Large(Enum):
+    """What can be large. Only work on an earlier one may enter the context of a later one: none waits for another in a
+    circle."""
+
+    BODY = "body"
+    PAST = "past"
+    ROW = "row"
+    CONVERSION = "conversion"
 
 
 class Evaluations:
@@ -62,7 +75,7 @@ class Evaluations:
         # Seconds that a tenant has held the loop beyond its share, and the time of that figure.
         self._debts: dict[str, tuple[float, float]] = {}
         self._running: set[str] = set()
-        self._queues: dict[str, _Queue] = {}
+        self._places: dict[tuple[str, Large], _Places] = {}
         self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
 
     def begin(self, tenant: str) -> None:
@@ -79,21 +92,10 @@ class Evaluations:
         if len(self._debts) > 1000:
             self._debts = {name: debt for name, debt in self._debts.items() if self._debt(name) > 0}
 
-    @asynccontextmanager
-    async def large(self, tenant: str) -> AsyncIterator[None]:
-        """Limits concurrent requests of a tenant with large bodies, which take a hundred times as much memory once
-        decoded."""
-        queue = self._queues.get(tenant)
-        if queue is None:
-            queue = self._queues[tenant] = _Queue()
-        queue.users += 1
-        try:
-            async with queue.semaphore:
-                yield
-        finally:
-            queue.users -= 1
-            if not queue.users:
-                del self._queues[tenant]
+    def places(self, tenant: str, kind: Large) -> _Places:
+        """Returns the places of a tenant. They are forgotten when nothing has any."""
+        key = (tenant, kind)
+        return self._places.get(key) or self._places.setdefault(key, _Places(lambda: self._places.pop(key)))
 
     def loop_seconds(self) -> float:
         """Returns how long an evaluation may hold the loop: less than the limit while others would have to wait."""
@@ -174,12 +176,53 @@ class Evaluations:
                 del self._waiting[name]
 
 
-class _Queue:
-    """A tenant's requests with large bodies, running and waiting."""
+class _Places:
+    """What a tenant's requests have decoded of one kind, in bytes of text, and those that wait to decode more.
 
-    def __init__(self) -> None:
-        self.semaphore = asyncio.Semaphore(_LARGE_REQUESTS)
-        self.users = 0
+    First come, first served: a large one is not overtaken by small ones. Invariant: `_free_bytes` is never negative.
+    """
+
+    def __init__(self, forget: Callable[[], object]) -> None:
+        self._forget = forget
+        self._free_bytes = _DECODED_BYTES
+        self._waiting: deque[tuple[asyncio.Future[None], int]] = deque()
+
+    def is_free(self, size: int) -> bool:
+        return not self._waiting and min(size, _MOST_OF_ONE_BYTES) <= self._free_bytes
+
+    @asynccontextmanager
+    async def hold(self, size: int) -> AsyncIterator[None]:
+        count = min(size, _MOST_OF_ONE_BYTES)
+        await self._take(count)
+        try:
+            yield
+        finally:
+            self._release(count)
+
+    async def _take(self, count: int) -> None:
+        if self.is_free(count):
+            self._free_bytes -= count
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((turn, count))
+        try:
+            await turn
+        except asyncio.CancelledError:
+            self._release(0 if turn.cancelled() else count)
+            raise
+
+    def _release(self, count: int) -> None:
+        self._free_bytes += count
+        while self._waiting:
+            turn, wanted = self._waiting[0]
+            if not turn.done():
+                if wanted > self._free_bytes:
+                    return
+                self._free_bytes -= wanted
+                turn.set_result(None)
+            self._waiting.popleft()
+        if self._free_bytes == _DECODED_BYTES:
+            self._forget()
 
 
 class Evaluation:
@@ -201,8 +244,8 @@ class Evaluation:
         may, self._may_begin_again = self._may_begin_again, False
         return may
 
-    def large(self) -> AbstractAsyncContextManager[None]:
-        return self._evaluations.large(self.tenant)
+    def places(self, kind: Large) -> _Places:
+        return self._evaluations.places(self.tenant, kind)
 
     async def run_aside(self, work: Callable[[], T]) -> T:
         return await self._evaluations.run_aside(self.tenant, work)
@@ -268,10 +311,31 @@ async def shared_aside(work: Callable[[], T]) -> T:
     return await (asyncio.to_thread(work) if current is None else current.in_thread(work))
 
 
-def large_request(size: int) -> AbstractAsyncContextManager[None]:
-    """Returns the context in which a request with a body of so many bytes is to be served."""
+def large(kind: Large, size: int) -> AbstractAsyncContextManager[None]:
+    """Returns the context for work on `size` bytes of text: it waits while the tenant's other requests have decoded too
+    much of that kind."""
     current = _current.get()
-    return nullcontext() if current is None or size <= VERY_LARGE_BYTES else current.large()
+    return nullcontext() if current is None or size <= COUNTED_BYTES else current.places(kind).hold(size)
+
+
+async def load_large(
+    kind: Large, load: Callable[[], Awaitable[T]], size: Callable[[T], int], held: AsyncExitStack
+) -> T:
+    """Returns what `load` returns, of `size` bytes, in the context of `large`, which ends with `held`.
+
+    It is not kept while it waits for that, but loaded again.
+    """
+    loaded = await load()
+    count = size(loaded)
+    current = _current.get()
+    if current is None or count <= COUNTED_BYTES:
+        return loaded
+    places = current.places(kind)
+    is_free = places.is_free(count)
+    if not is_free:
+        del loaded
+    await held.enter_async_context(places.hold(count))
+    return loaded if is_free else await load()
 
 
 def note_size(size: int) -> None:

@@ -39,7 +39,7 @@ from registry.authorization.rbac.model import GROUP as RBAC
 from registry.budget import Budget
 from registry.codec.protobuf.envelope import has_message
 from registry.definitions.discovery import verbs_of
-from registry.flowcontrol.evaluation import large_request, note_size
+from registry.flowcontrol.evaluation import Large, large, note_size
 from registry.http.bodies import aside_if_long, body_of, read_body
 from registry.http.delete_options import decode_delete_options
 from registry.http.forms import form_of, list_form_of, prettify
@@ -118,7 +118,7 @@ class ResourceEndpoint:
         async def answer_by(request: ResourceRequest) -> Answer:
             if verb in _OF_ONE:
                 Budget().begin()
-            async with large_request(len(data)):
+            async with large(Large.BODY, len(data)):
                 return await _answer(request, verb, data, media_type, headers)
 
         try:

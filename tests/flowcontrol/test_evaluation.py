@@ -17,9 +17,11 @@ from registry.flowcontrol.evaluation import (
     ASIDE_TIMES,
     LARGE_BYTES,
     Evaluations,
+    Large,
     aside,
     begins_again,
     evaluate,
+    large,
     note_size,
     shared_aside,
 )
@@ -286,33 +288,33 @@ def test_what_others_wait_for_is_finished_though_the_first_has_gone() -> None:
     run(check)
 
 
-class Large:
+class Evaluated:
     """Stands for what is evaluated."""
 
 
-def fail(_: Large) -> None:
+def fail(_: Evaluated) -> None:
     raise ValueError("it is wrong")
 
 
-def never_end(_: Large) -> None:
+def never_end(_: Evaluated) -> None:
     for_ever()
 
 
 @pytest.mark.parametrize("size", [0, LARGE_BYTES + 1], ids=["on the loop", "aside"])
 @pytest.mark.parametrize("work", [fail, never_end])
 def test_what_failed_is_not_left_to_the_garbage_collector(
-    monkeypatch: pytest.MonkeyPatch, work: Callable[[Large], None], size: int
+    monkeypatch: pytest.MonkeyPatch, work: Callable[[Evaluated], None], size: int
 ) -> None:
     """The traceback of a failure names what was evaluated."""
     monkeypatch.setattr(evaluation, "ASIDE_TIMES", 2)
 
-    async def evaluated() -> weakref.ref[Large]:
-        large = Large()
+    async def evaluated() -> weakref.ref[Evaluated]:
+        given = Evaluated()
         try:
-            await evaluate(partial(work, large), size)
+            await evaluate(partial(work, given), size)
         except (ValueError, EvaluationStopped):
             pass
-        return weakref.ref(large)
+        return weakref.ref(given)
 
     async def check(_: Evaluations) -> None:
         gc.disable()
@@ -325,3 +327,55 @@ def test_what_failed_is_not_left_to_the_garbage_collector(
             gc.enable()
 
     run(check)
+
+
+def entered(evaluations: Evaluations, size: int, order: list[int], go: asyncio.Event) -> asyncio.Task[None]:
+    async def work() -> None:
+        evaluations.begin("acme")
+        async with large(Large.ROW, size):
+            order.append(size)
+            await go.wait()
+
+    return asyncio.create_task(work())
+
+
+KIB = 1024
+
+
+@pytest.mark.parametrize(
+    "sizes, at_once",
+    [
+        pytest.param([8 * KIB] * 1000, 1000, id="small ones do not count"),
+        pytest.param([256 * KIB] * 20, 8, id="2 MiB in all"),
+        pytest.param([9 << 20] * 5, 2, id="two of any size"),
+        pytest.param([9 << 20, 1 << 20, 8 << 20, 20 * KIB], 2, id="small ones do not overtake"),
+    ],
+)
+async def test_a_tenant_decodes_so_much_at_once(sizes: list[int], at_once: int) -> None:
+    evaluations, order, go = Evaluations(), list[int](), asyncio.Event()
+    tasks = [entered(evaluations, size, order, go) for size in sizes]
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert order == sizes[:at_once]
+    go.set()
+    await asyncio.gather(*tasks)
+    assert order == sizes
+    evaluations.close()
+
+
+async def test_one_that_stops_waiting_leaves_its_place_to_the_next() -> None:
+    evaluations, order, go = Evaluations(), list[int](), asyncio.Event()
+    first = entered(evaluations, 1 << 20, order, go)
+    await asyncio.sleep(0)
+    waiting = entered(evaluations, 2 << 20, order, go)
+    await asyncio.sleep(0)
+    gone = entered(evaluations, 3 << 20, order, go)
+    await asyncio.sleep(0)
+    last = entered(evaluations, 20 * KIB, order, go)
+    await asyncio.sleep(0)
+    gone.cancel()
+    go.set()
+    await asyncio.gather(first, waiting, last)
+    assert gone.cancelled()
+    assert order == [1 << 20, 2 << 20, 20 * KIB]
+    evaluations.close()

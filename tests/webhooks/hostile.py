@@ -50,7 +50,7 @@ class Server:
 @contextlib.asynccontextmanager
 async def serving(found: Certificates, handler: Handler, *, tls: bool = True) -> AsyncIterator[Server]:
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
             await handler(reader, writer)
         writer.close()
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from typing import Final, Generic, TypeVar
 
 from registry.api.catalog import TenantCatalog
@@ -31,7 +32,7 @@ from registry.api.request import Backend, CatalogStale, ResourceRequest
 from registry.api.retry_memo import RetryMemo
 from registry.api.strategies.base import Context
 from registry.api.verbs.pipeline import HandoverUnconfirmed, Operation, Start, attempt
-from registry.flowcontrol.evaluation import begins_again
+from registry.flowcontrol.evaluation import COUNTED_BYTES, Large, begins_again, load_large
 from registry.flowcontrol.watchdog import EvaluationStopped
 from registry.store.errors import AlreadyExists, GuardsChanged, NotFound, RevisionConflict, StoreError
 from registry.store.types import Guards
@@ -137,27 +138,43 @@ class _Run(Generic[A]):
         self._request = request
         self._operation = operation
         self._tries = operation.tries
+        # Whether it has its place among the tenant's writes of large rows.
+        self._is_large = False
 
     async def answer(self, lock: ObjectLock | None) -> A:
         context = self._request.context
         start = self._handed_over(lock) if lock is not None else None
-        while True:
-            request = self._request.fork()
-            try:
-                if start is None:
-                    start = await self._operation.load(request)
-                outcome = await attempt(request, self._operation, start)
-                break
-            except Exception as failure:
+        async with AsyncExitStack() as held:
+            while True:
+                request = self._request.fork()
                 try:
-                    start = await self._start_after(failure, start)
-                except Exception:
-                    context.adopt(request.context)
-                    raise
+                    start = await self._start(request, start, held)
+                    outcome = await attempt(request, self._operation, start)
+                    break
+                except Exception as failure:
+                    try:
+                        start = await self._start_after(failure, start)
+                    except Exception:
+                        context.adopt(request.context)
+                        raise
         context.adopt(request.context)
         if lock is not None and outcome.row is not None and outcome.guards is not None:
             lock.hand_over(outcome.row, outcome.guards)
         return await self._operation.answer(self._request, outcome)
+
+    async def _start(self, request: ResourceRequest, start: Start | None, held: AsyncExitStack) -> Start:
+        """Returns what the attempt starts from. Few of a tenant's large rows are decoded at once: webhooks may keep
+        them for half a minute."""
+        operation = self._operation
+
+        async def load() -> Start:
+            return start or await operation.load(request)
+
+        if self._is_large:
+            return await load()
+        loaded = await load_large(Large.ROW, load, _size, held)
+        self._is_large = _size(loaded) > COUNTED_BYTES
+        return loaded
 
     def _handed_over(self, lock: ObjectLock) -> Start | None:
         """Returns the row that this process wrote last, if the write can start from it; otherwise None.
@@ -199,3 +216,7 @@ class _Run(Generic[A]):
                 self._operation, self._tries = instead, instead.tries
                 return None
         raise failure
+
+
+def _size(start: Start) -> int:
+    return len(start.row.body) if start.row is not None else 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from typing import Any, Final
 
 from registry.api.answers import ObjectAnswer
@@ -20,8 +21,9 @@ from registry.api.verbs.update import UpdateOperation, copy_of
 from registry.codec.json_decode import decode_json
 from registry.codec.model import DecodeError as SyntaxFault
 from registry.codec.yaml_decode import decode_yaml
+from registry.flowcontrol.evaluation import Large, load_large
 from registry.schema.values import deep_copy
-from registry.store.types import ChangeType
+from registry.store.types import ChangeType, Row
 
 # The part of metadata that describes the object; finalizers and owners decide about its present lifecycle.
 _RESTORED: Final = ("labels", "annotations")
@@ -30,6 +32,11 @@ _KNOWN: Final = {"apiVersion", "kind", "resourceVersion", "preconditions"}
 
 async def restore(request: ResourceRequest, body: Body) -> ObjectAnswer:
     """Returns 200 with the restored object: labels, annotations, and everything but metadata are as they were."""
+    async with AsyncExitStack() as held:
+        return await _restore(request, body, held)
+
+
+async def _restore(request: ResourceRequest, body: Body, held: AsyncExitStack) -> ObjectAnswer:
     wanted = _decode_options(request, body)
     revision = _wanted_revision(wanted)
     if not revision:
@@ -37,7 +44,7 @@ async def restore(request: ResourceRequest, body: Body) -> ObjectAnswer:
     options = write_options(request.query, "UpdateOptions")
     current, _ = await request.load()
     preconditions = wanted.get("preconditions") or {}
-    past = await request.object(await row_at(request, revision))
+    past = await request.object(await load_large(Large.PAST, lambda: row_at(request, revision), _size, held))
 
     def make(request: ResourceRequest, old: Object) -> Object:
         metadata = {k: v for k, v in old["metadata"].items() if k not in _RESTORED}
@@ -54,6 +61,11 @@ async def restore(request: ResourceRequest, body: Body) -> ObjectAnswer:
 
 async def undelete(request: ResourceRequest, body: Body) -> ObjectAnswer:
     """Returns 201 with the object, recreated in its last or an earlier state. Raises 404 for an unknown object."""
+    async with AsyncExitStack() as held:
+        return await _undelete(request, body, held)
+
+
+async def _undelete(request: ResourceRequest, body: Body, held: AsyncExitStack) -> ObjectAnswer:
     wanted = _decode_options(request, body)
     options: WriteOptions = write_options(request.query, "CreateOptions")
     served = request.served
@@ -75,9 +87,13 @@ async def undelete(request: ResourceRequest, body: Body) -> ObjectAnswer:
             f"the UID in the precondition ({uid}) does not match the UID of what was deleted last ({last.uid})",
         )
     revision = _wanted_revision(wanted)
-    row = await row_at(request, revision) if revision else old_row(last)
-    assert row is not None, "a deletion has a previous state"
-    deleted = await request.object(row)
+
+    async def past_row() -> Row:
+        row = await row_at(request, revision) if revision else old_row(last)
+        assert row is not None, "a deletion has a previous state"
+        return row
+
+    deleted = await request.object(await load_large(Large.PAST, past_row, _size, held))
     metadata = {k: deleted["metadata"][k] for k in ("name", "namespace", *_RESTORED) if k in deleted["metadata"]}
     if owners := deleted["metadata"].get("ownerReferences"):
         # They belong to the past: if they are gone, the object would be garbage collected again.
@@ -93,6 +109,10 @@ async def _undelete_kept(request: ResourceRequest, wanted: Object, options: Writ
     uid = (wanted.get("preconditions") or {}).get("uid") or ""
     manager = manager_of(options, request.context.user_agent)
     return await run(request, UndeleteOperation(_as_it_is, "undelete", manager, options, uid=uid))
+
+
+def _size(row: Row) -> int:
+    return len(row.body)
 
 
 def _as_it_is(_request: ResourceRequest, old: Object) -> Object:
