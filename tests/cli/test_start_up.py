@@ -11,13 +11,15 @@ import pytest
 from registry.cli.root import COMMANDS
 from tests.processes import ROOT, environment
 
-# Of processor time, on any machine of these years; a fifth of it is Python's own start.
-LIMIT_SECONDS = 0.15
+# Processor time of a command by that of Python's own start in the same process: five is usual.
+LIMIT = 15
 # Each takes a tenth of a second or more.
 HEAVY = ("psycopg", "uvicorn", "starlette", "cryptography", "alembic", "sqlalchemy", "re2", "celpy", "asyncio")
 
 MEASURED = """
-import json, os, sys, time
+import time
+of_python = time.process_time()
+import json, os, sys
 from registry.cli.root import main
 try:
     sys.stdout = open(os.devnull, "w")
@@ -26,14 +28,14 @@ except SystemExit:
     pass
 finally:
     sys.stdout = sys.__stdout__
-print(json.dumps({"seconds": time.process_time(), "modules": list(sys.modules)}))
+print(json.dumps({"ratio": time.process_time() / of_python, "modules": list(sys.modules)}))
 """
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])
 def test_a_command_starts_quickly(command: str) -> None:
     """The best of some runs: others on the machine make a process slower, never faster."""
-    seconds = []
+    ratios = []
     for _ in range(5):
         done = subprocess.run(
             [sys.executable, "-c", MEASURED, *([command] if command else []), "--help"],
@@ -41,7 +43,7 @@ def test_a_command_starts_quickly(command: str) -> None:
         )  # fmt: skip
         found = json.loads(done.stdout)
         assert not set(HEAVY) & set(found["modules"])
-        seconds.append(found["seconds"])
-        if min(seconds) < LIMIT_SECONDS:
+        ratios.append(found["ratio"])
+        if min(ratios) < LIMIT:
             return
-    pytest.fail(f"{min(seconds):.3f} s")
+    pytest.fail(f"{min(ratios):.1f} times as long as Python by itself")

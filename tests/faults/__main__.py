@@ -11,6 +11,7 @@ import asyncio
 import signal
 import sys
 import time
+from pathlib import Path
 
 from tests.faults import campaign
 from tests.faults.defects import DEFECTS, NONE, command_of
@@ -30,6 +31,7 @@ def main() -> int:
     parser.add_argument("--defect", choices=sorted(DEFECTS), help="serve with this defect, which must be found")
     named = {one.__name__: one for one in (*DISTURBANCES, *COMPACTING, *OF_WORKERS, *REPLICATED)}
     parser.add_argument("--only", choices=sorted(named), nargs="+", help="these faults and no others")
+    parser.add_argument("--logs", type=Path, metavar="FOLDER", help="keep the servers' logs there")
     options = parser.parse_args()
     if options.rounds is None and options.seconds is None:
         options.seconds = 60.0
@@ -43,6 +45,7 @@ def main() -> int:
         command_of(options.defect or NONE),
         options.replication,
         [named[name] for name in options.only or ()],
+        logs=options.logs,
     )
     begun = time.monotonic()
     report = asyncio.run(_run(plan))

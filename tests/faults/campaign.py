@@ -64,6 +64,11 @@ class Plan:
     each: int | None = None
     # No pause in a fault takes longer.
     longest_pause_seconds: float = 60.0
+    # A stopped PostgreSQL with the tables, which is copied. Without it the first server to start makes them, and the
+    # others wait for it.
+    migrated: Node | None = None
+    # Where the logs of the servers are kept; their own folders are removed.
+    logs: Path | None = None
     # Set from outside: the campaign ends after the fault under way, and is checked as it is.
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -181,7 +186,10 @@ async def recovered(actors: Actors, after: str) -> float:
 async def _scene(plan: Plan, chance: random.Random) -> AsyncIterator[Scene]:
     with data_folder() as folder:
         node = Node(folder / "a", "a")
-        node.make()
+        if plan.migrated is None:
+            node.make()
+        else:
+            node.make_as(plan.migrated)
         node.start()
         node.execute(CLOCK)
         standby = Node(folder / "b", "b") if plan.replication else None
@@ -190,7 +198,6 @@ async def _scene(plan: Plan, chance: random.Random) -> AsyncIterator[Scene]:
         places: list[Place] = []
         with Proxy("127.0.0.1", node.port) as proxy:
             try:
-                # Started together: one of them makes the tables, the others wait for it.
                 starting = [
                     _place(
                         plan,
@@ -212,7 +219,8 @@ async def _scene(plan: Plan, chance: random.Random) -> AsyncIterator[Scene]:
                 for one in places:
                     with contextlib.suppress(Exception):
                         await asyncio.to_thread(one.server.stop, timeout_seconds=60)
-                    _keep(one.server.data_dir, plan.seed)
+                    if plan.logs is not None:
+                        _keep(one.server.data_dir, plan.logs, plan.seed)
                 for one_node in filter(None, (standby, node)):
                     one_node.stop()
 
@@ -224,11 +232,9 @@ async def _place(plan: Plan, folder: Path, *arguments: str) -> Place:
     return Place(server, arguments, plan.command)
 
 
-def _keep(folder: Path, seed: int) -> None:
-    """The log of a server, for who looks into a failure: the folder is removed."""
-    kept = Path("/tmp/registry-faults")
-    kept.mkdir(exist_ok=True)
-    (kept / f"{seed}-{folder.name}.log").write_text((folder / "server.log").read_text(errors="replace"))
+def _keep(folder: Path, logs: Path, seed: int) -> None:
+    logs.mkdir(exist_ok=True)
+    (logs / f"{seed}-{folder.name}.log").write_text((folder / "server.log").read_text(errors="replace"))
 
 
 async def define(server: RunningServer) -> None:

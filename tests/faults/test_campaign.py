@@ -7,6 +7,7 @@ import pytest
 from tests.faults.campaign import Plan, run
 from tests.faults.defects import DEFECTS, command_of
 from tests.faults.disturbances import cut, lose_answers
+from tests.replication import Node
 
 pytestmark = pytest.mark.slow
 
@@ -22,9 +23,17 @@ async def test_each_fault_twice() -> None:
 
 
 @pytest.mark.parametrize("defect", sorted(DEFECTS))
-async def test_a_server_with_a_defect_is_found_out(defect: str) -> None:
+async def test_a_server_with_a_defect_is_found_out(defect: str, migrated_node: Node) -> None:
     report = await run(
-        Plan(seed=1, rounds=2, servers=1, writes=160, command=command_of(defect), disturbances=[cut, lose_answers])
+        Plan(
+            seed=1,
+            rounds=2,
+            servers=1,
+            writes=160,
+            command=command_of(defect),
+            disturbances=[cut, lose_answers],
+            migrated=migrated_node,
+        )
     )
     assert report.violations or report.late, (
         f"{report.acknowledged} writes, {report.events} events, and nothing was found"

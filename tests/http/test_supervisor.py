@@ -199,10 +199,10 @@ def _session(pid: int) -> int:
 
 def _unread(connection: socket.socket) -> int:
     """How many of our bytes the other side of a local connection has not read yet (its receive queue, of Linux)."""
-    port = connection.getsockname()[1]
+    ends = [connection.getpeername()[1], connection.getsockname()[1]]  # as the other side has them
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         fields = line.split()
-        if int(fields[2].rpartition(":")[2], 16) == port and fields[3] == "01":
+        if [int(address.rpartition(":")[2], 16) for address in fields[1:3]] == ends and fields[3] == "01":
             return int(fields[4].rpartition(":")[2], 16)
     return -1
 
