@@ -11,13 +11,16 @@ import itertools
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 from urllib.parse import urlsplit
 
 import pytest
 import pytest_asyncio
 from starlette.applications import Starlette
 
+from registry.api.request import Backend
 from registry.authorization.tenants import INITIAL_NAMESPACES
+from registry.controllers.reporting import ReportingController
 from registry.http.app import create_app
 from registry.http.serving.stopping import Stopping
 from registry.settings import Settings
@@ -30,16 +33,29 @@ _numbers = itertools.count()
 
 
 @contextlib.asynccontextmanager
-async def running(database_url: str, folder: Path, **settings: Any) -> AsyncIterator[Starlette]:
-    """A started application. As in the server, `app.state.stopping` is set before shutdown."""
+async def running(
+    database_url: str, folder: Path, *, with_views: bool = False, **settings: Any
+) -> AsyncIterator[Starlette]:
+    """A started application. As in the server, `app.state.stopping` is set before shutdown.
+
+    Objects are stored with their documents, but the roles and views that show these are made only `with_views`: in a
+    new database that takes PostgreSQL as long as the rest of the test.
+    """
     _write_token(folder)
     app = create_app(Settings(data_dir=folder, database_url=database_url, plain_http=True, **settings))
     app.state.stopping = Stopping()
-    async with app.router.lifespan_context(app):
+    controller = ReportingController if with_views else _without_views
+    async with contextlib.AsyncExitStack() as stack:
+        with mock.patch("registry.http.composition.ReportingController", controller):
+            await stack.enter_async_context(app.router.lifespan_context(app))
         try:
             yield app
         finally:
             app.state.stopping.set()
+
+
+def _without_views(_: Backend) -> contextlib.AbstractAsyncContextManager[None]:
+    return contextlib.nullcontext()
 
 
 def _write_token(folder: Path) -> None:

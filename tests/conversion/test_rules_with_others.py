@@ -196,7 +196,7 @@ async def test_views_follow_the_storage_version_of_a_definition_of_the_older_for
     for version in crd["spec"]["versions"]:
         for column in version.get("additionalPrinterColumns") or ():
             column["JSONPath"] = column.pop("jsonPath")
-    async with serving(database_url, tmp_path) as api:
+    async with serving(database_url, tmp_path, with_views=True) as api:
         (await api.post(OLD_FORM, crd)).ok(201)
 
         async def is_written() -> bool:

@@ -40,6 +40,7 @@ async def served(url: str, folder: Path) -> AsyncIterator[Client]:
     async with serving(
         url,
         folder,
+        with_views=True,
         audit_policy_file=folder / "policy.yaml",
         audit_to_database=True,
         encryption_key_file=folder / "keys",

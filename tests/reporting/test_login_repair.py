@@ -240,7 +240,7 @@ async def test_the_server_puts_it_back_and_says_so(
     database = urlsplit(api_database).path[1:]
     roles(f"{database}_re")
     roles(f"login_{database}_")
-    async with running(api_database, tmp_path):
+    async with running(api_database, tmp_path, with_views=True):
         from registry.cli import sql as sql_cli
         from registry.cli.root import parser
 

@@ -312,8 +312,10 @@ def measured(expression: str, make: Callable[[int], Any], size: int) -> tuple[fl
 
 @pytest.fixture
 def no_collections() -> Iterator[None]:
-    """Python's collector looks at all that the tests of the process hold, which says nothing of a function's time."""
-    gc.collect()
+    """Python's collector looks at all that the tests of the process hold, which says nothing of a function's time.
+
+    Nor is it run here by hand: two hundred times, that takes longer than all that is measured.
+    """
     gc.disable()
     yield
     gc.enable()
