@@ -6,6 +6,7 @@ Follows cel-go common/types/{map,list}.go over what apimachinery's unstructured 
 from __future__ import annotations
 
 import base64
+import math
 from typing import Any
 
 from registry.budget import spend
@@ -17,6 +18,8 @@ from registry.cel.common.values import (
     EvalError,
     ListValue,
     MapValue,
+    Optional,
+    TypeValue,
     Value,
     are_plain,
     elements,
@@ -31,6 +34,10 @@ Json = Any
 
 # The depth limit of decoded bodies (registry/codec) also holds for what expressions construct.
 _MAX_DEPTH = 200
+# Integers beyond this become strings in JSON, so that no decoder rounds them (cel-go common/types/int.go).
+_MAX_EXACT = 2**53 - 1
+_NO_NUMBER = "json: error calling MarshalJSON for type *structpb.Value: proto: google.protobuf.Value.number_value"
+_GO_FLOATS = {"nan": "NaN", "inf": "+Inf", "-inf": "-Inf"}
 
 
 class DynamicMap(MapValue):
@@ -115,10 +122,16 @@ def to_value(value: Json) -> Value:
 
 
 def plain(value: Value, depth: int = 0) -> Json:
-    """The JSON of a CEL value; raises EvalError for values that have none."""
+    """The JSON of a CEL value, as cel-go converts it to structpb.Value; raises EvalError for values that have none."""
     kind = type(value)
-    if value is None or kind in (bool, int, float, str):
+    if value is None or kind in (bool, str):
         return value
+    if kind is float:
+        if not math.isfinite(value):
+            raise EvalError(f"{_NO_NUMBER}: invalid {_GO_FLOATS.get(str(value), value)} value")
+        return value
+    if isinstance(value, int):  # includes Uint
+        return int(value) if abs(value) <= _MAX_EXACT else str(int(value))
     if kind is DynamicMap or kind is DynamicList:
         return value.value
     if depth > _MAX_DEPTH:
@@ -131,12 +144,16 @@ def plain(value: Value, depth: int = 0) -> Json:
         return base64.b64encode(value).decode()
     if kind is Timestamp or kind is Duration:
         return value.text()
-    if isinstance(value, int):  # includes Uint
-        return int(value)
-    raise EvalError(f"unsupported conversion to JSON: {type_of(value).name}")
+    if kind is Optional:
+        return plain(value.get(), depth + 1)
+    if kind is TypeValue:
+        raise EvalError("type conversion not supported for 'type'")
+    raise EvalError(f"type conversion error from '{type_of(value).name.rpartition('.')[2]}' to '*structpb.Value'")
 
 
 def _key(key: Value) -> str:
+    if type(key) is bool:
+        raise EvalError("type conversion error from bool to 'string'")
     if type(key) is not str:
-        raise EvalError(f"unsupported conversion to JSON: map keys of type {type_of(key).name}")
+        raise EvalError(f"unsupported type conversion from '{type_of(key).name}' to string")
     return key

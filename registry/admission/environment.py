@@ -14,7 +14,7 @@ Follows apiserver pkg/admission/plugin/cel/{compile,composition,activation,condi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -50,6 +50,8 @@ Json = Any
 POLICY_BUDGET: Final = 10_000_000
 CONDITIONS_BUDGET: Final = 2_500_000
 
+_CONDITIONS: Final = "conditions"  # the purpose of their activation
+
 OUT_OF_BUDGET: Final = "validation failed due to running out of cost budget, no further validation rules will be run"
 _LIMIT_EXCEEDED: Final = "operation cancelled: actual cost limit exceeded"
 
@@ -84,6 +86,16 @@ REQUEST: Final = struct(
         "options": types.DYN,
     },
 )
+_CONDITION: Final = struct(
+    "kubernetes.NamespaceCondition",
+    {
+        "status": types.STRING,
+        "type": types.STRING,
+        "lastTransitionTime": types.TIMESTAMP,
+        "message": types.STRING,
+        "reason": types.STRING,
+    },
+)
 NAMESPACE: Final = struct(
     "kubernetes.Namespace",
     {
@@ -105,7 +117,7 @@ NAMESPACE: Final = struct(
             },
         ),
         "spec": struct("kubernetes.NamespaceSpec", {"finalizers": _STRINGS}),
-        "status": struct("kubernetes.NamespaceStatus", {"phase": types.STRING}),
+        "status": struct("kubernetes.NamespaceStatus", {"conditions": list_of(_CONDITION), "phase": types.STRING}),
     },
 )
 AUTHORIZER: Final = struct(Authorizer.type.name)
@@ -321,13 +333,24 @@ class Inputs:
     rounds: Rounds = field(default_factory=Rounds)
     _activations: dict[str, Activation] = field(default_factory=dict, init=False)
 
-    def activation(
-        self, purpose: str, variables: Mapping[str, PolicyExpression] | None, budget: int = POLICY_BUDGET
-    ) -> Activation:
+    def activation(self, purpose: str, variables: Mapping[str, PolicyExpression] | None) -> Activation:
         """Returns the same activation for the same purpose each time that evaluation is restarted."""
         activation = self._activations.get(purpose)
         if activation is None:
-            activation = self._activations[purpose] = Activation(self, variables, budget)
+            activation = self._activations[purpose] = Activation(self, variables)
+        return activation
+
+    def condition_activation(self, variables: Mapping[str, PolicyExpression] | None) -> Activation:
+        """Returns the activation of match conditions.
+
+        As in kube-apiserver, their `namespaceObject` is null, and `request.resource` is the requested one, also if an
+        equivalent one matches (apiserver pkg/admission/plugin/webhook/matchconditions/matcher.go).
+        """
+        activation = self._activations.get(_CONDITIONS)
+        if activation is None:
+            request = {**self.request, "resource": self.request["requestResource"]}
+            inputs = replace(self, request=request, namespace=None)
+            activation = self._activations[_CONDITIONS] = Activation(inputs, variables, CONDITIONS_BUDGET)
         return activation
 
 

@@ -91,7 +91,7 @@ def _unwrap(value: Value, path: str) -> Any:
     if type(value) is Made:
         if value.name != path:
             raise EvalError(
-                f"unexpected type name {go_quote(value.name)}, expected {go_quote(path)}, which matches "
+                f"type mismatch: unexpected type name {go_quote(value.name)}, expected {go_quote(path)}, which matches "
                 "field name path from root Object type"
             )
         return {name: _unwrap(part, f"{path}.{name}") for name, part in value.fields.items()}
@@ -105,6 +105,8 @@ def _unwrap(value: Value, path: str) -> Any:
 def plain_parts(value: Value) -> Any:
     """The JSON of a value that may contain `Object.a.b{...}` anywhere: the value of a JSON patch operation."""
     if type(value) is Made:
+        if value.name == "JSONPatch":
+            raise EvalError("cannot convert to native type: *structpb.Value")
         return {name: plain_parts(part) for name, part in value.fields.items()}
     if type(value) is list:
         return [plain_parts(item) for item in value]
@@ -117,8 +119,26 @@ def operations(values: list[Value]) -> list[dict[str, Any]]:
     for value in values:
         if type(value) is not Made or value.name != "JSONPatch":
             raise EvalError("unexpected evaluation result type, expected JSONPatch")
-        parts.append({name: plain_parts(part) for name, part in value.fields.items()})
+        parts.append(_operation(value.fields))
     return parts
+
+
+def _operation(fields: Mapping[str, Value]) -> dict[str, Any]:
+    """An operation always has an op and a path, perhaps empty ones, and a `from` only if it is not empty."""
+    operation: dict[str, Any] = {"op": fields.get("op", ""), "path": fields.get("path", "")}
+    if fields.get("from"):
+        operation["from"] = fields["from"]
+    if "value" not in fields:
+        return operation
+    value = fields["value"]
+    if type(value) is Made and value.name != "JSONPatch":
+        _unwrap(value, value.name)  # checks the names of its parts
+    try:
+        operation["value"] = plain_parts(value)
+    except EvalError as error:
+        text = f"JSONPath valueExpression evaluated to a type that could not marshal to JSON: {error}"
+        raise EvalError(text) from error
+    return operation
 
 
 @function("jsonpatch.escapeKey", 1, of=(str,))

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from registry.admission.environment import (
-    CONDITIONS_BUDGET,
     OUT_OF_BUDGET,
     Activation,
     Failed,
@@ -53,7 +52,7 @@ class Conditions:
         """Raises Failed with the errors joined, Paused, and Undecided."""
         if not self.expressions:
             return True
-        activation = inputs.activation("conditions", variables, CONDITIONS_BUDGET)
+        activation = inputs.condition_activation(variables)
         failures: list[str] = []
         try:
             results = values(activation, self.expressions)
@@ -244,8 +243,11 @@ class MutatingPolicy(_Policy):
         super().__init__(policy)
         spec = policy.get("spec") or {}
         self.reinvoked = spec.get("reinvocationPolicy") == "IfNeeded"
-        scope = Scope(params=self.scope.params, patches=True, variables=self.scope.variables)
+        scope = Scope(params=self.scope.params, patches=True, variables=self.scope.variables or {})
         self.mutations = tuple(_mutation(m, scope) for m in spec.get("mutations") or ())
+
+    def is_json_patch(self, mutation: int) -> bool:
+        return self.mutations[mutation][1]
 
     def mutate(self, mutation: int, inputs: Inputs, schema: AppliedType) -> Object:
         """The object after one mutation, before defaults; raises MutationFailed, Paused, and Undecided."""
@@ -268,7 +270,7 @@ def _mutation(mutation: Mapping[str, Any], scope: Scope) -> tuple[PolicyExpressi
 
 
 def _apply(obj: Object, value: Value, schema: AppliedType) -> Object:
-    applied = {"apiVersion": obj.get("apiVersion"), "kind": obj.get("kind"), **configuration(value)}
+    applied = {**configuration(value), "apiVersion": obj.get("apiVersion"), "kind": obj.get("kind")}
     try:
         return apply_configuration(schema, obj, applied)
     except TypedError as error:

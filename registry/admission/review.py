@@ -5,6 +5,7 @@ Follows apiserver pkg/admission/plugin/webhook/{request/admissionreview,errors/s
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,13 +13,14 @@ from typing import Any
 from registry.admission.attributes import Attributes, Resource
 from registry.apply import json_patch
 from registry.apply.errors import ApplyError
-from registry.codec import go_base64
 from registry.codec.json_encode import encode_json
 from registry.codec.model import DecodeError
+from registry.definitions.structs.meta import META
+from registry.definitions.structs.scalars import BOOL, BYTES, STRING, UID, Scalar
+from registry.definitions.structs.structs import STRINGS, Field, Map, Pointer, Struct
 from registry.schema.field import go_quote
 from registry.webhooks.answers import decode_bounded_json
-from registry.webhooks.errors import CallFailed
-from registry.webhooks.review import SCHEME, decoded_review
+from registry.webhooks.review import check_review_type, decode_struct, decoded_review, go_kind
 
 Object = dict[str, Any]
 
@@ -26,7 +28,28 @@ _GROUP = "admission.k8s.io"
 _KIND = "AdmissionReview"
 # Codes that a status line can have; webhooks do use unknown ones.
 _MAX_CODE = 999
-_KNOWN = frozenset({f"{_GROUP}/v1", f"{_GROUP}/v1beta1"})
+
+
+def _review_of(version: str) -> Struct:
+    """The parts of an answer that are used (k8s.io/api/admission/*/types.go)."""
+    response = Struct(
+        "AdmissionResponse",
+        (
+            Field("uid", UID),
+            Field("allowed", BOOL),
+            Field("status", Pointer(META["Status"])),
+            Field("patch", BYTES),
+            Field("patchType", Pointer(Scalar(f"{version}.PatchType", str, ""))),
+            Field("auditAnnotations", Map(STRING)),
+            Field("warnings", STRINGS),
+        ),
+        version,
+    )
+    fields = (Field("kind", STRING), Field("apiVersion", STRING), Field("response", Pointer(response)))
+    return Struct(_KIND, fields, version)
+
+
+_REVIEWS = {version: _review_of(version) for version in ("v1", "v1beta1")}
 
 
 class InvalidAnswer(Exception):
@@ -63,55 +86,28 @@ def request_body(
 def verdict(version: str, uid: str, data: bytes, *, mutating: bool) -> Verdict:
     """The verdict of a response. Raises CallFailed if it is not a review, InvalidAnswer if it is invalid."""
     review = decoded_review(data)
-    wanted = f"{_GROUP}/{version}"
-    api_version, kind = _text(review.get("apiVersion")), _text(review.get("kind"))
-    if api_version or kind:
-        _check_type(api_version, kind, wanted)
+    check_review_type(review, _GROUP, version, _KIND)
+    review = decode_struct(_REVIEWS[version], review)
     response = review.get("response")
-    if not isinstance(response, dict):
+    if response is None:
         raise InvalidAnswer("webhook response was absent")
-    patch, patch_type = _patch(response), response.get("patchType")
+    patch, patch_type = base64.b64decode(response.get("patch", "")), response.get("patchType")
     if version == "v1":
-        if _text(response.get("uid")) != uid:
-            raise InvalidAnswer(f"expected response.uid={go_quote(uid)}, got {go_quote(_text(response.get('uid')))}")
-        if not (api_version and kind):
-            raise InvalidAnswer(f"expected webhook response of {_GROUP}/v1, Kind={_KIND}, got /, Kind=")
+        if (answered_uid := response.get("uid", "")) != uid:
+            raise InvalidAnswer(f"expected response.uid={go_quote(uid)}, got {go_quote(answered_uid)}")
+        if not (review.get("apiVersion") and review.get("kind")):
+            raise InvalidAnswer(f"expected webhook response of {_GROUP}/v1, Kind={_KIND}, got {go_kind(review)}")
         _check_patch(patch, patch_type, mutating)
     elif patch:
         patch_type = "JSONPatch"  # the only type that v1beta1 supports, which did not check it
-    status = response.get("status")
-    annotations, warnings = response.get("auditAnnotations"), response.get("warnings")
-    texts = annotations if isinstance(annotations, dict) else {}
     return Verdict(
-        response.get("allowed") is True,
-        [w for w in warnings if isinstance(w, str)] if isinstance(warnings, list) else (),
-        {k: v for k, v in texts.items() if isinstance(v, str)},
-        status if isinstance(status, dict) else {},
+        response.get("allowed", False),
+        response.get("warnings") or (),
+        response.get("auditAnnotations") or {},
+        response.get("status") or {},
         patch,
-        _text(patch_type),
+        patch_type or "",
     )
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _check_type(version: str, kind: str, wanted: str) -> None:
-    if kind != _KIND or version not in _KNOWN:
-        raise CallFailed(f'no kind "{kind}" is registered for version "{version}" in scheme {SCHEME}')
-    if version != wanted:
-        versions = [name.rpartition("/")[2] for name in (version, wanted)]
-        raise CallFailed(f"converting ({versions[0]}.{_KIND}) to ({versions[1]}.{_KIND}): unknown conversion")
-
-
-def _patch(response: Mapping[str, Any]) -> bytes:
-    text = response.get("patch")
-    if not isinstance(text, str):
-        return b""
-    try:
-        return go_base64.decode(text)
-    except go_base64.Base64Error as error:
-        raise CallFailed(str(error)) from error
 
 
 def _check_patch(patch: bytes, patch_type: object, mutating: bool) -> None:
@@ -145,16 +141,15 @@ def decode_patch(answer: Verdict) -> Any:
 
 def denial(name: str, status: Mapping[str, Any]) -> tuple[int, str, str, Mapping[str, Any] | None]:
     """Code, reason, message and details for a denial with this Status."""
-    code = status.get("code")
-    reason, message = _text(status.get("reason")), _text(status.get("message"))
+    code = status.get("code", 0)
+    reason, message = status.get("reason", ""), status.get("message", "")
     denied = f'admission webhook "{name}" denied the request'
     if message or reason:
         text = f"{denied}: {message or reason}"
     else:
         text = f"{denied} without explanation"
-    details = status.get("details")
-    if not isinstance(code, int) or isinstance(code, bool) or code < 400:
+    if code < 400:
         code = 400
     elif code > _MAX_CODE:
         code = 500
-    return code, reason, text, details if isinstance(details, dict) else None
+    return code, reason, text, status.get("details")

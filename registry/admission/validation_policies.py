@@ -177,8 +177,8 @@ def _mutation_errors(mutation: Json, params: bool, variables: Mapping[str, Type]
     elif not trim_space(patch.get("expression") or ""):
         errors.append(required(f"{path}.{name}.expression"))
     else:
-        scope = Scope(params=params, patches=True, variables=variables)
-        errors += compile_errors(patch["expression"], scope, f"{path}.{name}.expression", wanted)
+        scope = Scope(params=params, patches=True, variables=variables or {})  # declared even if there are none
+        errors += compile_errors(trim_space(patch["expression"]), scope, f"{path}.{name}.expression", wanted)
     errors += [
         invalid(f"{path}.{other}", f"{{{other}}}", f"must not be specified when patchType is {kind}")
         for other, _ in _PATCHES.values()

@@ -80,9 +80,10 @@ def apply_json_patch(document: Json, patch: Patch) -> Json:
     """The document after all operations, or PatchInapplicable from the first that fails."""
     state = Pointed(document)
     for operation in patch.operations:
-        run = _RUN.get(operation.op or "unknown")
+        kind = "unknown" if operation.op is None else operation.op
+        run = _RUN.get(kind)
         if run is None:
-            raise PatchInapplicable(f"Unexpected kind: {operation.op or 'unknown'}")
+            raise PatchInapplicable(f"Unexpected kind: {kind}")
         run(state, operation)
     return state.root
 

@@ -28,6 +28,7 @@ TENANT: Final = "tenancy.registry/tenant"
 BODY_LIMIT_BYTES: Final = 1 << 20
 # The resources and subresources whose bodies contain secrets or tokens.
 _SECRET: Final = frozenset({("", "secrets"), ("authentication.k8s.io", "tokenreviews")})
+_PATCHES: Final = "patch.webhook.admission.k8s.io/"
 _TOO_LONG: Final = "audit.registry/omitted"
 
 
@@ -160,9 +161,14 @@ class Trail:
             event |= self._bodies(stage)
         event["requestReceivedTimestamp"] = _format_time(self._received)
         event["stageTimestamp"] = _format_time(self._received if stage == "RequestReceived" else _now())
-        if self._annotations:
-            event["annotations"] = dict(self._annotations)
+        if annotations := self._visible_annotations():
+            event["annotations"] = annotations
         return event
+
+    def _visible_annotations(self) -> dict[str, str]:
+        """Returns the annotations of an event; those that quote a body only from the level Request on."""
+        quotes = self._level >= AuditLevel.REQUEST
+        return {k: text for k, text in self._annotations.items() if quotes or not k.startswith(_PATCHES)}
 
     def _object(self) -> dict[str, str]:
         a = self._attributes

@@ -12,18 +12,34 @@ from typing import Any
 
 from registry.codec.json_encode import encode_json, encode_json_text
 from registry.conversion.errors import ConversionError
+from registry.definitions.structs.meta import META
+from registry.definitions.structs.scalars import STRING, UID
+from registry.definitions.structs.structs import Field, Pointer, Slice, Struct
 from registry.schema.field import go_quote
 from registry.schema.objectmeta.decoding import validate_object_meta_common
 from registry.webhooks.answers import shorten
 from registry.webhooks.errors import CallFailed
-from registry.webhooks.review import SCHEME, decoded_review, go_json_type
+from registry.webhooks.review import (
+    RawExtension,
+    check_review_type,
+    decode_struct,
+    decoded_review,
+    go_json_type,
+    go_kind,
+)
 
 Object = dict[str, Any]
 
 _GROUP = "apiextensions.k8s.io"
-_KNOWN = {f"{_GROUP}/v1", f"{_GROUP}/v1beta1"}
 _KIND = "ConversionReview"
 _GO_MAP = "map[string]interface {}"
+_RESPONSE = Struct(
+    "ConversionResponse",
+    (Field("uid", UID), Field("convertedObjects", Slice(RawExtension())), Field("result", META["Status"])),
+)
+_REVIEW = Struct(
+    "ConversionReview", (Field("kind", STRING), Field("apiVersion", STRING), Field("response", Pointer(_RESPONSE)))
+)
 
 
 def request_body(review_version: str, uid: str, api_version: str, objects: Sequence[Mapping[str, Any]]) -> bytes:
@@ -41,36 +57,22 @@ def request_body(review_version: str, uid: str, api_version: str, objects: Seque
 def converted_objects(review_version: str, uid: str, data: bytes) -> list[Any]:
     """The objects of a response, unchecked. Raises CallFailed for a malformed response."""
     review = decoded_review(data)
-    wanted = f"{_GROUP}/{review_version}"
-    _check_type(review, wanted)
+    check_review_type(review, _GROUP, review_version, _KIND)
+    review = decode_struct(_REVIEW, review)
+    is_v1 = review_version == "v1"  # the type and the uid are not enforced for v1beta1 webhooks
+    if is_v1 and not (review.get("apiVersion") and review.get("kind")):
+        raise CallFailed(f"expected webhook response of {_GROUP}/v1, Kind={_KIND}, got {go_kind(review)}")
     response = review.get("response")
-    if not isinstance(response, dict):
+    if response is None:
         raise CallFailed("no response provided")
-    if review_version == "v1" and (answered_uid := _text(response.get("uid"))) != uid:
+    if is_v1 and (answered_uid := response.get("uid", "")) != uid:
         raise CallFailed(f"expected response.uid={go_quote(uid)}, got {go_quote(answered_uid)}")
-    result = response.get("result")
-    result = result if isinstance(result, dict) else {}
-    status = _text(result.get("status"))
+    result = response.get("result") or {}
+    status = result.get("status", "")
     if status != "Success":
-        raise CallFailed(_text(result.get("message")) or f"response.result.status was '{status}', not 'Success'")
-    objects = response.get("convertedObjects")
-    return objects if isinstance(objects, list) else []
-
-
-def _check_type(review: Object, wanted: str) -> None:
-    version, kind = _text(review.get("apiVersion")), _text(review.get("kind"))
-    if not version and not kind:
-        if wanted.endswith("/v1"):
-            raise CallFailed(f"expected webhook response of {_GROUP}/v1, Kind={_KIND}, got /, Kind=")
-        return  # not enforced for v1beta1 webhooks
-    if kind != _KIND or version not in _KNOWN:
-        raise CallFailed(f'no kind "{kind}" is registered for version "{version}" in scheme {SCHEME}')
-    if version != wanted:
-        raise CallFailed(f"converting ({_short(version)}.{_KIND}) to ({_short(wanted)}.{_KIND}): unknown conversion")
-
-
-def _short(api_version: str) -> str:
-    return api_version.rpartition("/")[2]
+        raise CallFailed(result.get("message") or f"response.result.status was '{status}', not 'Success'")
+    objects: list[Any] = response.get("convertedObjects") or []
+    return objects
 
 
 def _text(value: object) -> str:

@@ -51,12 +51,12 @@ def decode_bounded_json(data: bytes, *, max_values: int = MAX_VALUES) -> Any:
 
 
 def decode_answer(data: bytes) -> Any:
-    """Decodes JSON, or else YAML: kube-apiserver's decoder reads both. Raises CallFailed."""
+    """Decodes JSON, or else YAML unless it begins as JSON: kube-apiserver's decoder reads both. Raises CallFailed."""
     try:
         return decode_bounded_json(data)
     except DecodeError as error:
         problem: DecodeError = error
-    if len(data) <= MAX_YAML_BYTES:
+    if len(data) <= MAX_YAML_BYTES and not data.lstrip().startswith(b"{"):
         try:
             return decode_yaml(data).value
         except DecodeError as error:

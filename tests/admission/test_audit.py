@@ -11,6 +11,7 @@ import pytest
 
 from registry import emulation
 from tests.admission.policies import BINDINGS, POLICIES, named, rule, widget
+from tests.admission.webhooks import Hook, configure, patch
 from tests.api.widgets import WIDGETS
 from tests.audit.auditing import EVERYTHING, auditing
 
@@ -63,3 +64,44 @@ async def test_all_failures_are_in_one_annotation(api_database: str, tmp_path: P
     [event] = [e for e in events if e["requestURI"] == WIDGETS and e["stage"] == "ResponseComplete"]
     failures = [(f["binding"], f["expressionIndex"]) for f in json.loads(event["annotations"][FAILURE])]
     assert failures == [(binding, i) for binding in ("b", "c") for i in range(30)][: 50 if version == "1.37" else 1]
+
+
+async def audited_by_webhook(api_database: str, folder: Path, hook: Hook, level: str, **more: Any) -> dict[str, Any]:
+    """Returns the webhook's annotations of a create, without their common prefix."""
+    policy = f"apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n- {{level: {level}}}\n"
+    async with auditing(api_database, folder, policy, allow_egress_to=("127.0.0.0/8",)) as api:
+        await configure(api, hook, "other", kind="Mutating", rules=[{**rule(), "resources": ["others"]}])
+        await configure(api, hook, "w", **{"kind": "Mutating", **more})
+        (await api.post(WIDGETS, widget("a", size=1))).ok(201)
+    events = [json.loads(line) for line in (folder / "audit.log").read_text().splitlines()]
+    [event] = [e for e in events if e["requestURI"] == WIDGETS and e["stage"] == "ResponseComplete"]
+    return {key: text for key, text in event["annotations"].items() if "webhook.admission.k8s.io/" in key}
+
+
+CALLED = {"configuration": "c-w", "webhook": "w.example.com"}
+
+
+@pytest.mark.parametrize("level", ["Metadata", "Request"])
+async def test_calls_of_mutating_webhooks(api_database: str, tmp_path: Path, hook: Hook, level: str) -> None:
+    """The index counts all webhooks; what the patch was is recorded where bodies are."""
+    operation = {"op": "replace", "path": "/spec/size", "value": 2}
+    hook.answer = lambda path, request: patch(operation)
+    annotations = await audited_by_webhook(api_database, tmp_path, hook, level)
+    expected = {"mutation.webhook.admission.k8s.io/round_0_index_1": {**CALLED, "mutated": True}}
+    if level == "Request":
+        key = "patch.webhook.admission.k8s.io/round_0_index_1"
+        expected[key] = {**CALLED, "patch": [operation], "patchType": "JSONPatch"}
+    assert {key: json.loads(text) for key, text in annotations.items()} == expected
+
+
+@pytest.mark.parametrize("kind", ["Mutating", "Validating"])
+async def test_webhooks_that_fail_open(api_database: str, tmp_path: Path, hook: Hook, kind: str) -> None:
+    hook.answer = lambda path, request: {"allowed": "nonsense"}
+    annotations = await audited_by_webhook(api_database, tmp_path, hook, "Metadata", kind=kind, failurePolicy="Ignore")
+    if kind == "Mutating":
+        called = json.loads(annotations.pop("mutation.webhook.admission.k8s.io/round_0_index_1"))
+        assert called == {**CALLED, "mutated": False}
+    [(key, name)] = annotations.items()
+    prefix = "failed-open.mutation." if kind == "Mutating" else "failed-open.validating."
+    assert key == f"{prefix}webhook.admission.k8s.io/round_0_index_{int(kind == 'Mutating')}"
+    assert name == "w.example.com"

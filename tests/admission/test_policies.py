@@ -192,6 +192,9 @@ def test_annotations() -> None:
     assert outcome.broken == ("expression 'string(object.gone)' resulted in error: no such key: gone",)
 
 
+UNMARSHALLED = "JSONPath valueExpression evaluated to a type that could not marshal to JSON: "
+
+
 def mutated(made: dict[str, Any], *expressions: str, patch: bool = False) -> Any:
     name, kind = ("jsonPatch", "JSONPatch") if patch else ("applyConfiguration", "ApplyConfiguration")
     policy = MutatingPolicy(
@@ -234,6 +237,8 @@ def test_apply_configurations(expressions: list[str], expected: Any) -> None:
         ),
         ("has(object.spec.none) ? [JSONPatch{op: 'remove', path: '/spec/none'}] : []", {"size": 1}),
         ("[JSONPatch{op: 'add', path: '/spec', value: Object.spec{size: 7}}]", {"size": 7}),
+        ("[JSONPatch{op: 'replace', path: '/spec/size', value: optional.of(3)}]", {"size": 3}),
+        ("[JSONPatch{op: 'replace', path: '/spec/size', value: 9007199254740993}]", {"size": "9007199254740993"}),
     ],
 )
 def test_json_patches(expression: str, expected: Any) -> None:
@@ -273,6 +278,28 @@ def test_json_patches(expression: str, expected: Any) -> None:
             "Unable to remove nonexistent key: color: missing value",
         ),
         ("[JSONPatch{op: 'mangle', path: '/spec/size', value: 1}]", True, "JSON Patch: Unexpected kind: mangle"),
+        ("[JSONPatch{}]", True, "JSON Patch: Unexpected kind: "),
+        (
+            "Object{spec: Object.other{}}",
+            False,
+            'type mismatch: unexpected type name "Object.other", expected "Object.spec", which matches field name path '
+            "from root Object type",
+        ),
+        *(
+            (f"[JSONPatch{{op: 'add', path: '/spec/size', value: {value}}}]", True, UNMARSHALLED + why)
+            for value, why in [
+                ("type(1)", "type conversion not supported for 'type'"),
+                ("optional.none()", "optional.none() dereference"),
+                ("{1: 'x'}", "unsupported type conversion from 'int' to string"),
+                ("quantity('1')", "type conversion error from 'Quantity' to '*structpb.Value'"),
+                ("JSONPatch{}", "cannot convert to native type: *structpb.Value"),
+                (
+                    "double('NaN')",
+                    "json: error calling MarshalJSON for type *structpb.Value: proto: "
+                    "google.protobuf.Value.number_value: invalid NaN value",
+                ),
+            ]
+        ),
     ],
 )
 def test_mutations_that_fail(expression: str, patch: bool, why: str) -> None:

@@ -319,6 +319,21 @@ async def test_a_mutation_that_fails_does_not_keep_the_others(api: Client) -> No
     assert "size" not in (await api.post(WIDGETS, widget("a", size=1))).ok(201)["spec"]
 
 
+async def test_a_json_patch_adds_only_fields_that_the_kind_has(api: Client) -> None:
+    """kube-apiserver decodes its result strictly, for built-in kinds."""
+    expression = '[JSONPatch{op: "add", path: "/metadata/huh", value: "x"}]'
+    spec = {
+        "matchConstraints": {"resourceRules": [rule("CREATE", resources="configmaps", group="")]},
+        "reinvocationPolicy": "Never",
+        "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}],
+    }
+    (await api.post(MUTATING, named("MutatingAdmissionPolicy", "m", **spec))).ok(201)
+    (await api.post(MUTATING_BINDINGS, named("MutatingAdmissionPolicyBinding", "m", policyName="m"))).ok(201)
+    answer = await api.post("/api/v1/namespaces/default/configmaps", {"metadata": {"name": "a"}})
+    assert answer.code == 500
+    assert answer.json["message"] == 'Internal error occurred: strict decoding error: unknown field "metadata.huh"'
+
+
 async def test_the_types_of_a_policy_are_checked(api: Client) -> None:
     await enforce(api, "object.spec.nope > 1", match={"resourceRules": [{**rule(), "apiVersions": ["v1"]}]})
 

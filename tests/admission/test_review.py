@@ -153,6 +153,74 @@ def test_patches_that_are_none(response: dict[str, Any], why: str) -> None:
     assert str(caught.value).startswith(why)
 
 
+GO = "json: cannot unmarshal"
+
+
+@pytest.mark.parametrize(
+    "response, why",
+    [
+        ({"allowed": "yes"}, f"{GO} string into Go struct field AdmissionResponse.response.allowed of type bool"),
+        ({"status": "no"}, f"{GO} string into Go struct field AdmissionResponse.response.status of type v1.Status"),
+        ({"status": {"code": "4"}}, f"{GO} string into Go struct field Status.response.status.code of type int32"),
+        ({"warnings": "w"}, f"{GO} string into Go struct field AdmissionResponse.response.warnings of type []string"),
+        ({"warnings": [1]}, f"{GO} number into Go struct field AdmissionResponse.response.warnings of type string"),
+        (
+            {"auditAnnotations": {"k": 1}},
+            f"{GO} number into Go struct field AdmissionResponse.response.auditAnnotations of type string",
+        ),
+        ({"patch": 5}, f"{GO} number into Go struct field AdmissionResponse.response.patch of type []uint8"),
+        ({"patch": "@@"}, "illegal base64 data at input byte 0"),
+        (
+            {"patchType": 5},
+            f"{GO} number into Go struct field AdmissionResponse.response.patchType of type v1.PatchType",
+        ),
+    ],
+    ids=lambda value: str(value)[:40] if isinstance(value, dict) else "",
+)
+def test_wrong_types(response: dict[str, Any], why: str) -> None:
+    """Refused in Go's words, as the answer is decoded into a Go struct; never taken for an allowance."""
+    with pytest.raises(CallFailed) as caught:
+        verdict("v1", "U", answer(**response), mutating=True)
+    assert str(caught.value) == why
+
+
+@pytest.mark.parametrize(
+    "data, why",
+    [
+        pytest.param(b"null", "webhook response was absent", id="null"),
+        pytest.param(b"{}", "webhook response was absent", id="empty"),
+        pytest.param(
+            b'{"kind":"AdmissionReview","response":{"uid":"U"}}',
+            "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got /, Kind=AdmissionReview",
+            id="no version",
+        ),
+    ],
+)
+def test_answers_without_a_type(data: bytes, why: str) -> None:
+    with pytest.raises(InvalidAnswer) as caught:
+        verdict("v1", "U", data, mutating=True)
+    assert str(caught.value) == why
+
+
+@pytest.mark.parametrize(
+    "data, why",
+    [
+        (b'{"kind":"Status","apiVersion":"v1"}', "converting (v1.Status) to (v1.AdmissionReview): unknown conversion"),
+        (b'{"kind":"AdmissionReview","apiVersion":"a/b/c"}', "unexpected GroupVersion string: a/b/c"),
+        (
+            b'{"kind":"AdmissionReview","apiVersion":5}',
+            f"couldn't get version/kind; json parse error: {GO} number into Go struct field .apiVersion of type string",
+        ),
+        (b'{"kind":', "couldn't get version/kind; json parse error: unexpected end of JSON input"),
+    ],
+    ids=["a Status", "three segments", "a number", "half an object"],
+)
+def test_other_documents(data: bytes, why: str) -> None:
+    with pytest.raises(CallFailed) as caught:
+        verdict("v1", "U", data, mutating=True)
+    assert str(caught.value) == why
+
+
 def test_an_empty_patch_changes_nothing() -> None:
     assert decode_patch(verdict("v1", "U", answer(patch=encoded(), patchType="JSONPatch"), mutating=True)) is None
 

@@ -76,6 +76,64 @@ async def test_a_patch_that_does_not_fit(api: Client, hook: Hook) -> None:
     assert answer.json["message"] == "Internal error occurred: testing value /spec/size failed: test failed"
 
 
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+@pytest.mark.parametrize(
+    "path, operations, why",
+    [
+        pytest.param(
+            WIDGETS,
+            [{"op": "replace", "path": "/apiVersion", "value": "x/v9"}],
+            'x/v9, Kind=Widget is unstructured and is not suitable for converting to "',
+            id="a custom object of another version",
+        ),
+        pytest.param(
+            WIDGETS,
+            [{"op": "replace", "path": "", "value": {"a": 1}}],
+            "Internal error occurred: Object 'Kind' is missing in '{\"a\":1}'",
+            id="no custom object",
+        ),
+        pytest.param(
+            CONFIG_MAPS,
+            [{"op": "replace", "path": "/kind", "value": "Secret"}],
+            "Internal error occurred: converting (v1.Secret) to (core.ConfigMap): unknown conversion",
+            id="another kind",
+        ),
+        pytest.param(
+            CONFIG_MAPS,
+            [{"op": "replace", "path": "/apiVersion", "value": "v2"}],
+            'Internal error occurred: no kind "ConfigMap" is registered for version "v2" in scheme ',
+            id="a version that is not there",
+        ),
+        pytest.param(
+            CONFIG_MAPS,
+            [{"op": "replace", "path": "", "value": []}],
+            "Internal error occurred: couldn't get version/kind; json parse error: json: cannot unmarshal array",
+            id="a list",
+        ),
+    ],
+)
+async def test_a_patch_to_another_kind(
+    api: Client, hook: Hook, path: str, operations: list[dict[str, Any]], why: str
+) -> None:
+    hook.answer = lambda path, request: patch(*operations)
+    rules = [rule(), rule(resources="configmaps", group="")]
+    await configure(api, hook, "a", kind="Mutating", rules=rules)
+    body = widget("b") if path == WIDGETS else {"metadata": {"name": "b"}}
+    answer = await api.post(path, body)
+    assert (answer.code, answer.json["message"][: len(why)]) == (500, why)
+    assert (await api.get(f"{path}/b")).code == 404
+
+
+async def test_conditions_do_not_see_the_namespace(api: Client, hook: Hook) -> None:
+    """As in kube-apiserver, where match conditions are evaluated without it."""
+    conditions = [{"name": "n", "expression": "namespaceObject.metadata.name == 'default'"}]
+    await configure(api, hook, "a", matchConditions=conditions)
+    answer = await api.post(WIDGETS, widget("b"))
+    assert (answer.code, answer.json["message"].partition(" resulted in error: ")[2]) == (403, "no such key: metadata")
+
+
 async def test_a_webhook_that_is_not_heard(api: Client, hook: Hook, caplog: pytest.LogCaptureFixture) -> None:
     await configure(api, hook, "a", clientConfig={"service": {"name": "none", "namespace": "default"}})
     answer = await api.post(WIDGETS, widget("a"))

@@ -38,6 +38,15 @@ async def test_it_takes_along_what_is_in_it(api: Client) -> None:
     assert len((await api.get(f"/apis/{GROUP}/v1/widgets")).ok()["items"]) == 1
 
 
+async def test_the_first_deletion_only_marks_one_without_finalizers(api: Client) -> None:
+    await begin(api)
+    (await api.put(f"{HOME}/finalize", {"metadata": {"name": "home"}, "spec": {}})).ok()
+    marked = (await api.delete(HOME)).ok()
+    assert (marked["status"]["phase"], "deletionTimestamp" in marked["metadata"]) == ("Terminating", True)
+    (await api.delete(HOME)).ok()
+    assert (await api.get(HOME)).code == 404
+
+
 async def test_nothing_is_made_in_one_that_terminates(api: Client) -> None:
     await begin(api)
     held = widget("a", metadata={"finalizers": ["example.com/hold"]})

@@ -15,18 +15,21 @@ from registry.admission.environment import Paused, Rounds
 from registry.admission.policies import ParamKind, PolicyBinding
 from registry.admission.selectors import Labels
 from registry.api.admission.namespace_lifecycle import NAMESPACES
+from registry.api.bodies import field_faults
 from registry.api.catalog import TenantCatalog
 from registry.api.converted_texts import run_with_conversions
-from registry.api.errors import Qualified, internal_error, not_found
+from registry.api.errors import Qualified, StatusError, internal_error, not_found
 from registry.api.request import ResourceRequest
 from registry.api.selectors.labels import parse_label_selector
 from registry.api.served import Object, Served
 from registry.api.strategies.base import ObjectDecodeError
 from registry.authentication.user import AUTHENTICATED, User
 from registry.authorization.attributes import Attributes as Asked
+from registry.codec.go_text import type_meta_error
 from registry.codec.stored import decode_stored
 from registry.flowcontrol.evaluation import evaluate
 from registry.flowcontrol.time_slice import TimeSlice
+from registry.schema.field import MAX_TEXT, go_json
 from registry.store.types import ObjectKey, Row
 
 T = TypeVar("T")
@@ -102,14 +105,25 @@ class AdmissionInputs:
             return obj
         return await self._convert(obj, matched, own)
 
-    async def decode(self, obj: Object, resource: Resource, attributes: Attributes) -> Object:
-        """Decodes the result of a mutation: applies its kind's defaults, and drops unknown fields."""
+    async def decode(
+        self, obj: Object, resource: Resource, attributes: Attributes, *, is_strict: bool = False
+    ) -> Object:
+        """Decodes the result of a mutation: applies its kind's defaults, and drops unknown fields.
+
+        Raises a StatusError (500) for another kind or version, for wrong types and, if `is_strict`, for fields that a
+        built-in kind does not have.
+        """
         if attributes.subresource == "scale":
             return obj
+        served = self.served_at(resource)
+        typed = _with_type(served, obj)
+        unknown: list[str] = []
         try:
-            decoded = await evaluate(partial(self.served_at(resource).strategy.decode, {**obj}, []))
+            decoded = await evaluate(partial(served.strategy.decode, typed, unknown))
         except ObjectDecodeError as error:
             raise internal_error(str(error)) from error
+        if unknown and is_strict and served.definition.builtin:
+            raise internal_error(f"strict decoding error: {', '.join(field_faults([], unknown))}")
         return await self.back(decoded, resource, attributes)
 
     async def _convert(self, obj: Object, of: Resource, to: Resource) -> Object:
@@ -236,6 +250,29 @@ def param_resource(catalog: TenantCatalog, kind: ParamKind) -> Served | None:
         if definition.group == group and definition.names.kind == kind.kind:
             return catalog.served(group, version, definition.names.plural)
     return None
+
+
+def _with_type(served: Served, obj: Object) -> Object:
+    """Returns a copy with apiVersion and kind, which are filled in for a built-in kind. Raises a StatusError (500)."""
+    if (fault := type_meta_error(obj)) is not None:
+        raise internal_error(fault)
+    if served.definition.builtin:
+        completed = {
+            **obj,
+            "apiVersion": obj.get("apiVersion") or served.api_version,
+            "kind": obj.get("kind") or served.kind.name,
+        }
+        if (fault := served.strategy.type_fault(completed)) is not None:
+            raise internal_error(fault)
+        return completed
+    if not obj.get("kind"):
+        raise internal_error(f"Object 'Kind' is missing in '{go_json(obj, MAX_TEXT)}'")
+    api_version = obj.get("apiVersion") or ""
+    if api_version != served.api_version:
+        of = f"{api_version if '/' in api_version else '/' + api_version}, Kind={obj['kind']}"
+        text = f'{of} is unstructured and is not suitable for converting to "{served.api_version}"'
+        raise StatusError(500, "", text)
+    return {**obj}
 
 
 def _same_form(one: Resource, other: Resource) -> bool:

@@ -125,7 +125,8 @@ class PolicyAdmission:
                 failures.append(str(failed))
                 continue
             if result is not current.object:
-                attributes.object = await self._inputs.decode(result, resource, attributes)
+                is_patch = policy.is_json_patch(i)
+                attributes.object = await self._inputs.decode(result, resource, attributes, is_strict=is_patch)
         return before is not attributes.object and not equal(before or {}, attributes.object or {}), failures
 
     def _schema(self, resource: Resource, attributes: Attributes) -> AppliedType:

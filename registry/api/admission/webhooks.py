@@ -21,12 +21,14 @@ from registry.admission.webhooks import Webhook
 from registry.api.admission.inputs import AdmissionInputs
 from registry.api.admission.metrics import CALLING_ERROR, INTERNAL_ERROR, NO_ERROR, WebhookCall
 from registry.api.admission.reinvocation import MutationRounds
+from registry.api.admission.webhook_annotations import FAILED_OPEN, WEBHOOKS, AuditedCall
 from registry.api.errors import Qualified, StatusError, bad_request, forbidden, internal_error
 from registry.api.request import ResourceRequest
 from registry.api.retry_memo import Answer, NoAnswer, RetryMemo, WebhookQuestion
 from registry.apply import json_patch
 from registry.apply.errors import ApplyError
 from registry.apply.values import equal
+from registry.codec.go_text import type_meta_error
 from registry.flowcontrol.evaluation import evaluate
 from registry.flowcontrol.time_slice import TimeSlice
 from registry.webhooks.answers import run_aside
@@ -49,31 +51,46 @@ class WebhookAdmission:
         progress = rounds.webhooks
         if rounds.is_again:
             progress.require_if_changed(attributes.object)
-        for hook in hooks:
+        for index, hook in enumerate(hooks):
             if rounds.is_again and hook.identity not in progress.wanted:
                 # Order only affects the cost: matching is skipped for webhooks that are not called.
                 continue
             resource = await self.match(hook, attributes)
             if resource is None:
                 continue
-            if await self._mutate_by(hook, resource, attributes, again=rounds.is_again):
+            audited = AuditedCall(self._request.context, f"round_{int(rounds.is_again)}_index_{index}", hook)
+            try:
+                await self._mutate_by(hook, resource, attributes, audited, again=rounds.is_again)
+            finally:
+                audited.report()
+            if audited.is_mutated:
                 progress.require()
                 rounds.again = True
             if hook.reinvoked:
                 progress.invoked.add(hook.identity)
         progress.output = attributes.object
 
-    async def _mutate_by(self, hook: Webhook, resource: Resource, attributes: Attributes, *, again: bool) -> bool:
+    async def _mutate_by(
+        self, hook: Webhook, resource: Resource, attributes: Attributes, audited: AuditedCall, *, again: bool
+    ) -> None:
         answer = await self.ask(hook, attributes, resource, mutating=True, again=again)
         if answer is None:
-            return False
+            audited.fail_open()
+            return
         current = await self._inputs.at(attributes.object, resource, attributes)
-        patched = await self.apply_patch(hook, answer, current)
-        if patched is None or patched is current:
-            return False
+        try:
+            operations = await run_aside(len(answer.patch), lambda: decode_patch(answer))
+        except BadPatch as error:
+            self._fail(hook, str(error))
+            audited.fail_open()
+            return
+        if operations is None:
+            return
+        patched = await self._patched(hook, current, operations, len(answer.patch))
         before = attributes.object or {}
         attributes.object = await self._inputs.decode(patched, resource, attributes)
-        return not equal(before, attributes.object)
+        audited.is_mutated = not equal(before, attributes.object)
+        audited.report_patch(answer.patch)
 
     async def validate(self, hooks: Sequence[Webhook], attributes: Attributes) -> None:
         """Calls all webhooks at once; the first refusal in their order counts."""
@@ -83,12 +100,16 @@ class WebhookAdmission:
             if resource is not None:
                 matching.append((hook, resource))
         if len(matching) == 1:
-            await self.ask(*matching[0][:1], attributes, matching[0][1], mutating=False)
+            await self._validate_by(0, *matching[0], attributes)
             return
-        calls = [self.ask(hook, attributes, resource, mutating=False) for hook, resource in matching]
+        calls = [self._validate_by(i, hook, resource, attributes) for i, (hook, resource) in enumerate(matching)]
         for result in await asyncio.gather(*calls, return_exceptions=True):
             if isinstance(result, BaseException):
                 raise result
+
+    async def _validate_by(self, index: int, hook: Webhook, resource: Resource, attributes: Attributes) -> None:
+        if await self.ask(hook, attributes, resource, mutating=False) is None:
+            self._request.context.annotate(f"{FAILED_OPEN}validating.{WEBHOOKS}round_0_index_{index}", hook.name)
 
     async def match(self, hook: Webhook, attributes: Attributes) -> Resource | None:
         """Returns the resource at the version for the webhook's review; None if it is not to be called."""
@@ -109,7 +130,7 @@ class WebhookAdmission:
             await self._inputs.at(attributes.object, resource, attributes),
             await self._inputs.at(attributes.old_object, resource, attributes),
             attributes.request(resource),
-            await self._inputs.namespace_object(attributes),
+            None,  # the namespace, which conditions do not see
             decisions=self._inputs.decisions,
             rounds=self._inputs.rounds,
         )
@@ -203,26 +224,19 @@ class WebhookAdmission:
             raise internal_error(text)
         logger.warning("failing open: %s", text)
 
-    async def apply_patch(self, hook: Webhook, review: Verdict, obj: Object | None) -> Object | None:
-        """Returns the object with the patch of an answer; `obj` itself if there is none."""
-        try:
-            operations = await run_aside(len(review.patch), lambda: decode_patch(review))
-        except BadPatch as error:
-            self._fail(hook, str(error))
-            return obj
-        if operations is None:
-            return obj
+    async def _patched(self, hook: Webhook, obj: Object | None, operations: Any, size: int) -> Object:
+        """Returns the object with the patch of an answer, which has `size` bytes. Raises a StatusError (500)."""
         if obj is None:
             raise internal_error(
                 f'admission webhook "{hook.name}" attempted to modify the object, which is not '
                 "supported for this operation"
             )
         try:
-            patched = await evaluate(partial(_apply_operations, obj, operations), len(review.patch), repeatable=True)
+            patched = await evaluate(partial(_apply_operations, obj, operations), size, repeatable=True)
         except ApplyError as error:
             raise internal_error(str(error)) from error
         if not isinstance(patched, dict):
-            raise internal_error("the patch of an admission webhook leaves no object")
+            raise internal_error(type_meta_error(patched) or "Object 'Kind' is missing in 'null'")
         return patched
 
 

@@ -81,7 +81,8 @@ class NamespaceStrategy(TypedStrategy):
         return []
 
     def waits(self, obj: Object) -> bool:
-        return bool((obj.get("spec") or {}).get("finalizers"))
+        """The first deletion only marks a namespace, also one without finalizers."""
+        return bool((obj.get("spec") or {}).get("finalizers")) or not obj["metadata"].get("deletionTimestamp")
 
     def prepare_for_delete(self, obj: Object, context: Context) -> None:
         """Marks the namespace itself, without a grace period unless only metadata.finalizers still hold it."""

@@ -90,7 +90,7 @@ class DeleteOperation(Operation[Answer]):
         strategy.prepare_for_delete(obj, request.context)
         if strategy.propagates:
             set_propagation(obj, self.options, strategy.policy_without_orphans)
-        waits = obj["metadata"].get("finalizers") or strategy.waits(obj)
+        waits = obj["metadata"].get("finalizers") or strategy.waits(old)
         if waits:
             mark(obj, request.context, strategy.grace_seconds(self.options))
         if self.dry_run or (waits and equal(obj, old)):

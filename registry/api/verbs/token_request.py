@@ -6,6 +6,7 @@ pkg/apis/authentication/validation/validation.go.
 
 from __future__ import annotations
 
+import uuid
 from functools import cache, partial
 from typing import Any, Final
 
@@ -29,6 +30,8 @@ _KIND: Final = Qualified("TokenRequest", "authentication.k8s.io")
 DEFAULT_SECONDS: Final = 3600
 MIN_SECONDS: Final = 10 * 60
 MAX_SECONDS: Final = 1 << 32
+# The audit annotation by which a leaked token's request is found (apiserver pkg/authentication/serviceaccount/util.go).
+_ISSUED: Final = "authentication.kubernetes.io/issued-credential-id"
 # Kinds that the original can bind tokens to, and that are not resources here.
 _ABSENT: Final = {"Pod": "pods", "Node": "nodes"}
 
@@ -92,6 +95,7 @@ class TokenOperation(ComputedOperation):
         """Issues the token, also in a dry run, as the original does."""
         row, spec = draft.start.row, draft.new["spec"]
         assert row is not None
+        token_id = str(uuid.uuid4())
         token = await request.backend.tokens.issue(
             request.tenant,
             request.namespace,
@@ -101,7 +105,9 @@ class TokenOperation(ComputedOperation):
             now=request.context.now,
             seconds=spec["expirationSeconds"],
             bound=await _bound_reference(request, spec.get("boundObjectRef")),
+            token_id=token_id,
         )
+        request.context.annotate(_ISSUED, f"JTI={token_id}")
         status = {"token": token, "expirationTimestamp": request.context.timestamp_in(spec["expirationSeconds"])}
         return Outcome(obj={**draft.new, "status": status})
 

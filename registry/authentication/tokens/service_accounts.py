@@ -119,8 +119,12 @@ class AccountTokens:
         now: datetime.datetime,
         seconds: int | None,
         bound: BoundReference | None = None,
+        token_id: str = "",
     ) -> str:
-        """A new token; without `seconds` it does not expire itself, but ends with the object that it is bound to."""
+        """A new token; without `seconds` it does not expire itself, but ends with the object that it is bound to.
+
+        `token_id` is its jti, by default a random one.
+        """
         expires = now + (datetime.timedelta(seconds=seconds) if seconds is not None else _FOR_EVER)
         about: dict[str, Any] = {"namespace": namespace, "serviceaccount": {"name": name, "uid": uid}}
         if bound is not None:
@@ -131,7 +135,7 @@ class AccountTokens:
             **({"exp": at + seconds} if seconds is not None else {}),
             "iat": at,
             "iss": self.issuer_of(tenant.name),
-            "jti": str(uuid.uuid4()),
+            "jti": token_id or str(uuid.uuid4()),
             _CLAIM: about,
             "nbf": at,
             "sub": f"system:serviceaccount:{namespace}:{name}",

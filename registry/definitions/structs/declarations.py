@@ -24,7 +24,7 @@ from importlib import resources
 from typing import Final
 
 from registry.definitions.structs.base import GoType
-from registry.definitions.structs.scalars import BOOL, BYTES, FLOAT_64, INT_32, INT_64, RAW, STRING, Scalar
+from registry.definitions.structs.scalars import BOOL, BYTES, FLOAT_64, INT_32, INT_64, RAW, STRING, UID, Scalar
 from registry.definitions.structs.structs import Field, Map, Pointer, Slice, Struct
 
 _COMMON: Final[Mapping[str, GoType]] = {
@@ -35,7 +35,7 @@ _COMMON: Final[Mapping[str, GoType]] = {
     "float64": FLOAT_64,
     "[]byte": BYTES,
     "JSON": RAW,
-    "types.UID": Scalar("types.UID", str, ""),
+    "types.UID": UID,
 }
 
 

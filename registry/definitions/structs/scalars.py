@@ -110,6 +110,7 @@ def _whole(value: float) -> int | float:
 
 STRING = Scalar("string", str, "")
 BOOL = Scalar("bool", bool, False)
+UID = Scalar("types.UID", str, "")
 INT_32 = Integer("int32", INT32)
 INT_64 = Integer("int64", INT64)
 FLOAT_64 = Number()
