@@ -38,7 +38,7 @@ def test_a_capacity_in_bytes_counts_each_value_once() -> None:
     assert (len(cache), cache.weight) == (0, 0)
 
 
-def test_threads_leave_the_count_right() -> None:
+def test_the_size_is_exact_under_concurrent_threads() -> None:
     cache: LruCache[int, bytes] = LruCache(50, len)
 
     def work(start: int) -> None:
@@ -57,7 +57,7 @@ def test_threads_leave_the_count_right() -> None:
     assert cache.weight == sum(map(len, cache.values())) <= 50
 
 
-def test_what_expires_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expired_entries_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr("registry.caches.time.monotonic", lambda: now)
     cache: ExpiringCache[str, str] = ExpiringCache(2)

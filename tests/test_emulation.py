@@ -65,7 +65,7 @@ def unsupported(kind: str) -> str:
         pytest.param(of_lists("object"), of_lists("object", "array"), [], id="there before"),
     ],
 )
-def test_sets_of_what_is_no_scalar(version: str, new: Any, old: Any, kinds: list[str]) -> None:
+def test_list_type_set_of_non_scalars(version: str, new: Any, old: Any, kinds: list[str]) -> None:
     assert warnings(new, old) == ([unsupported(kind) for kind in kinds] if version == "1.37" else [])
 
 
@@ -77,9 +77,7 @@ def test_sets_of_what_is_no_scalar(version: str, new: Any, old: Any, kinds: list
         pytest.param({"name": {"type": "string", "maxLength": 300}}, 253, 252, id="a longer one"),
     ],
 )
-def test_names_are_no_longer_than_they_can_be(
-    version: str, metadata: dict[str, Any], name: int, generate_name: int
-) -> None:
+def test_name_lengths(version: str, metadata: dict[str, Any], name: int, generate_name: int) -> None:
     schema = {"type": "object", "properties": {"metadata": {"type": "object", "properties": metadata}}}
     declared = declare(from_json(schema), resource_root=True)
     assert declared is not None
@@ -95,7 +93,7 @@ def test_versions_of_built_in_kinds(version: str) -> None:
     assert migrations.storage_version == "v1beta1"
 
 
-async def test_the_version_that_clients_read(both: tuple[Client, bool]) -> None:
+async def test_the_reported_version(both: tuple[Client, bool]) -> None:
     api, newer = both
     found = (await api.get("/version")).ok()
     assert (found["gitVersion"], found["minor"]) == (("v1.37.0", "37") if newer else ("v1.36.2", "36"))
@@ -139,7 +137,7 @@ def of_version(rule: str, newer: bool) -> str:
 
 
 @pytest.mark.parametrize("rule, good, bad", RULES.values(), ids=RULES)
-async def test_rules_of_the_newer_cel(
+async def test_rules_with_functions_of_newer_cel_versions(
     both: tuple[Client, bool], rule: str, good: dict[str, Any], bad: dict[str, Any]
 ) -> None:
     api, newer = both
@@ -166,7 +164,7 @@ async def test_rules_of_the_newer_cel(
     failure(await api.post(path, {**gear, "metadata": {"name": "bad"}, "spec": bad}), 422, "Invalid")
 
 
-async def test_a_number_is_no_duration(both: tuple[Client, bool]) -> None:
+async def test_numbers_are_not_durations(both: tuple[Client, bool]) -> None:
     """cel-go 0.26 has an overload for it, which fails whenever it is evaluated."""
     api, newer = both
     rules = [{"rule": of_version("self.size == 0 || duration(self.size) > duration('1s')", newer)}]
@@ -203,7 +201,7 @@ async def test_the_table_of_definitions(both: tuple[Client, bool]) -> None:
     assert cells[4:] == ["test.example.com", "Widget", "wd", True]
 
 
-async def test_no_object_is_made_once_its_definition_is_to_go(both: tuple[Client, bool]) -> None:
+async def test_no_object_is_created_while_its_definition_terminates(both: tuple[Client, bool]) -> None:
     """kube-apiserver 1.36 looks at the condition alone, which anybody who may write the status can take away."""
     api, newer = both
     (await api.post(WIDGETS, widget("a", metadata={"finalizers": ["example.com/hold"]}))).ok(201)
@@ -219,7 +217,7 @@ async def test_no_object_is_made_once_its_definition_is_to_go(both: tuple[Client
     (await api.patch(f"{WIDGETS}/a", {"metadata": {"finalizers": None}})).ok()
 
 
-async def test_the_answer_of_a_deletion_has_its_revision(both: tuple[Client, bool]) -> None:
+async def test_the_response_to_a_deletion_has_its_revision(both: tuple[Client, bool]) -> None:
     api, newer = both
     [made] = await make(api, "a")
     assert (await api.delete(f"{WIDGETS}/a?dryRun=All")).ok()["metadata"] == {}
@@ -261,7 +259,7 @@ BROKEN_PATCHES = {
 
 
 @pytest.mark.parametrize("media_type, patch, older, newer", BROKEN_PATCHES.values(), ids=BROKEN_PATCHES)
-async def test_patches_that_cannot_be_read(
+async def test_malformed_patches(
     both: tuple[Client, bool], media_type: str, patch: bytes, older: str, newer: str
 ) -> None:
     api, is_newer = both
@@ -306,7 +304,7 @@ async def test_owners_can_be_left_out(
 
 
 @pytest.mark.parametrize("drop", ["", "metadata.annotations", "metadata.managedFields+metadata.managedFields"])
-async def test_what_is_not_a_list_of_fields_is_ignored(both: tuple[Client, bool], drop: str) -> None:
+async def test_invalid_drop_parameters_are_ignored(both: tuple[Client, bool], drop: str) -> None:
     api, _ = both
     await make(api, "a", size=1)
     found = (await api.get(f"{WIDGETS}/a", accept=f"application/json;drop={drop}")).ok()
@@ -443,7 +441,7 @@ async def unreadable_at_v2(api: Client) -> str:
     return f"{GADGETS.format('v2')}/g"
 
 
-async def test_an_object_that_cannot_be_read_can_be_removed(both: tuple[Client, bool]) -> None:
+async def test_an_unreadable_object_can_be_deleted(both: tuple[Client, bool]) -> None:
     api, newer = both
     path = await unreadable_at_v2(api)
     failure(await api.delete(path), 500, "")
@@ -460,7 +458,7 @@ async def test_an_object_that_cannot_be_read_can_be_removed(both: tuple[Client, 
     failure(await api.delete(path, {OPTION: True}), 404, "NotFound")
 
 
-async def test_what_the_option_to_remove_it_excludes(both: tuple[Client, bool]) -> None:
+async def test_options_excluded_by_ignore_store_read_error(both: tuple[Client, bool]) -> None:
     api, newer = both
     (await api.post(WIDGETS, widget("a"))).ok(201)
     body = {

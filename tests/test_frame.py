@@ -108,7 +108,7 @@ def test_no_file_names_a_package_registry(texts: dict[str, str]) -> None:
     assert [(name, host) for name, text in texts.items() for host in REGISTRY_HOSTS if host in text] == []
 
 
-def test_no_file_names_a_path_of_somebodys_machine(texts: dict[str, str]) -> None:
+def test_no_file_names_a_local_path(texts: dict[str, str]) -> None:
     named = [(name, text.count("\n", 0, hit.start()) + 1, hit.group())
              for name, text in texts.items() if any(start in text for start in STARTS)
              for hit in MACHINE_PATHS.finditer(text)]  # fmt: skip
@@ -116,7 +116,7 @@ def test_no_file_names_a_path_of_somebodys_machine(texts: dict[str, str]) -> Non
 
 
 @pytest.mark.parametrize("line", ["see /work/" + "shared/x", "x=/home/" + "anna/y", "cd /ro" + "ot/src"])
-def test_such_a_path_would_be_found(line: str) -> None:
+def test_a_local_path_would_be_found(line: str) -> None:
     assert MACHINE_PATHS.search(line)
 
 
@@ -124,5 +124,5 @@ def test_the_page_of_settings_agrees_with_the_code() -> None:
     assert (ROOT / "docs" / "settings.md").read_text() == markdown(), "python -m registry.settings > docs/settings.md"
 
 
-def test_files_of_tests_that_are_begun_first_exist() -> None:
+def test_test_files_scheduled_first_exist() -> None:
     assert [group for group in (*FIRST, *TOGETHER) if not (ROOT / group).exists()] == []

@@ -53,9 +53,7 @@ def test_a_condition(
     assert caplog.messages == expected
 
 
-def test_a_condition_that_is_soon_over_has_no_line(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_short_condition_is_not_logged(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     condition = LoggedCondition(logger, "away", "back", delay_seconds=5)
     for at in (0.0, 4.0):
         monkeypatch.setattr(time, "monotonic", lambda at=at: 1000.0 + at)

@@ -83,7 +83,7 @@ def strategy(subresource: str = "") -> Strategy:
         ),
     ],
 )
-def test_the_rules(obj: dict[str, Any], errors: list[str]) -> None:
+def test_validation(obj: dict[str, Any], errors: list[str]) -> None:
     found = messages(strategy().validate(obj))
     assert [text[: len(start)] for text, start in zip(found, errors, strict=True)] == errors
 
@@ -109,7 +109,7 @@ async def test_a_local_one_is_available_at_once(api: Client) -> None:
     }
 
 
-async def test_what_is_created(api: Client) -> None:
+async def test_defaults_of_a_new_api_service(api: Client) -> None:
     wanted = api_service("v9.far.example.com", service={"namespace": "n", "name": "s"})
     made = (await api.post(PATH, wanted | {"status": {"conditions": [{"type": "X", "status": "True"}]}})).ok(201)
     assert made["spec"]["service"]["port"] == 443
@@ -159,7 +159,7 @@ async def test_the_table(api: Client) -> None:
     assert table["rows"][0]["cells"][:2] == ["v9.table.example.com", "kube-system/none"]
 
 
-async def test_nobody_selects_by_the_service(api: Client) -> None:
+async def test_the_service_cannot_be_used_in_field_selectors(api: Client) -> None:
     failure(await api.get(f"{PATH}?fieldSelector=spec.service=true"), 400, "BadRequest")
 
 

@@ -44,7 +44,7 @@ OTHER: dict[str, Any] = {"versionPriority": 7}
         pytest.param(DEFINED, stored("false", **OTHER), False, "", id="another-label"),
     ],
 )
-def test_what_becomes_of_one(wanted: Any, found: Any, at_start: bool, done: str) -> None:
+def test_automatic_api_services_are_reconciled(wanted: Any, found: Any, at_start: bool, done: str) -> None:
     of = {"v1.a": wanted} if wanted else {}
     result = changes(of, {"v1.a": found} if found else {}, at_start=at_start)
     assert [name for name, value in result._asdict().items() if value] == ([done] if done else [])
@@ -55,7 +55,7 @@ async def names(api: Client) -> dict[str, str]:
     return {i["metadata"]["name"]: (i["metadata"].get("labels") or {}).get(LABEL, "") for i in items}
 
 
-async def test_what_there_is(api: Client) -> None:
+async def test_api_services_of_a_new_tenant(api: Client) -> None:
     found = await names(api)
     assert found["v1."] == found["v1.rbac.authorization.k8s.io"] == "onstart"
     assert found["v1.test.example.com"] == "true"
@@ -81,7 +81,7 @@ async def test_they_follow_definitions(api: Client) -> None:
         assert event["object"]["metadata"]["name"] == name
 
 
-async def test_one_of_a_definition_comes_back(api: Client) -> None:
+async def test_a_deleted_automatic_api_service_is_recreated(api: Client) -> None:
     path = f"{PATH}/v1.test.example.com"
     first = (await api.get(path)).ok(200)
     (await api.patch(path, {"spec": {"versionPriority": 7}})).ok(200)
@@ -101,7 +101,7 @@ async def test_one_of_a_definition_comes_back(api: Client) -> None:
     assert "v1.coordination.k8s.io" not in await names(api)
 
 
-async def test_one_without_the_label_is_its_owners(api: Client) -> None:
+async def test_an_api_service_without_the_label_is_left_to_its_owner(api: Client) -> None:
     """As in kube-apiserver: who removes the label may give a group that is served here to another server."""
     path = f"{PATH}/v1.test.example.com"
     await names(api)
@@ -120,7 +120,7 @@ async def test_one_without_the_label_is_its_owners(api: Client) -> None:
     await eventually(is_local)
 
 
-async def test_the_group_of_apiservices_is_always_here(api: Client) -> None:
+async def test_the_group_of_api_services_is_always_local(api: Client) -> None:
     (await api.post(PATH, api_service("v1.apiregistration.k8s.io", **service(name="none")))).ok(201)
     (await api.get(PATH)).ok(200)
     (await api.delete(f"{PATH}/v1.apiregistration.k8s.io")).ok(200)

@@ -128,7 +128,7 @@ def test_the_aggregated_form() -> None:
         pytest.param([], None, id="no object"),
     ],
 )  # fmt: skip
-def test_what_is_taken_of_a_server(document: Any, found: Any) -> None:
+def test_documents_of_a_server_are_validated(document: Any, found: Any) -> None:
     assert resources_of(document) == found
 
 

@@ -93,7 +93,7 @@ async def condition(client: Client, name: str) -> dict[str, Any]:
     return found
 
 
-async def test_it_is_deleted(api_database: str, tmp_path: Path) -> None:
+async def test_objects_of_aggregated_kinds_are_deleted_with_the_namespace(api_database: str, tmp_path: Path) -> None:
     store = Store("get", "list", "deletecollection")
     async with with_server(store, api_database, tmp_path) as (client, server):
         (await client.post("/api/v1/namespaces", {"metadata": {"name": "space"}})).ok(201)
@@ -104,7 +104,7 @@ async def test_it_is_deleted(api_database: str, tmp_path: Path) -> None:
         assert request.header("x-remote-user") == "system:serviceaccount:kube-system:namespace-controller"
 
 
-async def test_a_server_that_is_away_holds_nothing_up_for_long(
+async def test_an_unreachable_server_delays_the_deletion_for_a_bounded_time(
     api_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = Store("get", "list", "deletecollection")
@@ -133,7 +133,9 @@ async def test_a_server_that_is_away_holds_nothing_up_for_long(
         await eventually(is_clean)
 
 
-async def test_a_server_of_which_nothing_can_be_deleted_holds_nothing_up(api_database: str, tmp_path: Path) -> None:
+async def test_a_server_without_deletable_resources_does_not_block_the_deletion(
+    api_database: str, tmp_path: Path
+) -> None:
     """The usual one: a server of metrics that is away."""
     store = Store("get", "list")
     async with with_server(store, api_database, tmp_path) as (client, _):
@@ -153,11 +155,11 @@ async def test_a_server_of_which_nothing_can_be_deleted_holds_nothing_up(api_dat
         pytest.param([{"name": "a/b", "namespaced": True, "verbs": ["deletecollection"]}], [], id="subresource"),
     ],
 )
-def test_what_can_be_deleted(entries: list[dict[str, Any]], found: list[str] | None) -> None:
+def test_deletable_resources(entries: list[dict[str, Any]], found: list[str] | None) -> None:
     assert deletable(entries) == found
 
 
-def test_the_names_that_are_left() -> None:
+def test_remaining_names_are_reported() -> None:
     annotations = with_left(with_left({"x": "y"}, "a"), "b")
     assert annotations == {"x": "y", LEFT: "a,b"}
     assert without_left(annotations, ["a"]) == {"x": "y", LEFT: "b"}

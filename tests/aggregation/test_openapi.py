@@ -44,7 +44,7 @@ DOCUMENT = {
         pytest.param(DEEP, [], [], id="too deep"),
     ],
 )
-def test_what_is_taken_of_a_server(document: Any, paths: list[str], types: list[str]) -> None:
+def test_documents_of_a_server_are_validated(document: Any, paths: list[str], types: list[str]) -> None:
     part = own_part(document, METRICS)
     assert (list(part["paths"]), list(part["definitions"])) == (paths, types)
 

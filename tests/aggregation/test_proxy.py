@@ -47,7 +47,7 @@ async def behind(
         yield client, server
 
 
-async def test_what_is_passed_on(api_database: str, tmp_path: Path) -> None:
+async def test_forwarded_requests(api_database: str, tmp_path: Path) -> None:
     async with behind(api_database, tmp_path) as (client, _):
         answer = await client.request(
             "POST",
@@ -74,7 +74,7 @@ async def test_what_is_passed_on(api_database: str, tmp_path: Path) -> None:
     assert refused.isdisjoint(headers)
 
 
-async def test_what_comes_back(api_database: str, tmp_path: Path) -> None:
+async def test_forwarded_responses(api_database: str, tmp_path: Path) -> None:
     async def answer(request: Request) -> None:
         await request.answer(
             b"teapot", 418, content_type="text/html", x_own="1", set_cookie="a=b", keep_alive="timeout=5"
@@ -98,7 +98,7 @@ async def test_each_method(api_database: str, tmp_path: Path, method: str) -> No
         assert (request.method, request.body) == (method, body or b"")
 
 
-async def test_connections_are_used_again(api_database: str, tmp_path: Path) -> None:
+async def test_connections_are_reused(api_database: str, tmp_path: Path) -> None:
     async with behind(api_database, tmp_path) as (client, server):
         before = server.connections
         for _ in range(5):
@@ -179,7 +179,7 @@ async def test_failures(api_database: str, tmp_path: Path, answer: Answer, code:
     assert found.text in reset_or_end
 
 
-async def test_interim_answers_are_passed_over(api_database: str, tmp_path: Path) -> None:
+async def test_interim_responses_are_skipped(api_database: str, tmp_path: Path) -> None:
     data = b"HTTP/1.1 102 Processing\r\nx: y\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
     async with behind(api_database, tmp_path, say(data)) as (client, _):
         assert (await client.get(METRICS)).ok(200) == {}
@@ -194,7 +194,7 @@ async def test_a_server_that_hangs(api_database: str, tmp_path: Path, monkeypatc
         (await client.get("/api/v1/namespaces")).ok(200)
 
 
-async def test_a_watch_is_passed_on_event_by_event(api_database: str, tmp_path: Path) -> None:
+async def test_a_watch_is_forwarded_event_by_event(api_database: str, tmp_path: Path) -> None:
     more = asyncio.Event()
 
     async def answer(request: Request) -> None:
@@ -215,7 +215,7 @@ async def test_a_watch_is_passed_on_event_by_event(api_database: str, tmp_path: 
         assert server.of(METRICS)[0].target.endswith("?watch=true")
 
 
-async def test_a_client_that_goes_ends_the_other_request(api_database: str, tmp_path: Path) -> None:
+async def test_a_disconnected_client_ends_the_forwarded_request(api_database: str, tmp_path: Path) -> None:
     gone = asyncio.Event()
 
     async def answer(request: Request) -> None:
@@ -231,7 +231,7 @@ async def test_a_client_that_goes_ends_the_other_request(api_database: str, tmp_
             await gone.wait()
 
 
-async def test_a_tenant_has_so_many_connections(
+async def test_connections_of_a_tenant_are_limited(
     api_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def answer(request: Request) -> None:
@@ -261,7 +261,7 @@ async def test_a_tenant_has_so_many_connections(
         pytest.param(f"{BASE}/./metrics", id="dot"),
     ],
 )
-async def test_paths_that_servers_read_differently(api_database: str, tmp_path: Path, path: str) -> None:
+async def test_ambiguous_paths_are_refused(api_database: str, tmp_path: Path, path: str) -> None:
     async with behind(api_database, tmp_path) as (client, server):
         before = len(server.requests)
         assert (await client.get(path)).code == 404
@@ -346,7 +346,9 @@ async def test_authorization_comes_first(api_database: str, tmp_path: Path) -> N
         ),
     ],
 )
-async def test_reasons(api_database: str, tmp_path: Path, spec: dict[str, Any], reason: str, message: str) -> None:
+async def test_reasons_for_unavailable_servers(
+    api_database: str, tmp_path: Path, spec: dict[str, Any], reason: str, message: str
+) -> None:
     async with backend(tmp_path / "server") as server, serving(api_database, tmp_path, **placed(server)) as client:
         services = "/api/v1/namespaces/default/services"
         inside = {"metadata": {"name": "inside"}, "spec": {"ports": [{"port": 443}]}}
@@ -387,7 +389,7 @@ async def test_the_service_may_be_an_external_name(api_database: str, tmp_path: 
         (await client.get(METRICS)).ok(200)
 
 
-async def test_a_server_comes_and_goes(api_database: str, tmp_path: Path) -> None:
+async def test_a_server_is_registered_and_removed(api_database: str, tmp_path: Path) -> None:
     alive = False
 
     async def discovery(request: Request) -> None:
@@ -406,7 +408,7 @@ async def test_a_server_comes_and_goes(api_database: str, tmp_path: Path) -> Non
         assert f'aggregator_unavailable_apiservice{{name="{NAME}"}} 0.0' in exposed
 
 
-async def test_what_is_no_longer_registered_is_not_found(api_database: str, tmp_path: Path) -> None:
+async def test_a_removed_server_is_not_found(api_database: str, tmp_path: Path) -> None:
     async with behind(api_database, tmp_path) as (client, _):
         (await client.get(METRICS)).ok(200)
         (await client.delete(f"/apis/apiregistration.k8s.io/v1/apiservices/{NAME}")).ok(200)
@@ -447,7 +449,7 @@ async def test_tenants_have_servers_of_their_own(api_database: str, tmp_path: Pa
         assert one.requests[-1].target == METRICS
 
 
-async def test_a_suspended_tenant_changes_nothing_elsewhere(api_database: str, tmp_path: Path) -> None:
+async def test_writes_of_a_suspended_tenant_are_not_forwarded(api_database: str, tmp_path: Path) -> None:
     async with behind(api_database, tmp_path) as (client, server):
         tenants = "/clusters/system/apis/tenancy.registry/v1/tenants"
         (await client.post(tenants, tenant("acme"))).ok(201)
@@ -463,7 +465,7 @@ async def test_a_suspended_tenant_changes_nothing_elsewhere(api_database: str, t
         (await acme.get(METRICS)).ok(200)
 
 
-async def test_a_server_knows_for_which_tenant_it_is_asked(api_database: str, tmp_path: Path) -> None:
+async def test_forwarded_requests_name_their_tenant(api_database: str, tmp_path: Path) -> None:
     """Anybody may name the server of another tenant: it must not take their word for who asks."""
     config_map = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
     async with serving(api_database, tmp_path) as client:

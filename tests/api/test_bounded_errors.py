@@ -200,7 +200,7 @@ def test_conflicts_are_bounded() -> None:
     assert shown[-1]["message"] == "more conflicts are not shown"
 
 
-async def test_patches_that_show_the_whole_object(api: Client) -> None:
+async def test_patch_errors_that_print_the_object_are_bounded(api: Client) -> None:
     (await api.post(CONFIG_MAPS, {**config_map(), "data": {"a": "x" * 1_000_000}})).ok(201)
     answer = await api.patch(f"{CONFIG_MAPS}/a?fieldValidation=Strict", {"unknown": 1})
     assert answer.code == 422
@@ -208,7 +208,7 @@ async def test_patches_that_show_the_whole_object(api: Client) -> None:
     assert 'strict decoding error: unknown field \\"unknown\\"' in answer.text
 
 
-async def test_an_owner_without_anything(api: Client) -> None:
+async def test_an_empty_owner_reference(api: Client) -> None:
     status = await refused(api, CONFIG_MAPS, config_map(ownerReferences=[{}]))
     assert [cause["field"].removeprefix("metadata.ownerReferences.") for cause in status["details"]["causes"]] == [
         "apiVersion",
@@ -218,7 +218,7 @@ async def test_an_owner_without_anything(api: Client) -> None:
     ]
 
 
-async def test_owners_that_are_there_twice(api: Client) -> None:
+async def test_duplicate_owner_references(api: Client) -> None:
     owners = [owner(i % 2000) for i in range(4000)]
     started = time.process_time()
     answer = await api.post(CONFIG_MAPS, config_map(ownerReferences=owners))

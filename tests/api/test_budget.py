@@ -126,7 +126,7 @@ async def test_an_ordinary_schema_with_many_items(api: Client) -> None:
     (await api.post(HOSTILE, hostile([{"a3": "x"}] * 20_000))).ok(201)
 
 
-async def test_defaults_that_come_later(api: Client) -> None:
+async def test_defaults_added_by_a_later_schema(api: Client) -> None:
     """A stored object may get large defaults when it is read: each has a budget of its own in a list."""
     items: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "string"}}}
     await define_hostile(api, array(items))

@@ -32,7 +32,7 @@ def config_map(name: str, **data: str) -> dict[str, Any]:
     return {"metadata": {"name": name}, "data": data}
 
 
-async def test_items_of_lists_do_not_say_what_they_are(api: Client) -> None:
+async def test_items_of_lists_have_no_kind(api: Client) -> None:
     (await api.post(MAPS, config_map("a", k="v"))).ok(201)
     listed = (await api.get(f"{MAPS}?fieldSelector=metadata.name=a")).ok(200)
     assert (listed["kind"], listed["apiVersion"]) == ("ConfigMapList", "v1")
@@ -48,7 +48,7 @@ async def test_an_update_needs_no_resource_version(api: Client) -> None:
     assert (await api.put(f"{MAPS}/a", config_map("a", k="2"))).ok(200)["data"] == {"k": "2"}
 
 
-async def test_an_update_of_a_lease_that_is_missing_makes_it(api: Client) -> None:
+async def test_an_update_creates_a_missing_lease(api: Client) -> None:
     lease = {"metadata": {"name": "l"}, "spec": {"holderIdentity": "me"}}
     (await api.put(f"{LEASES}/l", lease)).ok(201)
     status = failure(await api.put(f"{LEASES}/l", lease), 422, "Invalid")
@@ -62,7 +62,7 @@ async def test_an_update_of_a_lease_that_is_missing_makes_it(api: Client) -> Non
         pytest.param("services", {"ports": [{"port": 80}]}, id="services"),
     ],
 )
-async def test_an_update_of_what_is_missing_makes_it(api: Client, plural: str, spec: dict[str, Any]) -> None:
+async def test_an_update_creates_a_missing_object(api: Client, plural: str, spec: dict[str, Any]) -> None:
     """As of leases, roles, bindings and events; of all other kinds it is a 404."""
     body = {"metadata": {"name": "made"}, "spec": spec}
     path = f"{CORE}/{plural}/made"
@@ -80,7 +80,7 @@ async def test_a_limit_range_without_a_name_gets_one(api: Client) -> None:
 
 
 @pytest.mark.parametrize("policy", ["Foreground", "Orphan"])
-async def test_the_deletion_of_an_event_waits_for_nothing(api: Client, policy: str) -> None:
+async def test_events_are_deleted_immediately(api: Client, policy: str) -> None:
     """Events own nothing: their strategy takes no part in garbage collection."""
     event = {"metadata": {"name": "e"}, "involvedObject": {"namespace": "default"}}
     (await api.post(EVENTS, event)).ok(201)
@@ -100,7 +100,7 @@ async def test_the_error_for_another_kind_uses_the_words_of_its_scheme(api: Clie
     )
 
 
-async def test_fields_that_cannot_be_selected_by(api: Client) -> None:
+async def test_unsupported_field_selectors(api: Client) -> None:
     status = failure(await api.get(f"{MAPS}?fieldSelector=data.a=b"), 400, "BadRequest")
     assert status["message"] == ('"data.a" is not a known field selector: only "metadata.name", "metadata.namespace"')
     status = failure(await api.get(f"{CORE}/secrets?fieldSelector=data=b"), 400, "BadRequest")
@@ -141,7 +141,7 @@ async def test_an_empty_list_that_is_stored_as_null_is_owned(
     assert "managedFields" not in made["metadata"]
 
 
-async def test_namespaces_know_their_phase_and_keep_their_name_as_a_label(api: Client) -> None:
+async def test_namespaces_have_a_phase_and_a_name_label(api: Client) -> None:
     made = (await api.post("/api/v1/namespaces", {"metadata": {"name": "n"}})).ok(201)
     assert made["metadata"]["labels"] == {"kubernetes.io/metadata.name": "n"}
     listed = (await api.get("/api/v1/namespaces?fieldSelector=status.phase=Active,metadata.name=n")).ok()
@@ -154,7 +154,7 @@ async def test_namespaces_know_their_phase_and_keep_their_name_as_a_label(api: C
 # --- events
 
 
-async def test_events_are_one_store_for_both_groups(api: Client) -> None:
+async def test_events_of_both_groups_share_one_storage(api: Client) -> None:
     event = {
         "metadata": {"name": "e.1"},
         "involvedObject": {"kind": "Widget", "namespace": "default", "name": "w"},
@@ -204,7 +204,7 @@ def new_event(name: str, **metadata: Any) -> dict[str, Any]:
 SOME_UID = "11111111-1111-4111-8111-111111111111"
 
 
-async def test_an_update_of_an_event_that_is_missing_creates_it(api: Client) -> None:
+async def test_an_update_creates_a_missing_event(api: Client) -> None:
     made = (await api.put(f"{NEW_EVENTS}/made", new_event("made"))).ok(201)
     assert (await api.get(f"{EVENTS}/made")).ok()["metadata"]["uid"] == made["metadata"]["uid"]
     status = failure(await api.put(f"{NEW_EVENTS}/other", {"metadata": {"name": "other"}}), 422, "Invalid")
@@ -259,7 +259,7 @@ async def test_core_events_have_any_name_and_their_metadata_is_validated_twice(a
     assert [cause["field"] for cause in status["details"]["causes"]] == ["metadata.labels"] * 2
 
 
-async def test_a_service_account_is_warned_of_what_is_deprecated_when_it_is_set(api: Client) -> None:
+async def test_deprecated_fields_of_a_service_account_get_a_warning(api: Client) -> None:
     note = {"kubernetes.io/enforce-mountable-secrets": "false"}
     account = {"metadata": {"name": "warned", "annotations": note}}
     made = await api.post(f"{CORE}/serviceaccounts", account)
@@ -288,7 +288,7 @@ async def used(api: Client) -> dict[str, str]:
     return found
 
 
-async def test_creates_count_until_there_is_no_place_left(api: Client) -> None:
+async def test_creates_are_refused_once_the_quota_is_used_up(api: Client) -> None:
     (await api.post(MAPS, config_map("before"))).ok(201)  # the namespace is known to have no quota
     count = f"count/{WIDGETS.rpartition('/')[2]}.{WIDGETS.split('/')[2]}"
     before = await enforced(api, **{count: "1", "configmaps": "9"})
@@ -303,7 +303,7 @@ async def test_creates_count_until_there_is_no_place_left(api: Client) -> None:
     assert (await used(api))["configmaps"] == before["configmaps"]
 
 
-async def test_a_create_that_fails_gives_its_place_back(api: Client) -> None:
+async def test_a_failed_create_releases_its_quota(api: Client) -> None:
     (await api.post(MAPS, config_map("a"))).ok(201)
     before = await enforced(api, configmaps="9")
     failure(await api.post(MAPS, config_map("a")), 409, "AlreadyExists")
@@ -315,7 +315,7 @@ async def test_a_create_that_fails_gives_its_place_back(api: Client) -> None:
 # --- reviews and impersonation
 
 
-async def test_a_review_echoes_the_question_with_its_answer(api: Client) -> None:
+async def test_a_review_returns_its_spec_and_status(api: Client) -> None:
     spec = {"user": "ann", "groups": ["system:masters"], "resourceAttributes": {"verb": "get", "resource": "pods"}}
     answer = (await api.post(f"{REVIEWS}/subjectaccessreviews", {"spec": spec})).ok(201)
     assert answer["spec"] == spec
@@ -325,7 +325,7 @@ async def test_a_review_echoes_the_question_with_its_answer(api: Client) -> None
     assert (await api.post(f"{REVIEWS}/subjectaccessreviews", {"spec": spec})).ok(201)["status"] == {"allowed": False}
 
 
-async def test_an_invalid_question(api: Client) -> None:
+async def test_an_invalid_review(api: Client) -> None:
     status = failure(await api.post(f"{REVIEWS}/selfsubjectaccessreviews", {"metadata": {"name": "x"}}), 422, "Invalid")
     assert status["message"].startswith(
         '.authorization.k8s.io "" is invalid: [spec.resourceAttributes: Invalid value: '
@@ -335,7 +335,7 @@ async def test_an_invalid_question(api: Client) -> None:
     failure(await api.get(f"{REVIEWS}/selfsubjectaccessreviews"), 405, "MethodNotAllowed")
 
 
-async def test_a_local_review_is_of_its_namespace_which_need_not_exist(api: Client) -> None:
+async def test_a_local_review_does_not_require_its_namespace_to_exist(api: Client) -> None:
     path = f"{REVIEWS}/namespaces/nowhere/localsubjectaccessreviews"
     spec = {"user": "u", "resourceAttributes": {"verb": "get", "namespace": "nowhere"}}
     assert (await api.post(path, {"spec": spec})).ok(201)["metadata"]["namespace"] == "nowhere"
@@ -344,7 +344,7 @@ async def test_a_local_review_is_of_its_namespace_which_need_not_exist(api: Clie
     assert status["details"]["causes"][0]["message"] == 'Invalid value: "elsewhere": must match metadata.namespace'
 
 
-async def test_who_am_i(api: Client) -> None:
+async def test_self_subject_review(api: Client) -> None:
     path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
     me = (await api.post(path, {})).ok(201)["status"]["userInfo"]
     assert (me["username"], me["groups"]) == ("admin", ["system:masters", "system:authenticated"])
@@ -394,7 +394,7 @@ async def test_the_core_group_may_be_named_by_a_slash(api: Client) -> None:
 
 
 @pytest.mark.parametrize("value, code", [("true", 400), ("1", 400), ("", 400), ("false", 200), ("0", 200)])
-async def test_export_is_no_longer_there(api: Client, value: str, code: int) -> None:
+async def test_the_parameter_export_is_refused(api: Client, value: str, code: int) -> None:
     answer = await api.get(f"/api/v1/namespaces/default?export={value}")
     assert answer.code == code
     if code == 400:

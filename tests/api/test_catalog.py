@@ -18,7 +18,7 @@ KEY = (WIDGETS.group, WIDGETS.names.plural)
 
 
 @pytest.mark.parametrize("asked", [(), ("v1",), ("v2",), ("v2", "v1")], ids=lambda asked: "-".join(asked) or "none")
-def test_a_version_that_is_not_served_is_found_by_nobody(asked: tuple[str, ...]) -> None:
+def test_a_version_that_is_not_served_is_not_found(asked: tuple[str, ...]) -> None:
     catalog = TenantCatalog(Guards(1, 1), {KEY: WIDGETS}, {}, strategy_for)
     for name in asked:  # as controllers do, which read objects at whatever version they are stored at
         assert catalog.at_version(WIDGETS, WIDGETS.versions[name]).version.name == name
@@ -37,7 +37,7 @@ class Unread(dict[ObjectKey, CatalogEntry]):
     keys = values = items = __iter__  # type: ignore[assignment]
 
 
-def test_a_catalog_is_made_without_looking_at_each_definition() -> None:
+def test_a_catalog_is_built_without_decoding_each_definition() -> None:
     """It is made again whenever one of a tenant's definitions changes, and a tenant may have thousands."""
     entry = CatalogEntry(1, WIDGETS, HeldNames(WIDGETS.name, WIDGETS.group, frozenset(), frozenset()), False, "")
     catalog = TenantCatalog(Guards(1, 1), {}, Unread({ObjectKey(WIDGETS.name): entry}), strategy_for)

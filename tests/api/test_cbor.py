@@ -67,7 +67,7 @@ async def test_there_are_no_tables(cbor: Client) -> None:
         assert (await cbor.get(path, accept=f"{of_cbor},{TABLE}")).ok()["kind"] == "Table"
 
 
-async def test_a_sequence_is_no_form_that_can_be_asked_for(cbor: Client) -> None:
+async def test_a_cbor_sequence_cannot_be_requested(cbor: Client) -> None:
     for path in (WIDGETS, MAPS):
         status = failure(await cbor.get(f"{path}?watch=true", accept="application/cbor-seq"), 406, "NotAcceptable")
         assert status["message"].startswith("only the following media types are accepted: application/json, ")
@@ -137,7 +137,7 @@ async def test_an_apply_that_is_refused(cbor: Client) -> None:
     failure(await cbor.patch(path, encode_item([1]), APPLY), 400, "BadRequest")
 
 
-async def test_without_the_setting_it_is_unknown(api: Client) -> None:
+async def test_cbor_is_refused_without_the_setting(api: Client) -> None:
     await api.post(WIDGETS, widget("a"))
     for path in (f"{WIDGETS}/a", WIDGETS, f"{WIDGETS}/a/scale", f"{WIDGETS}?watch=true"):
         assert "cbor" not in failure(await api.get(path, accept=CBOR), 406, "NotAcceptable")["message"]
@@ -145,7 +145,7 @@ async def test_without_the_setting_it_is_unknown(api: Client) -> None:
     failure(await api.patch(f"{WIDGETS}/a", encode_cbor({}), APPLY), 415, "UnsupportedMediaType")
 
 
-async def test_documents_name_it(cbor: Client) -> None:
+async def test_openapi_lists_cbor(cbor: Client) -> None:
     """As kube-apiserver's, for built-in kinds only; there is no such media type without the setting."""
     for version in ("v3/api/v1", "v2"):
         document = (await cbor.get(f"/openapi/{version}")).ok()
@@ -186,11 +186,11 @@ async def test_discovery_as_client_go_asks_for_it(cbor: Client, path: str, media
         assert CBOR.encode() not in refused.body
 
 
-async def test_documents_do_not_name_it_without_the_setting(api: Client) -> None:
+async def test_openapi_does_not_list_cbor_without_the_setting(api: Client) -> None:
     assert "cbor" not in (await api.get("/openapi/v3/api/v1")).text
 
 
-async def test_messages_name_it(cbor: Client) -> None:
+async def test_error_texts_list_cbor(cbor: Client) -> None:
     status = failure(await cbor.get(WIDGETS, accept="text/csv"), 406, "NotAcceptable")
     assert status["message"].endswith(
         "application/json, application/yaml, application/vnd.kubernetes.protobuf, application/cbor"

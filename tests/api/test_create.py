@@ -34,7 +34,7 @@ async def test_the_server_fills_in_the_metadata(api: Client) -> None:
     assert (await api.get(f"{WIDGETS}/a")).ok() == made
 
 
-async def test_what_the_client_may_not_choose_is_replaced(api: Client) -> None:
+async def test_fields_that_clients_may_not_set_are_replaced(api: Client) -> None:
     given = {
         "uid": "mine",
         "generation": 7,
@@ -51,7 +51,7 @@ async def test_what_the_client_may_not_choose_is_replaced(api: Client) -> None:
     assert "deletionGracePeriodSeconds" not in metadata
 
 
-async def test_status_is_not_for_create_where_it_is_a_subresource(api: Client) -> None:
+async def test_create_drops_the_status_of_kinds_with_the_subresource(api: Client) -> None:
     made = (await api.post(WIDGETS, {**widget("a"), "status": {"phase": "Done"}})).ok(201)
     assert "status" not in made
 
@@ -112,7 +112,7 @@ REFUSED: dict[str, tuple[dict[str, Any], int, str, str]] = {
 
 
 @pytest.mark.parametrize("body, code, reason, message", REFUSED.values(), ids=REFUSED)
-async def test_what_is_wrong_is_refused(
+async def test_invalid_objects_are_refused(
     api: Client, body: dict[str, Any], code: int, reason: str, message: str
 ) -> None:
     status = failure(await api.post(WIDGETS, body), code, reason)
@@ -132,7 +132,7 @@ async def test_all_errors_are_reported_at_once(api: Client) -> None:
     assert (status["details"]["name"], status["details"]["kind"], status["details"]["group"]) == ("A!", "Widget", GROUP)
 
 
-async def test_a_name_is_taken_once(api: Client) -> None:
+async def test_a_name_can_be_used_once(api: Client) -> None:
     (await api.post(WIDGETS, widget("a"))).ok(201)
     status = failure(await api.post(WIDGETS, widget("a", size=5)), 409, "AlreadyExists")
     assert status["message"] == 'widgets.test.example.com "a" already exists'
@@ -145,24 +145,24 @@ async def test_a_resource_version_may_not_be_given(api: Client) -> None:
     assert answer.json["message"] == "resourceVersion should not be set on objects to be created"
 
 
-async def test_the_namespace_must_be_there(api: Client) -> None:
+async def test_the_namespace_must_exist(api: Client) -> None:
     answer = await api.post(f"/apis/{GROUP}/v1/namespaces/nowhere/widgets", widget("a"))
     assert failure(answer, 404, "NotFound")["message"] == 'namespaces "nowhere" not found'
 
 
-async def test_objects_are_made_in_a_namespace(api: Client) -> None:
+async def test_namespaced_objects_cannot_be_created_without_a_namespace(api: Client) -> None:
     answer = await api.post(ALL_WIDGETS, widget("a"))
     assert (answer.code, answer.text) == (404, "404 page not found\n")
 
 
-async def test_a_head_of_an_object_is_an_answer_without_its_body(api: Client) -> None:
+async def test_head_returns_the_headers_of_a_get(api: Client) -> None:
     (await api.post(WIDGETS, widget("a"))).ok(201)
     answer = await api.request("HEAD", f"{WIDGETS}/a")
     assert (answer.code, answer.body) == (200, b"")
     assert int(answer.header("content-length")) == len((await api.get(f"{WIDGETS}/a")).body)
 
 
-async def test_a_text_that_is_too_expensive_for_its_pattern_is_refused(api: Client) -> None:
+async def test_a_string_that_is_too_expensive_for_its_pattern_is_refused(api: Client) -> None:
     pattern = "[ab]*a[ab]{900}c"
     schema = {
         "type": "object",

@@ -9,7 +9,7 @@ from tests.api.client import Client, eventually
 from tests.api.widgets import DEFINITIONS, definition, established
 
 
-async def test_all_are_established(api: Client) -> None:
+async def test_definitions_created_together_are_established(api: Client) -> None:
     made = [definition(f"many{n}s", f"Many{n}", group="many.example.com") for n in range(12)]
     answers = await asyncio.gather(*[api.post(DEFINITIONS, one) for one in made])
     assert [a.code for a in answers] == [201] * len(made)
@@ -18,7 +18,7 @@ async def test_all_are_established(api: Client) -> None:
         (await api.get(f"/apis/many.example.com/v1/{one['spec']['names']['plural']}")).ok(200)
 
 
-async def test_a_kind_is_given_to_one(api: Client) -> None:
+async def test_only_one_of_several_definitions_gets_a_kind(api: Client) -> None:
     made = [definition(f"rival{n}s", "Rival", group="rivals.example.com") for n in range(6)]
     await asyncio.gather(*[api.post(DEFINITIONS, one) for one in made])
 
@@ -30,7 +30,7 @@ async def test_a_kind_is_given_to_one(api: Client) -> None:
     assert sorted(statuses) == ["False"] * 5 + ["True"]
 
 
-async def test_a_watcher_sees_each_step_of_each(api: Client) -> None:
+async def test_a_watcher_sees_each_step_of_each_definition(api: Client) -> None:
     made = [definition(f"step{n}s", f"Step{n}", group="steps.example.com") for n in range(6)]
     start = (await api.get(DEFINITIONS)).ok()["metadata"]["resourceVersion"]
     async with api.watch(f"{DEFINITIONS}?watch=1&resourceVersion={start}") as watch:
@@ -51,7 +51,7 @@ async def test_a_watcher_sees_each_step_of_each(api: Client) -> None:
         ]
 
 
-async def test_a_name_passes_from_one_to_the_other_of_a_burst(api: Client) -> None:
+async def test_a_released_name_is_accepted_for_the_next_definition(api: Client) -> None:
     made = [definition(f"heir{n}s", "Heir", group="heirs.example.com") for n in range(3)]
     await asyncio.gather(*[api.post(DEFINITIONS, one) for one in made])
     for left in range(len(made), 0, -1):

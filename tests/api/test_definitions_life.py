@@ -17,7 +17,7 @@ async def gone(api: Client, path: str) -> None:
     await eventually(missing)
 
 
-async def test_it_is_served_once_it_is_established(api: Client) -> None:
+async def test_a_definition_is_served_once_it_is_established(api: Client) -> None:
     made = await define(api, definition("gears", "Gear"))
     assert {c["type"]: c["status"] for c in made["status"]["conditions"]} == {
         "NamesAccepted": "True",
@@ -27,7 +27,7 @@ async def test_it_is_served_once_it_is_established(api: Client) -> None:
     assert (await api.get(f"/apis/{GROUP}/v1/namespaces/default/gears")).ok()["kind"] == "GearList"
 
 
-async def test_a_name_that_is_taken_is_not_accepted(api: Client) -> None:
+async def test_a_name_in_use_is_not_accepted(api: Client) -> None:
     taken = definition("gears", "Gear")
     taken["spec"]["names"]["shortNames"] = ["wd"]
     (await api.post(DEFINITIONS, taken)).ok(201)
@@ -45,7 +45,7 @@ async def test_a_name_that_is_taken_is_not_accepted(api: Client) -> None:
     await eventually(accepted)
 
 
-async def test_a_change_is_enforced_with_its_answer(api: Client) -> None:
+async def test_a_change_is_enforced_once_it_is_answered(api: Client) -> None:
     await make(api, "a", size=50)
     bound = [{"op": "add", "path": f"{SIZE}/maximum", "value": 10}]
     (await api.patch(f"{DEFINITIONS}/{NAME}", bound, "application/json-patch+json")).ok()
@@ -55,7 +55,7 @@ async def test_a_change_is_enforced_with_its_answer(api: Client) -> None:
     failure(await api.patch(f"{WIDGETS}/a", {"spec": {"size": 51}}), 422, "Invalid")
 
 
-async def test_it_goes_with_its_objects(api: Client) -> None:
+async def test_a_definition_is_deleted_with_its_objects(api: Client) -> None:
     await make(api, "a", "b")
     marked = (await api.delete(f"{DEFINITIONS}/{NAME}")).ok()
     assert marked["status"] == "Success" or marked["metadata"]["deletionTimestamp"]
@@ -65,7 +65,7 @@ async def test_it_goes_with_its_objects(api: Client) -> None:
     assert (await api.get(WIDGETS)).ok()["items"] == []
 
 
-async def test_it_waits_for_what_is_held(api: Client) -> None:
+async def test_the_deletion_waits_for_objects_with_finalizers(api: Client) -> None:
     (await api.post(WIDGETS, widget("a", metadata={"finalizers": ["example.com/hold"]}))).ok(201)
     (await api.delete(f"{DEFINITIONS}/{NAME}")).ok()
 

@@ -49,7 +49,7 @@ async def defined(api: Client, **spec: Any) -> None:
     await eventually(is_established)
 
 
-async def test_it_is_warned_of_whatever_is_done(api: Client) -> None:
+async def test_every_verb_warns_of_the_deprecated_version(api: Client) -> None:
     await defined(api)
     for answer in (
         await api.get(f"{BETA}/{NAME}"),
@@ -63,7 +63,7 @@ async def test_it_is_warned_of_whatever_is_done(api: Client) -> None:
     assert (await api.get(DEFINITIONS)).warnings == []
 
 
-async def test_what_is_written_in_one_form_is_read_in_the_other(api: Client) -> None:
+async def test_definitions_are_converted_between_versions(api: Client) -> None:
     column = {"name": "Teeth", "type": "integer"}
     await defined(
         api,
@@ -97,7 +97,7 @@ async def test_what_is_written_in_one_form_is_read_in_the_other(api: Client) -> 
     assert columns == ["Name", "Teeth"]
 
 
-async def test_nothing_is_pruned_and_the_schema_counts_anyway(api: Client) -> None:
+async def test_nothing_is_pruned_and_the_schema_validates(api: Client) -> None:
     await defined(api, validation={"openAPIV3Schema": LOOSE})
     made = (await api.post(GEARS, gear("a", spec={"teeth": 3, "x": {"y": [1]}}, other={"z": None}))).ok(201)
     assert (made["spec"], made["other"]) == ({"teeth": 3, "x": {"y": [1]}}, {"z": None})
@@ -108,7 +108,7 @@ async def test_nothing_is_pruned_and_the_schema_counts_anyway(api: Client) -> No
     assert applied.ok()["spec"] == {"teeth": 3, "x": {"y": [1], "w": 1}}
 
 
-async def test_no_value_is_of_a_type_that_there_is_not(api: Client) -> None:
+async def test_unknown_types_accept_no_value(api: Client) -> None:
     await defined(api, validation={"openAPIV3Schema": {"properties": {"spec": {"type": "wheel"}}}})
     (await api.post(GEARS, gear("a", other=1))).ok(201)
     refused = failure(await api.post(GEARS, gear("b", spec={"teeth": 2})), 422, "Invalid")
@@ -117,7 +117,7 @@ async def test_no_value_is_of_a_type_that_there_is_not(api: Client) -> None:
     ]
 
 
-async def test_the_condition_tells_of_it(api: Client) -> None:
+async def test_the_condition_non_structural_schema_is_set(api: Client) -> None:
     await defined(api, validation={"openAPIV3Schema": LOOSE})
 
     async def condition() -> Any:
@@ -141,7 +141,7 @@ async def test_the_condition_tells_of_it(api: Client) -> None:
     await eventually(gone)
 
 
-async def test_a_put_of_what_was_read_changes_nothing(api: Client) -> None:
+async def test_putting_back_a_definition_changes_nothing(api: Client) -> None:
     await defined(api, validation={"openAPIV3Schema": LOOSE}, subresources={"status": {}})
     before = (await api.get(f"{BETA}/{NAME}")).ok()
     after = (await api.put(f"{BETA}/{NAME}", before)).ok()
@@ -241,7 +241,7 @@ async def test_a_body_of_the_other_version(api: Client, path: str, version: str)
     )
 
 
-async def test_it_is_in_discovery(api: Client) -> None:
+async def test_the_version_is_in_discovery(api: Client) -> None:
     group = (await api.get("/apis/apiextensions.k8s.io")).ok()
     assert [v["version"] for v in group["versions"]] == ["v1", "v1beta1"]
     assert group["preferredVersion"]["version"] == "v1"

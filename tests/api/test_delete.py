@@ -23,7 +23,7 @@ A = f"{WIDGETS}/a"
 J, Y = "application/json", "application/yaml"
 
 
-async def test_the_answer_is_a_success_with_the_uid(api: Client) -> None:
+async def test_the_response_is_a_success_with_the_uid(api: Client) -> None:
     [made] = await make(api, "a")
     status = (await api.delete(A)).ok(200)
     assert status == {
@@ -47,7 +47,7 @@ async def test_the_answer_is_a_success_with_the_uid(api: Client) -> None:
         pytest.param("?propagationPolicy=Background", ["a.example.com/b"], 200, id="held by the newer option"),
     ],
 )
-async def test_only_the_older_option_tells_by_its_code_that_the_object_is_held(
+async def test_only_orphan_dependents_returns_202_for_an_object_with_finalizers(
     api: Client, query: str, finalizers: list[str], code: int
 ) -> None:
     made = widget("a")
@@ -66,13 +66,13 @@ async def test_a_name_can_be_used_again_for_another_object(api: Client) -> None:
 
 
 @pytest.mark.parametrize("precondition", [{"uid": "other"}, {"resourceVersion": "1"}], ids=lambda p: next(iter(p)))
-async def test_a_precondition_that_does_not_hold(api: Client, precondition: dict[str, str]) -> None:
+async def test_failed_preconditions(api: Client, precondition: dict[str, str]) -> None:
     await make(api, "a")
     failure(await api.delete(A, {"preconditions": precondition}), 409, "Conflict")
     (await api.get(A)).ok()
 
 
-async def test_preconditions_that_hold(api: Client) -> None:
+async def test_satisfied_preconditions(api: Client) -> None:
     [made] = await make(api, "a")
     meta = made["metadata"]
     body = {"preconditions": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}}
@@ -141,7 +141,7 @@ WORDS_OF_BAD_OPTIONS = {
 
 
 @pytest.mark.parametrize("query, body, media_type, words", WORDS_OF_BAD_OPTIONS.values(), ids=WORDS_OF_BAD_OPTIONS)
-async def test_words_of_bad_options(api: Client, query: str, body: str, media_type: str, words: str) -> None:
+async def test_error_texts_of_invalid_options(api: Client, query: str, body: str, media_type: str, words: str) -> None:
     """Those of Go, where a type is wrong: what has to be a text is never used as one."""
     for path in (A, WIDGETS):
         answer = await api.delete(path + query, body or None, content_type=media_type)
@@ -173,7 +173,7 @@ FIRST_OF_TWO: dict[str, tuple[str, str, str, str, str]] = {
 
 
 @pytest.mark.parametrize("path, query, body, media_type, words", FIRST_OF_TWO.values(), ids=FIRST_OF_TWO)
-async def test_the_first_fault_is_reported(
+async def test_the_first_error_is_reported(
     api: Client, path: str, query: str, body: str, media_type: str, words: str
 ) -> None:
     answer = await api.delete(path + query, body or None, content_type=media_type)
@@ -188,7 +188,7 @@ async def test_options_can_be_yaml(api: Client) -> None:
     (await api.get(A)).ok()
 
 
-async def test_a_collection_is_deleted_by_its_selection(api: Client) -> None:
+async def test_delete_collection_honours_selectors(api: Client) -> None:
     await make(api, "a", "b", color="red")
     await make(api, "c", color="blue")
     (await api.post(WIDGETS, widget("d", labels={"keep": "no"}))).ok()
@@ -201,17 +201,17 @@ async def test_a_collection_is_deleted_by_its_selection(api: Client) -> None:
     assert names_of((await api.get(WIDGETS)).ok()) == []
 
 
-async def test_a_collection_that_is_pretended_to_be_deleted(api: Client) -> None:
+async def test_delete_collection_with_dry_run(api: Client) -> None:
     await make(api, "a", "b")
     (await api.delete(f"{WIDGETS}?dryRun=All")).ok()
     assert names_of((await api.get(WIDGETS)).ok()) == ["a", "b"]
 
 
 @pytest.mark.parametrize("name", ["default", "kube-system", "kube-public"])
-async def test_some_namespaces_stay(api: Client, name: str) -> None:
+async def test_protected_namespaces_cannot_be_deleted(api: Client, name: str) -> None:
     status = failure(await api.delete(f"{NAMESPACES}/{name}"), 403, "Forbidden")
     assert status["message"] == f'namespaces "{name}" is forbidden: this namespace may not be deleted'
 
 
-async def test_a_definition_that_is_not_there(api: Client) -> None:
+async def test_deletion_of_a_missing_definition(api: Client) -> None:
     failure(await api.delete(f"{DEFINITIONS}/none.example.com"), 404, "NotFound")

@@ -31,7 +31,7 @@ async def test_groups_versions_and_resources(api: Client) -> None:
     }
 
 
-async def test_all_in_one_answer(api: Client) -> None:
+async def test_aggregated_discovery(api: Client) -> None:
     answer = await api.get("/apis", accept=AGGREGATED)
     assert answer.header("content-type") == AGGREGATED
     [ours] = [g for g in answer.ok()["items"] if g["metadata"]["name"] == GROUP]
@@ -52,7 +52,7 @@ async def test_a_path_with_an_empty_resource_is_not_that_of_its_version(api: Cli
     assert (answer.code, answer.text.strip()) == (404, "404 page not found")
 
 
-async def test_discovery_leaves_out_what_is_gone(api: Client) -> None:
+async def test_deleted_definitions_are_not_in_discovery(api: Client) -> None:
     (await api.delete(f"{DEFINITIONS}/widgets.{GROUP}")).ok()
     groups = (await api.get("/apis")).ok()["groups"]
     assert len(groups) == len({g["name"] for g in groups})
@@ -106,12 +106,12 @@ async def test_openapi_v2(api: Client) -> None:
     assert any(name.endswith(".Widget") for name in document["definitions"])
 
 
-async def test_a_tenants_links_stay_in_it(api: Client) -> None:
+async def test_links_of_a_tenant_have_its_prefix(api: Client) -> None:
     paths = (await api.of_tenant("default").get("/openapi/v3")).ok()["paths"]
     assert {p["serverRelativeURL"].split("/openapi")[0] for p in paths.values()} == {"/clusters/default"}
 
 
-async def test_the_hash_of_a_document_is_that_of_its_present_content(api: Client) -> None:
+async def test_the_hash_of_a_document_follows_its_content(api: Client) -> None:
     (name, entry) = next(
         (name, entry) for name, entry in (await api.get("/openapi/v3")).ok()["paths"].items() if GROUP in name
     )

@@ -33,7 +33,7 @@ async def test_no_verb_writes(api: Client) -> None:
     assert after["metadata"]["resourceVersion"] == revision
 
 
-async def test_it_is_validated_like_a_write(api: Client) -> None:
+async def test_a_dry_run_is_validated_like_a_write(api: Client) -> None:
     await make(api, "a")
     failure(await api.post(WIDGETS + DRY, widget("b", size=-1)), 422, "Invalid")
     failure(await api.post(WIDGETS + DRY, widget("a")), 409, "AlreadyExists")
@@ -41,7 +41,7 @@ async def test_it_is_validated_like_a_write(api: Client) -> None:
     failure(await api.delete(f"{WIDGETS}/none{DRY}"), 404, "NotFound")
 
 
-async def test_definitions_and_namespaces_are_not_made(api: Client) -> None:
+async def test_dry_runs_of_definitions_and_namespaces(api: Client) -> None:
     (await api.post(DEFINITIONS + DRY, definition("gears", "Gear"))).ok(201)
     (await api.post(NAMESPACES + DRY, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}})).ok(201)
     assert names_of((await api.get(DEFINITIONS)).ok()) == ["widgets.test.example.com"]

@@ -52,7 +52,7 @@ FAILING: dict[str, tuple[str, str, Any, str, int, str]] = {
 }
 
 
-async def test_each_is_a_status(api: Client) -> None:
+async def test_every_error_is_a_status(api: Client) -> None:
     await make(api, "a")
     wrong = {}
     for name, (method, path, body, content_type, code, reason) in FAILING.items():
@@ -120,7 +120,7 @@ async def test_a_name_is_quoted_as_go_quotes_it(api: Client) -> None:
     assert status["details"]["name"] == 'a\u0007"b'
 
 
-async def test_a_status_has_no_unknown_fields_whatever_it_is_posted_to(api: Client) -> None:
+async def test_fields_of_a_status_are_not_reported_as_unknown(api: Client) -> None:
     await make(api, "a")
     body = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
     answer = await api.post(WIDGETS, body)

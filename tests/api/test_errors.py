@@ -50,7 +50,7 @@ def test_every_error_is_in_the_table() -> None:
 
 
 @pytest.mark.parametrize("error, wanted", MAPPED.values(), ids=[e.__name__ for e in MAPPED])
-def test_its_status(error: StoreError, wanted: tuple[int, str, int | None]) -> None:
+def test_the_status_of_each_error(error: StoreError, wanted: tuple[int, str, int | None]) -> None:
     code, reason, retry_after = wanted
     found = from_store(error)
     status = status_shape(found.status(), code, reason)

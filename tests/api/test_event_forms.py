@@ -7,7 +7,7 @@ from typing import Any
 from registry.api.event_forms import LARGE_BYTES, EventForms
 
 
-def test_the_oldest_go_first() -> None:
+def test_the_oldest_encodings_are_evicted_first() -> None:
     forms: list[dict[Any, Any]] = [{} for _ in range(5)]
     kept = EventForms(max_bytes=3_500)
     for one in forms:
@@ -16,7 +16,7 @@ def test_the_oldest_go_first() -> None:
     assert kept.held_bytes < 3_500
 
 
-def test_large_ones_are_made_for_each_watcher_unless_they_are_needed() -> None:
+def test_large_encodings_are_kept_only_if_needed() -> None:
     form: dict[Any, Any] = {}
     kept = EventForms()
     kept.keep(form, "line", b"x" * LARGE_BYTES)

@@ -65,7 +65,7 @@ async def test_integers_in_range(shared_api: Client, query: str) -> None:
 
 @shares_application
 @pytest.mark.parametrize("revision", [LONG, "9" * 20, "1_0", "\u0663", "\u00b2", "-1"])
-async def test_revisions_that_are_none(shared_api: Client, revision: str) -> None:
+async def test_invalid_resource_versions(shared_api: Client, revision: str) -> None:
     await make(shared_api, "a")
     status = failure(await shared_api.get(f"{WIDGETS}?resourceVersion={quote(revision)}"), 400, "BadRequest")
     assert "strconv.ParseUint: parsing" in status["message"]

@@ -14,7 +14,7 @@ async def held(api: Client) -> None:
     (await api.post(WIDGETS, widget("a", metadata=HELD, size=1))).ok(201)
 
 
-async def test_a_deletion_only_marks(api: Client) -> None:
+async def test_a_deletion_with_finalizers_sets_the_timestamp_only(api: Client) -> None:
     await held(api)
     marked = (await api.delete(A)).ok(200)
     assert marked["kind"] == "Widget"
@@ -31,7 +31,7 @@ async def test_a_second_deletion_changes_nothing(api: Client) -> None:
     assert (await api.delete(A)).ok() == marked
 
 
-async def test_it_goes_with_its_last_finalizer(api: Client) -> None:
+async def test_removing_the_last_finalizer_deletes_the_object(api: Client) -> None:
     await held(api)
     (await api.delete(A)).ok()
     first = (await api.patch(A, {"metadata": {"finalizers": ["example.com/two"]}})).ok()
@@ -41,7 +41,7 @@ async def test_it_goes_with_its_last_finalizer(api: Client) -> None:
     failure(await api.get(A), 404, "NotFound")
 
 
-async def test_no_finalizer_is_added_to_what_is_going(api: Client) -> None:
+async def test_no_finalizer_is_added_during_deletion(api: Client) -> None:
     await held(api)
     (await api.delete(A)).ok()
     body = {"metadata": {"finalizers": [*HELD["finalizers"], "example.com/three"]}}
@@ -49,21 +49,21 @@ async def test_no_finalizer_is_added_to_what_is_going(api: Client) -> None:
     assert "no new finalizers can be added if the object is being deleted" in status["message"]
 
 
-async def test_the_mark_cannot_be_taken_off(api: Client) -> None:
+async def test_the_deletion_timestamp_cannot_be_removed(api: Client) -> None:
     await held(api)
     marked = (await api.delete(A)).ok()
     kept = (await api.patch(A, {"metadata": {"deletionTimestamp": None}})).ok()
     assert kept["metadata"]["deletionTimestamp"] == marked["metadata"]["deletionTimestamp"]
 
 
-async def test_a_name_that_is_going_is_taken(api: Client) -> None:
+async def test_the_name_of_a_terminating_object_is_in_use(api: Client) -> None:
     await held(api)
     (await api.delete(A)).ok()
     status = failure(await api.post(WIDGETS, widget("a")), 409, "AlreadyExists")
     assert status["message"] == 'object is being deleted: widgets.test.example.com "a" already exists'
 
 
-async def test_watchers_see_the_mark_and_then_the_end(api: Client) -> None:
+async def test_watchers_see_modified_and_then_deleted(api: Client) -> None:
     [other] = await make(api, "b")
     async with api.watch(f"{WIDGETS}?watch=1&resourceVersion={other['metadata']['resourceVersion']}") as watch:
         await held(api)
@@ -74,7 +74,7 @@ async def test_watchers_see_the_mark_and_then_the_end(api: Client) -> None:
     assert events[1]["object"]["metadata"]["deletionTimestamp"]
 
 
-async def test_a_collection_is_marked_where_it_is_held(api: Client) -> None:
+async def test_delete_collection_marks_objects_with_finalizers(api: Client) -> None:
     await held(api)
     await make(api, "b")
     (await api.delete(WIDGETS)).ok()

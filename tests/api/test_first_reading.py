@@ -106,7 +106,7 @@ async def create_under_policy(api: Client) -> Any:
 
 @shares_application
 @pytest.mark.parametrize("request_", [discover, get_dependents, create_under_policy])
-async def test_what_needs_others_waits_for_them(
+async def test_requests_that_need_other_definitions_wait_for_them(
     tenant_api: Client, held: Callable[[], Held], request_: Callable[[Client], Coroutine[Any, Any, Any]]
 ) -> None:
     (owner,) = await make(tenant_api, "a")
@@ -126,7 +126,7 @@ async def test_what_needs_others_waits_for_them(
 
 
 @shares_application
-async def test_a_definition_that_changes_meanwhile_applies(tenant_api: Client, held: Callable[[], Held]) -> None:
+async def test_a_definition_changed_during_the_first_load_applies(tenant_api: Client, held: Callable[[], Held]) -> None:
     """The commit of a write and each read show that the definition was replaced; then all are waited for."""
     await make(tenant_api, "a", color="red")
     reading = held()

@@ -18,17 +18,17 @@ async def test_five_letters_are_added(api: Client) -> None:
     assert made["generateName"] == "job-"
 
 
-async def test_a_name_wins_over_it(api: Client) -> None:
+async def test_a_name_takes_precedence(api: Client) -> None:
     made = (await api.post(WIDGETS, widget("a", metadata={"generateName": "job-"}))).ok(201)["metadata"]
     assert (made["name"], made["generateName"]) == ("a", "job-")
 
 
-async def test_many_at_once_get_names_of_their_own(api: Client) -> None:
+async def test_concurrent_creates_get_different_names(api: Client) -> None:
     answers = await asyncio.gather(*(api.post(WIDGETS, widget(metadata={"generateName": "j-"})) for _ in range(30)))
     assert len({a.ok(201)["metadata"]["name"] for a in answers}) == 30
 
 
-async def test_another_is_tried_when_a_name_is_taken(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_another_name_is_tried_if_one_is_in_use(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     names = iter(["job-a", "job-a", "job-b"])
     monkeypatch.setattr("registry.api.metadata.generate_name", lambda prefix: next(names))
     await make(api, "job-a")

@@ -35,7 +35,7 @@ async def past_of(api: Client, name: str, query: str = "") -> list[dict[str, Any
     return items
 
 
-async def test_history_tells_who_did_what_newest_first(api: Client) -> None:
+async def test_history_lists_changes_newest_first(api: Client) -> None:
     [made] = await make(api, "a", size=1)
     patched = (await api.patch(f"{WIDGETS}/a?fieldManager=tuner", {"spec": {"size": 2, "parts": ["x"]}})).ok()
     (await api.delete(f"{WIDGETS}/a")).ok()
@@ -153,7 +153,7 @@ async def test_restore_keeps_preconditions(api: Client) -> None:
     assert (await api.post(f"{WIDGETS}/a/restore", now)).ok(200)["spec"]["size"] == 1
 
 
-async def test_what_comes_back_is_validated_by_the_present_schema(api: Client) -> None:
+async def test_restored_objects_are_validated_by_the_current_schema(api: Client) -> None:
     [first] = await make(api, "a", size=1, replicas=3)
     (await api.patch(f"{WIDGETS}/a", {"spec": {"size": 20, "replicas": None}})).ok()
     properties = {k: v for k, v in SCHEMA["properties"]["spec"]["properties"].items() if k != "replicas"}
@@ -222,7 +222,7 @@ async def test_undelete_of_an_object_that_had_finalizers(api: Client) -> None:
     assert not back["metadata"].keys() & {"finalizers", "deletionTimestamp", "deletionGracePeriodSeconds"}
 
 
-async def test_what_is_gone(api: Client) -> None:
+async def test_deleted_objects_are_listed(api: Client) -> None:
     (await api.post(NAMESPACES, {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "other"}})).ok(201)
     other = WIDGETS.replace("default", "other")
     await make(api, "a", "b", "c", "d", size=1)
@@ -282,7 +282,7 @@ async def test_another_tenant_sees_nothing(api: Client) -> None:
     assert (await other.get(f"{WIDGETS}?deleted=true")).code == 404
 
 
-async def test_rights_are_their_own(api: Client) -> None:
+async def test_history_has_its_own_permissions(api: Client) -> None:
     """A stranger is refused in the words of the subresource."""
     await make(api, "a")
     headers = {"impersonate-user": "stranger"}
@@ -295,7 +295,7 @@ async def test_rights_are_their_own(api: Client) -> None:
         assert f'cannot {verb} resource "widgets/{sub}"' in said
 
 
-async def test_definitions_have_a_past_too(api: Client) -> None:
+async def test_definitions_have_a_history(api: Client) -> None:
     name = f"widgets.{GROUP}"
     first = (await api.get(f"{DEFINITIONS}/{name}")).ok()
     (await api.patch(f"{DEFINITIONS}/{name}", {"spec": {"names": {"shortNames": ["ww"]}}})).ok()
@@ -304,7 +304,7 @@ async def test_definitions_have_a_past_too(api: Client) -> None:
     assert back["spec"] == first["spec"]
 
 
-async def test_admission_and_quotas_apply_to_what_comes_back(api: Client) -> None:
+async def test_admission_and_quotas_apply_to_undelete(api: Client) -> None:
     base = "/apis/admissionregistration.k8s.io/v1"
     first = (await make(api, "a", size=9))[0]
     (await api.patch(f"{WIDGETS}/a", {"spec": {"size": 1}})).ok()
@@ -344,7 +344,7 @@ async def test_admission_and_quotas_apply_to_what_comes_back(api: Client) -> Non
     assert "exceeded quota" in failure(await api.post(f"{WIDGETS}/gone/undelete", {}), 403, "Forbidden")["message"]
 
 
-async def test_who_is_given_the_rights(api: Client) -> None:
+async def test_default_roles_include_the_permissions(api: Client) -> None:
     """Not by rights to the objects themselves, but by those to the subresources."""
     [first] = await make(api, "a", size=1)
     (await api.patch(f"{WIDGETS}/a", {"spec": {"size": 2}})).ok()
@@ -382,7 +382,7 @@ async def test_who_is_given_the_rights(api: Client) -> None:
     assert (await past_of(api, "a"))[0]["user"] == "historian"
 
 
-async def test_a_role_is_not_restored_beyond_ones_own_rights(api: Client) -> None:
+async def test_restoring_a_role_is_checked_for_escalation(api: Client) -> None:
     rbac = "/apis/rbac.authorization.k8s.io/v1"
     wide = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -419,7 +419,7 @@ async def test_a_role_is_not_restored_beyond_ones_own_rights(api: Client) -> Non
     failure(await api.post(f"{rbac}/clusterroles/wide/undelete", wanted, headers=eve), 403, "Forbidden")
 
 
-async def test_states_of_another_version_and_of_one_that_is_gone(api: Client) -> None:
+async def test_states_of_another_and_of_a_removed_version(api: Client) -> None:
     made = definition("things", "Thing")
     made["spec"]["versions"] = [
         {"name": name, "served": True, "storage": name == "v1", "schema": {"openAPIV3Schema": SCHEMA}}
@@ -443,7 +443,7 @@ async def test_states_of_another_version_and_of_one_that_is_gone(api: Client) ->
     assert [item["operation"] for item in (newest, *old)] == ["Update", "Update", "Create"]
 
 
-async def test_a_namespace_has_a_past_and_comes_back(api: Client) -> None:
+async def test_a_namespace_can_be_undeleted(api: Client) -> None:
     made = (await api.post(NAMESPACES, {"metadata": {"name": "team", "labels": {"tier": "gold"}}})).ok(201)
     assert [item["operation"] for item in (await api.get(f"{NAMESPACES}/team/history")).ok()["items"]] == ["Create"]
     (await api.delete(f"{NAMESPACES}/team")).ok()
@@ -458,7 +458,7 @@ async def test_a_namespace_has_a_past_and_comes_back(api: Client) -> None:
     assert back["status"] == {"phase": "Active"}
 
 
-async def test_sensitive_fields_are_not_answered_but_are_restored(api: Client) -> None:
+async def test_sensitive_fields_are_hidden_but_restored(api: Client) -> None:
     """As in SQL reports: by their format or a mark; a list of objects with one goes whole."""
     text = {"type": "string"}
     schema = {

@@ -22,7 +22,7 @@ async def in_other_namespace(api: Client, *names: str) -> None:
 
 
 @shares_application
-async def test_an_empty_list_is_a_list(shared_api: Client) -> None:
+async def test_an_empty_list_has_no_items(shared_api: Client) -> None:
     found = (await shared_api.get(WIDGETS)).ok(200)
     assert found["items"] == []
     assert (found["kind"], found["apiVersion"]) == ("WidgetList", f"{GROUP}/v1")
@@ -36,7 +36,7 @@ async def test_objects_are_in_the_order_of_their_keys(api: Client) -> None:
     assert names_of((await api.get(ALL_WIDGETS)).ok())[0] == "z"
 
 
-async def test_a_namespace_that_is_not_there_is_empty(api: Client) -> None:
+async def test_the_list_of_a_missing_namespace_is_empty(api: Client) -> None:
     assert (await api.get(f"/apis/{GROUP}/v1/namespaces/nowhere/widgets")).ok()["items"] == []
 
 
@@ -139,7 +139,7 @@ REFUSED: dict[str, tuple[str, int, str]] = {
 
 @shares_application
 @pytest.mark.parametrize("query, code, reason", REFUSED.values(), ids=REFUSED)
-async def test_what_cannot_be_understood(shared_api: Client, query: str, code: int, reason: str) -> None:
+async def test_invalid_parameters(shared_api: Client, query: str, code: int, reason: str) -> None:
     failure(await shared_api.get(f"{WIDGETS}?{query}"), code, reason)
 
 
@@ -165,7 +165,7 @@ FORGED: dict[str, str] = {
 
 @shares_application
 @pytest.mark.parametrize("given", FORGED.values(), ids=FORGED)
-async def test_a_forged_token_breaks_nothing(shared_api: Client, given: str) -> None:
+async def test_forged_continue_tokens_are_refused(shared_api: Client, given: str) -> None:
     """It is refused, or leads to a place in the same list: there is nothing behind a token but a key."""
     await make(shared_api, "a", "b")
     answer = await shared_api.get(f"{WIDGETS}?limit=1&continue={given}")
@@ -176,7 +176,7 @@ async def test_a_forged_token_breaks_nothing(shared_api: Client, given: str) -> 
         failure(answer, answer.code, answer.json["reason"])
 
 
-async def test_a_token_below_the_history_is_expired_and_gives_another(api: Client, api_database: str) -> None:
+async def test_an_expired_continue_token_returns_a_new_one(api: Client, api_database: str) -> None:
     await make(api, *"abc")
     first = (await api.get(f"{WIDGETS}?limit=1")).ok()
     await make(api, "d")
@@ -206,7 +206,7 @@ async def test_a_revision_from_the_future_is_waited_for_and_then_refused(
         assert status["details"]["retryAfterSeconds"] == 1
 
 
-async def test_a_long_list_is_streamed_whole_and_compressed_for_who_likes(api: Client) -> None:
+async def test_a_long_list_is_streamed_and_compressed_on_request(api: Client) -> None:
     await make(api, *(f"w{n:03}" for n in range(150)), free={"text": "x" * 2000})
     plain = await api.get(WIDGETS)
     assert len(plain.ok()["items"]) == 150
@@ -234,7 +234,7 @@ def opened(given: str) -> dict[str, Any]:
     return found
 
 
-async def test_a_token_carries_what_remains_of_its_list_and_of_no_other(api: Client) -> None:
+async def test_a_continue_token_carries_the_remaining_count_of_its_own_list(api: Client) -> None:
     await make(api, *"abcdef")
     await in_other_namespace(api, "y", "z")
     first = (await api.get(f"{ALL_WIDGETS}?limit=3")).ok()["metadata"]
@@ -258,7 +258,7 @@ LEFT: dict[str, Any] = {
 
 @shares_application
 @pytest.mark.parametrize("left", LEFT.values(), ids=LEFT)
-async def test_what_a_forged_token_says_of_what_remains_is_checked(shared_api: Client, left: Any) -> None:
+async def test_the_remaining_count_of_a_forged_token_is_checked(shared_api: Client, left: Any) -> None:
     await make(shared_api, *"abcd")
     first = opened((await shared_api.get(f"{WIDGETS}?limit=1")).ok()["metadata"]["continue"])
     page = (await shared_api.get(f"{WIDGETS}?limit=1&continue={token({**first, 'left': left})}")).ok()

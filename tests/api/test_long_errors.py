@@ -59,7 +59,7 @@ async def unknown_fields(api: Client) -> Answer:
 
 
 @pytest.mark.parametrize("ask", [wrong_values, conflicts, repeated_keys, unknown_fields])
-async def test_a_long_key_makes_no_longer_an_error(trees: Client, ask: Any) -> None:
+async def test_error_texts_do_not_grow_with_long_keys(trees: Client, ask: Any) -> None:
     answer = await ask(trees)
     assert 400 <= answer.code < 500
     assert len(answer.body) < BOUND, f"{answer.code}: {len(answer.body)} bytes"

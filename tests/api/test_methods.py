@@ -41,7 +41,7 @@ HANDLERS = [
 @shares_application
 @pytest.mark.parametrize("method", ["HEAD", "OPTIONS", "TRACE"])
 @pytest.mark.parametrize("path", ROUTES)
-async def test_a_route_is_for_a_method(shared_api: Client, path: str, method: str) -> None:
+async def test_routes_are_matched_by_method(shared_api: Client, path: str, method: str) -> None:
     answer = await shared_api.request(method, path)
     assert answer.code == 405
     if method != "HEAD":
@@ -52,7 +52,7 @@ async def test_a_route_is_for_a_method(shared_api: Client, path: str, method: st
 @shares_application
 @pytest.mark.parametrize("method", ["HEAD", "OPTIONS", "POST"])
 @pytest.mark.parametrize("path", HANDLERS)
-async def test_a_handler_is_for_all_methods(shared_api: Client, path: str, method: str) -> None:
+async def test_one_handler_may_serve_all_methods(shared_api: Client, path: str, method: str) -> None:
     assert (await shared_api.request(method, path)).code == 200
 
 

@@ -16,7 +16,7 @@ async def begin(api: Client) -> None:
     (await api.post(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "home"}})).ok(201)
 
 
-async def test_it_begins_active(api: Client) -> None:
+async def test_a_new_namespace_is_active(api: Client) -> None:
     await begin(api)
     found = (await api.get(HOME)).ok()
     assert found["status"] == {"phase": "Active"}
@@ -24,7 +24,7 @@ async def test_it_begins_active(api: Client) -> None:
     assert found["metadata"]["labels"] == {"kubernetes.io/metadata.name": "home"}
 
 
-async def test_it_takes_along_what_is_in_it(api: Client) -> None:
+async def test_a_namespace_is_deleted_with_its_content(api: Client) -> None:
     await begin(api)
     await make(api, "a", "b", path=IN_HOME)
     await make(api, "stays")
@@ -47,7 +47,7 @@ async def test_the_first_deletion_only_marks_one_without_finalizers(api: Client)
     assert (await api.get(HOME)).code == 404
 
 
-async def test_nothing_is_made_in_one_that_terminates(api: Client) -> None:
+async def test_nothing_is_created_in_a_terminating_namespace(api: Client) -> None:
     await begin(api)
     held = widget("a", metadata={"finalizers": ["example.com/hold"]})
     (await api.post(IN_HOME, held)).ok(201)

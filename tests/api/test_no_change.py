@@ -47,7 +47,9 @@ APPLIED: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("path, applied", APPLIED.values(), ids=APPLIED.keys())
-async def test_an_apply_again(api: Client, path: str, applied: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_repeated_apply(
+    api: Client, path: str, applied: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = (await api.patch(f"{path}/a?fieldManager=m", json.dumps(applied), APPLY)).ok(201)
     at_another_time(monkeypatch)
     again = (await api.patch(f"{path}/a?fieldManager=m", json.dumps(applied), APPLY)).ok(200)

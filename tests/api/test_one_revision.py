@@ -119,7 +119,7 @@ async def forms(api: Client, version: str, before: int) -> Iterator[tuple[str, A
 @pytest.mark.slow
 @pytest.mark.parametrize("rules", [pytest.param("", id="by name"), pytest.param(RULES, id="by rules")])
 @pytest.mark.parametrize("seed", range(3))
-async def test_all_say_the_same(api: Client, seed: int, rules: str) -> None:
+async def test_all_answers_report_the_same_revision(api: Client, seed: int, rules: str) -> None:
     rng = random.Random(seed)
     await define(api, thing_definition(rules))
     definition = Definition(api, rng)

@@ -61,7 +61,9 @@ REFUSED: dict[str, tuple[str, Body, int, str]] = {
 
 @shares_application
 @pytest.mark.parametrize("form, body, code, reason", REFUSED.values(), ids=REFUSED)
-async def test_a_bad_patch_changes_nothing(shared_api: Client, form: str, body: Body, code: int, reason: str) -> None:
+async def test_an_invalid_patch_changes_nothing(
+    shared_api: Client, form: str, body: Body, code: int, reason: str
+) -> None:
     [made] = await make(shared_api, "a", size=1)
     answer = await shared_api.patch(A, body, form)
     if reason:
@@ -74,12 +76,12 @@ async def test_a_bad_patch_changes_nothing(shared_api: Client, form: str, body: 
 
 @shares_application
 @pytest.mark.parametrize("form", [MERGE, JSON_PATCH])
-async def test_what_is_missing_is_not_found_even_by_a_broken_patch(shared_api: Client, form: str) -> None:
+async def test_a_patch_of_a_missing_object_is_not_found_even_if_malformed(shared_api: Client, form: str) -> None:
     failure(await shared_api.patch(A, "nonsense", form), 404, "NotFound")
 
 
 @shares_application
-async def test_an_apply_makes_what_is_missing(shared_api: Client) -> None:
+async def test_an_apply_creates_a_missing_object(shared_api: Client) -> None:
     body = "apiVersion: test.example.com/v1\nkind: Widget\nmetadata: {name: a}\nspec: {size: 3}\n"
     made = (await shared_api.patch(f"{A}?fieldManager=me", body, APPLY)).ok(201)
     assert made["spec"]["size"] == 3
@@ -87,7 +89,7 @@ async def test_an_apply_makes_what_is_missing(shared_api: Client) -> None:
     assert again == made
 
 
-async def test_an_apply_of_anothers_field_is_a_conflict_unless_forced(api: Client) -> None:
+async def test_applying_a_field_of_another_manager_is_a_conflict_unless_forced(api: Client) -> None:
     await make(api, "a", size=1)
     body = widget("a", size=2)
     status = failure(await api.patch(f"{A}?fieldManager=me", body, APPLY), 409, "Conflict")

@@ -152,7 +152,7 @@ async def test_objects_with_properties_of_any_name(api: Client) -> None:
         assert (await api.get(path, accept=accept)).code == 200
 
 
-async def test_rules_reach_what_escapes_to_an_identifier(api: Client) -> None:
+async def test_rules_access_escaped_property_names(api: Client) -> None:
     reachable = {f"p{i}": name for i, name in enumerate(NAMES) if escape(name)}
     await _define(
         api,

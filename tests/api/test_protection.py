@@ -47,7 +47,7 @@ async def test_a_definition_with_objects_is_kept(api: Client) -> None:
     (await api.delete(DEFINITION)).ok()
 
 
-async def test_a_definition_without_objects_goes(api: Client) -> None:
+async def test_a_definition_without_objects_is_deleted(api: Client) -> None:
     await protect(api, DEFINITION, "WhileUsed")
     await make(api, "a")
     (await api.delete(f"{WIDGETS}/a")).ok()
@@ -55,12 +55,12 @@ async def test_a_definition_without_objects_goes(api: Client) -> None:
 
 
 @pytest.mark.parametrize("value", ["Always", "true", ""])
-async def test_always(api: Client, value: str) -> None:
+async def test_protection_always(api: Client, value: str) -> None:
     await protect(api, DEFINITION, value)
     failure(await api.delete(DEFINITION), 403, "Forbidden")
 
 
-async def test_a_namespace_that_holds_something_is_kept(api: Client) -> None:
+async def test_a_namespace_with_objects_is_kept(api: Client) -> None:
     made = {
         "kind": "Namespace",
         "apiVersion": "v1",
@@ -90,7 +90,7 @@ async def test_the_policy_of_the_tenant(api: Client) -> None:
     (await api.delete(DEFINITION)).ok()
 
 
-async def test_a_create_at_the_same_time_is_before_or_after(api: Client) -> None:
+async def test_a_concurrent_create_is_ordered_before_or_after_the_deletion(api: Client) -> None:
     """Either the object was there first, and the definition stays; or the definition went first, and it is refused."""
     for turn in range(8):
         plural = f"gadgets{turn}"

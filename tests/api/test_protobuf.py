@@ -287,7 +287,7 @@ async def test_the_scale_of_a_custom_resource(api: Client) -> None:
 
 
 @shares_application
-async def test_tables_are_not_to_be_had(shared_api: Client) -> None:
+async def test_tables_are_not_available_in_protobuf(shared_api: Client) -> None:
     table = TABLE.replace("application/json", PROTOBUF)
     assert (await shared_api.get(MAPS, accept=table)).code == 406
     assert (await shared_api.get(MAPS, accept=f"{table},{TABLE}")).ok()["kind"] == "Table"

@@ -24,7 +24,7 @@ FILES = sorted(FOLDER.glob("**/*.[yj]*")) if FOLDER.is_dir() else []
 @pytest.mark.slow
 @pytest.mark.skipif(not FILES, reason=f"no definitions in {FOLDER}")
 @pytest.mark.parametrize("start", range(8))
-async def test_an_object_of_each_lives(api: Client, start: int) -> None:
+async def test_an_object_of_each_definition_can_be_written_and_read(api: Client, start: int) -> None:
     seen = set()
     for file in FILES[start::8]:
         crd = yaml.load(file.read_text(), Loader=yaml.CSafeLoader)

@@ -239,7 +239,7 @@ def test_fields_of_stored_rows(text: str, labels: list[str], selected: bool) -> 
 
 
 @given(st.text("ab in(),!=<>\t\0notin1@é", max_size=20))
-def test_any_text_is_parsed_or_refused(text: str) -> None:
+def test_arbitrary_selectors_are_parsed_or_refused(text: str) -> None:
     for parse in (parse_label_selector, parse_field_selector):
         with contextlib.suppress(SelectorError):
             parse(text)

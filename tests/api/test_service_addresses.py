@@ -14,7 +14,7 @@ class _Counted(str):
         return str.__eq__(self, other)
 
 
-def test_families_are_compared_a_few_times_each() -> None:
+def test_address_families_are_compared_in_linear_time() -> None:
     families = [_Counted(f"family {i}") for i in range(1000)] * 2
     errors = list(address_errors({"type": "ClusterIP", "ipFamilies": families}))
     assert [error.type.name for error in errors] == ["NOT_SUPPORTED"] * 1000 + ["NOT_SUPPORTED", "DUPLICATE"] * 1000

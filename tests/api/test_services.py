@@ -86,7 +86,7 @@ NAME = "must consist of lower case alphanumeric characters"
         ),
     ],
 )  # fmt: skip
-async def test_refused(shared_api: Client, spec: dict[str, Any], field: str, message: str) -> None:
+async def test_invalid_services(shared_api: Client, spec: dict[str, Any], field: str, message: str) -> None:
     status = failure(await shared_api.post(SERVICES, service(**spec)), 422, "Invalid")
     cause = status["details"]["causes"][0]
     assert cause["field"] == field
@@ -105,7 +105,7 @@ async def test_refused(shared_api: Client, spec: dict[str, Any], field: str, mes
         ),
     ],
 )
-async def test_taken(shared_api: Client, spec: dict[str, Any]) -> None:
+async def test_valid_services(shared_api: Client, spec: dict[str, Any]) -> None:
     (await shared_api.post(SERVICES, service("taken", **spec))).ok(201)
     failure(await shared_api.patch(f"{SERVICES}/taken", {"spec": {"ports": [{"port": 0}]}}), 422, "Invalid")
     (await shared_api.delete(f"{SERVICES}/taken")).ok()
@@ -148,7 +148,7 @@ INTERNAL = {"internalTrafficPolicy": "Cluster"}
         ),
     ],
 )  # fmt: skip
-async def test_what_is_completed(shared_api: Client, spec: dict[str, Any], completed: dict[str, Any]) -> None:
+async def test_defaults_of_services(shared_api: Client, spec: dict[str, Any], completed: dict[str, Any]) -> None:
     made = (await shared_api.post(SERVICES, service("completed", **spec))).ok(201)["spec"]
     (await shared_api.delete(f"{SERVICES}/completed")).ok()
     assert {name: made.get(name) for name in completed} == completed
@@ -171,7 +171,7 @@ ONCE = "may not change once set"
         pytest.param({}, {"ipFamilyPolicy": "X"}, "spec.ipFamilyPolicy", 'Unsupported value: "X": supported values: "PreferDualStack", "RequireDualStack", "SingleStack"', id="policy"),
     ],
 )  # fmt: skip
-async def test_changes_that_are_refused(
+async def test_invalid_updates(
     shared_api: Client, spec: dict[str, Any], patch: dict[str, Any], field: str, message: str
 ) -> None:
     (await shared_api.post(SERVICES, service("changed", ports=[HTTP], **spec))).ok(201)
@@ -180,7 +180,7 @@ async def test_changes_that_are_refused(
     assert (field, message) in [(cause["field"], cause["message"]) for cause in status["details"]["causes"]]
 
 
-async def test_a_change_of_the_type_drops_what_is_of_no_use(api: Client) -> None:
+async def test_changing_the_type_drops_fields_of_the_old_type(api: Client) -> None:
     made = (await api.post(SERVICES, service(type="LoadBalancer", ports=[HTTP], clusterIP="10.0.0.1"))).ok(201)
     del made["spec"]["clusterIPs"]
     again = (await api.put(f"{SERVICES}/s", made)).ok()
@@ -213,7 +213,7 @@ async def test_fields_of_selectors(api: Client) -> None:
     assert status["message"] == "field label not supported: spec.ports"
 
 
-async def test_the_status_belongs_to_who_writes_it_through_status(api: Client) -> None:
+async def test_the_status_is_written_through_the_subresource_only(api: Client) -> None:
     status = {"loadBalancer": {"ingress": [{"ip": "10.0.0.1"}]}}
     applied = json.dumps({**service(ports=[HTTP]), "status": status})
     made = (await api.patch(f"{SERVICES}/s?fieldManager=main", applied, APPLY)).ok(201)
@@ -237,7 +237,7 @@ async def test_the_fields_that_an_apply_owns_below_the_affinity(shared_api: Clie
     assert entry["fieldsV1"]["f:spec"]["f:sessionAffinityConfig"] == owned
 
 
-async def test_a_definition_takes_labels_with_its_status(api: Client) -> None:
+async def test_applying_the_status_of_a_definition_sets_labels(api: Client) -> None:
     """As kube-apiserver, which means to leave metadata alone (kubernetes/kubernetes#137681)."""
     name = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.test.example.com"
     applied = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}

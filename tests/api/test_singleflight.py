@@ -41,7 +41,7 @@ async def started(
     return tasks
 
 
-async def test_it_is_done_once_at_a_time() -> None:
+async def test_concurrent_calls_share_one_execution() -> None:
     work, under_way = Work(), dict[Any, Any]()
     tasks = await started(3, under_way, work)
     assert (work.begun, len(under_way)) == (1, 1)
@@ -96,7 +96,7 @@ async def test_one_that_waits_may_be_cancelled() -> None:
     assert work.begun == 1
 
 
-async def test_a_fault_of_ours_is_nobody_elses() -> None:
+async def test_an_unexpected_error_is_raised_in_its_own_caller_only() -> None:
     """The one that runs into it gets the error; the others try for themselves."""
     work, under_way = Work(), dict[Any, Any]()
     work.error = KeyError("x")

@@ -74,7 +74,7 @@ async def test_writes_and_objects_are_counted_by_time(api: Client) -> None:
     assert "conditions" not in found
 
 
-async def test_objects_that_are_older_than_the_time_are_counted_before_it(api: Client, api_database: str) -> None:
+async def test_objects_older_than_the_interval_count_as_its_initial_value(api: Client, api_database: str) -> None:
     await make(api, "old", "older", size=1)
     async with await psycopg.AsyncConnection.connect(api_database, autocommit=True) as connection:
         await connection.execute("UPDATE changes SET at = at - interval '2 hours'")
@@ -94,7 +94,7 @@ async def test_one_namespace(api: Client) -> None:
     assert (await figures(api))["objects"] == 3
 
 
-async def test_the_walls_between_tenants(api: Client) -> None:
+async def test_statistics_do_not_cross_tenants(api: Client) -> None:
     await make(api, "a", size=1)
     system = api.of_tenant("system")
     tenant = {"apiVersion": "tenancy.registry/v1", "kind": "Tenant", "metadata": {"name": "other"}}
@@ -149,7 +149,7 @@ async def test_without_the_parameter_it_is_a_list(api: Client) -> None:
     assert (await api.get(f"{ALL_WIDGETS}?statistics=false")).ok()["kind"] == "WidgetList"
 
 
-async def test_across_tenants_there_are_none(api: Client) -> None:
+async def test_wildcard_requests_have_no_statistics(api: Client) -> None:
     answer = await api.of_tenant("*").get("/api/v1/configmaps?statistics=true")
     assert (answer.code, answer.json["message"]) == (400, "statistics are of one tenant")
 
@@ -303,7 +303,7 @@ async def test_the_uid_of_an_owner_in_another_namespace_does_not_count(api: Clie
     assert named(await dependents_of(api)) == []
 
 
-async def test_dependents_of_what_has_no_namespace(api: Client) -> None:
+async def test_dependents_of_cluster_scoped_objects(api: Client) -> None:
     await define(api, definition("teams", "Team", scope="Cluster", schema=SCHEMA))
     team = {"apiVersion": f"{GROUP}/v1", "kind": "Team", "metadata": {"name": "t"}}
     owner = (await api.post(f"/apis/{GROUP}/v1/teams", team)).ok(201)

@@ -22,7 +22,7 @@ def api(tenant_api: Client) -> Client:
 A = f"{WIDGETS}/a"
 
 
-async def test_status_takes_the_status_only(api: Client) -> None:
+async def test_updates_of_status_change_the_status_only(api: Client) -> None:
     [made] = await make(api, "a", size=1)
     body = {**made, "spec": {"size": 9}, "status": {"phase": "Done"}}
     body["metadata"] = {**made["metadata"], "labels": {"x": "y"}}
@@ -49,7 +49,7 @@ async def test_scale_is_read_and_written(api: Client) -> None:
     assert (await api.get(A)).ok()["spec"]["replicas"] == 7
 
 
-async def test_an_old_scale_is_a_conflict(api: Client) -> None:
+async def test_an_outdated_scale_is_a_conflict(api: Client) -> None:
     await make(api, "a", replicas=3)
     scale = (await api.get(f"{A}/scale")).ok()
     (await api.patch(A, {"spec": {"replicas": 4}})).ok()
@@ -77,7 +77,7 @@ SOME_UID = "11111111-1111-4111-8111-111111111111"
         ),
     ],
 )
-async def test_a_wrong_scale_changes_nothing(
+async def test_an_invalid_scale_changes_nothing(
     api: Client, body: dict[str, Any], code: int, reason: str, message: str
 ) -> None:
     [made] = await make(api, "a", replicas=3)
@@ -85,7 +85,7 @@ async def test_a_wrong_scale_changes_nothing(
     assert (await api.get(A)).ok() == made
 
 
-async def test_a_scale_needs_no_kind(api: Client) -> None:
+async def test_a_scale_may_omit_its_kind(api: Client) -> None:
     await make(api, "a", replicas=3)
     assert (await api.put(f"{A}/scale", {"metadata": {"name": "a"}, "spec": {"replicas": 4}})).ok()["spec"] == {
         "replicas": 4
@@ -129,7 +129,7 @@ async def test_unknown_and_repeated_fields_of_a_scale(api: Client, method: str, 
 
 
 @pytest.mark.parametrize("subresource", ["status", "scale"])
-async def test_what_a_definition_does_not_have(api: Client, subresource: str) -> None:
+async def test_subresources_that_a_definition_does_not_declare(api: Client, subresource: str) -> None:
     await define(api, definition("plain", "Plain"))
     path = f"/apis/{GROUP}/v1/namespaces/default/plain"
     (await api.post(path, {"apiVersion": f"{GROUP}/v1", "kind": "Plain", "metadata": {"name": "a"}})).ok(201)
@@ -139,13 +139,13 @@ async def test_what_a_definition_does_not_have(api: Client, subresource: str) ->
 
 @pytest.mark.parametrize("method", ["POST", "DELETE"])
 @pytest.mark.parametrize("subresource", ["status", "scale"])
-async def test_verbs_that_they_do_not_take(api: Client, subresource: str, method: str) -> None:
+async def test_verbs_that_subresources_do_not_support(api: Client, subresource: str, method: str) -> None:
     await make(api, "a")
     failure(await api.request(method, f"{A}/{subresource}", {}), 405, "MethodNotAllowed")
 
 
 @pytest.mark.parametrize("subresource", ["status", "scale"])
-async def test_of_what_is_not_there(api: Client, subresource: str) -> None:
+async def test_subresources_of_missing_objects(api: Client, subresource: str) -> None:
     failure(await api.get(f"{WIDGETS}/none/{subresource}"), 404, "NotFound")
 
 

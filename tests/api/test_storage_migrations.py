@@ -60,7 +60,7 @@ def test_the_resource(resource: dict[str, Any], errors: list[str]) -> None:
     assert [text[: len(start)] for text, start in zip(reported, errors, strict=True)] == errors
 
 
-def test_the_spec_stays() -> None:
+def test_the_spec_is_immutable() -> None:
     [error] = messages(strategy().validate_update(migration(resource="others"), migration(), []))
     assert error == (
         'spec: Invalid value: {"Resource":{"group":"g.example.com","resource":"others"}}: field is immutable'
@@ -161,7 +161,7 @@ async def test_over_http(api: Client) -> None:
     (await api.delete(f"{PATH}/{name}")).ok(200)
 
 
-async def test_it_is_in_discovery(api: Client) -> None:
+async def test_the_kind_is_in_discovery(api: Client) -> None:
     resources = (await api.get("/apis/storagemigration.k8s.io/v1beta1")).ok()["resources"]
     assert [(r["name"], r["namespaced"]) for r in resources] == [
         ("storageversionmigrations", False),

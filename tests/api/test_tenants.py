@@ -35,12 +35,12 @@ async def test_a_bare_path_is_the_default_tenant(api: Client) -> None:
 
 
 @pytest.mark.parametrize("path", [WIDGETS, DEFINITIONS, "/apis", "/openapi/v3", NAMESPACES, "/api/v1/x"])
-async def test_a_tenant_that_is_not_there_has_nothing(api: Client, path: str) -> None:
+async def test_an_unknown_tenant_is_not_found(api: Client, path: str) -> None:
     answer = await api.of_tenant("nobody").get(path)
     assert failure(answer, 404, "NotFound")["message"] == "the tenant does not exist"
 
 
-async def test_no_verb_reaches_into_another(api: Client, other: Client) -> None:
+async def test_no_verb_reaches_another_tenant(api: Client, other: Client) -> None:
     [mine] = await make(api, "a", size=1)
     a = f"{WIDGETS}/a"
     failure(await other.get(a), 404, "NotFound")
@@ -63,7 +63,7 @@ async def test_definitions_and_namespaces_are_a_tenants_own(api: Client, other: 
     assert names_of((await api.get(DEFINITIONS)).ok()) == ["widgets.test.example.com"]
 
 
-async def test_a_token_of_one_tenant_says_nothing_in_another(api: Client, other: Client) -> None:
+async def test_a_continue_token_is_not_valid_in_another_tenant(api: Client, other: Client) -> None:
     await make(api, "a", "b", "c")
     await make(other, "x", "y")
     first = (await api.get(f"{WIDGETS}?limit=1")).ok()
@@ -85,7 +85,7 @@ STEPS = st.lists(
     max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 @given(steps=STEPS, seed=st.integers(0, 1000))
-async def test_any_writes_of_both_are_seen_by_each_alone(
+async def test_random_writes_of_two_tenants_stay_separate(
     api: Client, other: Client, steps: list[tuple[bool, str, str]], seed: int
 ) -> None:
     """Each tenant's objects, and the events of its watch, are those of a model that knows that tenant only."""

@@ -22,7 +22,7 @@ def api(tenant_api: Client) -> Client:
 A = f"{WIDGETS}/a"
 
 
-async def test_an_update_replaces_the_whole(api: Client) -> None:
+async def test_an_update_replaces_the_whole_object(api: Client) -> None:
     [old] = await make(api, "a", size=1, parts=["x"])
     new = (await api.put(A, {**old, "spec": {"size": 2}})).ok(200)
     assert new["spec"] == {"size": 2, "color": "grey"}
@@ -30,7 +30,7 @@ async def test_an_update_replaces_the_whole(api: Client) -> None:
     assert new["metadata"]["uid"] == old["metadata"]["uid"]
 
 
-async def test_an_old_resource_version_is_a_conflict(api: Client) -> None:
+async def test_an_outdated_resource_version_is_a_conflict(api: Client) -> None:
     [old] = await make(api, "a", size=1)
     (await api.put(A, {**old, "spec": {"size": 2}})).ok()
     status = failure(await api.put(A, {**old, "spec": {"size": 3}}), 409, "Conflict")
@@ -41,19 +41,19 @@ async def test_an_old_resource_version_is_a_conflict(api: Client) -> None:
     assert (await api.get(A)).ok()["spec"]["size"] == 2
 
 
-async def test_a_custom_object_must_say_its_resource_version(api: Client) -> None:
+async def test_an_update_of_a_custom_object_requires_a_resource_version(api: Client) -> None:
     await make(api, "a")
     for revision in ({}, {"resourceVersion": ""}, {"resourceVersion": "0"}):
         status = failure(await api.put(A, widget("a", metadata=revision, size=1)), 422, "Invalid")
         assert status["details"]["causes"][0]["field"] == "metadata.resourceVersion"
 
 
-async def test_a_namespace_needs_none(api: Client) -> None:
+async def test_an_update_of_a_namespace_needs_no_resource_version(api: Client) -> None:
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default", "labels": {"a": "b"}}}
     assert (await api.put(f"{NAMESPACES}/default", body)).ok()["metadata"]["labels"]["a"] == "b"
 
 
-async def test_nothing_to_update_is_not_found(api: Client) -> None:
+async def test_an_update_of_a_missing_object_is_not_found(api: Client) -> None:
     body = widget("a", metadata={"resourceVersion": "1"})
     assert failure(await api.put(A, body), 404, "NotFound")["message"] == 'widgets.test.example.com "a" not found'
 
@@ -94,20 +94,20 @@ async def test_an_update_that_changes_nothing_writes_nothing(api: Client) -> Non
     assert (await api.get(A)).ok() == made
 
 
-async def test_status_stays_in_an_update_of_the_object(api: Client) -> None:
+async def test_an_update_of_the_object_keeps_the_status(api: Client) -> None:
     await make(api, "a", size=1)
     made = (await api.patch(f"{A}/status", {"status": {"phase": "Done"}})).ok()
     new = (await api.put(A, {**made, "status": {"phase": "Undone"}, "spec": {"size": 2}})).ok()
     assert new["status"] == {"phase": "Done"}
 
 
-async def test_a_definition_cannot_be_made_to_fit_later(api: Client) -> None:
+async def test_an_invalid_update_is_refused(api: Client) -> None:
     [made] = await make(api, "a", size=1)
     failure(await api.put(A, {**made, "spec": {"size": "big"}}), 422, "Invalid")
     assert (await api.get(A)).ok() == made
 
 
-async def test_of_many_updates_at_one_revision_one_wins(api: Client) -> None:
+async def test_one_of_several_updates_at_one_revision_succeeds(api: Client) -> None:
     [made] = await make(api, "a", size=0)
     answers = await asyncio.gather(*(api.put(A, {**made, "spec": {"size": n}}) for n in range(1, 9)))
     assert sorted(a.code for a in answers) == [200] + [409] * 7

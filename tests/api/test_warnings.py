@@ -15,7 +15,7 @@ async def test_warns_of_unknown_fields(api: Client) -> None:
     assert answer.headers["warning"] == ['299 - "unknown field \\"spec.bogus\\""']
 
 
-async def test_a_refused_write_keeps_its_warnings_apart(api: Client) -> None:
+async def test_a_refused_write_returns_its_own_warnings(api: Client) -> None:
     answer = await api.post(f"{WIDGETS}?fieldValidation=Strict", widget("a", bogus=1))
     assert answer.code == 400
     assert answer.warnings == []
@@ -32,7 +32,7 @@ async def test_every_answer_of_a_deprecated_version_warns(api: Client) -> None:
     assert (nowhere.code, nowhere.warnings) == (404, [])
 
 
-async def test_many_and_long_ones_are_bounded(api: Client) -> None:
+async def test_warnings_are_bounded_in_number_and_length(api: Client) -> None:
     spec: dict[str, Any] = {f"field{n}{'x' * 300}": n for n in range(60)}
     answer = await api.post(WIDGETS, widget("a", **spec))
     answer.ok(201)
@@ -40,7 +40,7 @@ async def test_many_and_long_ones_are_bounded(api: Client) -> None:
     assert len(answer.warnings) > 10
 
 
-async def test_no_header_can_be_made_of_a_field(api: Client) -> None:
+async def test_field_names_cannot_inject_headers(api: Client) -> None:
     odd: dict[str, Any] = {"x\r\nset-cookie: a": 1, 'y"z\\': 2, "é": 3}
     answer = await api.post(WIDGETS, widget("a", **odd))
     answer.ok(201)

@@ -25,7 +25,7 @@ async def revision(api: Client) -> str:
     return found
 
 
-async def test_without_a_revision_it_begins_with_what_is_there(api: Client) -> None:
+async def test_without_a_resource_version_a_watch_starts_with_existing_objects(api: Client) -> None:
     made = await make(api, "b", "a")
     async with api.watch(f"{WIDGETS}?watch=true") as watch:
         assert await watch.events(2) == [{"type": "ADDED", "object": o} for o in reversed(made)]
@@ -47,7 +47,7 @@ async def test_every_change_in_its_order(api: Client) -> None:
     assert int(gone["metadata"]["resourceVersion"]) > int(changed["metadata"]["resourceVersion"])
 
 
-async def test_from_each_revision_the_rest(api: Client) -> None:
+async def test_a_watch_from_each_revision_returns_the_later_events(api: Client) -> None:
     """Wherever a client was cut off, it sees exactly what it has not seen."""
     start = await revision(api)
     await make(api, *"abcd")
@@ -61,7 +61,7 @@ async def test_from_each_revision_the_rest(api: Client) -> None:
             assert await watch.events(6 - number) == whole[number:]
 
 
-async def test_what_is_of_another_namespace_or_resource_is_not_seen(api: Client) -> None:
+async def test_a_watch_is_limited_to_its_namespace_and_resource(api: Client) -> None:
     (await api.post(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}})).ok(201)
     await define(api, definition("gears", "Gear"))
     start = await revision(api)
@@ -144,7 +144,7 @@ async def test_a_quiet_watch_gets_bookmarks(api: Client, monkeypatch: pytest.Mon
             pass
 
 
-async def test_no_bookmarks_for_who_did_not_ask(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_bookmarks_are_sent_on_request_only(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("registry.api.verbs.watch.BOOKMARK_SECONDS", 0.02)
     path = f"{WIDGETS}?watch=1&resourceVersion={await revision(api)}"
     async with api.watch(path) as watch, api.watch(f"{path}&allowWatchBookmarks=true") as other:
@@ -153,7 +153,7 @@ async def test_no_bookmarks_for_who_did_not_ask(api: Client, monkeypatch: pytest
         assert short(await watch.event()) == ("ADDED", "a")
 
 
-async def test_below_the_history_it_is_expired(api: Client, api_database: str) -> None:
+async def test_a_watch_from_a_compacted_revision_is_expired(api: Client, api_database: str) -> None:
     start = await revision(api)
     await make(api, "a")
     await forget_history(api_database)
@@ -166,14 +166,14 @@ async def test_below_the_history_it_is_expired(api: Client, api_database: str) -
 
 
 @pytest.mark.slow
-async def test_the_time_is_the_clients_to_set(api: Client) -> None:
+async def test_the_client_sets_the_timeout(api: Client) -> None:
     started = time.monotonic()
     async with api.watch(f"{WIDGETS}?watch=1&timeoutSeconds=1") as watch:
         assert await watch.until_end() == []
     assert time.monotonic() - started > 0.9  # and not the half hour that the server gives by itself
 
 
-async def test_all_end_when_the_server_stops(api: Client, app: Starlette) -> None:
+async def test_all_watches_end_when_the_server_stops(api: Client, app: Starlette) -> None:
     async with api.watch(f"{WIDGETS}?watch=1") as first, api.watch(f"{DEFINITIONS}?watch=1") as second:
         await make(api, "a")
         assert short(await first.event()) == ("ADDED", "a")
@@ -182,7 +182,7 @@ async def test_all_end_when_the_server_stops(api: Client, app: Starlette) -> Non
         assert [short(e) for e in await second.until_end()] == [("ADDED", "widgets.test.example.com")]
 
 
-async def test_a_slow_reader_holds_nobody_up_and_loses_nothing(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_reader_delays_no_other_and_loses_nothing(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """What waits for it is bounded; beyond that it reads the log again by itself."""
     monkeypatch.setattr("registry.store.feed.subscription.MAX_QUEUED", 5)
     start = await revision(api)
@@ -229,11 +229,11 @@ async def test_metadata_only(api: Client) -> None:
         ("timeoutSeconds=x", 400, "BadRequest"),
     ],
 )
-async def test_a_bad_question_gets_no_stream(api: Client, query: str, code: int, reason: str) -> None:
+async def test_an_invalid_watch_is_refused_before_streaming(api: Client, query: str, code: int, reason: str) -> None:
     failure(await api.get(f"{WIDGETS}?watch=1&{query}"), code, reason)
 
 
-async def test_the_watch_of_a_definition_that_goes(api: Client) -> None:
+async def test_watches_when_their_definition_is_deleted(api: Client) -> None:
     """Its objects are deleted one by one; watchers see each."""
     await make(api, "a", "b")
     start = await revision(api)
@@ -242,7 +242,7 @@ async def test_the_watch_of_a_definition_that_goes(api: Client) -> None:
         assert sorted(short(e) for e in await watch.events(2)) == [("DELETED", "a"), ("DELETED", "b")]
 
 
-async def test_a_quiet_watch_ends_after_its_definition_has_gone(api: Client) -> None:
+async def test_an_idle_watch_ends_after_its_definition_is_deleted(api: Client) -> None:
     async with api.watch(f"{WIDGETS}?watch=1&resourceVersion={await revision(api)}") as watch:
         (await api.delete(f"{DEFINITIONS}/widgets.{GROUP}")).ok()
         assert await watch.until_end() == []
@@ -286,7 +286,7 @@ async def test_watches_end_when_their_definition_changes(api: Client, operations
         assert [short(e) for e in await other.until_end()] == [("ADDED", "b")]
 
 
-async def test_watches_outlive_what_does_not_change_a_definition(api: Client) -> None:
+async def test_watches_survive_updates_that_do_not_change_the_definition(api: Client) -> None:
     start = await revision(api)
     async with api.watch(f"{WIDGETS}?watch=1&resourceVersion={start}") as watch:
         changes = [{"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}]
@@ -296,7 +296,7 @@ async def test_watches_outlive_what_does_not_change_a_definition(api: Client) ->
         assert short(await watch.event()) == ("ADDED", "a")
 
 
-async def test_a_watch_of_a_definition_that_has_changed_before_begins_with_the_new_one(api: Client) -> None:
+async def test_a_watch_started_after_a_definition_change_uses_the_new_definition(api: Client) -> None:
     start = await revision(api)
     await make(api, "a")
     operations = CHANGES_THAT_END["the schema"]

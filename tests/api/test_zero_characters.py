@@ -41,7 +41,9 @@ _TOO_LONG = "x" * 5000
         ("POST", f"{CORE}/events", {"metadata": {"name": _TOO_LONG}, "involvedObject": {"namespace": "default"}}),
     ],
 )
-async def test_no_name(api: Client, method: str, path: str, body: dict[str, Any]) -> None:
+async def test_names_with_a_null_character_are_refused(
+    api: Client, method: str, path: str, body: dict[str, Any]
+) -> None:
     content_type = APPLY if method == "PATCH" else "application/json"
     status = failure(await api.request(method, path, body, content_type=content_type), 422, "Invalid")
     assert {cause["field"] for cause in status["details"]["causes"]} == {"metadata.name"}
@@ -66,7 +68,7 @@ _PATHS = (
 )
 
 
-async def test_nothing_is_called_so(api: Client) -> None:
+async def test_paths_with_a_null_character_are_not_found(api: Client) -> None:
     for path, method in itertools.product(_PATHS, ("GET", "DELETE")):
         answer = await api.request(method, path)
         assert answer.code in (404, 405), f"{method} {path}: {answer.text}"
@@ -88,14 +90,14 @@ _QUERIES = (
 )
 
 
-async def test_nothing_is_selected(api: Client) -> None:
+async def test_selectors_with_a_null_character(api: Client) -> None:
     for path, query in itertools.product((WIDGETS, f"{CORE}/configmaps", f"{CORE}/events"), _QUERIES):
         answer = await api.get(f"{path}?{query}")
         assert answer.code in (200, 400, 422), f"{path}?{query}: {answer.text}"
         assert answer.code != 200 or answer.json["items"] == [] or "Selector" not in query
 
 
-async def test_data_keep_it(api: Client) -> None:
+async def test_data_keeps_null_characters(api: Client) -> None:
     schema = {
         "type": "object",
         "properties": {
@@ -139,7 +141,7 @@ async def test_data_keep_it(api: Client) -> None:
         ({"generateName": ZERO}, "metadata.name"),
     ],
 )
-async def test_metadata_that_are_names(api: Client, metadata: dict[str, Any], field: str) -> None:
+async def test_metadata_with_null_characters(api: Client, metadata: dict[str, Any], field: str) -> None:
     for path, body in (
         (WIDGETS, widget("" if "generateName" in metadata else "a", metadata=metadata)),
         (f"{CORE}/configmaps", {"metadata": {"name": "a", **metadata}}),
@@ -150,7 +152,7 @@ async def test_metadata_that_are_names(api: Client, metadata: dict[str, Any], fi
         assert any(cause["field"].startswith((field, "metadata.generateName")) for cause in status["details"]["causes"])
 
 
-async def test_who_writes(api: Client) -> None:
+async def test_managers_and_users_with_a_null_character(api: Client) -> None:
     await make(api, "a")
     answer = await api.patch(f"{WIDGETS}/a?fieldManager=a%00b", {"spec": {"size": 2}})
     assert answer.code in (200, 400, 422)

@@ -26,7 +26,7 @@ def test_zeros(value: Any, zeros: Any, expected: Any) -> None:
     assert repr(value) == before
 
 
-def test_an_object_that_has_all_is_itself() -> None:
+def test_a_complete_object_is_returned_unchanged() -> None:
     value = {"spec": {"l": None}, "status": {}}
     assert with_zeros(value, {"spec": {"l": None}, "status": {}}) is value
 

@@ -61,13 +61,13 @@ _documents = st.dictionaries(st.sampled_from("abc"), _values, max_size=3)
 
 @settings(max_examples=150, deadline=None)
 @given(_documents, _documents)
-def test_a_difference_applied_gives_the_new(old: dict[str, Any], new: dict[str, Any]) -> None:
+def test_applying_a_difference_gives_the_new_value(old: dict[str, Any], new: dict[str, Any]) -> None:
     assert same(apply_merge_patch(old, merge_diff(old, new)), new)
     patch = json_patch.decode(json_diff(old, new))
     assert same(json_patch.apply_json_patch(old, patch), new)
 
 
-def test_depth_is_no_matter() -> None:
+def test_deep_values_are_compared_without_recursion() -> None:
     def nested(kind: str, leaf: int, depth: int = 9_000) -> Any:
         value: Any = leaf
         for _ in range(depth):

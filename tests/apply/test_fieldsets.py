@@ -75,7 +75,9 @@ def test_without(left: FieldSet, right: FieldSet, expected: FieldSet) -> None:
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(some_paths, some_paths)
-def test_the_algebra_is_that_of_sets(left: frozenset[tuple[str, ...]], right: frozenset[tuple[str, ...]]) -> None:
+def test_operations_agree_with_sets_of_paths(
+    left: frozenset[tuple[str, ...]], right: frozenset[tuple[str, ...]]
+) -> None:
     assert frozenset(paths(tree(left))) == left
     assert frozenset(paths(union(tree(left), tree(right)))) == left | right
     assert frozenset(paths(difference(tree(left), tree(right)))) == left - right

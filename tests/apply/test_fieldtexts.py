@@ -83,7 +83,7 @@ def test_unreadable(written: Any) -> None:
         read(written)
 
 
-def test_the_depth_of_what_a_client_sends_is_bounded() -> None:
+def test_the_depth_of_field_sets_is_bounded() -> None:
     deep: Any = {}
     for _ in range(MAX_DEPTH + 2):
         deep = {"f:a": deep}
@@ -94,5 +94,5 @@ def test_the_depth_of_what_a_client_sends_is_bounded() -> None:
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(some_paths)
-def test_what_is_written_reads_the_same(members: frozenset[tuple[str, ...]]) -> None:
+def test_field_sets_round_trip(members: frozenset[tuple[str, ...]]) -> None:
     assert read(tree(members)) == tree(members)

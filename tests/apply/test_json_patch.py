@@ -215,13 +215,13 @@ def test_the_number_of_operations_is_bounded() -> None:
         decode([op("test", "/kind")] * (MAX_OPERATIONS + 1))
 
 
-def test_copies_cannot_double_a_document_without_end() -> None:
+def test_repeated_copies_are_limited_in_size() -> None:
     patch = [op("copy", "/a/-", **{"from": "/a"})] * 40
     with pytest.raises(PatchInapplicable, match="the accumulated size increase of copy is"):
         apply_json_patch({"a": ["x" * 1000]}, decode(patch))
 
 
-def test_depth_does_not_matter() -> None:
+def test_deep_documents_are_patched_without_recursion() -> None:
     deep: Any = 1
     for _ in range(10_000):
         deep = {"a": deep}
@@ -251,7 +251,7 @@ objects = st.dictionaries(st.text("ab~/", max_size=3), values, max_size=4)
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(objects, objects)
-def test_the_difference_of_two_documents_makes_one_the_other(old: dict[str, Any], new: dict[str, Any]) -> None:
+def test_applying_the_difference_of_two_documents(old: dict[str, Any], new: dict[str, Any]) -> None:
     kept = copy.deepcopy(old)
     assert apply_json_patch(old, decode(_difference(old, new))) == new
     assert old == kept

@@ -36,12 +36,12 @@ def test_kubectl_takes_over_and_rewrites_the_annotation() -> None:
     )
 
 
-def test_others_conflict() -> None:
+def test_fields_of_other_managers_conflict() -> None:
     with pytest.raises(Conflicts, match=r'"kubectl-client-side-apply" using example.com/v1: .spec.size'):
         FIELDS.apply(by_client({"size": 1}), widget({"size": 2}), "other", V1, T1)
 
 
-def test_so_does_what_is_not_in_the_annotation_or_has_changed_since() -> None:
+def test_fields_missing_in_the_annotation_or_changed_since_conflict() -> None:
     live = by_client({"size": 1, "color": "x"})
     live = FIELDS.update(live, {**live, "spec": {"size": 5, "color": "x", "flag": True}}, "someone", V1, T0)
     with pytest.raises(Conflicts) as caught:
@@ -60,12 +60,12 @@ def test_so_does_what_is_not_in_the_annotation_or_has_changed_since() -> None:
         pytest.param("[" * 5000, id="deep"),
     ],
 )
-def test_an_annotation_that_cannot_be_used_is_none(annotation: str) -> None:
+def test_an_unusable_annotation_is_ignored(annotation: str) -> None:
     with pytest.raises(Conflicts):
         FIELDS.apply(by_client({"size": 1}, annotation), widget({"size": 2}), "kubectl", V1, T1)
 
 
-def test_other_annotations_stay_in_it() -> None:
+def test_other_annotations_are_kept_in_the_annotation() -> None:
     live = by_client({"size": 1})
     applied = widget({"size": 1}, annotations={"x": "y"})
     result = FIELDS.apply(live, applied, "kubectl", V1, T1)
@@ -73,17 +73,17 @@ def test_other_annotations_stay_in_it() -> None:
     assert result["metadata"]["annotations"]["x"] == "y"
 
 
-def test_an_annotation_that_would_be_too_long_goes() -> None:
+def test_an_annotation_beyond_the_limit_is_removed() -> None:
     live = by_client({"size": 1})
     result = FIELDS.apply(live, widget({"color": "x" * MAX_ANNOTATIONS_BYTES}), "kubectl", V1, T1)
     assert result["metadata"]["annotations"] == {}
 
 
-def test_without_the_annotation_none_is_made() -> None:
+def test_no_annotation_is_added() -> None:
     live = FIELDS.apply(None, widget({"size": 1}), "kubectl", V1, T0)
     assert "annotations" not in FIELDS.apply(live, widget({"size": 2}), "kubectl", V1, T1)["metadata"]
 
 
-def test_the_same_again_is_the_live_object_itself() -> None:
+def test_a_repeated_apply_returns_the_live_object() -> None:
     live = FIELDS.apply(by_client({"size": 1}), widget({"size": 1}), "kubectl", V1, T1)
     assert FIELDS.apply(live, widget({"size": 1}), "kubectl", V1, T1) is live

@@ -33,7 +33,7 @@ def entry(manager: str = "m", operation: str = "Update", **more: Any) -> dict[st
     }
 
 
-def test_what_is_stored_is_written_as_it_was() -> None:
+def test_stored_entries_round_trip() -> None:
     entries = [entry("a", "Apply"), entry("b", subresource="status")]
     again = encode(read_stored(entries))
     assert again == entries
@@ -56,7 +56,7 @@ def test_what_is_stored_is_written_as_it_was() -> None:
         pytest.param(entry(time="2026-13-01T00:00:00Z"), id="no such month"),
     ],
 )
-def test_one_bad_entry_spoils_them_all(bad: Any) -> None:
+def test_an_invalid_entry_discards_all_entries(bad: Any) -> None:
     assert read_requested([entry(), bad]) is None
 
 
@@ -133,6 +133,6 @@ def test_updaters_of_different_versions_are_merged_apart() -> None:
     assert updater(ANCIENT, "g/v1", "") not in managed
 
 
-def test_how_conflicts_name_a_manager() -> None:
+def test_names_of_managers_in_conflicts() -> None:
     assert Manager("m", "Apply").text() == '"m"'
     assert Manager('"', "Update", "g/v1", "status").text() == '"\\"" with subresource "status" using g/v1'

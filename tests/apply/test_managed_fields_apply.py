@@ -55,7 +55,7 @@ def conflicts(live: dict[str, Any], spec: Any, manager: str = "b") -> list[tuple
     return [(conflict.message, conflict.field) for conflict in caught.value.conflicts]
 
 
-def test_an_apply_makes_an_object_and_owns_its_leaves() -> None:
+def test_an_apply_creates_an_object_and_owns_its_leaves() -> None:
     made = apply(None, {"size": 1, "frame": {"width": 1}}, labels={"a": "b"})
     assert made["spec"] == {"size": 1, "frame": {"width": 1}}
     assert made["metadata"]["managedFields"] == [
@@ -74,7 +74,7 @@ def test_an_apply_of_nothing_leaves_no_entry() -> None:
     assert "managedFields" not in apply(None)["metadata"]
 
 
-def test_the_same_again_is_the_live_object_itself() -> None:
+def test_a_repeated_apply_returns_the_live_object() -> None:
     live = stored(apply(None, {"size": 1, "tags": ["x"], "steps": [], "open": {"a": {}}}))
     assert apply(live, {"size": 1, "tags": ["x"], "steps": [], "open": {"a": {}}}, now=T2) is live
 
@@ -96,7 +96,7 @@ def test_owning_less_keeps_the_time_and_the_value_of_another() -> None:
     assert times(less) == {"a": T1, "b": None}
 
 
-def test_what_another_applied_is_a_conflict() -> None:
+def test_fields_applied_by_another_manager_conflict() -> None:
     live = stored(apply(None, {"size": 1, "color": "x", "frame": {"width": 1}}))
     assert conflicts(live, {"size": 2}) == [('conflict with "a"', ".spec.size")]
     with pytest.raises(Conflicts) as caught:
@@ -153,7 +153,7 @@ def test_no_conflict(first: Any, second: Any) -> None:
     assert owners(result)["a"] == owners(apply(None, first))["a"]
 
 
-def test_force_takes() -> None:
+def test_force_takes_over_fields() -> None:
     live = stored(apply(None, {"size": 1, "color": "x"}))
     taken = apply(live, {"size": 2}, "b", T2, force=True)
     assert taken["spec"] == {"size": 2, "color": "x"}
@@ -182,7 +182,7 @@ def test_force_takes() -> None:
         pytest.param({"frame": {}, "size": 1}, {"frame": {"width": 1}}, {"frame": {"width": 1}}, id="a map is filled"),
     ],
 )
-def test_what_is_given_up_goes(first: Any, second: Any, expected: Any) -> None:
+def test_fields_given_up_by_their_only_owner_are_removed(first: Any, second: Any, expected: Any) -> None:
     assert apply(stored(apply(None, first)), second, now=T2)["spec"] == expected
 
 
@@ -192,22 +192,22 @@ def test_giving_up_everything_drops_the_spec_and_the_entry() -> None:
     assert "managedFields" not in result["metadata"]
 
 
-def test_what_an_update_owns_stays() -> None:
+def test_fields_owned_by_an_update_are_kept() -> None:
     live = update(stored(apply(None, {"frame": {"width": 1}})), {"frame": {"width": 1, "height": 2}})
     assert apply(live, {"size": 1}, now=T2)["spec"] == {"frame": {"height": 2}, "size": 1}
 
 
-def test_an_empty_map_stays_while_somebody_owns_it() -> None:
+def test_an_empty_map_is_kept_while_it_has_an_owner() -> None:
     live = apply(stored(apply(None, {"limits": {"a": "1"}})), {"limits": {}}, "b")
     assert apply(stored(live), {}, now=T2)["spec"] == {"limits": {}}
 
 
-def test_a_keyed_item_stays_while_another_owns_any_of_it() -> None:
+def test_a_keyed_item_is_kept_while_another_manager_owns_part_of_it() -> None:
     live = apply(stored(apply(None, {"rooms": [{"name": "n", "area": 1}]})), {"rooms": [{"name": "n"}]}, "b")
     assert apply(stored(live), {}, now=T2)["spec"] == {"rooms": [{"name": "n"}]}
 
 
-def test_what_nobody_owns_goes_with_its_item_but_not_with_a_map() -> None:
+def test_unowned_fields_are_removed_with_their_item_but_not_with_a_map() -> None:
     """What a server's default filled in goes with an item, and stays in a map that somebody still holds."""
     live = stored(apply(None, {"ports": [{"port": 1}], "frame": {"width": 1}}))
     live["spec"]["ports"][0]["proto"] = "tcp"
@@ -218,7 +218,7 @@ def test_what_nobody_owns_goes_with_its_item_but_not_with_a_map() -> None:
     assert kept["spec"] == {"frame": {"height": 7}}
 
 
-def test_the_first_apply_finds_what_was_before() -> None:
+def test_the_first_apply_takes_over_fields_set_before_tracking() -> None:
     live = widget({"size": 1, "frame": {"width": 1}}, status={"phase": "x"}, uid="u", labels={"a": "b"})
     result = apply(live, {"color": "x"}, now=T2)
     assert owners(result) == {
@@ -273,7 +273,7 @@ def test_refused(applied: dict[str, Any], error: type[ApplyError], message: str)
     assert str(caught.value) == message
 
 
-def test_null_entries_are_none() -> None:
+def test_null_entries_are_ignored() -> None:
     assert owners(apply(None, {"size": 1}, managedFields=None)) == {"a": {"f:spec": {"f:size": {}}}}
 
 
@@ -306,19 +306,19 @@ def test_an_applier_has_one_entry_which_follows_its_version() -> None:
     ]
 
 
-def test_what_was_applied_at_another_version_can_be_given_up() -> None:
+def test_fields_applied_at_another_version_can_be_given_up() -> None:
     live = stored(BOTH.apply(None, widget({"size": 1}), "a", V1, T0))
     assert "spec" not in BOTH.apply({**live, "apiVersion": V2}, widget(version=V2), "a", V2, T1)
 
 
-def test_a_field_that_another_owners_version_lacks_is_reported() -> None:
+def test_a_field_missing_in_the_version_of_another_owner_is_reported() -> None:
     live = stored(BOTH.apply(None, widget({"size": 1}, version=V2), "b", V2, T0))
     with pytest.raises(TypedError) as caught:
         BOTH.apply({**live, "apiVersion": V1}, widget({"color": "x"}), "a", V1, T1)
     assert str(caught.value) == "failed to convert new object: .spec.color: field not declared in schema"
 
 
-def test_a_version_that_is_gone_is_reported() -> None:
+def test_a_removed_version_is_reported() -> None:
     live = stored(BOTH.apply(None, widget({"size": 1}), "a", V1, T0))
     live["metadata"]["managedFields"][0]["apiVersion"] = "example.com/v0"
     with pytest.raises(TypedError) as caught:
@@ -326,7 +326,7 @@ def test_a_version_that_is_gone_is_reported() -> None:
     assert str(caught.value) == "request to convert CR to an invalid group/version: example.com/v0"
 
 
-def test_a_list_that_became_atomic_is_owned_whole() -> None:
+def test_a_list_that_became_atomic_is_owned_as_a_whole() -> None:
     def schema(kind: str) -> Any:
         return structural(
             {

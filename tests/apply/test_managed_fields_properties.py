@@ -73,7 +73,7 @@ def owned(value: dict[str, Any]) -> Any:
 
 @given(specs, specs)
 @settings(max_examples=40, deadline=None)
-def test_applying_twice_is_applying_once(first: Any, second: Any) -> None:
+def test_applying_is_idempotent(first: Any, second: Any) -> None:
     live = stored(FIELDS.apply(None, widget(first), "a", V1, NOW))
     once = stored(FIELDS.apply(live, widget(second), "b", V1, LATER, force=True))
     assert FIELDS.apply(once, widget(second), "b", V1, LATER) is once
@@ -81,7 +81,7 @@ def test_applying_twice_is_applying_once(first: Any, second: Any) -> None:
 
 @given(specs)
 @settings(max_examples=40, deadline=None)
-def test_applying_what_is_there_changes_no_value(spec: Any) -> None:
+def test_applying_existing_values_changes_no_value(spec: Any) -> None:
     live = stored(FIELDS.update(None, widget(spec), "u", V1, NOW))
     shared = FIELDS.apply(live, widget(spec), "a", V1, LATER)
     assert shared.get("spec") == live.get("spec")
@@ -104,7 +104,7 @@ def test_a_sole_applier_has_what_it_last_applied(first: Any, second: Any) -> Non
 
 @given(specs, specs, specs)
 @settings(max_examples=40, deadline=None)
-def test_nobody_loses_what_another_applies_or_gives_up(mine: Any, first: Any, second: Any) -> None:
+def test_managers_keep_fields_when_another_applies_or_gives_up(mine: Any, first: Any, second: Any) -> None:
     live = stored(FIELDS.apply(None, widget(mine), "me", V1, NOW))
     live = stored(FIELDS.apply(live, widget(first), "b", V1, NOW, force=True))
     kept = {entry["manager"]: entry["fieldsV1"] for entry in live["metadata"].get("managedFields", [])}.get("me", {})
@@ -134,7 +134,7 @@ def test_an_update_owns_exactly_what_changes(old: Any, new: Any) -> None:
 
 @given(specs, specs)
 @settings(max_examples=40, deadline=None)
-def test_a_merge_has_all_of_both(live: Any, applied: Any) -> None:
+def test_a_merge_has_the_fields_of_both_objects(live: Any, applied: Any) -> None:
     inputs = copy.deepcopy((live, applied))
     merged = merge(live, applied, SPEC)
     assert (live, applied) == inputs
@@ -145,7 +145,7 @@ def test_a_merge_has_all_of_both(live: Any, applied: Any) -> None:
 
 @given(specs)
 @settings(max_examples=40, deadline=None)
-def test_entries_read_as_they_are_written(spec: Any) -> None:
+def test_entries_round_trip(spec: Any) -> None:
     for fields_ in (field_set(spec, SPEC), added_members(spec, SPEC)):
         assert read(fields_) == fields_
         assert len(list(paths(fields_))) == len(set(paths(fields_)))

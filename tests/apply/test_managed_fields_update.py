@@ -66,7 +66,7 @@ def test_a_manager_adds_to_its_own_entry() -> None:
     assert new["metadata"]["managedFields"][0]["time"] == LATER
 
 
-def test_what_is_removed_is_nobodys_and_moves_no_time() -> None:
+def test_removed_fields_lose_their_owner_without_changing_times() -> None:
     live = created({"size": 1, "color": "red"})
     new = fields().update(live, widget({"color": "red"}, uid="u"), "n", V1, LATER)
     assert entries(new) == {"m": {"f:spec": {".": {}, "f:color": {}}}}
@@ -74,7 +74,7 @@ def test_what_is_removed_is_nobodys_and_moves_no_time() -> None:
     assert "managedFields" not in fields().update(new, widget(None, uid="u"), "n", V1, LATER)["metadata"]
 
 
-def test_nothing_that_comes_in_is_changed_and_a_no_op_keeps_the_entries() -> None:
+def test_arguments_are_not_modified_and_a_no_op_keeps_the_entries() -> None:
     live = created({"size": 1, "tags": ["a"]})
     new = widget({"size": 1, "tags": ["a"]}, uid="u")
     inputs = copy.deepcopy((live, new))
@@ -84,7 +84,7 @@ def test_nothing_that_comes_in_is_changed_and_a_no_op_keeps_the_entries() -> Non
     assert is_unchanged(live, result)
 
 
-def test_an_object_without_entries_stays_without() -> None:
+def test_an_object_without_entries_gets_none() -> None:
     live = widget({"size": 1}, uid="u")
     assert "managedFields" not in fields().update(live, widget({"size": 2}, uid="u"), "m", V1, NOW)["metadata"]
 
@@ -109,7 +109,7 @@ def test_entries_of_the_client(sent: Any, kept: bool) -> None:
     assert entries(new) == (entries(live) if kept else {})
 
 
-def test_an_edited_list_is_taken_and_the_change_added() -> None:
+def test_an_edited_list_is_accepted_and_the_change_added() -> None:
     live = created({"size": 1})
     edited = [
         {
@@ -130,7 +130,7 @@ def test_for_built_in_kinds_an_empty_list_is_a_reset_too() -> None:
     assert entries(manager.update(live, widget({"size": 1}, uid="u", managedFields=[]), "n", V1, LATER)) == {}
 
 
-def test_through_a_subresource_the_list_of_the_client_does_not_count() -> None:
+def test_the_list_of_the_client_is_ignored_for_subresources() -> None:
     live = created({"size": 1})
     new = fields().update(
         live, widget({"size": 1}, status={"phase": "x"}, uid="u", managedFields=[{}]), "c", V1, LATER, "status"
@@ -156,13 +156,13 @@ def test_each_path_owns_its_own_part() -> None:
     assert entries(status) == {**entries(live), "c": {"f:status": {"f:phase": {}}}}
 
 
-def test_what_cannot_be_typed_keeps_the_entries_there_are() -> None:
+def test_objects_that_do_not_fit_the_schema_keep_their_entries() -> None:
     live = created({"size": 1})
     assert entries(fields().update(live, widget({"size": "x"}, uid="u"), "n", V1, LATER)) == entries(live)
     assert entries(fields().update(None, widget({"tags": [{}]}), "n", V1, LATER)) == {}
 
 
-def test_an_object_without_metadata_is_left_alone() -> None:
+def test_an_object_without_metadata_is_unchanged() -> None:
     odd = {"apiVersion": V1, "kind": "Widget"}
     assert fields().update(None, odd, "m", V1, NOW) is odd
 
@@ -206,7 +206,7 @@ def test_a_change_is_seen_in_each_version() -> None:
     assert entries(new) == {"m": {"f:spec": {".": {}, "f:size": {}}}, "n": {"f:spec": {"f:shape": {}}}}
 
 
-def test_entries_of_a_version_that_is_gone_go() -> None:
+def test_entries_of_removed_versions_are_dropped() -> None:
     live = created({"size": 1})
     live["metadata"]["managedFields"].append(
         {**live["metadata"]["managedFields"][0], "manager": "old", "apiVersion": "example.com/v0"}
@@ -245,7 +245,7 @@ def test_more_than_ten_updaters_are_merged() -> None:
         pytest.param("ConfigMap", {"a": "b"}, {"f:spec": {".": {}, "f:a": {}}}, id="ConfigMap"),
     ],
 )
-def test_members_that_a_built_in_kind_always_has_are_added_by_nobody(kind: str, spec: Any, expected: Any) -> None:
+def test_default_members_of_built_in_kinds_have_no_owner(kind: str, spec: Any, expected: Any) -> None:
     schema = structural(
         {
             "type": "object",
@@ -275,7 +275,7 @@ def test_members_that_a_built_in_kind_always_has_are_added_by_nobody(kind: str, 
     assert entries(made) == {"m": expected}
 
 
-def test_is_unchanged_looks_past_times_only() -> None:
+def test_is_unchanged_ignores_times_only() -> None:
     live = created({"size": 1})
     later = copy.deepcopy(live)
     later["metadata"]["managedFields"][0]["time"] = LATER

@@ -76,7 +76,7 @@ def test_order(live: str, applied: str, expected: str) -> None:
     assert "".join(found) == expected
 
 
-def test_what_changes_nothing_is_the_live_value_itself() -> None:
+def test_a_merge_without_changes_returns_the_live_value() -> None:
     live = {
         "color": "a",
         "frame": {"width": 1},
@@ -125,7 +125,7 @@ def test_remove(value: Any, fields: FieldSet, expected: Any) -> None:
     assert value == inputs
 
 
-def test_depth_does_not_matter() -> None:
+def test_deep_values_are_merged_without_recursion() -> None:
     live: Any = {"x": 1}
     applied: Any = {"y": 2}
     for _ in range(10_000):

@@ -35,7 +35,7 @@ def test_merge(document: Any, patch: Any, expected: Any) -> None:
     assert (document, patch) == inputs
 
 
-def test_what_is_not_touched_is_shared() -> None:
+def test_unchanged_parts_are_shared() -> None:
     document = {"a": {"b": [1]}, "c": {"d": 1}}
     result = apply_merge_patch(document, {"c": {"d": 2}})
     assert result["a"] is document["a"]
@@ -66,11 +66,11 @@ def test_undecodable(document: Any, strict: bool, message: str) -> None:
     assert str(caught.value) == message
 
 
-def test_what_is_no_object_passes_when_nobody_is_strict() -> None:
+def test_patches_that_are_not_objects_pass_without_strict_validation() -> None:
     assert decode_merge_patch([1], strict=False) == [1]
 
 
-def test_depth_does_not_matter() -> None:
+def test_deep_documents_are_patched_without_recursion() -> None:
     document: Any = {"x": 1}
     patch: Any = {"y": None, "z": {"n": None}}
     for _ in range(10_000):

@@ -145,7 +145,7 @@ def test_items_that_cannot_be_distinguished(field: str, item: Any, message: str)
     assert str(caught.value) == message
 
 
-def test_declared_parents_are_held_by_who_owns_below_them() -> None:
+def test_owners_of_fields_own_their_declared_parents() -> None:
     fields: FieldSet = {
         "f:frame": {"f:width": {}},
         "f:limits": {"f:a": {}},
@@ -203,7 +203,7 @@ def test_old_entries_below_items_and_maps() -> None:
     }
 
 
-def test_declared_keeps_what_the_schema_knows() -> None:
+def test_declared_keeps_paths_of_the_schema() -> None:
     value = {"spec": {"color": "x", "no": 1, "rooms": [{"name": "n", "no": 2}], "free": {"any": 1}}}
     assert declared_members(value, type_of()) == {"spec": {"color": "x", "rooms": [{"name": "n"}], "free": {"any": 1}}}
     known = {"spec": {"color": "x", "rooms": [{"name": "n"}]}}

@@ -34,7 +34,7 @@ def run(applied: dict[str, Any], on: dict[str, Any] | None = None, *, force: boo
     return apply_scale(FIELDS, on or live(), applied, ".spec.size", "s", V1, T1, force=force)
 
 
-def test_the_owner_of_the_replicas_is_in_the_way() -> None:
+def test_replicas_of_another_owner_conflict() -> None:
     with pytest.raises(Conflicts) as caught:
         run(scale())
     assert str(caught.value) == 'Apply failed with 1 conflict: conflict with "a": .spec.replicas'
@@ -99,7 +99,7 @@ def test_an_update_takes_the_replicas_from_their_owners() -> None:
     assert [entry[0] for entry in entries(again)] == ["a", "t", "m"]
 
 
-def test_replicas_that_nobody_owned_are_nobodys() -> None:
+def test_unowned_replicas_stay_unowned() -> None:
     old = FIELDS.apply(None, widget({"color": "x"}), "a", V1, T0)
     result = own_scale_update(old, {**old, "spec": {"color": "x", "size": 7}}, {V1: ".spec.size"}, "s", V1)
     assert entries(result) == entries(old)

@@ -164,7 +164,7 @@ def test_lists_of_lists_are_refused() -> None:
         apply_strategic("ConfigMap", {"metadata": {"finalizers": [["a"]]}}, {"metadata": {"finalizers": [["b"]]}})
 
 
-def test_a_patch_is_an_object() -> None:
+def test_a_patch_must_be_an_object() -> None:
     with pytest.raises(PatchUndecodable, match="cannot unmarshal array into Go value"):
         apply_strategic("ConfigMap", {}, [1])
 

@@ -77,7 +77,7 @@ def test_texts(spec: Any, text: str) -> None:
         pytest.param({"size": 1.5, "limits": {"a": "b"}}, id="others"),
     ],
 )
-def test_fits(spec: Any) -> None:
+def test_valid_objects(spec: Any) -> None:
     assert validate({"spec": spec, "metadata": {"labels": {"a": "b"}, "finalizers": ["x"]}}, type_of()) == []
 
 
@@ -103,7 +103,7 @@ def test_the_number_of_errors_is_bounded() -> None:
         ),
     ],
 )
-def test_go_prints(value: Any, plain: str, syntax: str) -> None:
+def test_values_are_printed_as_in_go(value: Any, plain: str, syntax: str) -> None:
     assert (go_plain(value), go_syntax(value)) == (plain, syntax)
 
 

@@ -93,6 +93,6 @@ BAD: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize("text, why", BAD.values(), ids=BAD.keys())
-def test_what_is_no_policy(text: str, why: str) -> None:
+def test_invalid_policies(text: str, why: str) -> None:
     with pytest.raises(PolicyError, match=why):
         parse(text.encode())

@@ -28,7 +28,7 @@ def events(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "audit.log").read_text().splitlines()]
 
 
-async def test_what_an_event_tells(api_database: str, tmp_path: Path) -> None:
+async def test_fields_of_an_event(api_database: str, tmp_path: Path) -> None:
     async with auditing(api_database, tmp_path, EVERYTHING) as api:
         made = (
             await api.post(
@@ -66,7 +66,7 @@ async def test_what_an_event_tells(api_database: str, tmp_path: Path) -> None:
     assert complete["requestReceivedTimestamp"] == received["stageTimestamp"] <= complete["stageTimestamp"]
 
 
-async def test_a_changed_policy_is_taken_up_and_a_broken_one_is_not(
+async def test_a_changed_policy_is_loaded_and_a_broken_one_is_ignored(
     api_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(audited, "CHECK_SECONDS", 0.01)
@@ -100,13 +100,13 @@ async def test_a_changed_policy_is_taken_up_and_a_broken_one_is_not(
         await become({"Metadata"})
 
 
-async def test_answers_name_the_event(api_database: str, tmp_path: Path) -> None:
+async def test_responses_have_the_audit_id(api_database: str, tmp_path: Path) -> None:
     async with auditing(api_database, tmp_path, METADATA) as api:
         answer = await api.get(WIDGETS)
     assert {event["auditID"] for event in events(tmp_path)} == {answer.header("audit-id")}
 
 
-async def test_failures_and_strangers(api_database: str, tmp_path: Path) -> None:
+async def test_failed_and_unauthenticated_requests(api_database: str, tmp_path: Path) -> None:
     async with auditing(api_database, tmp_path, METADATA) as api:
         assert (await api.get(f"{WIDGETS}/absent")).code == 404
         assert (await api.with_token("nobody's").get(WIDGETS)).code == 401
@@ -155,7 +155,7 @@ async def test_watches_and_managed_fields(api_database: str, tmp_path: Path) -> 
     assert "responseObject" not in ended
 
 
-async def test_into_the_database(api_database: str, tmp_path: Path) -> None:
+async def test_events_are_written_to_the_database(api_database: str, tmp_path: Path) -> None:
     async with auditing(api_database, tmp_path, EVERYTHING, audit_log_path=None, audit_to_database=True) as api:
         (await api.post(WIDGETS, widget("a", free={"x": "nul \x00 and \\u0000"}))).ok(201)
     with psycopg.connect(api_database) as connection:
@@ -169,7 +169,7 @@ async def test_into_the_database(api_database: str, tmp_path: Path) -> None:
     assert rows[1][7]["requestObject"]["spec"]["free"] == {"x": "nul \ufffd and \\u0000"}
 
 
-async def test_what_cannot_be_written_is_counted() -> None:
+async def test_events_that_cannot_be_written_are_counted() -> None:
     async def fails(lines: Sequence[bytes]) -> None:
         raise Unavailable("away")
 
@@ -181,7 +181,7 @@ async def test_what_cannot_be_written_is_counted() -> None:
     assert LOST._value.get() == before + 3
 
 
-def test_a_full_file_is_renamed_and_the_oldest_go(tmp_path: Path) -> None:
+def test_a_full_file_is_rotated_and_the_oldest_are_deleted(tmp_path: Path) -> None:
     path = tmp_path / "audit.log"
     one, other = LogFile(path, 30, 2), LogFile(path, 30, 2)
     for number in range(6):
@@ -203,7 +203,7 @@ def test_a_file_that_was_removed_is_created_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["audit_policy_file", "audit_log_path"])
-def test_a_policy_and_a_destination_go_together(tmp_path: Path, name: str) -> None:
+def test_a_policy_requires_a_destination(tmp_path: Path, name: str) -> None:
     given: dict[str, Any] = {name: tmp_path / "file"}
     with pytest.raises(SettingsError, match="goes together"):
         Settings(data_dir=tmp_path, **given)

@@ -43,7 +43,7 @@ of_the_world = pytest.mark.asyncio(loop_scope="module")
 
 
 @of_the_world
-async def test_lists_show_the_authorized_object_alone(world: World) -> None:
+async def test_lists_return_the_authorized_object_only(world: World) -> None:
     kind = world.kind
     seen = await world.look_everywhere()
     # Not for nothing: what is authorized is answered.
@@ -84,7 +84,7 @@ async def test_other_objects_cannot_be_reached(world: World) -> None:
 
 
 @of_the_world
-async def test_watches_show_the_authorized_object_alone(world: World) -> None:
+async def test_watches_return_the_authorized_object_only(world: World) -> None:
     kind = world.kind
     mine = SELECTORS["mine"].format(**world.words)
     once = f"{kind.collection(prefix='/watch')}/{kind.named(MINE)}"
@@ -122,7 +122,7 @@ async def test_watches_show_the_authorized_object_alone(world: World) -> None:
 
 
 @of_the_world
-async def test_what_is_gone_shows_the_authorized_object_alone(world: World) -> None:
+async def test_lists_of_deleted_objects_return_the_authorized_object_only(world: World) -> None:
     kind = world.kind
     await world.delete_all()
     await world.look_everywhere()
@@ -149,7 +149,7 @@ async def test_a_watch_of_one_object_cannot_select_another(api: Client) -> None:
         assert refused["message"] == "fieldSelector metadata.name doesn't match requested name"
 
 
-async def test_every_resource_is_looked_at(api: Client) -> None:
+async def test_every_resource_is_covered(api: Client) -> None:
     system = api.of_tenant("system")
     await define(system, widgets_definition())
     groups = (await system.get("/apis")).ok()["groups"]
@@ -182,7 +182,7 @@ def _request(name: str, *, administrator: bool = False) -> ResourceRequest:
     return cast(ResourceRequest, request)
 
 
-async def test_a_handler_that_does_not_select_shows_nothing_more(caplog: pytest.LogCaptureFixture) -> None:
+async def test_answers_of_handlers_without_selectors_are_confined(caplog: pytest.LogCaptureFixture) -> None:
     served: Any = None
     listed = confine(ListAnswer(served, 1, _chunks(_object("a"), _object("b")), remaining=7), _request("a"), "list")
     assert isinstance(listed, ListAnswer)
@@ -201,7 +201,7 @@ async def test_a_handler_that_does_not_select_shows_nothing_more(caplog: pytest.
 
 
 @pytest.mark.parametrize("name, administrator", [("", False), ("a", True)], ids=["all", "administrator"])
-def test_who_is_authorized_for_all_is_answered_all(name: str, administrator: bool) -> None:
+def test_users_authorized_for_all_names_get_all_objects(name: str, administrator: bool) -> None:
     answer = DocumentAnswer({"items": [{"name": "a"}, {"name": "b"}]})
     assert confine(answer, _request(name, administrator=administrator), "list") is answer
 
@@ -221,7 +221,7 @@ def test_who_is_authorized_for_all_is_answered_all(name: str, administrator: boo
     }.values(),
     ids=["a name", "not a name", "a place", "labels", "labels in pages", "labels and a name"],
 )
-async def test_selectors_select_among_what_is_gone(api: Client, query: str, names: list[str]) -> None:
+async def test_selectors_apply_to_deleted_objects(api: Client, query: str, names: list[str]) -> None:
     for name, team in (("a", "x"), ("b", "y"), ("c", "x")):
         (await api.post(WIDGETS, widget(name, labels={"team": team}))).ok(201)
         (await api.delete(f"{WIDGETS}/{name}")).ok()
@@ -236,7 +236,7 @@ async def test_selectors_select_among_what_is_gone(api: Client, query: str, name
         assert found == names
 
 
-async def test_what_is_gone_cannot_be_selected_by_fields_that_may_be_sensitive(api: Client) -> None:
+async def test_deleted_objects_cannot_be_selected_by_sensitive_fields(api: Client) -> None:
     answer = await api.get(f"{WIDGETS}?deleted=true&fieldSelector=spec.color=red")
     assert failure(answer, 400, "BadRequest")["message"] == "field label not supported: spec.color"
 

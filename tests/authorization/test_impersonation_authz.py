@@ -193,13 +193,13 @@ def test_refused(rules: list[dict[str, list[str]]], user: User, groups: tuple[st
     assert refusal(SA, caught.value.attributes, caught.value.reason) == f'User "sa" {text}'
 
 
-def test_the_constraint_that_has_served_is_reported() -> None:
+def test_the_authorizing_constraint_is_reported() -> None:
     one_thing = [rule("impersonate-on:user-info:list", "pods"), rule("impersonate:user-info", "users", "", AUTH)]
     assert in_mode(one_thing, wanted("ann"))[1] == "impersonate:user-info"
     assert in_mode(CLASSIC, wanted("ann"))[1] == ""
 
 
-def test_a_user_with_the_classic_right_learns_what_it_lacks() -> None:
+def test_a_user_with_the_legacy_permission_gets_the_missing_one_named() -> None:
     impersonation = Impersonation()
     checked(CLASSIC, wanted("ann"), impersonation=impersonation)
     with pytest.raises(ImpersonationRefused) as caught:
@@ -208,7 +208,7 @@ def test_a_user_with_the_classic_right_learns_what_it_lacks() -> None:
     assert caught.value.attributes.name == "g"
 
 
-def test_a_right_that_is_gone_is_gone_at_once() -> None:
+def test_a_revoked_right_has_no_effect_at_once() -> None:
     impersonation = Impersonation()
     checked(CLASSIC, wanted("ann"), impersonation=impersonation)
     with pytest.raises(ImpersonationRefused):

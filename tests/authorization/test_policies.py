@@ -87,7 +87,7 @@ async def test_roles_alone_leave_the_defaults_bindings_replace_them(store: Store
     assert (await policies.decide(tenant, JANE, PODS)).allowed
 
 
-async def test_the_process_that_wrote_obeys_at_once(store: Store, tenant: Tenant) -> None:
+async def test_a_policy_applies_at_once_in_the_process_that_wrote_it(store: Store, tenant: Tenant) -> None:
     policies = Authorizer(store, clock=Clock())
     assert not (await policies.decide(tenant, JANE, PODS)).allowed
     await grant(store, tenant)
@@ -99,7 +99,7 @@ async def test_the_process_that_wrote_obeys_at_once(store: Store, tenant: Tenant
 
 
 @pytest.mark.parametrize("how", ["updated", "deleted", "deleted and another made"])
-async def test_another_process_obeys_after_its_next_look(store: Store, tenant: Tenant, how: str) -> None:
+async def test_a_policy_applies_in_another_process_after_its_next_load(store: Store, tenant: Tenant, how: str) -> None:
     await grant(store, tenant)
     clock = Clock()
     other = Authorizer(store, clock=clock)
@@ -127,7 +127,7 @@ async def test_nothing_is_compiled_where_nothing_has_changed(store: Store, tenan
     assert await policies.of(tenant) is before
 
 
-async def test_one_tenants_rules_are_not_anothers(store: Store, tenant: Tenant) -> None:
+async def test_rules_of_a_tenant_do_not_apply_to_another(store: Store, tenant: Tenant) -> None:
     other = await store.create_tenant(TenantName("globex"))
     await grant(store, tenant)
     policies = Authorizer(store)
@@ -163,10 +163,10 @@ SEEN = {
 
 
 @pytest.mark.parametrize("user, tenant, seen", SEEN.values(), ids=SEEN)
-def test_strangers(user: User, tenant: str, seen: User) -> None:
+def test_users_of_other_tenants(user: User, tenant: str, seen: User) -> None:
     assert user_in_tenant(user, tenant) == seen
 
 
-def test_an_administrator_is_none_elsewhere() -> None:
+def test_an_administrator_has_no_rights_in_other_tenants() -> None:
     assert not user_in_tenant(MASTER, "globex").is_administrator
     assert not user_in_tenant(User("root", (ADMINISTRATORS,), tenant="globex"), "system").is_administrator

@@ -46,7 +46,7 @@ def needs(operator: str, *values: str, key: str = "a") -> dict[str, Any]:
         pytest.param(None, {"requirements": [needs("Near"), needs("Exists")]}, "partially label", id="one of two"),
     ],
 )
-async def test_what_is_not_understood_does_not_count(shared_api: Client, field: Any, label: Any, reported: str) -> None:
+async def test_unsupported_requirements_are_ignored(shared_api: Client, field: Any, label: Any, reported: str) -> None:
     given = {"fieldSelector": field, "labelSelector": label}
     status = (await ask(shared_api, **{name: value for name, value in given.items() if value})).ok(201)["status"]
     assert status["allowed"]
@@ -82,7 +82,7 @@ async def test_what_is_not_understood_does_not_count(shared_api: Client, field: 
     ],
     ids=["neither", "both", "a field without a name", "no labels"],
 )
-async def test_what_is_refused(shared_api: Client, name: str, selector: Any, fields: list[str]) -> None:
+async def test_invalid_reviews(shared_api: Client, name: str, selector: Any, fields: list[str]) -> None:
     causes = failure(await ask(shared_api, **{name: selector}), 422, "Invalid")["details"]["causes"]
     found = dict.fromkeys(cause["field"] for cause in causes)
     assert [*found] == [f"{ATTRIBUTES}.{name}.{field}" for field in fields]
@@ -124,7 +124,7 @@ async def test_a_local_review_has_a_namespace_and_nothing_else(shared_api: Clien
 
 
 @shares_application
-async def test_what_only_the_server_says_is_dropped(shared_api: Client) -> None:
+async def test_the_status_sent_by_a_client_is_dropped(shared_api: Client) -> None:
     spec = {"user": "ann", "nonResourceAttributes": {"path": "/x", "verb": "get"}}
     review = (await of_others(shared_api, spec, uid="u", creationTimestamp="2020-01-01T00:00:00Z")).ok(201)
     assert "uid" not in review["metadata"]

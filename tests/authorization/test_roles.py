@@ -64,7 +64,7 @@ async def tenant_of(app: Starlette, name: str = "default") -> Tenant:
     return await backend_of(app).store.tenant(TenantName(name))
 
 
-async def test_default_roles_are_made_when_they_are_asked_for(api: Client, app: Starlette) -> None:
+async def test_default_roles_are_created_on_first_use(api: Client, app: Starlette) -> None:
     store, tenant = backend_of(app).store, await tenant_of(app)
     ann = As(api, "ann")
     assert (await ann("GET", "/apis")).code == 200
@@ -79,7 +79,7 @@ async def test_default_roles_are_made_when_they_are_asked_for(api: Client, app: 
     assert {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "watch"]} in view["rules"]
 
 
-async def test_a_tenant_that_has_edited_its_defaults_is_obeyed(api: Client, app: Starlette) -> None:
+async def test_edited_default_roles_are_kept(api: Client, app: Starlette) -> None:
     ann = As(api, "ann")
     assert (await ann("GET", "/apis")).code == 200
     (await api.delete(f"{CLUSTER_BINDINGS}/system:discovery")).ok()
@@ -89,7 +89,7 @@ async def test_a_tenant_that_has_edited_its_defaults_is_obeyed(api: Client, app:
     assert (await ann("GET", "/apis")).code == 403
 
 
-async def test_half_of_the_defaults_is_completed_and_missing_rules_are_added(api: Client, app: Starlette) -> None:
+async def test_missing_default_roles_and_rules_are_added(api: Client, app: Starlette) -> None:
     """A process that dies while it writes them leaves roles without bindings."""
     backend, tenant = backend_of(app), await tenant_of(app)
     (await api.get(CLUSTER)).ok()
@@ -112,7 +112,7 @@ async def test_half_of_the_defaults_is_completed_and_missing_rules_are_added(api
     (await api.get(f"{CLUSTER_BINDINGS}/system:basic-user")).ok()
 
 
-async def test_a_right_counts_from_the_write_on(api: Client) -> None:
+async def test_a_right_applies_from_the_write_on(api: Client) -> None:
     ann = As(api, "ann")
     (await api.post(ROLES, role("r", rule("widgets", "list")))).ok(201)
     assert (await ann("GET", WIDGETS)).code == 403
@@ -123,7 +123,7 @@ async def test_a_right_counts_from_the_write_on(api: Client) -> None:
     assert refusal["message"].endswith('in the namespace "default": RBAC: role.rbac.authorization.k8s.io "r" not found')
 
 
-async def test_applying_what_is_not_there_needs_the_right_to_create(api: Client) -> None:
+async def test_applying_a_missing_object_requires_the_right_to_create(api: Client) -> None:
     (await api.post(ROLES, role("r", rule("widgets", "patch update")))).ok(201)
     (await api.post(BINDINGS, binding("b", "r", "ann"))).ok(201)
     ann = As(api, "ann")
@@ -138,7 +138,7 @@ async def test_applying_what_is_not_there_needs_the_right_to_create(api: Client)
     (await ann("PATCH", path, body, content_type=APPLY)).ok()
 
 
-async def test_a_role_can_be_made_by_replacing_it(api: Client) -> None:
+async def test_a_put_creates_a_missing_role(api: Client) -> None:
     (await api.put(f"{ROLES}/r", role("r", rule("widgets", "get")))).ok(201)
     (await api.put(f"{ROLES}/r", role("r", rule("roles", "update escalate", GROUP)))).ok(200)
     (await api.post(BINDINGS, binding("b", "r", "ann"))).ok(201)
@@ -148,7 +148,7 @@ async def test_a_role_can_be_made_by_replacing_it(api: Client) -> None:
     assert refusal["message"].startswith('roles.rbac.authorization.k8s.io "new" is forbidden: User "ann" cannot create')
 
 
-async def test_nobody_grants_what_he_lacks(api: Client) -> None:
+async def test_users_cannot_grant_rights_that_they_lack(api: Client) -> None:
     (await api.post(ROLES, role("ed", rule("widgets", "get"), rule("roles rolebindings", "*", GROUP)))).ok(201)
     (
         await api.patch(
@@ -179,7 +179,7 @@ async def test_nobody_grants_what_he_lacks(api: Client) -> None:
     (await ann("POST", BINDINGS, binding("mine", "big", "ann"))).ok(201)
 
 
-async def test_only_owners_of_all_aggregate(api: Client) -> None:
+async def test_aggregation_requires_all_rights(api: Client) -> None:
     (await api.post(CLUSTER, role("ed", rule("clusterroles", "create", GROUP)))).ok(201)
     (await api.post(CLUSTER_BINDINGS, binding("ed", "ed", "ann", "ClusterRole"))).ok(201)
     aggregated = role("agg", aggregationRule={"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]})
@@ -208,7 +208,7 @@ async def test_aggregated_roles_follow_their_parts(api: Client) -> None:
     await eventually(may_not)
 
 
-async def test_what_a_dead_process_left_is_aggregated_by_the_next(
+async def test_roles_left_unaggregated_by_a_crash_are_aggregated_later(
     api: Client, app: Starlette, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (await api.get(CLUSTER)).ok()
@@ -280,7 +280,7 @@ INVALID: dict[str, tuple[str, dict[str, Any], str]] = {
 
 @shares_application
 @pytest.mark.parametrize("path, body, why", INVALID.values(), ids=INVALID)
-async def test_what_is_wrong(shared_api: Client, path: str, body: dict[str, Any], why: str) -> None:
+async def test_invalid_roles_and_bindings(shared_api: Client, path: str, body: dict[str, Any], why: str) -> None:
     assert why in failure(await shared_api.post(path, body), 422, "Invalid")["message"]
 
 
@@ -293,7 +293,7 @@ async def test_the_role_of_a_binding_cannot_be_changed(api: Client) -> None:
     )
 
 
-async def test_a_stranger_has_what_is_given_to_him_by_his_full_name(api: Client, app: Starlette) -> None:
+async def test_a_user_of_another_tenant_is_bound_by_the_full_name(api: Client, app: Starlette) -> None:
     store = backend_of(app).store
     acme = await store.create_tenant(TenantName("acme"))
     token, _ = await BearerTokens(store).create(acme, "ann", ["dev"], "", None)
@@ -311,7 +311,7 @@ async def test_a_stranger_has_what_is_given_to_him_by_his_full_name(api: Client,
     (await stranger.get(WIDGETS)).ok()
 
 
-async def test_reviews_tell_rules_and_reasons(api: Client) -> None:
+async def test_reviews_return_rules_and_reasons(api: Client) -> None:
     (await api.post(ROLES, role("r", rule("widgets", "list")))).ok(201)
     (await api.post(BINDINGS, binding("b", "r", "ann"))).ok(201)
     reviews = "/apis/authorization.k8s.io/v1"

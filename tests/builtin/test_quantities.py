@@ -32,14 +32,14 @@ def test_the_canonical_form(text: str, written: str) -> None:
 
 
 @pytest.mark.parametrize("text, written", CANONICAL.values(), ids=CANONICAL)
-def test_the_canonical_form_stays_and_means_the_same(text: str, written: str) -> None:
+def test_the_canonical_form_is_stable_and_has_the_same_value(text: str, written: str) -> None:
     assert canonical_quantity(written) == written
     if text != "0.1n":  # which is rounded up
         assert quantity(text).compare(quantity(written)) == 0
 
 
 @pytest.mark.parametrize("text", ["", "many", "1.2.3", "1 k", "1Kx", "0x10", "é"])
-def test_no_quantity(text: str) -> None:
+def test_invalid_quantities(text: str) -> None:
     with pytest.raises(QuantityError, match="quantit"):
         canonical_quantity(text)
 

@@ -39,7 +39,7 @@ NO_TIMES = {
 
 
 @pytest.mark.parametrize("text, why", NO_TIMES.values(), ids=NO_TIMES)
-def test_what_is_no_time(text: str, why: str) -> None:
+def test_invalid_times(text: str, why: str) -> None:
     with pytest.raises(TimeError) as caught:
         canonical_micro_time(text)
     assert str(caught.value).startswith(f'parsing time "{text}"')

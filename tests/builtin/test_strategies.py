@@ -212,7 +212,7 @@ WRONG: dict[str, tuple[str, Object, list[str]]] = {
 
 
 @pytest.mark.parametrize("kind, members, wrong", WRONG.values(), ids=WRONG)
-def test_what_is_wrong_with_a_new_object(kind: str, members: Object, wrong: list[str]) -> None:
+def test_errors_of_new_objects(kind: str, members: Object, wrong: list[str]) -> None:
     assert texts(kind, **members) == wrong
 
 
@@ -259,7 +259,7 @@ CHANGES: dict[str, tuple[str, Object, Object, list[str]]] = {
 
 
 @pytest.mark.parametrize("kind, before, after, wrong", CHANGES.values(), ids=CHANGES)
-def test_what_is_wrong_with_a_change(kind: str, before: Object, after: Object, wrong: list[str]) -> None:
+def test_errors_of_updates(kind: str, before: Object, after: Object, wrong: list[str]) -> None:
     errors = strategy_of(kind).validate_update(new_object(kind, **after), new_object(kind, **before), [])
     assert [error.message() for error in errors] == wrong
 
@@ -312,7 +312,7 @@ DEFAULTS: dict[str, tuple[str, Object, Object]] = {
 
 
 @pytest.mark.parametrize("kind, given, stored", DEFAULTS.values(), ids=DEFAULTS)
-def test_what_is_stored(kind: str, given: Object, stored: Object) -> None:
+def test_stored_forms(kind: str, given: Object, stored: Object) -> None:
     finished = strategy_of(kind).finish(new_object(kind, **given))
     del finished["metadata"]
     assert finished == stored
@@ -322,7 +322,7 @@ def context() -> Context:
     return Context(Tenant(TenantId(1), TenantName("default"), DomainId(1), Guards(0, 0)), User("u"))
 
 
-def test_a_lease_drops_what_is_not_on() -> None:
+def test_a_lease_drops_fields_of_disabled_features() -> None:
     lease = new_object(
         "leases.coordination.k8s.io", spec={"strategy": "x", "preferredHolder": "y", "holderIdentity": "z"}
     )

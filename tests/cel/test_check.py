@@ -147,7 +147,7 @@ def test_accepted(schema: Schema) -> None:
         ),
     ],
 )
-def test_entry(entry: Any, expected: list[str]) -> None:
+def test_rule_fields(entry: Any, expected: list[str]) -> None:
     assert messages(entries(obj(a=STRING), entry)) == [f"S.x-kubernetes-validations[0].{text}" for text in expected]
 
 
@@ -318,7 +318,7 @@ def test_schema_errors_stop_compilation_at_and_above_them() -> None:
     assert check_rules(schema, "S", compiles=False) == []
 
 
-def test_entries_that_are_wrong_stop_compilation_too() -> None:
+def test_invalid_rules_stop_compilation() -> None:
     schema = rules(obj(a=entries(STRING, {"rule": ""}, {"rule": "1"})), "2")
     assert messages(schema) == [
         "S.properties[a].x-kubernetes-validations[0].rule: Required value: rule is not specified"
@@ -335,7 +335,7 @@ def test_children_come_before_their_parents() -> None:
     ]
 
 
-def test_entries_below_junctors() -> None:
+def test_rules_below_junctors() -> None:
     assert messages({**obj(), "allOf": [obj(a=entries({}, {"rule": ""}))]}) == [
         "S.allOf[0].properties[a].x-kubernetes-validations[0].rule: Required value: rule is not specified"
     ]
@@ -388,7 +388,7 @@ def test_cost_of_all_rules() -> None:
     ]
 
 
-def test_unchanged_rules_may_cost_what_they_like() -> None:
+def test_unchanged_rules_have_no_cost_limit() -> None:
     schema = obj(a=rules(array(INTEGER, maxItems=2000), SQUARE))
     assert check_rules(schema, "S", unchanged=True) == []
     assert len(check_rules(schema, "S")) == 1

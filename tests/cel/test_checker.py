@@ -258,7 +258,7 @@ def test_no_type_is_left_open() -> None:
     assert all(not of.open for of in result.types.values())
 
 
-def test_issues_of_the_parser_are_handed_on() -> None:
+def test_issues_of_the_parser_are_returned() -> None:
     result = checked("1 +")
     assert display(result.parsed.source, result.issues).startswith("ERROR: <input>:1:4: Syntax error: mismatched input")
 

@@ -131,13 +131,13 @@ def test_token(text: str, column: int, token: str) -> None:
     assert (column, f"token recognition error at: '{token}'") in faults(text)
 
 
-def test_hundred_errors_are_enough() -> None:
+def test_errors_are_limited_to_a_hundred() -> None:
     parsed = parse("@" * 200)
     assert parsed.issues[-1].message == "Syntax error: More than 100 syntax errors"
     assert display(parsed.source, parsed.issues).endswith("\n1 more errors were truncated")
 
 
-def test_thirty_recoveries_are_enough() -> None:
+def test_recoveries_are_limited_to_thirty() -> None:
     assert faults("{" + "1 1," * 40 + "}")[-1][1] == "error recovery attempt limit exceeded: 30"
 
 
@@ -170,6 +170,6 @@ def test_too_deep_and_broken() -> None:
         ),
     ],
 )
-def test_picture(text: str, picture: str) -> None:
+def test_error_snippet(text: str, picture: str) -> None:
     parsed = parse(text)
     assert display(parsed.source, parsed.issues) == picture

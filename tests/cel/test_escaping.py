@@ -37,7 +37,7 @@ def test_names_without_identifier(name: str) -> None:
 
 
 @pytest.mark.parametrize("identifier", ["__nothing__", "a__namespace__"])
-def test_escapes_that_do_not_exist(identifier: str) -> None:
+def test_unknown_escapes(identifier: str) -> None:
     assert unescape(identifier) is None
 
 

@@ -70,7 +70,7 @@ def test_uses_old_self(text: str, uses: bool) -> None:
 @pytest.mark.slow
 @given(st.one_of(BROKEN_TEXTS, EXPRESSIONS, st.text(max_size=60)))
 @settings(max_examples=300, deadline=None)
-def test_any_text_compiles_or_is_an_error(text: str) -> None:
+def test_arbitrary_text_compiles_or_is_an_error(text: str) -> None:
     compiled = compile_expression(text, DECLARED, RULE)
     if compiled.error:
         assert compiled.error.startswith(

@@ -239,7 +239,7 @@ def test_error(text: str, column: int, message: str) -> None:
     assert [(issue.offset + 1, issue.message) for issue in parsed.issues] == [(column, message)]
 
 
-def test_macros_take_nothing_that_is_wrong() -> None:
+def test_invalid_macro_arguments_are_errors() -> None:
     assert [issue.message for issue in parse("[1].map(var, 1)").issues] == [
         "reserved identifier: var",
         "argument is not an identifier",
@@ -351,7 +351,7 @@ def test_parses_what_cel_python_parses(text: str) -> None:
 @pytest.mark.slow
 @given(BROKEN_TEXTS)
 @settings(max_examples=300, deadline=None)
-def test_both_readers_of_the_grammar_agree(text: str) -> None:
+def test_parser_and_diagnosis_agree(text: str) -> None:
     parsed = parse(text)
     if _has_syntax_error(parsed):
         assert list(parsed.issues) == list(syntax_errors(text))
@@ -365,7 +365,7 @@ def _has_syntax_error(parsed: Parsed) -> bool:
 
 @given(st.text(max_size=100))
 @settings(max_examples=100, deadline=None)
-def test_any_text_is_a_tree_or_errors(text: str) -> None:
+def test_arbitrary_text_is_a_tree_or_errors(text: str) -> None:
     parsed = parse(text)
     assert (parsed.root is None) == bool(parsed.issues)
     display(parsed.source, parsed.issues)

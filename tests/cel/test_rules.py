@@ -122,7 +122,7 @@ def test_field_path(of: Schema, field_path: str, expected: list[str]) -> None:
     assert messages(rules_of(f=of), {"f": {"a": 1, "b": 0}}) == expected
 
 
-def test_order_and_places() -> None:
+def test_order_and_paths_of_errors() -> None:
     schema = {
         "type": "object",
         "x-kubernetes-validations": [rule("self.metadata.name == 'x'"), rule("self.kind == 'K'")],
@@ -299,7 +299,7 @@ def test_one_expression_costs_too_much() -> None:
     ]
 
 
-def test_what_is_cut_short_costs_less_than_its_bound() -> None:
+def test_short_circuited_rules_cost_less_than_their_bound() -> None:
     """In the fast way this counts a million rounds; exactly it is a thousand."""
     of = NUMBERS | {"x-kubernetes-validations": [rule("self.all(x, self.exists(y, y == 0))")]}
     assert messages(rules_of(f=of), {"f": list(range(1000))}) == []
@@ -330,7 +330,7 @@ def test_a_message_costs_too_much() -> None:
     ]
 
 
-def test_deep_values_do_not_break_the_stack() -> None:
+def test_deep_values_do_not_exhaust_the_stack() -> None:
     of = {
         "type": "object",
         "x-kubernetes-preserve-unknown-fields": True,
@@ -356,7 +356,7 @@ def test_deep_values_do_not_break_the_stack() -> None:
         "[self.map(x, '0123456789').join()].map(t, '%s'.format([self.map(x, t)]).size()).size() > 0",
     ],
 )
-def test_work_that_costs_do_not_see_is_bounded(text: str) -> None:
+def test_work_outside_the_cost_model_is_bounded(text: str) -> None:
     of = NUMBERS | {"x-kubernetes-validations": [rule(text)]}
     found = messages(rules_of(f=of), {"f": [7] * 30_000})
     assert len(found) == 1

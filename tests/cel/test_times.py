@@ -126,7 +126,7 @@ def test_date_times_of_fields(text: str, expected: int) -> None:
         ("2024-01-01T00:00:00z", ': extra text: "z"'),
     ],
 )
-def test_date_times_that_the_format_lets_pass(text: str, complaint: str) -> None:
+def test_date_times_accepted_by_the_format(text: str, complaint: str) -> None:
     with pytest.raises(EvalError, match=complaint):
         parse_format_date_time(text)
 

@@ -100,7 +100,7 @@ def test_order(smaller: Any, greater: Any) -> None:
         (TypeValue("int"), TypeValue("int")),
     ],
 )
-def test_what_has_no_order(left: Any, right: Any) -> None:
+def test_values_without_an_order(left: Any, right: Any) -> None:
     with pytest.raises(EvalError, match=r"no such overload|NaN values cannot be ordered"):
         compare(left, right)
 

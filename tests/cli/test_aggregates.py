@@ -60,10 +60,10 @@ WRONG: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_is_wrong_with_flags(case: str) -> None:
+def test_invalid_flags(case: str) -> None:
     with pytest.raises(CommandError):
         spec_of(typed(**WRONG[case]), BACKUPS, "", NO_CLIENT)
 
 
-def test_a_list_is_no_aggregate() -> None:
+def test_flags_of_lists_are_not_those_of_aggregates() -> None:
     assert not is_aggregate(typed(where="true", order_by="spec.size"))

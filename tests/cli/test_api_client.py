@@ -78,7 +78,9 @@ def test_a_token_does_not_follow_a_redirect(server: Server, other: Server) -> No
     assert other.asked == []
 
 
-def test_a_token_passes_no_proxy_without_tls(server: Server, other: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_is_not_sent_through_a_proxy_without_tls(
+    server: Server, other: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
         monkeypatch.setenv(name, other.url)
     assert client(server).request("GET", "/api") == {}
@@ -95,7 +97,7 @@ def test_a_token_passes_no_proxy_without_tls(server: Server, other: Server, monk
         (200, b"not JSON", "cannot be reached"),
     ],
 )
-def test_what_goes_wrong_is_a_line_with_the_code(server: Server, code: int, body: bytes, message: str) -> None:
+def test_errors_are_one_line_with_the_code(server: Server, code: int, body: bytes, message: str) -> None:
     server.code, server.body = code, body
     with pytest.raises(RequestRefused, match=message) as refused:
         client(server).request("GET", "/api")

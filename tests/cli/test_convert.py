@@ -23,7 +23,7 @@ def changed(folder: Path, old: str, new: str) -> str:
     return str(path)
 
 
-def test_the_example_comes_back_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_example_round_trips(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", "check", str(DEFINITION), str(SAMPLES)]) == 0
     said = capsys.readouterr().out
     assert "# edge: v1beta1 to v1, and back: the same" in said
@@ -35,7 +35,7 @@ def test_a_refusal_names_its_place(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "refused: metadata.annotations[conversion.registry/rules].conversions[0].loss" in capsys.readouterr().err
 
 
-def test_an_object_that_comes_back_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_object_changed_by_the_round_trip(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", "check", "--quiet", changed(tmp_path, "loss: Keep", "loss: Drop"), str(SAMPLES)]) == 1
     assert "# edge: v1beta1 to v1, and back: CHANGED" in capsys.readouterr().out
 
@@ -53,7 +53,7 @@ def test_a_file_without_a_definition(capsys: pytest.CaptureFixture[str]) -> None
     assert "there must be one CustomResourceDefinition" in capsys.readouterr().err
 
 
-def test_a_definition_in_the_older_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_v1beta1_definition(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     older = served_form(decode_definition(yaml.safe_load(DEFINITION.read_text())).definition)
     path = tmp_path / "older.yaml"
     path.write_text(yaml.safe_dump(older))
@@ -75,7 +75,7 @@ def test_samples_in_a_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.parametrize("metadata", ["5", "[]", "{annotations: 7}", "{labels: {a: 1}}", "{name: [1]}"])
-def test_a_sample_whose_metadata_are_none(tmp_path: Path, metadata: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_sample_with_invalid_metadata(tmp_path: Path, metadata: str, capsys: pytest.CaptureFixture[str]) -> None:
     samples = tmp_path / "samples.yaml"
     samples.write_text(f"apiVersion: rules.example.com/v1\nkind: Gateway\nmetadata: {metadata}\n")
     assert main(["convert", "check", str(DEFINITION), str(samples)]) == 1

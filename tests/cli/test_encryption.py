@@ -36,7 +36,7 @@ async def serve_once(url: str, folder: Path, name: str, **settings: Any) -> None
             assert item["data"] == {"x": "aGlkZGVu"}
 
 
-def test_from_plain_to_encrypted_to_another_key(
+def test_encrypting_existing_data_and_rotating_the_key(
     database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(resealing, "CURRENT_SECONDS", -1.0)

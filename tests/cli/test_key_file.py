@@ -142,7 +142,7 @@ def use(url: str) -> None:
         )
 
 
-def test_a_folder_from_before_goes_on_without_and_warns(
+def test_an_older_folder_works_without_a_key_file_and_warns(
     database_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     use(database_url)
@@ -158,7 +158,7 @@ def test_a_folder_from_before_goes_on_without_and_warns(
     assert signing_keys(database_url) == [SEALED]
 
 
-def test_a_key_file_that_is_there_is_never_replaced(database_url: str, tmp_path: Path) -> None:
+def test_an_existing_key_file_is_never_replaced(database_url: str, tmp_path: Path) -> None:
     first = prepared(database_url, tmp_path)
     assert first is not None
     kept = first.read_text()
@@ -167,7 +167,7 @@ def test_a_key_file_that_is_there_is_never_replaced(database_url: str, tmp_path:
     assert [path.name for path in tmp_path.iterdir()] == ["encryption-keys"]
 
 
-def test_a_database_of_ones_own_gets_no_key_by_itself(
+def test_an_external_database_gets_no_key_automatically(
     database_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     add_plain_key(database_url)

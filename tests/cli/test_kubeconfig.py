@@ -10,7 +10,7 @@ from registry.cli.kubeconfig import ensure_admin_token, kubeconfig, server_url, 
 from registry.settings import Settings, SettingsError
 
 
-def test_the_token_is_made_once_and_private(tmp_path: Path) -> None:
+def test_the_token_is_created_once_and_private(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path)
     token = ensure_admin_token(settings)
     assert len(token) >= 40

@@ -107,7 +107,7 @@ def test_a_storage_migration_on_a_terminal_and_in_a_file(server: RunningServer) 
     assert found["status"]["storedVersions"] == ["v1"]
 
 
-def test_a_storage_migration_need_not_be_waited_for(server: RunningServer) -> None:
+def test_a_storage_migration_may_run_in_the_background(server: RunningServer) -> None:
     done = registry("migrate-storage", "configmaps", "--no-wait", KUBECONFIG=str(server.kubeconfig))
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("storageversionmigration configmaps-")

@@ -105,7 +105,7 @@ def lines(done: subprocess.CompletedProcess[str], code: int = 0) -> list[list[st
     return [re.split(r" {3,}", line) for line in done.stdout.splitlines()]
 
 
-def test_history_says_when_who_by_what_and_which_fields(shop: Registry) -> None:
+def test_history_lists_time_user_manager_and_fields(shop: Registry) -> None:
     first = shop.order("a", size=1, color="red")
     second = shop.change("a", size=2, color=None, extra={"deep": 1})
     header, newest, oldest = lines(shop.run("history", "order", "a"))
@@ -145,11 +145,11 @@ def is_missing(shop: Registry, name: str) -> bool:
         (["secret", "a"], "the past of secrets cannot be read"),
     ],
 )
-def test_what_has_no_history_is_one_line(shop: Registry, target: list[str], why: str) -> None:
+def test_an_object_without_history_is_reported_in_one_line(shop: Registry, target: list[str], why: str) -> None:
     assert why in refusal(shop.run("history", *target))
 
 
-def test_a_diff_is_that_of_two_states(shop: Registry) -> None:
+def test_a_diff_of_two_states(shop: Registry) -> None:
     first = shop.order("d", size=1)
     second = shop.change("d", size=2)
     shop.change("d", size=3)
@@ -258,7 +258,7 @@ def test_the_files_of_kubeconfig_are_merged(shop: Registry, tmp_path: Path) -> N
     assert "no current context" in refusal(registry("deleted", "orders", KUBECONFIG=str(files[1])))
 
 
-def test_what_objects_hold_does_not_steer_the_terminal(shop: Registry) -> None:
+def test_control_characters_of_objects_are_escaped(shop: Registry) -> None:
     shop.order("esc", text="\x1b[31mred\x07")
     shop.change("esc", text="\x1b]0;title\x07")
     assert "\x1b" not in shop.run("diff", "order", "esc").stdout
@@ -346,7 +346,7 @@ def test_the_shell_completes(shop: Registry, words: list[str], found: list[str])
 
 
 @pytest.mark.parametrize("shell, check", [("bash", ["-n"]), ("zsh", ["-n"]), ("fish", ["--no-execute"])])
-def test_the_script_of_a_shell_is_one(shell: str, check: list[str], tmp_path: Path) -> None:
+def test_completion_scripts_are_valid(shell: str, check: list[str], tmp_path: Path) -> None:
     script = registry("completion", shell).stdout
     assert "registry __complete" in script
     if shutil.which(shell) is None:

@@ -36,7 +36,7 @@ def test_without_a_total_there_is_a_figure() -> None:
     assert out.getvalue() == "\r\x1b[Krows sealed  7\n"
 
 
-def test_elsewhere_there_are_plain_lines_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_terminal_plain_lines_are_printed_periodically(monkeypatch: pytest.MonkeyPatch) -> None:
     times = iter([0.0, 0.0, 1.0, 5.5, 5.5, 6.0, 6.0])
     monkeypatch.setattr("registry.cli.progress.time.monotonic", lambda: next(times))
     out = io.StringIO()

@@ -23,20 +23,20 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "registry"
 
 
-def test_a_server_is_known_as_long_as_it_runs(runtime: Path) -> None:
+def test_a_running_server_is_listed(runtime: Path) -> None:
     with announce("https://127.0.0.1:1", Path("/b")), announce("https://127.0.0.1:2", Path("/a")):
         assert running_servers() == [Known("https://127.0.0.1:2", Path("/a")), Known("https://127.0.0.1:1", Path("/b"))]
     assert running_servers() == []
 
 
-def test_what_a_killed_server_leaves_is_no_server(runtime: Path) -> None:
+def test_the_file_of_a_killed_server_is_ignored(runtime: Path) -> None:
     runtime.mkdir(mode=0o700)
     (runtime / "0123456789abcdef").write_text('{"url": "https://127.0.0.1:1", "dataDir": "/a"}')
     assert running_servers() == []
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o720], ids=oct)
-def test_a_folder_in_which_others_may_write_is_not_believed(runtime: Path, mode: int) -> None:
+def test_a_folder_writable_by_others_is_ignored(runtime: Path, mode: int) -> None:
     with announce("https://127.0.0.1:1", Path("/a")):
         runtime.chmod(mode)
         assert running_servers() == []
@@ -72,7 +72,7 @@ def test_a_command_that_finds_nothing_names_the_servers_that_run(
 
 
 @pytest.mark.slow
-def test_serve_prints_what_the_commands_of_another_terminal_need(server: RunningServer) -> None:
+def test_serve_prints_the_environment_for_other_terminals(server: RunningServer) -> None:
     """A data folder of one's own is named once, by the line that `serve` prints."""
     line = next(
         line for line in (server.data_dir / "server.out").read_text().splitlines() if "REGISTRY_DATA_DIR" in line
@@ -84,7 +84,7 @@ def test_serve_prints_what_the_commands_of_another_terminal_need(server: Running
 
 
 @pytest.mark.slow
-def test_a_command_tells_the_folder_that_nobody_named(server: RunningServer, tmp_path: Path) -> None:
+def test_a_command_prints_the_folder_it_chose(server: RunningServer, tmp_path: Path) -> None:
     if os.geteuid() == 0:
         pytest.skip("root's folder is one for the whole machine")
     (tmp_path / "registry").symlink_to(server.data_dir)
@@ -94,7 +94,7 @@ def test_a_command_tells_the_folder_that_nobody_named(server: RunningServer, tmp
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_server_says_that_it_stops_and_that_it_has_stopped(workers: int) -> None:
+def test_a_server_prints_that_it_stops_and_has_stopped(workers: int) -> None:
     with data_folder() as folder, running_server(folder / "data", "--workers", str(workers)) as running:
         running.process.send_signal(signal.SIGINT)
         assert running.process.wait(120) == 0

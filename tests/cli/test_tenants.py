@@ -60,7 +60,7 @@ def _create(server: RunningServer, name: str, *arguments: str) -> subprocess.Com
     return done
 
 
-def test_its_administrator_does_everything_in_the_tenant(server: RunningServer, acme: dict[str, Any]) -> None:
+def test_the_administrator_has_all_rights_in_the_tenant(server: RunningServer, acme: dict[str, Any]) -> None:
     assert acme["clusters"][0]["cluster"]["server"] == f"{server.url}/clusters/acme"
     assert _token(acme) != server.token
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "any"},
@@ -84,7 +84,7 @@ def test_its_administrator_does_everything_in_the_tenant(server: RunningServer, 
         ("DELETE", "/apis/tenancy.registry/v1/tenants/beta", None),
     ],
 )
-def test_its_administrator_does_nothing_outside_it(
+def test_the_administrator_has_no_rights_elsewhere(
     server: RunningServer, acme: dict[str, Any], tenant: str, method: str, path: str, body: Any
 ) -> None:
     """Not even in tenants below it."""
@@ -94,14 +94,14 @@ def test_its_administrator_does_nothing_outside_it(
     assert answer.status_code in (403, 404, 405), answer.text
 
 
-def test_no_administrator_is_made_where_none_is_wanted(server: RunningServer) -> None:
+def test_a_tenant_can_be_created_without_an_administrator(server: RunningServer) -> None:
     done = _create(server, "bare", "--no-administrator")
     assert "KUBECONFIG" not in done.stdout
     accounts = _ask(server, server.token, "GET", "/clusters/bare/api/v1/namespaces/kube-system/serviceaccounts").json()
     assert "tenant-administrator" not in [item["metadata"]["name"] for item in accounts["items"]]
 
 
-def test_a_kubeconfig_is_written_where_it_is_wanted(server: RunningServer, tmp_path: Path) -> None:
+def test_a_kubeconfig_is_written_to_the_given_file(server: RunningServer, tmp_path: Path) -> None:
     file = tmp_path / "deep" / "gamma.kubeconfig"
     _create(server, "gamma", "--kubeconfig", str(file), "--expires", "12h")
     assert _mode(file) == 0o600
@@ -112,7 +112,7 @@ def test_a_kubeconfig_is_written_where_it_is_wanted(server: RunningServer, tmp_p
 class TestKubeconfig:
     """One job, by either name."""
 
-    def test_is_of_the_administrator_of_the_tenant(
+    def test_the_kubeconfig_is_that_of_the_administrator(
         self, command: list[str], server: RunningServer, acme: dict[str, Any]
     ) -> None:
         done = registry(*command, "acme", "--data-dir", server.data_dir)
@@ -123,20 +123,22 @@ class TestKubeconfig:
         assert _ask(server, _token(found), "GET", "/clusters/acme/api/v1/secrets").status_code == 200
         assert _ask(server, _token(found), "GET", "/clusters/default/api/v1/secrets").status_code == 403
 
-    def test_is_refused_for_a_tenant_that_is_not_there(self, command: list[str], server: RunningServer) -> None:
+    def test_a_kubeconfig_for_a_missing_tenant_is_refused(self, command: list[str], server: RunningServer) -> None:
         for name in ("absent", "a/b", ".."):
             for flags in ([], ["--platform-admin"], ["--token", "another's"]):
                 done = registry(*command, name, *flags, "--data-dir", server.data_dir)
                 assert (done.returncode, done.stdout) == (1, "")
                 assert done.stderr == f"registry: there is no tenant {name!r}\n"
 
-    def test_has_the_rights_of_the_platform_only_by_a_flag(self, command: list[str], server: RunningServer) -> None:
+    def test_a_kubeconfig_has_platform_rights_only_with_the_flag(
+        self, command: list[str], server: RunningServer
+    ) -> None:
         done = registry(*command, "default", "--platform-admin", "--data-dir", server.data_dir)
         assert _token(yaml.safe_load(done.stdout)) == server.token
         done = registry(*command, "default", "--token", "another's", "--data-dir", server.data_dir)
         assert _token(yaml.safe_load(done.stdout)) == "another's"
 
-    def test_of_many_tenants_needs_a_token(self, command: list[str], server: RunningServer) -> None:
+    def test_a_kubeconfig_for_several_tenants_requires_a_token(self, command: list[str], server: RunningServer) -> None:
         for name in ("*", "*.shop"):
             assert "name --token" in refusal(registry(*command, name, "--data-dir", server.data_dir))
             done = registry(*command, name, "--platform-admin", "--data-dir", server.data_dir)
@@ -150,7 +152,7 @@ def test_the_kubeconfig_of_the_platform_is_the_written_one(server: RunningServer
     assert yaml.safe_load(other.stdout)["clusters"][0]["cluster"]["server"] == "https://r.example"
 
 
-def test_a_file_that_credentials_are_redirected_into_is_closed_to_others(server: RunningServer, tmp_path: Path) -> None:
+def test_a_file_that_credentials_are_redirected_to_becomes_private(server: RunningServer, tmp_path: Path) -> None:
     file = tmp_path / "kubeconfig"
     with open(file, "w") as out:
         file.chmod(0o644)
@@ -173,7 +175,7 @@ def _phase(server: RunningServer, name: str) -> str:
 
 
 @pytest.mark.parametrize("answer", ["", "yes\n", "Doomed\n"], ids=["none", "yes", "another name"])
-def test_a_deletion_says_what_goes_and_asks(server: RunningServer, answer: str) -> None:
+def test_a_deletion_lists_its_effects_and_asks_for_confirmation(server: RunningServer, answer: str) -> None:
     if _phase(server, "doomed") == "404":
         _create(server, "doomed", "--no-administrator")
         space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
@@ -185,7 +187,7 @@ def test_a_deletion_says_what_goes_and_asks(server: RunningServer, answer: str) 
     assert _phase(server, "doomed") == "Active"
 
 
-def test_a_deleted_tenant_comes_back(server: RunningServer) -> None:
+def test_a_deleted_tenant_can_be_undeleted(server: RunningServer) -> None:
     _create(server, "phoenix", "--no-administrator")
     path = "/clusters/phoenix/api/v1/namespaces/default/configmaps"
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"x": "y"}}
@@ -213,7 +215,7 @@ def test_an_invalid_time_deletes_nothing(server: RunningServer, keep: str) -> No
     assert refusal(done).startswith("registry: --keep: must be a time such as")
 
 
-def test_a_login_for_reports_is_not_moved_by_the_way(server: RunningServer) -> None:
+def test_granting_does_not_move_a_login_to_another_tenant(server: RunningServer) -> None:
     for name in ("one", "two"):
         _create(server, name, "--no-administrator")
 

@@ -18,7 +18,7 @@ WATCHES = 8
 TENANTS = "/clusters/system/apis/tenancy.registry/v1/tenants/default/usage"
 
 
-def test_the_watches_of_all_workers_are_watches() -> None:
+def test_watches_of_all_workers_are_summed() -> None:
     with data_folder() as folder, running_server(folder / "data", "--workers", "2") as server:
         verify = ssl.create_default_context(cafile=server.authority)
         headers = {"Authorization": f"Bearer {server.token}"}

@@ -107,7 +107,7 @@ def test_round_trip(value: Any) -> None:
 
 
 @given(st.binary(max_size=60))
-def test_any_bytes_give_a_value_or_an_error(data: bytes) -> None:
+def test_arbitrary_bytes_decode_or_raise(data: bytes) -> None:
     with contextlib.suppress(CborError):
         value = decode_cbor(data).value
         assert decode_cbor(encode_cbor(value)).value == value
@@ -123,7 +123,7 @@ def test_floats(value: float) -> None:
         assert decode_cbor(data).value == value
 
 
-def test_other_threads_run_while_much_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decoding_a_large_document_lets_other_threads_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whenever the decoder calls Python, which it does for each piece."""
     pieces = []
 

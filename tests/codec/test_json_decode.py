@@ -159,7 +159,7 @@ def test_syntax_errors(data: bytes, message: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("end", [b"", b'"}', b'","k":1}', b'\\x"}'], ids=["cut", "right", "duplicate", "bad escape"])
-def test_many_escapes_cost_little(end: bytes) -> None:
+def test_decoding_many_escapes_is_linear(end: bytes) -> None:
     """3 million took the exact scanner two seconds."""
     data = b'{"k":"' + b'\\"' * 3_000_000 + end
     started = time.process_time()
@@ -241,7 +241,7 @@ def test_canonical(data: bytes, taken: bool) -> None:
 
 
 @given(JSON_VALUES)
-def test_whatever_json_writes_is_read(value: Any) -> None:
+def test_everything_that_json_encodes_is_decoded(value: Any) -> None:
     for data in (json.dumps(value), json.dumps(value, indent=1), json.dumps(value, ensure_ascii=False)):
         encoded = data.encode()
         assert decode_json(encoded).value == value
@@ -249,7 +249,7 @@ def test_whatever_json_writes_is_read(value: Any) -> None:
 
 
 @given(st.binary(max_size=60) | st.text('{}[]",:\\u0123.eE+-tfn \n').map(str.encode))
-def test_the_readers_agree_on_any_bytes(data: bytes) -> None:
+def test_the_decoders_agree_on_arbitrary_bytes(data: bytes) -> None:
     assert _outcome(decode_json, data) == _outcome(scan, data)
 
 

@@ -134,7 +134,7 @@ def test_list_status_and_watch_event() -> None:
 
 
 @given(st.binary(max_size=60))
-def test_any_bytes_give_options_or_an_error(data: bytes) -> None:
+def test_arbitrary_bytes_decode_to_options_or_raise(data: bytes) -> None:
     with contextlib.suppress(ProtoError):
         assert "kind" in decode_object(ENVELOPE + data)
 
@@ -275,7 +275,7 @@ def test_round_trip(obj: dict[str, Any]) -> None:
     assert decode_object(encode_object(whole)) == expected
 
 
-def test_a_list_is_sent_in_pieces() -> None:
+def test_a_list_is_encoded_in_chunks() -> None:
     head = {"apiVersion": "v1", "kind": "ConfigMapList", "metadata": {"resourceVersion": "7"}}
     items = [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}} for name in "ab"]
     pieces = [encode_list_item(head, item) for item in items]
@@ -313,11 +313,11 @@ def in_envelope(version: bytes, kind: bytes, raw: bytes) -> bytes:
         pytest.param(b"\x12\x00", {"data": {"": ""}}, id="an empty entry"),
     ],
 )
-def test_what_clients_may_send(raw: bytes, expected: dict[str, Any]) -> None:
+def test_messages_of_clients_are_decoded(raw: bytes, expected: dict[str, Any]) -> None:
     assert decode_object(in_envelope(b"v1", b"ConfigMap", raw)) == {"apiVersion": "v1", "kind": "ConfigMap"} | expected
 
 
-def test_a_body_may_leave_its_kind_out() -> None:
+def test_a_body_may_omit_its_kind() -> None:
     assert decode_object(in_envelope(b"", b"", b"\x12\x06\x0a\x01a\x12\x01b"), "v1", "ConfigMap") == {
         "data": {"a": "b"}
     }
@@ -378,7 +378,7 @@ def test_a_deep_schema_can_be_read_and_written() -> None:
 
 
 @given(st.binary(max_size=80))
-def test_any_bytes_give_a_definition_or_an_error(data: bytes) -> None:
+def test_arbitrary_bytes_decode_to_a_definition_or_raise(data: bytes) -> None:
     with contextlib.suppress(ProtoError):
         obj = decode_object(in_envelope(b"apiextensions.k8s.io/v1", b"CustomResourceDefinition", data))
         assert obj["kind"] == "CustomResourceDefinition"

@@ -61,13 +61,13 @@ def test_documents(text: str, expected: Any) -> None:
     assert decoded.duplicates == []
 
 
-def test_integers_of_whole_floats_have_their_type() -> None:
+def test_whole_floats_keep_their_type() -> None:
     value = decode_yaml(b"{a: 1.0, b: 1e3, c: 2.5, d: 9223372036854775808, e: -0.0, f: 1e21}").value
     assert [type(v) for v in value.values()] == [int, int, float, float, int, float]
     assert value == {"a": 1, "b": 1000, "c": 2.5, "d": 2.0**63, "e": 0, "f": 1e21}
 
 
-def test_aliases_share_nothing() -> None:
+def test_aliased_values_are_copied() -> None:
     value = decode_yaml(b"a: &x {k: [1]}\nb: *x\nc: {<<: *x}\n").value
     value["a"]["k"].append(2)
     assert value["b"] == value["c"] == {"k": [1]}
@@ -256,7 +256,7 @@ def test_percent_signs_after_the_directives_are_text() -> None:
 
 
 @pytest.mark.slow
-def test_wide_and_deep_flow_is_cut_off() -> None:
+def test_flow_collections_are_limited_in_width_and_depth() -> None:
     started = time.process_time()
     with pytest.raises(YamlError, match="exceeded max depth"):
         decode_yaml(b"[" * (MAX_YAML_DEPTH - 1) + b"a," * 1_000_000)
@@ -272,7 +272,7 @@ def test_greatest_depth() -> None:
 
 
 @given(st.binary(max_size=60) | st.text("{}[]\"',:-?&*!|>%@ \n\tab1.~<").map(str.encode))
-def test_any_bytes_give_a_value_or_an_error(data: bytes) -> None:
+def test_arbitrary_bytes_decode_or_raise(data: bytes) -> None:
     with contextlib.suppress(DecodeError):
         assert decode_yaml(data).duplicates is not None
 
@@ -294,7 +294,9 @@ _LAYOUTS: list[dict[str, Any]] = [
     st.sampled_from(_LAYOUTS),
     st.booleans(),
 )
-def test_json_is_read_as_yaml_reads_it(value: dict[str, Any], layout: dict[str, Any], ascii_only: bool) -> None:
+def test_json_decodes_to_the_same_value_as_yaml(
+    value: dict[str, Any], layout: dict[str, Any], ascii_only: bool
+) -> None:
     """What is read by the short way, through the reader of JSON, is what the long way gives."""
     data = json.dumps(value, ensure_ascii=ascii_only, **layout).encode()
     assert _outcome(data) == _outcome(b" " + data)  # a blank before it: taken for YAML

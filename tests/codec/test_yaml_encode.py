@@ -74,7 +74,7 @@ def test_round_trip(value: Any) -> None:
 
 
 @given(TEXT)
-def test_any_text_can_be_written(text: str) -> None:
+def test_any_string_round_trips(text: str) -> None:
     assert encode_yaml({"a": text}).startswith(b"a:")
 
 

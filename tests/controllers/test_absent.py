@@ -24,21 +24,23 @@ CASES: dict[str, tuple[dict[str, Any], str, bool]] = {
 
 
 @pytest.mark.parametrize("changed, namespace, known", CASES.values(), ids=CASES)
-def test_an_owner_is_known_by_all_that_a_reference_says(changed: dict[str, Any], namespace: str, known: bool) -> None:
+def test_an_owner_is_identified_by_all_fields_of_its_reference(
+    changed: dict[str, Any], namespace: str, known: bool
+) -> None:
     absent = AbsentOwnerCache()
     absent.add(ACME, DeletedObject("example.com", "Widget", "here", "a", Uid("u")))
     assert absent.knows(ACME, namespace, REFERENCE | changed) is known
     assert not absent.knows(OTHER, namespace, REFERENCE | changed)
 
 
-def test_a_cluster_scoped_owner_is_everybodys() -> None:
+def test_a_cluster_scoped_owner_is_shared_by_all_namespaces() -> None:
     absent = AbsentOwnerCache()
     absent.add(ACME, DeletedObject("example.com", "Widget", "", "a", Uid("u")))
     assert absent.knows(ACME, "here", REFERENCE)
     assert absent.knows(ACME, "", REFERENCE)
 
 
-def test_the_oldest_are_forgotten() -> None:
+def test_the_oldest_entries_are_evicted() -> None:
     absent = AbsentOwnerCache(limit=2)
     for uid in "uvw":
         absent.add(ACME, DeletedObject("example.com", "Widget", "", "a", Uid(uid)))

@@ -18,7 +18,7 @@ async def things(api: Client) -> None:
     await define(api, definition("things", "Thing", scope="Cluster"))
 
 
-async def test_background_takes_every_level(api: Client) -> None:
+async def test_background_deletion_collects_every_level(api: Client) -> None:
     root = await born(api, "root")
     child = await born(api, "child", root, blocks=True)
     await born(api, "grandchild", child)
@@ -34,7 +34,7 @@ async def test_a_dry_run_collects_nothing(api: Client) -> None:
     await there(api, "child")
 
 
-async def test_a_held_child_is_marked_and_keeps_its_children_and_owners(api: Client) -> None:
+async def test_a_child_with_finalizers_is_marked_and_keeps_its_children_and_owners(api: Client) -> None:
     root = await born(api, "root")
     child = await born(api, "child", root, held=True)
     await born(api, "grandchild", child)
@@ -49,7 +49,7 @@ async def test_a_held_child_is_marked_and_keeps_its_children_and_owners(api: Cli
     await gone(api, "child", "grandchild")
 
 
-async def test_an_owner_that_is_only_marked_is_there_for_its_children(api: Client) -> None:
+async def test_a_terminating_owner_still_counts_as_present(api: Client) -> None:
     root = await born(api, "root", held=True)
     (await api.delete(f"{WIDGETS}/root")).ok(200)
     await born(api, "child", root)
@@ -66,7 +66,7 @@ OWNERS_THAT_ARE_NOT: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("wrong", OWNERS_THAT_ARE_NOT.values(), ids=OWNERS_THAT_ARE_NOT)
-async def test_an_owner_with_wrong_coordinates_is_none(api: Client, wrong: dict[str, Any]) -> None:
+async def test_an_owner_with_wrong_coordinates_counts_as_absent(api: Client, wrong: dict[str, Any]) -> None:
     root = await born(api, "root")
     await born(api, "child", reference(root, **wrong))
     await gone(api, "child")
@@ -106,13 +106,13 @@ async def test_absent_owners_are_dropped_beside_a_live_one(api: Client) -> None:
     await gone(api, "child")
 
 
-async def test_an_absent_owner_that_is_patched_in(api: Client) -> None:
+async def test_an_absent_owner_added_by_a_patch(api: Client) -> None:
     await born(api, "child")
     (await api.patch(f"{WIDGETS}/child", {"metadata": {"ownerReferences": [absent()]}})).ok(200)
     await gone(api, "child")
 
 
-async def test_a_reference_that_was_taken_away_in_time(api: Client) -> None:
+async def test_a_reference_removed_before_the_collection(api: Client) -> None:
     root = await born(api, "root")
     await born(api, "child", root)
     (await api.patch(f"{WIDGETS}/child", {"metadata": {"ownerReferences": None}})).ok(200)
@@ -122,7 +122,7 @@ async def test_a_reference_that_was_taken_away_in_time(api: Client) -> None:
 
 
 @pytest.mark.parametrize("policy", ["Background", "Foreground"])
-async def test_a_cycle_goes_with_one_of_its_members(api: Client, policy: str) -> None:
+async def test_deleting_a_member_collects_the_whole_cycle(api: Client, policy: str) -> None:
     one = await born(api, "one")
     two = await born(api, "two", one, blocks=True)
     circle = {"metadata": {"ownerReferences": [reference(two, blocks=True)]}}
@@ -149,7 +149,7 @@ async def test_foreground_waits_for_blocking_children(api: Client) -> None:
     await gone(api, "root", "blocking", "late")
 
 
-async def test_foreground_goes_down_through_children_with_children(api: Client) -> None:
+async def test_foreground_deletion_descends_through_all_levels(api: Client) -> None:
     root = await born(api, "root")
     child = await born(api, "child", root, blocks=True)
     await born(api, "grandchild", child, held=True, blocks=True)
@@ -160,7 +160,7 @@ async def test_foreground_goes_down_through_children_with_children(api: Client) 
     await gone(api, "grandchild", "child", "root")
 
 
-async def test_a_child_that_blocks_no_more_lets_its_owner_go(api: Client) -> None:
+async def test_an_owner_is_deleted_once_no_child_blocks_it(api: Client) -> None:
     root = await born(api, "root")
     await born(api, "child", root, held=True, blocks=True)
     (await api.delete(f"{WIDGETS}/root?propagationPolicy=Foreground")).ok(200)
@@ -169,7 +169,7 @@ async def test_a_child_that_blocks_no_more_lets_its_owner_go(api: Client) -> Non
     await gone(api, "root")
 
 
-async def test_foreground_leaves_a_child_to_its_other_owner(api: Client) -> None:
+async def test_foreground_deletion_keeps_children_with_another_owner(api: Client) -> None:
     one, two = await born(api, "one"), await born(api, "two")
     await born(api, "shared", one, two, blocks=True)
     (await api.delete(f"{WIDGETS}/one?propagationPolicy=Foreground")).ok(200)
@@ -200,7 +200,7 @@ async def test_orphans_lose_just_that_owner(api: Client) -> None:
     await there(api, "child")
 
 
-async def test_a_collection_behaves_as_its_objects_do(api: Client) -> None:
+async def test_delete_collection_follows_the_propagation_policy(api: Client) -> None:
     one, two = await born(api, "one"), await born(api, "two", held=True)
     await born(api, "of-one", one)
     await born(api, "of-two", two)
@@ -227,7 +227,7 @@ async def test_owners_of_other_scopes(api: Client) -> None:
     await there(api, "wrong", path=THINGS)
 
 
-async def test_an_owner_in_another_namespace_is_none_and_an_event_says_so(api: Client) -> None:
+async def test_an_owner_in_another_namespace_counts_as_absent_and_is_reported_in_an_event(api: Client) -> None:
     (await api.post(NAMESPACES, {"metadata": {"name": "there"}})).ok()
     path = WIDGETS.replace("default", "there")
     here = await born(api, "here")

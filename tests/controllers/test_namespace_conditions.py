@@ -30,7 +30,7 @@ def test_what_remains_is_listed_in_order() -> None:
     )
 
 
-def test_a_condition_that_says_the_same_keeps_its_time_and_others_stay() -> None:
+def test_an_unchanged_condition_keeps_its_time_and_other_conditions_are_kept() -> None:
     mine = {"type": "Mine", "status": "True", "lastTransitionTime": FIRST}
     before = with_conditions({"conditions": [mine]}, {"widgets.example.com": 1}, {}, FIRST)
     after = with_conditions(before, {}, {}, SECOND)

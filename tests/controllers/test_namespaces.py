@@ -41,7 +41,7 @@ async def condition(api: Client, name: str, status: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("path", ["serviceaccounts/default", "configmaps/kube-root-ca.crt"])
-async def test_what_it_has_comes_back(api: Client, path: str) -> None:
+async def test_default_objects_of_a_namespace_are_recreated(api: Client, path: str) -> None:
     first = await came(api, f"{SPACE}/{path}")
     (await api.delete(f"{SPACE}/{path}")).ok(200)
     second = await came(api, f"{SPACE}/{path}")
@@ -60,7 +60,7 @@ async def test_foreign_data_beside_the_certificates_is_removed(api: Client) -> N
     assert (await api.get(path)).ok()["metadata"]["labels"] == {"kept": "yes"}
 
 
-async def test_it_goes_with_all_that_is_in_it(api: Client) -> None:
+async def test_a_namespace_is_deleted_with_its_content(api: Client) -> None:
     await came(api, f"{SPACE}/configmaps/kube-root-ca.crt")
     root = await born(api, "root", path=WIDGETS)
     await born(api, "child", root, path=WIDGETS)
@@ -72,7 +72,7 @@ async def test_it_goes_with_all_that_is_in_it(api: Client) -> None:
     assert (await api.get(WIDGETS)).ok()["items"] == []
 
 
-async def test_it_tells_what_holds_it(api: Client) -> None:
+async def test_conditions_report_what_blocks_the_deletion(api: Client) -> None:
     await born(api, "held", held=True, path=WIDGETS)
     (await api.delete(SPACE)).ok(200)
     remaining = await condition(api, "NamespaceContentRemaining", "True")
@@ -85,7 +85,7 @@ async def test_it_tells_what_holds_it(api: Client) -> None:
     await gone(api, "space", path=NAMESPACES)
 
 
-async def test_let_go_by_hand_it_leaves_objects_that_can_only_be_read_and_deleted(api: Client) -> None:
+async def test_objects_of_a_namespace_finalized_by_hand_can_only_be_read_and_deleted(api: Client) -> None:
     await born(api, "held", held=True, path=WIDGETS)
     (await api.delete(SPACE)).ok(200)
     await condition(api, "NamespaceContentRemaining", "True")
@@ -101,7 +101,7 @@ async def test_let_go_by_hand_it_leaves_objects_that_can_only_be_read_and_delete
     await gone(api, "held", path=WIDGETS)
 
 
-async def test_only_its_own_finalizer_is_taken(api: Client) -> None:
+async def test_only_the_finalizer_of_the_server_is_removed(api: Client) -> None:
     other = f"{NAMESPACES}/other"
     body = {"metadata": {"name": "other", "finalizers": [HOLD]}}
     (await api.post(NAMESPACES, body)).ok(201)

@@ -36,7 +36,7 @@ async def until(condition: Callable[[], bool]) -> None:
     await eventually(look)
 
 
-async def test_what_is_enqueued_often_is_handled_once_more() -> None:
+async def test_items_enqueued_repeatedly_are_handled_once_more() -> None:
     seen: list[str] = []
     hold = asyncio.Event()
 
@@ -54,7 +54,7 @@ async def test_what_is_enqueued_often_is_handled_once_more() -> None:
     assert seen == ["a", "a"]
 
 
-async def test_failures_and_what_is_unfinished_are_tried_again() -> None:
+async def test_failed_and_unfinished_items_are_retried() -> None:
     outcomes: list[Exception | None] = [Requeue(), Unavailable("away"), RuntimeError("a fault"), None]
 
     async def handle(work: str) -> None:
@@ -93,7 +93,7 @@ async def test_many_items_that_fail_for_one_reason_log_one_line(
     assert [record.getMessage() for record in caplog.records] == lines
 
 
-async def test_what_a_lost_tenant_had_is_dropped() -> None:
+async def test_items_of_a_deleted_tenant_are_dropped() -> None:
     async def handle(work: str) -> None:
         raise TenantNotFound("gone")
 
@@ -102,7 +102,7 @@ async def test_what_a_lost_tenant_had_is_dropped() -> None:
         await until(lambda: len(waiting) == 0)
 
 
-async def test_the_oldest_is_known_while_it_is_open() -> None:
+async def test_the_oldest_pending_item_is_known() -> None:
     free = asyncio.Event()
 
     async def handle(work: str) -> None:

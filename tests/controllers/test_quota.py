@@ -53,7 +53,7 @@ async def until(api: Client, name: str, used: dict[str, str]) -> dict[str, Any]:
             await asyncio.sleep(0.02)
 
 
-async def test_use_rises_with_creates_and_sinks_with_deletions(api: Client) -> None:
+async def test_usage_follows_creates_and_deletions(api: Client) -> None:
     (await api.post(WIDGETS, widget("a"))).ok(201)
     await limits(api, "q", {WIDGET_COUNT: "2"})
     status = await until(api, "q", {WIDGET_COUNT: "1"})
@@ -68,7 +68,7 @@ async def test_use_rises_with_creates_and_sinks_with_deletions(api: Client) -> N
     (await api.post(WIDGETS, widget("c"))).ok(201)
 
 
-async def test_a_changed_limit_counts(api: Client) -> None:
+async def test_a_changed_limit_applies(api: Client) -> None:
     await limits(api, "q", {WIDGET_COUNT: "0", "pods": "3"})
     await until(api, "q", {WIDGET_COUNT: "0", "pods": "0"})
     failure(await api.post(WIDGETS, widget("a")), 403, "Forbidden")
@@ -77,7 +77,7 @@ async def test_a_changed_limit_counts(api: Client) -> None:
     (await api.post(WIDGETS, widget("a"))).ok(201)
 
 
-async def test_what_nobody_knows_is_refused_until_it_is_defined(api: Client) -> None:
+async def test_a_resource_without_a_definition_is_refused(api: Client) -> None:
     await limits(api, "q", {"count/unheard.of": "5", "count/events": "5", "count/deployments.apps": "5"})
     status = await until(api, "q", {"count/deployments.apps": "0"})
     assert sorted(status["hard"]) == ["count/deployments.apps", "count/events", "count/unheard.of"]
@@ -127,7 +127,7 @@ async def test_ports_and_balancers_are_limited(api: Client) -> None:
     assert (await api.get(f"{QUOTAS}/q")).ok()["status"]["used"]["services.nodeports"] == "2"
 
 
-async def test_nothing_is_made_where_the_use_is_not_known(api_database: str) -> None:
+async def test_creates_are_refused_while_the_usage_is_unknown(api_database: str) -> None:
     """Reported before anything that is exceeded, with all that the quota limits of the kind."""
     async with process(api_database) as client:
         full = {"hard": {"configmaps": "0"}, "used": {"configmaps": "0"}}
@@ -155,7 +155,7 @@ def _with_status(status: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:
     return {**old, "metadata": dict(old["metadata"]), "status": status}
 
 
-async def test_a_create_that_is_under_way_keeps_its_place(api_database: str) -> None:
+async def test_a_create_in_progress_keeps_its_reservation(api_database: str) -> None:
     """Between what admission says of it and its object: only a second count, which finds the same, takes it back."""
     async with process(api_database) as client:
         catalog = await client.catalog()

@@ -42,7 +42,9 @@ async def _left(client: ControllerClient, expected: set[str]) -> None:
     await eventually(so)
 
 
-async def test_dependents_of_what_a_dead_process_deleted(dying: ControllerClient, next_one: ControllerClient) -> None:
+async def test_dependents_of_objects_deleted_by_a_crashed_process(
+    dying: ControllerClient, next_one: ControllerClient
+) -> None:
     root = await born(dying, "root")
     child = await born(dying, "child", root)
     await born(dying, "grandchild", child)
@@ -57,7 +59,7 @@ async def test_dependents_of_what_a_dead_process_deleted(dying: ControllerClient
         await eventually(is_recovered)
 
 
-async def test_objects_of_absent_owners_that_a_dead_process_made(
+async def test_objects_with_absent_owners_created_by_a_crashed_process(
     dying: ControllerClient, next_one: ControllerClient
 ) -> None:
     nobody = {"metadata": {"name": "nobody", "uid": "00000000-0000-4000-8000-000000000001"}}
@@ -67,7 +69,7 @@ async def test_objects_of_absent_owners_that_a_dead_process_made(
 
 
 @pytest.mark.parametrize("policy, left", [("Foreground", set()), ("Orphan", {"child"})])
-async def test_owners_that_a_dead_process_marked(
+async def test_owners_marked_by_a_crashed_process(
     dying: ControllerClient, next_one: ControllerClient, policy: str, left: set[str]
 ) -> None:
     root = await born(dying, "root")
@@ -78,7 +80,7 @@ async def test_owners_that_a_dead_process_marked(
         await _left(next_one, left)
 
 
-async def test_an_owner_that_waits_for_a_child_which_another_process_frees(
+async def test_an_owner_waiting_for_a_child_released_by_another_process(
     dying: ControllerClient, next_one: ControllerClient
 ) -> None:
     """Its own process has died, and who frees the child does not know of the owner until it looks."""
@@ -103,7 +105,7 @@ async def test_an_owner_that_waits_for_a_child_which_another_process_frees(
         await _left(next_one, set())
 
 
-async def test_an_orderly_end_leaves_no_duties(api_database: str, next_one: ControllerClient) -> None:
+async def test_a_graceful_stop_leaves_no_work(api_database: str, next_one: ControllerClient) -> None:
     async with manager_of(next_one) as manager:
         root = await born(next_one, "root")
         await born(next_one, "child", root)
@@ -118,7 +120,9 @@ async def test_an_orderly_end_leaves_no_duties(api_database: str, next_one: Cont
         assert connection.execute("SELECT name FROM leaders WHERE name LIKE 'duties/%'").fetchall() == []
 
 
-async def test_an_end_with_open_ends_leaves_them_to_the_next(api_database: str, next_one: ControllerClient) -> None:
+async def test_a_stop_with_pending_work_leaves_it_to_the_next_process(
+    api_database: str, next_one: ControllerClient
+) -> None:
     async with process(api_database) as first:
         async with manager_of(first):
             root = await born(first, "root")
@@ -131,7 +135,7 @@ async def test_an_end_with_open_ends_leaves_them_to_the_next(api_database: str, 
         await _left(next_one, set())
 
 
-async def test_two_managers_at_once_do_it_once(dying: ControllerClient, next_one: ControllerClient) -> None:
+async def test_two_concurrent_managers_reconcile_once(dying: ControllerClient, next_one: ControllerClient) -> None:
     roots = [await born(dying, f"root-{i}") for i in range(5)]
     for i, root in enumerate(roots):
         await asyncio.gather(*(born(dying, f"child-{i}-{j}", root) for j in range(4)))
@@ -151,7 +155,7 @@ async def test_two_managers_at_once_do_it_once(dying: ControllerClient, next_one
         assert len(deleted) == len(set(deleted)) == 25
 
 
-async def test_a_process_that_lives_keeps_its_duties(dying: ControllerClient, next_one: ControllerClient) -> None:
+async def test_a_live_process_keeps_its_work(dying: ControllerClient, next_one: ControllerClient) -> None:
     """Only those that have not renewed them in time are taken for dead."""
     await dying.backend.store.heartbeats(seconds=600).renew(0.0)
     assert await next_one.backend.store.heartbeats().dead() == []
@@ -169,9 +173,7 @@ async def test_a_process_that_lives_keeps_its_duties(dying: ControllerClient, ne
     assert found - {("namespaces", True)} == {((await widgets(dying)).resource_name, True)}
 
 
-async def test_a_process_that_is_killed_is_found_out_by_its_session(
-    api_database: str, next_one: ControllerClient
-) -> None:
+async def test_a_killed_process_is_detected_by_its_session(api_database: str, next_one: ControllerClient) -> None:
     """Its connections end with it: nobody waits until its time is over."""
     async with process(api_database) as killed:
         await killed.backend.store.heartbeats(seconds=600).renew(0.0)
@@ -183,7 +185,7 @@ async def test_a_process_that_is_killed_is_found_out_by_its_session(
     await eventually(is_dead)
 
 
-async def test_a_use_that_a_dead_process_left_wrong_is_counted_again(
+async def test_usage_left_wrong_by_a_crashed_process_is_recounted(
     dying: ControllerClient, next_one: ControllerClient, api_database: str
 ) -> None:
     """It deletes what it had counted, and tells nobody."""

@@ -141,7 +141,7 @@ async def versions_of_rows(database: str, resource: str = GEARS) -> dict[str, in
         return {row[0]: row[1] for row in await rows.fetchall()}
 
 
-async def test_rows_are_written_again_and_say_the_same(api: Client, api_database: str) -> None:
+async def test_rows_are_rewritten_without_changing_objects(api: Client, api_database: str) -> None:
     await define(api, gears("v1"))
     (await api.post(V1, gear("a", 1, labels={"l": "x"}))).ok(201)
     (await api.post(V2, gear("b", 2, "v2"))).ok(201)
@@ -164,7 +164,7 @@ async def test_rows_are_written_again_and_say_the_same(api: Client, api_database
     assert [item["metadata"]["name"] for item in found] == ["a"]
 
 
-async def test_the_definition_says_so(api: Client) -> None:
+async def test_stored_versions_of_the_definition_are_updated(api: Client) -> None:
     await define(api, gears("v1"))
     (await api.post(V1, gear("a", 1))).ok(201)
     generation = (await switched(api))["metadata"]["generation"]
@@ -192,7 +192,7 @@ async def test_watchers_get_new_resource_versions(api: Client) -> None:
     assert event["object"]["metadata"]["managedFields"] == made["metadata"]["managedFields"]
 
 
-async def test_what_an_earlier_schema_has_let_in_is_written_again_too(api: Client) -> None:
+async def test_objects_invalid_under_the_current_schema_are_rewritten_too(api: Client) -> None:
     await define(api, gears("v2"))
     before = (await api.post(V2, gear("a", 1, "v2"))).ok(201)
     made = gears("v2")["spec"]
@@ -209,7 +209,7 @@ async def test_what_an_earlier_schema_has_let_in_is_written_again_too(api: Clien
     assert (await api.get(f"{V2}/a")).ok() == after
 
 
-async def test_defaults_that_take_more_work_than_a_request_may_fail_it(api: Client, api_database: str) -> None:
+async def test_defaulting_beyond_the_request_budget_fails_the_migration(api: Client, api_database: str) -> None:
     """40 defaults for each of 60,000 items, of a version at which the object was not stored."""
     definition = gears("v1")
     for version, added in zip(definition["spec"]["versions"], ({}, {"type": "string", "default": "x"}), strict=True):
@@ -250,7 +250,7 @@ async def test_other_resources(api: Client, resource: dict[str, str], *, succeed
         )
 
 
-async def test_a_row_that_nobody_can_read_fails_it_and_the_others_are_written_again(
+async def test_an_unreadable_row_fails_the_migration_and_the_others_are_rewritten(
     api: Client, api_database: str
 ) -> None:
     await define(api, gears("v0", "v0", "v1", "v2"))
@@ -279,7 +279,9 @@ def webhook_definition(tmp_path: Path) -> Iterator[dict[str, Any]]:
         yield webhook.definition()
 
 
-async def test_through_the_webhook(webhook_definition: dict[str, Any], api: Client, api_database: str) -> None:
+async def test_objects_are_converted_by_the_webhook(
+    webhook_definition: dict[str, Any], api: Client, api_database: str
+) -> None:
     """Rows are converted many at a time, and are what the webhook makes of them."""
     spec, path = webhook_definition["spec"], f"/apis/{webhook_definition['spec']['group']}"
     for version in spec["versions"]:
@@ -305,7 +307,7 @@ async def test_through_the_webhook(webhook_definition: dict[str, Any], api: Clie
     assert [item["spec"] for item in listed] == [{"hostPort": f"h:{i + 1}"} for i in range(5)]
 
 
-async def test_a_webhook_that_fails_fails_it(
+async def test_a_failing_webhook_fails_the_migration(
     webhook_definition: dict[str, Any], api: Client, api_database: str
 ) -> None:
     spec = webhook_definition["spec"]
@@ -352,7 +354,9 @@ def between(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], Awaitable[Any]
     return todo
 
 
-async def test_writes_go_on(api: Client, api_database: str, between: list[Callable[[], Awaitable[Any]]]) -> None:
+async def test_writes_continue_during_a_migration(
+    api: Client, api_database: str, between: list[Callable[[], Awaitable[Any]]]
+) -> None:
     """Each is made at the revision that was read: nobody's write is lost, and what is deleted stays so."""
     await define(api, gears("v1"))
     for i in range(6):
@@ -393,7 +397,7 @@ async def test_the_storage_version_changes_again(
     assert (await stored_versions(api), await versions_of_rows(api_database)) == (["v1"], {"v1": 6})
 
 
-async def test_a_definition_that_changes_at_the_last_moment_is_looked_at_again(
+async def test_a_definition_changed_during_the_last_step_is_reloaded(
     api: Client, api_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await define(api, gears("v1"))
@@ -416,7 +420,9 @@ async def test_a_definition_that_changes_at_the_last_moment_is_looked_at_again(
     assert (await stored_versions(api), await versions_of_rows(api_database)) == (["v2"], {"v2": 2})
 
 
-async def test_a_definition_that_goes_meanwhile(api: Client, between: list[Callable[[], Awaitable[Any]]]) -> None:
+async def test_the_definition_is_deleted_during_a_migration(
+    api: Client, between: list[Callable[[], Awaitable[Any]]]
+) -> None:
     await define(api, gears("v1"))
     for i in range(4):
         (await api.post(V1, gear(f"g{i}", i))).ok(201)
@@ -435,7 +441,7 @@ async def test_a_definition_that_goes_meanwhile(api: Client, between: list[Calla
     assert "the resource is gone" in (await ended(api))["Failed"]["message"]
 
 
-async def test_a_slice_ends_and_it_goes_on(
+async def test_a_migration_continues_after_its_time_slice(
     api: Client, api_database: str, between: list[Callable[[], Awaitable[Any]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(storage_migration, "SLICE_SECONDS", 0.0)
@@ -447,7 +453,7 @@ async def test_a_slice_ends_and_it_goes_on(
     assert (await stored_versions(api), await versions_of_rows(api_database)) == (["v2"], {"v2": 5})
 
 
-async def test_a_long_one_says_how_far_it_is(
+async def test_a_long_migration_reports_its_progress(
     api: Client, between: list[Callable[[], Awaitable[Any]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In an annotation, over the slices: the batches have two rows."""
@@ -491,7 +497,7 @@ async def test_migrations_of_one_resource_wait_for_each_other(
 
 
 @pytest.mark.parametrize("mode", ["auto"], indirect=True)
-async def test_it_begins_by_itself(api: Client, api_database: str) -> None:
+async def test_a_migration_starts_automatically(api: Client, api_database: str) -> None:
     await define(api, gears("v1"))
     (await api.post(V1, gear("a", 1))).ok(201)
     await switched(api)
@@ -504,7 +510,7 @@ async def test_it_begins_by_itself(api: Client, api_database: str) -> None:
     assert (await api.get(MIGRATIONS)).ok()["items"] == []
 
 
-async def test_it_does_not_where_it_is_off(api: Client, api_database: str) -> None:
+async def test_automatic_migrations_can_be_switched_off(api: Client, api_database: str) -> None:
     await define(api, gears("v1"))
     (await api.post(V1, gear("a", 1))).ok(201)
     await switched(api)

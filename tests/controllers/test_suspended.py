@@ -45,7 +45,9 @@ async def is_gone(client: ControllerClient, resource: ResourceName, name: Object
     return row is None
 
 
-async def test_what_was_deleted_before_is_cleaned_up(api_database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_objects_deleted_before_the_suspension_are_cleaned_up(
+    api_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Everything is deleted by a process that goes on with nothing; then the tenant is suspended."""
     monkeypatch.setattr(namespaces, "GRACE_SECONDS", 0.0)
     async with process(api_database) as dying:
@@ -67,7 +69,7 @@ async def test_what_was_deleted_before_is_cleaned_up(api_database: str, monkeypa
             assert await is_gone(next_one, ResourceName("configmaps"), ObjectKey("going/content"))
 
 
-async def test_a_definition_goes_with_its_objects(api_database: str) -> None:
+async def test_a_definition_is_deleted_with_its_objects(api_database: str) -> None:
     async with process(api_database) as dying:
         await born(dying, "a")
         await dying.delete(await served(dying, DEFINITIONS), ObjectKey(WIDGETS), DeleteOptions())
@@ -82,7 +84,7 @@ async def test_a_definition_goes_with_its_objects(api_database: str) -> None:
             assert await is_gone(next_one, WIDGETS, key("a"))
 
 
-async def test_nobody_is_taken_for_the_server_by_his_name(api: Client) -> None:
+async def test_a_user_with_the_name_of_the_server_has_no_exemption(api: Client) -> None:
     """Neither where the tenant is suspended nor where it is full."""
     system = api.of_tenant("system")
     acme = await make(system, "acme")

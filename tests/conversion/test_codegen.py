@@ -45,7 +45,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_names_are_never_part_of_the_lines(name: str) -> None:
+def test_names_are_never_part_of_the_generated_code(name: str) -> None:
     obj = {"s": {name: {name: 1, "n": "old"}}}
     assert run(move(("s", name, name), ("s", f"{name}2")), obj)
     assert obj == {"s": {name: {"n": "old"}, f"{name}2": 1}}
@@ -66,7 +66,7 @@ def test_names_are_never_part_of_the_lines(name: str) -> None:
         ((), {"a": 0}, {"c": 0}),
     ],
 )
-def test_what_is_no_object_is_passed_over(path: Path, obj: Json, wanted: Json) -> None:
+def test_values_that_are_not_objects_are_skipped(path: Path, obj: Json, wanted: Json) -> None:
     assert run(write_within(path, rename("a", "c")), obj)
     assert obj == wanted
 
@@ -86,12 +86,12 @@ def test_what_is_no_object_is_passed_over(path: Path, obj: Json, wanted: Json) -
         ({"a": {}, "b": {"c": {"y": 2}}}, None),  # it would be taken for what has been moved
     ],
 )
-def test_a_move_makes_its_holders_and_removes_those_that_it_empties(obj: Json, wanted: Json) -> None:
+def test_a_move_creates_parents_and_removes_emptied_ones(obj: Json, wanted: Json) -> None:
     assert run(move(("a", "x"), ("b", "c", "y")), obj) is (wanted is not None)
     assert wanted is None or obj == wanted
 
 
-def test_as_many_loops_as_are_allowed_can_be_written() -> None:
+def test_the_maximum_number_of_nested_loops_compiles() -> None:
     obj: Json = {"a": 1}
     for _ in range(MAX_LOOPS):
         obj = [obj]

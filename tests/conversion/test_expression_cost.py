@@ -13,7 +13,7 @@ OBJ = {"l": list(range(1, 9001))}
 CHEAP = f"self.l.all(a, a > 0 ? true : {' + '.join(['a'] * 240)} > 0)"
 
 
-def test_what_is_not_reached_costs_nothing() -> None:
+def test_unreached_expressions_cost_nothing() -> None:
     expression = compile_expression(CHEAP, SCHEMA)
     assert expression.value(OBJ) is True
     found, spent = expression.evaluate_charged(OBJ, 100)
@@ -21,7 +21,7 @@ def test_what_is_not_reached_costs_nothing() -> None:
     assert 0 < spent < 100_000
 
 
-def test_what_is_reached_costs() -> None:
+def test_evaluated_expressions_are_charged() -> None:
     expression = compile_expression("self.l.all(a, self.l.all(b, a + b > 0))", SCHEMA)
     for evaluate in (expression.value, lambda obj: expression.evaluate_charged(obj, 0)):
         with pytest.raises(ExpressionError, match="costs more than an expression may"):

@@ -30,7 +30,7 @@ async def defined(api: Client) -> Client:
     return api
 
 
-async def test_lists_select_by_what_their_version_shows(defined: Client) -> None:
+async def test_lists_select_by_fields_of_the_requested_version(defined: Client) -> None:
     (await defined.post(V1, gateway("a", "v1", mode="Fast"))).ok(201)
     (await defined.post(BETA, gateway("b", mode="fast"))).ok(201)
     (await defined.post(BETA, gateway("c", mode="slow"))).ok(201)
@@ -55,7 +55,7 @@ async def test_pages_are_filled_to_their_limit(defined: Client) -> None:
     assert await names(defined, V1) == ["g0", "g3", "g4", "g5"]
 
 
-async def test_across_tenants_they_cannot_be_selected(defined: Client) -> None:
+async def test_wildcard_lists_cannot_select_by_converted_fields(defined: Client) -> None:
     (await defined.post(V1, gateway("a", "v1", mode="Slow"))).ok(201)
     across = defined.of_tenant("*")
     assert await names(across, BETA) == ["a"]
@@ -82,7 +82,7 @@ async def test_objects_enter_and_leave_a_watch(defined: Client) -> None:
     ]
 
 
-async def test_a_webhook_shows_what_is_selected_by(api: Client, definition: dict[str, Any]) -> None:
+async def test_selection_uses_objects_converted_by_a_webhook(api: Client, definition: dict[str, Any]) -> None:
     """The webhook's versions have the fields under other names; v1beta1 has one that v1 has not."""
     crd: dict[str, Any] = yaml.safe_load(yaml.safe_dump(definition))
     paths = {"v1": ".spec.host", "v1beta1": ".spec.hostPort"}

@@ -84,7 +84,7 @@ def test_random_rules_that_are_found_lossless_lose_nothing(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_between_random_schemas_the_remainder_keeps_what_is_lost(seed: int) -> None:
+def test_the_complement_keeps_lost_fields_between_random_schemas(seed: int) -> None:
     chance = random.Random(seed)
     old, new = _schema(chance), _schema(chance)
     by = plan([link(loss="Keep")], v1=old, v2=new)
@@ -200,7 +200,7 @@ def _random_plan(seed: int) -> tuple[ConversionPlan, Schema, Schema]:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_random_expressions_lose_nothing_either_way(seed: int) -> None:
+def test_random_expressions_round_trip_in_both_directions(seed: int) -> None:
     by, old, new = _random_plan(seed)
     chance = random.Random(seed)
     for _ in range(20):
@@ -220,7 +220,7 @@ def test_fields_that_are_known_to_be_pruned_would_be_pruned(monkeypatch: pytest.
             assert by.convert(given, f"g/{target}") == slow.convert(given, f"g/{target}")
 
 
-def test_where_nothing_is_pruned_nothing_is_lost() -> None:
+def test_values_that_are_not_pruned_are_not_lost() -> None:
     """Definitions of the older form may say so (preserveUnknownFields)."""
     specs = {"v1": obj(a=INT, b=INT), "v2": obj(a=INT, c=INT)}
     schemas = {name: partial(compile_schema, {**root(spec), KEEPS_ALL: True}) for name, spec in specs.items()}

@@ -137,7 +137,7 @@ A, B = obj(a=INT), obj(b=INT)
         pytest.param([], {"v1": A}, "", "Required", id="empty"),
     ],
 )
-def test_what_is_refused(links: list[Json], specs: dict[str, Schema], field: str, says: str) -> None:
+def test_invalid_rules(links: list[Json], specs: dict[str, Schema], field: str, says: str) -> None:
     errors = validate_rules(definition(links, **specs))
     assert {e.field for e in errors} == {f"metadata.annotations[{RULES}].conversions{field}"}
     assert says in errors[0].message()

@@ -63,7 +63,7 @@ FAILED: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("review, why", FAILED.values(), ids=FAILED.keys())
-def test_answers_that_are_none(review: Any, why: str) -> None:
+def test_invalid_responses(review: Any, why: str) -> None:
     with pytest.raises(CallFailed) as raised:
         converted_objects("v1", UID, json.dumps(review).encode())
     assert str(raised.value).startswith(why)
@@ -78,7 +78,7 @@ def changed(**metadata: Any) -> dict[str, Any]:
     return {**OBJECT, "apiVersion": "g/v1", "metadata": {**OBJECT["metadata"], **metadata}}
 
 
-def test_only_labels_and_annotations_are_the_webhooks() -> None:
+def test_webhooks_may_only_change_labels_and_annotations_of_metadata() -> None:
     given = changed(labels={"new": "y"}, annotations={"b": "c"}, finalizers=[], resourceVersion="1", generation=9)
     [result] = accept_converted([OBJECT], [given], "g/v1")
     assert result["metadata"] == {**OBJECT["metadata"], "labels": {"new": "y"}, "annotations": {"b": "c"}}
@@ -134,7 +134,7 @@ NO_OBJECTS: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("given, why", NO_OBJECTS.values(), ids=NO_OBJECTS.keys())
-def test_what_is_no_object(given: Any, why: str) -> None:
+def test_values_that_are_not_objects(given: Any, why: str) -> None:
     with pytest.raises(ConversionError) as raised:
         accept_converted([OBJECT], [given], "g/v1")
     assert str(raised.value) == why

@@ -110,7 +110,7 @@ def test_rules(rules: list[Json], old: Schema, new: Schema, spec: Json, expected
     assert there_and_back(plan(links, v1=old, v2=new), spec) == (expected, annotated)
 
 
-def test_what_is_changed_at_the_other_version_stands() -> None:
+def test_changes_made_at_the_other_version_are_kept() -> None:
     by = plan([link(loss="Keep")], v1=obj(l=list_of(obj(a=INT, b=INT)), note=TEXT), v2=obj(l=list_of(obj(a=INT))))
     became = by.convert(thing("v1", {"l": [{"a": 1, "b": 2}, {"a": 3, "b": 4}], "note": "n"}), "g/v2")
     del became["spec"]["l"][0]
@@ -119,7 +119,7 @@ def test_what_is_changed_at_the_other_version_stands() -> None:
     assert by.convert(became, "g/v1")["spec"] == {"l": [{"a": 5}], "note": "n"}
 
 
-def test_nothing_is_kept_where_the_loss_is_acknowledged_by_drop() -> None:
+def test_loss_drop_keeps_nothing() -> None:
     by = plan([link(loss="Drop")], v1=obj(a=INT, b=INT), v2=obj(a=INT))
     became = by.convert(thing("v1", {"a": 1, "b": 2}), "g/v2")
     assert "annotations" not in became["metadata"]
@@ -147,7 +147,7 @@ def test_a_chain_of_versions() -> None:
         '{"v1":[{"path":[],"is":1},{"path":[1,2]},{"path":["spec",{}],"is":1}]}',
     ],
 )
-def test_a_remainder_that_somebody_has_made_up_does_nothing(remainder: str) -> None:
+def test_a_forged_complement_is_ignored(remainder: str) -> None:
     by = plan([link()], v1=obj(a=INT), v2=obj(a=INT))
     assert by.convert(thing("v2", {"a": 1}, annotations={ANNOTATION: remainder}), "g/v1") == thing("v1", {"a": 1})
 
@@ -184,11 +184,11 @@ NEW = obj(**{"in": obj(a=INT), "m": TEXT, "t": TEXT, "l": list_of(obj(k=INT))})
         for i, spec in enumerate(specs)
     ],
 )
-def test_objects_that_are_not_proven_to_come_back_are_detected(source: str, spec: Json) -> None:
+def test_objects_without_a_proven_round_trip_are_detected(source: str, spec: Json) -> None:
     there_and_back(plan(LINKS, v1=OLD, v2=NEW), spec, source, "v2" if source == "v1" else "v1")
 
 
-def test_the_place_where_metadata_ends_is_not_mistaken() -> None:
+def test_the_end_of_metadata_is_found_exactly() -> None:
     _metadata_ends(
         plan([link({"rename": {"path": "spec.a", "to": "b"}})], v1=obj(a=INT, uid=TEXT), v2=obj(b=INT, uid=TEXT))
     )
@@ -239,7 +239,7 @@ def test_expressions_on_stored_bodies_see_the_names(metadata: Json) -> None:
     assert by.bodies("Thing", "v1", "v2")("a", "u-1", body_of(given)) == body_of(wanted)
 
 
-def test_rules_in_more_lists_than_can_be_written_out_go_there_and_back() -> None:
+def test_rules_nested_deeper_than_generated_code_round_trip() -> None:
     deep, schema = "spec.l" + "[*]" * 20, {"type": "object", "properties": {"a": INT}}
     other: Schema = {"type": "object", "properties": {"b": INT}}
     for _ in range(20):
@@ -254,13 +254,13 @@ def test_rules_in_more_lists_than_can_be_written_out_go_there_and_back() -> None
     assert not kept
 
 
-def test_a_remainder_has_a_bound() -> None:
+def test_the_complement_is_limited_in_size() -> None:
     by = plan([link(loss="Keep")], v1=obj(a=TEXT), v2=obj())
     with pytest.raises(ConversionError, match="longer than 131072 characters"):
         by.convert(thing("v1", {"a": "x" * 140_000}), "g/v2")
 
 
-def test_the_elements_of_an_object_have_one_allowance() -> None:
+def test_all_elements_of_an_object_share_one_budget() -> None:
     costly = "self.n > 0 && [1, 2, 3, 4, 5, 6, 7, 8, 9].all(x, [1, 2, 3, 4, 5, 6, 7, 8, 9].all(y, x * y > 0))"
     by = plan(
         [link({"set": {"path": "spec.l[*].b", "cel": costly}}, loss="Keep")],

@@ -44,13 +44,13 @@ async def test_every_verb_at_both_versions(defined: Client) -> None:
     (await defined.delete(f"{BETA}/a")).ok()
 
 
-async def test_what_only_the_storage_version_knows_stays_when_another_is_patched(defined: Client) -> None:
+async def test_fields_of_the_storage_version_survive_a_patch_at_another_version(defined: Client) -> None:
     (await defined.post(V1, gateway("a", "v1", tier="gold", mode="Slow"))).ok(201)
     assert (await defined.patch(f"{BETA}/a", {"spec": {"size": 1}})).ok()["spec"] == {"mode": "slow", "size": 1}
     assert (await defined.get(f"{V1}/a")).ok()["spec"] == {"tier": "gold", "mode": "Slow", "scaling": {"replicas": 1}}
 
 
-async def test_owners_of_fields_are_asked_at_their_own_version(defined: Client) -> None:
+async def test_field_owners_are_compared_at_their_own_version(defined: Client) -> None:
     body = json.dumps(gateway("a", "v1", scaling={"replicas": 1}))
     (await defined.patch(f"{V1}/a?fieldManager=one", body, APPLY)).ok(201)
     refused = await defined.patch(f"{BETA}/a?fieldManager=two", json.dumps(gateway("a", size=2)), APPLY)
@@ -58,7 +58,7 @@ async def test_owners_of_fields_are_asked_at_their_own_version(defined: Client) 
     assert [c["field"] for c in refused.json["details"]["causes"]] == [".spec.scaling.replicas"]
 
 
-async def test_a_watch_sees_the_version_that_is_asked(defined: Client) -> None:
+async def test_a_watch_returns_the_requested_version(defined: Client) -> None:
     async with defined.watch(f"{BETA}?watch=1") as watch:
         (await defined.post(V1, gateway("a", "v1", mode="Fast"))).ok(201)
         (await defined.patch(f"{V1}/a", {"spec": {"mode": "Slow"}})).ok()
@@ -66,7 +66,7 @@ async def test_a_watch_sees_the_version_that_is_asked(defined: Client) -> None:
     assert [e["object"]["spec"] for e in events] == [{"mode": "fast"}, {"mode": "slow"}]
 
 
-async def test_what_an_expression_cannot_convert_is_refused(defined: Client) -> None:
+async def test_an_object_that_an_expression_cannot_convert_is_refused(defined: Client) -> None:
     broken = definition()
     text = broken["metadata"]["annotations"][RULES]
     broken["metadata"]["annotations"][RULES] = text.replace(".split(':')[0]", ".split(':')[1]")
@@ -88,7 +88,9 @@ async def test_what_an_expression_cannot_convert_is_refused(defined: Client) -> 
         pytest.param("spec.size,", "spec.sise,", "conversions[0].rules[0].move", "no field spec.sise", id="field"),
     ],
 )
-async def test_definitions_with_unfit_rules_are_refused(api: Client, old: str, new: str, field: str, says: str) -> None:
+async def test_definitions_with_invalid_rules_are_refused(
+    api: Client, old: str, new: str, field: str, says: str
+) -> None:
     broken = definition()
     broken["metadata"]["annotations"][RULES] = broken["metadata"]["annotations"][RULES].replace(old, new, 1)
     refused = await api.post(DEFINITIONS, broken)

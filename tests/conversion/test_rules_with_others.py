@@ -49,7 +49,7 @@ async def store_at(api: Client, stored: str) -> None:
     (await api.patch(f"{DEFINITIONS}/{NAME}", {"spec": {"versions": crd["spec"]["versions"]}})).ok()
 
 
-async def test_policies_see_the_version_that_they_name(api: Client) -> None:
+async def test_policies_see_the_version_that_they_match(api: Client) -> None:
     await define(api, definition())
     (await api.post(BETA, gateway("before", size=2, note="kept"))).ok(201)
     expression = (
@@ -87,7 +87,7 @@ async def test_policies_see_the_version_that_they_name(api: Client) -> None:
     assert (await api.post(V1, gateway("c", "v1", scaling={"replicas": 9}))).code == 422
 
 
-async def test_what_a_policy_changes_at_another_version_comes_to_the_one_that_was_written(api: Client) -> None:
+async def test_mutations_at_another_version_apply_to_the_written_version(api: Client) -> None:
     await define(api, definition())
     tier = "Object{spec: Object.spec{tier: 'gold', scaling: Object.spec.scaling{replicas: 7}}}"
     policy = named(
@@ -108,7 +108,7 @@ async def test_what_a_policy_changes_at_another_version_comes_to_the_one_that_wa
     assert (await api.get(f"{BETA}/a")).ok()["spec"] == made["spec"]
 
 
-async def test_the_past_of_objects_that_are_stored_at_another_version(api: Client) -> None:
+async def test_history_of_objects_stored_at_another_version(api: Client) -> None:
     await define(api, definition())
     first = (await api.post(BETA, gateway("a", size=1, note="one", mode="fast"))).ok(201)
     await store_at(api, "v1beta1")
@@ -132,7 +132,7 @@ async def test_the_past_of_objects_that_are_stored_at_another_version(api: Clien
     assert ANNOTATION not in (await api.get(f"{BETA}/a")).ok()["metadata"].get("annotations", {})
 
 
-async def test_encrypted_objects_are_converted_anyway(api_database: str, tmp_path: Path) -> None:
+async def test_encrypted_objects_are_converted(api_database: str, tmp_path: Path) -> None:
     keys = tmp_path / "keys"
     keys.write_text(master_keys.generate("one"))
     sealed = {"encryption_key_file": keys, "encrypt_resources": ("secrets", NAME)}

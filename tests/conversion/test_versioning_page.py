@@ -57,7 +57,7 @@ async def same_in_the_older_form(api: Client) -> None:
     assert older["spec"]["version"] == older["spec"]["versions"][0]["name"]
 
 
-async def test_the_page_in_its_order(api: Client, definition: dict[str, Any], webhook: Webhook) -> None:
+async def test_the_page_works_in_order(api: Client, definition: dict[str, Any], webhook: Webhook) -> None:
     versions = {v["name"]: v for v in definition["spec"]["versions"]}
     conversion = definition["spec"]["conversion"]
     v1, beta = versions["v1"], versions["v1beta1"]

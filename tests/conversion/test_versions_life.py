@@ -61,7 +61,7 @@ def with_defaults(name: str, *, storage: bool = False, **defaults: str) -> dict[
     return {**version(name, storage=storage), "schema": {"openAPIV3Schema": schema}}
 
 
-async def test_defaults_that_the_storage_version_lacks_are_neither_answered_nor_a_change(api: Client) -> None:
+async def test_defaults_missing_in_the_storage_version_are_neither_returned_nor_a_change(api: Client) -> None:
     versions = with_defaults("v1", storage=True, note="stored"), with_defaults("v2", level="lost")
     await define(api, definition(*versions))
     a = f"{path('v2')}/a"
@@ -80,7 +80,7 @@ async def test_defaults_that_the_storage_version_lacks_are_neither_answered_nor_
     assert "level" not in (await api.post(f"{path('v2')}?dryRun=All", cron("b", "v2"))).ok(201)
 
 
-async def test_a_new_version_comes_and_the_old_one_goes(api: Client) -> None:
+async def test_a_new_version_replaces_the_old_one(api: Client) -> None:
     await define(api, definition(version("v1beta1", storage=True)))
     (await api.post(path("v1beta1"), cron("old", "v1beta1"))).ok(201)
     # A new version is served beside the old one, and the old one is deprecated.
@@ -113,7 +113,7 @@ async def test_a_new_version_comes_and_the_old_one_goes(api: Client) -> None:
     assert (await api.get(f"{path('v1')}/old")).ok()["spec"] == {"host": "again"}
 
 
-async def test_an_object_of_a_version_that_is_gone_blocks_no_other(api: Client) -> None:
+async def test_an_object_of_a_removed_version_does_not_affect_others(api: Client) -> None:
     await define(api, definition(version("v0", storage=True), version("v1")))
     (await api.post(path("v0"), cron("lost", "v0"))).ok(201)
     await write(api, version("v0"), version("v1", storage=True))

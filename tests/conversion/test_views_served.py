@@ -113,7 +113,7 @@ async def test_storage_migration_and_reports_follow_the_storage_version(api: Cli
     assert {v: {i["metadata"]["name"]: i["spec"] for i in (await api.get(v)).ok()["items"]} for v in (V1, BETA)} == seen
 
 
-async def test_rules_stand_in_definitions_of_the_older_form_too(api: Client) -> None:
+async def test_rules_work_in_v1beta1_definitions(api: Client) -> None:
     crd = definition()
     crd["apiVersion"] = "apiextensions.k8s.io/v1beta1"
     crd["spec"]["preserveUnknownFields"] = False

@@ -55,7 +55,7 @@ async def test_every_verb_at_both_versions(defined: Client) -> None:
     assert (await defined.get(f"{V1}/a")).code == 404
 
 
-async def test_objects_of_those_who_have_bound_it(api: Client, definition: dict[str, Any]) -> None:
+async def test_objects_of_bound_definitions_are_converted(api: Client, definition: dict[str, Any]) -> None:
     """The provider's webhook is asked, in the tenant and in a list over all who have bound."""
     system = api.of_tenant("system")
     provider = await make(system, "provider", domain="shop")
@@ -74,14 +74,14 @@ async def test_objects_of_those_who_have_bound_it(api: Client, definition: dict[
             assert (await watch.event())["object"]["spec"] == {"hostPort": "h:2"}
 
 
-async def test_what_changes_nothing_is_not_written(defined: Client) -> None:
+async def test_an_update_without_changes_is_not_written(defined: Client) -> None:
     made = (await defined.post(BETA, endpoint("a", hostPort="h:1"))).ok(201)
     again = (await defined.put(f"{BETA}/a", made)).ok()
     third = (await defined.put(f"{BETA}/a", again)).ok()
     assert third["metadata"]["resourceVersion"] == again["metadata"]["resourceVersion"]
 
 
-async def test_owners_of_fields_are_asked_at_their_own_version(defined: Client) -> None:
+async def test_field_owners_are_compared_at_their_own_version(defined: Client) -> None:
     path = f"{V1}/a?fieldManager=one"
     (await defined.patch(path, json.dumps(endpoint("a", "v1", host="h", port=1)), APPLY)).ok(201)
     refused = await defined.patch(f"{BETA}/a?fieldManager=two", json.dumps(endpoint("a", hostPort="h:2")), APPLY)
@@ -89,7 +89,7 @@ async def test_owners_of_fields_are_asked_at_their_own_version(defined: Client) 
     assert [c["field"] for c in refused.json["details"]["causes"]] == [".spec.port"]
 
 
-async def test_a_watch_sees_what_others_write_at_another_version(defined: Client) -> None:
+async def test_a_watch_converts_objects_written_at_another_version(defined: Client) -> None:
     async with defined.watch(f"{BETA}?watch=1") as watch:
         (await defined.post(V1, endpoint("a", "v1", host="h", port=1))).ok(201)
         (await defined.patch(f"{V1}/a", {"spec": {"port": 2}})).ok()
@@ -118,7 +118,7 @@ async def _make(client: Client, count: int) -> None:
         (await client.post(V1, endpoint(f"e{i:02}", "v1", host="h", port=i + 1))).ok(201)
 
 
-async def test_a_list_is_one_call_and_the_next_is_none(defined: Client, webhook: Webhook) -> None:
+async def test_a_list_takes_one_call_and_the_next_uses_the_cache(defined: Client, webhook: Webhook) -> None:
     await _make(defined, 20)
     assert webhook.calls == 0
     first = (await defined.get(BETA)).ok()
@@ -148,7 +148,7 @@ async def test_lists_at_the_same_time_are_one_call(defined: Client, webhook: Web
     assert webhook.calls == 1
 
 
-async def test_a_webhook_that_knows_only_single_objects_gets_them(defined: Client, webhook: Webhook) -> None:
+async def test_a_webhook_for_single_objects_gets_one_object_per_call(defined: Client, webhook: Webhook) -> None:
     await _make(defined, 5)
     inner, sizes = webhook.application, []
 
@@ -174,7 +174,7 @@ async def test_a_webhook_that_knows_only_single_objects_gets_them(defined: Clien
     assert sizes[6:] == [1, 1]
 
 
-async def test_what_cannot_be_converted_is_not_stored(defined: Client) -> None:
+async def test_an_object_that_cannot_be_converted_is_not_stored(defined: Client) -> None:
     refused = await defined.post(BETA, endpoint("a", hostPort="nothing"))
     assert refused.code == 500
     assert refused.json["message"] == (
@@ -183,7 +183,7 @@ async def test_what_cannot_be_converted_is_not_stored(defined: Client) -> None:
     assert (await defined.get(f"{V1}/a")).code == 404
 
 
-async def test_a_list_fails_with_its_first_object_that_does(defined: Client, webhook: Webhook) -> None:
+async def test_a_list_fails_with_the_error_of_its_first_failing_object(defined: Client, webhook: Webhook) -> None:
     await _make(defined, 3)
 
     async def broken(scope: Scope, receive: Receive, send: Send) -> None:
@@ -244,7 +244,7 @@ async def test_the_text_of_a_refusal(defined: Client, webhook: Webhook, applicat
     assert webhook.calls == 1
 
 
-async def test_a_webhook_that_is_busy_is_asked_again(defined: Client, webhook: Webhook) -> None:
+async def test_a_busy_webhook_is_called_again(defined: Client, webhook: Webhook) -> None:
     inner, busy = webhook.application, refusing(429, retry_after="0")
 
     async def twice_busy(scope: Scope, receive: Receive, send: Send) -> None:
@@ -316,9 +316,7 @@ async def test_each_address_of_a_host_is_tried(
     assert webhook.calls > 0
 
 
-async def test_a_webhook_that_is_not_there_is_tried_once_for_a_list(
-    defined: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_unreachable_webhook_is_called_once_per_list(defined: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     await _make(defined, 5)
     tries = []
 
@@ -333,7 +331,7 @@ async def test_a_webhook_that_is_not_there_is_tried_once_for_a_list(
     assert tries == ["127.0.0.1"]
 
 
-async def test_an_object_of_a_version_that_is_gone_blocks_no_list(api: Client) -> None:
+async def test_an_object_of_a_removed_version_does_not_fail_lists(api: Client) -> None:
     made = definition_of("gadgets", "Gadget", group=GROUP)
     [one] = made["spec"]["versions"]
     made["spec"]["versions"] = [{**one, "name": "v1beta1"}, {**one, "storage": False}]

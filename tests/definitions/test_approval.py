@@ -39,7 +39,7 @@ def test_create(value: str | None, error: str | None) -> None:
     "group, is_protected",
     [("k8s.io", True), ("a.kubernetes.io", True), ("myk8s.io", False), ("k8s.io.example.com", False)],
 )
-def test_which_groups(group: str, is_protected: bool) -> None:
+def test_groups_that_require_approval(group: str, is_protected: bool) -> None:
     assert bool(validate_approval(protected(None, group), None)) is is_protected
 
 

@@ -38,5 +38,5 @@ def test_column(column: dict[str, Any], errors: list[str]) -> None:
     assert messages(validate_columns([column], "c")) == errors
 
 
-def test_none() -> None:
+def test_no_columns() -> None:
     assert validate_columns(None, "c") == []

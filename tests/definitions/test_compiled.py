@@ -40,7 +40,7 @@ def test_a_definition() -> None:
     assert found.versions["v1beta1"].deprecation_warning == "old"
 
 
-def test_accepted_names_are_served_not_those_asked_for() -> None:
+def test_accepted_names_are_served_instead_of_requested_ones() -> None:
     stored = established(crd())
     stored["spec"] = {**stored["spec"], "names": stored["spec"]["names"] | {"singular": "other"}}
     assert compile_definition(stored).names.singular == "widget"

@@ -8,7 +8,7 @@ OLD = {"type": "A", "status": "True", "lastTransitionTime": "2020-01-01T00:00:00
 NOW = "2024-05-06T07:08:09Z"
 
 
-def test_time_moves_with_the_status_only() -> None:
+def test_the_transition_time_changes_with_the_status_only() -> None:
     status: dict[str, Any] = {"conditions": [OLD, {**OLD, "type": "B"}], "storedVersions": ["v1"]}
     same = with_condition(status, "A", "True", "R2", "M2", NOW)
     assert same["conditions"][0] == {**OLD, "reason": "R2", "message": "M2"}
@@ -19,14 +19,14 @@ def test_time_moves_with_the_status_only() -> None:
     assert status["conditions"][0] is OLD
 
 
-def test_new_ones_come_last() -> None:
+def test_new_conditions_are_appended() -> None:
     found = with_condition({"conditions": None}, "C", "False", "R", "M", NOW)
     assert found["conditions"] == [
         {"type": "C", "status": "False", "lastTransitionTime": NOW, "reason": "R", "message": "M"}
     ]
 
 
-def test_looking_up() -> None:
+def test_find_a_condition() -> None:
     crd = {"status": {"conditions": [OLD]}}
     assert find(crd, "A") is OLD
     assert is_true(crd, "A")

@@ -121,7 +121,7 @@ def test_url(url: str, errors: list[str]) -> None:
     assert found == [f"c.webhookClientConfig.url: {error}" for error in errors]
 
 
-def test_a_host_that_is_in_use_already_is_not_validated_again() -> None:
+def test_an_unchanged_host_is_not_validated_again() -> None:
     old = webhook({"url": "https://localhost./c"})
     assert validate_conversion(old, "c", allow_invalid_ca_bundle=True, old=old) == []
     other = webhook({"url": "https://localhost./d"})

@@ -161,7 +161,7 @@ def test_unknown_fields_in_document_order_with_nothing_below_items() -> None:
 
 
 @pytest.mark.parametrize("body", [pytest.param(None, id="null"), pytest.param({}, id="empty")])
-def test_nothing_is_an_empty_definition(body: object) -> None:
+def test_null_is_an_empty_definition(body: object) -> None:
     assert canonical(decode_definition(body).definition) == {
         "kind": "CustomResourceDefinition",
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -259,7 +259,7 @@ def test_depth_is_bounded(word: str) -> None:
 
 
 @pytest.mark.parametrize("word", ["items", "not"])
-def test_what_is_just_deep_enough_is_decoded_and_encoded(word: str) -> None:
+def test_the_maximum_depth_is_decoded_and_encoded(word: str) -> None:
     schema: dict[str, Any] = {}
     for _ in range(MAX_JSON_DEPTH - 6):
         schema = {word: schema}

@@ -60,7 +60,7 @@ def test_group_list() -> None:
     }
 
 
-def test_a_group_has_the_versions_of_all() -> None:
+def test_a_group_has_the_versions_of_all_its_definitions() -> None:
     found = api_group([WIDGETS, defined(plural="gadgets", versions=[version("v3")])], "g.example.com")
     assert found is not None
     assert [v["version"] for v in found["versions"]] == ["v3", "v1", "v1beta1"]
@@ -74,7 +74,7 @@ def test_a_group_has_the_versions_of_all() -> None:
         pytest.param([defined(versions=[version(served=False)])], id="no version served"),
     ],
 )
-def test_what_is_not_served_is_not_listed(definitions: list[Definition]) -> None:
+def test_versions_that_are_not_served_are_not_listed(definitions: list[Definition]) -> None:
     assert api_group(definitions, "g.example.com") is None
     assert api_resource_list(definitions, "g.example.com", "v1") is None
     assert aggregated_discovery(definitions, core=False)["items"] == []

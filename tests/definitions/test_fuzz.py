@@ -153,26 +153,26 @@ quick = settings(max_examples=40, deadline=None, suppress_health_check=list(Heal
 @pytest.mark.slow
 @quick
 @given(ANY)
-def test_any_json(body: Any) -> None:
+def test_arbitrary_json(body: Any) -> None:
     assert_answer(body)
 
 
 @pytest.mark.slow
 @quick
 @given(of_type(types.CustomResourceDefinition))
-def test_any_definition(body: Any) -> None:
+def test_arbitrary_definitions(body: Any) -> None:
     assert_answer(body)
 
 
 @pytest.mark.slow
 @quick
 @given(SCHEMAS)
-def test_any_schema_of_a_good_definition(schema: Any) -> None:
+def test_arbitrary_schemas_of_a_valid_definition(schema: Any) -> None:
     assert_answer(crd({"type": "object", "properties": {"a": schema}}))
 
 
 @pytest.mark.slow
 @quick
 @given(st.sampled_from(["spec", "metadata", "status"]), ANY)
-def test_any_part(part: str, value: Any) -> None:
+def test_arbitrary_parts(part: str, value: Any) -> None:
     assert_answer(crd() | {part: value})

@@ -136,13 +136,13 @@ def test_conflicts(names: dict[str, Any], reason: str | None, message: str | Non
         assert needs_reconsidering({**definition, "status": status})
 
 
-def test_another_group_does_not_matter() -> None:
+def test_names_in_other_groups_do_not_conflict() -> None:
     elsewhere = established(crd(group="x.example.com", names={"plural": "widgets", "kind": "Widget"}))
     status = accept_names(prepared(crd()), in_use(elsewhere), NOW)
     assert conditions({"status": status})[0] == ("NamesAccepted", "True", "NoConflicts")
 
 
-def test_an_established_one_keeps_its_accepted_name() -> None:
+def test_an_established_definition_keeps_its_accepted_names() -> None:
     definition = established(crd())
     definition["spec"] = {**definition["spec"], "names": definition["spec"]["names"] | {"singular": "gadget"}}
     status = accept_names(definition, in_use(other()), NOW)
@@ -158,7 +158,7 @@ def test_an_established_one_keeps_its_accepted_name() -> None:
     assert not needs_reconsidering(again)
 
 
-def test_a_released_name_is_given() -> None:
+def test_a_released_name_is_accepted_for_another_definition() -> None:
     definition = prepared(crd(names={"plural": "widgets", "singular": "gadget", "kind": "Widget"}))
     status = accept_names(definition, in_use(other()), NOW)
     assert status is not None
@@ -170,7 +170,7 @@ def test_a_released_name_is_given() -> None:
     ]
 
 
-def test_a_bad_bundle_keeps_it_from_being_established() -> None:
+def test_an_invalid_ca_bundle_prevents_establishment() -> None:
     webhook = {"clientConfig": {"url": "https://h", "caBundle": "QUJD"}, "conversionReviewVersions": ["v1"]}
     definition = prepared(crd(conversion={"strategy": "Webhook", "webhook": webhook}))
     assert reconcile(definition, [])[-1][1] == ("Established", "False", "InvalidCABundle")
@@ -217,14 +217,14 @@ def named(plural: str, kind: str, *, group: str = "g.example.com", **names: Any)
         ),
     ],
 )
-def test_what_contends_for_a_name_is_not_written_together(
+def test_definitions_contending_for_a_name_are_written_separately(
     definitions: list[dict[str, Any]], together: list[str]
 ) -> None:
     statuses = next_statuses(definitions, in_use(other()), NOW)
     assert [name.partition(".")[0] for name in statuses] == together
 
 
-def test_nothing_is_due_for_one_that_is_established() -> None:
+def test_an_established_definition_needs_no_write() -> None:
     assert next_statuses([established(crd())], in_use(), NOW) == {crd()["metadata"]["name"]: None}
 
 
@@ -242,7 +242,7 @@ def test_many_short_names_take_linear_time() -> None:
     assert status["acceptedNames"]["shortNames"] == others
 
 
-def test_names_in_use_follow_what_is_written() -> None:
+def test_names_in_use_follow_the_writes_of_a_batch() -> None:
     names = in_use(other())
     wanting = prepared(crd(names={"plural": "widgets", "singular": "gadget", "kind": "Widget"}))
     assert reconcile_with(wanting, names) == "SingularConflict"

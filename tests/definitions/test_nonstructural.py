@@ -57,11 +57,11 @@ def test_the_condition(schema: dict[str, Any], status: str, reason: str, message
     }
 
 
-def test_definitions_that_prune_have_none() -> None:
+def test_definitions_that_prune_have_no_condition() -> None:
     assert next_status(established(crd()), NOW) is None
 
 
-def test_it_is_written_once_and_goes_with_its_cause() -> None:
+def test_the_condition_is_written_once_and_removed_with_its_cause() -> None:
     reported = {**keeping(LOOSE)}
     reported["status"] = next_status(reported, NOW)
     assert next_status(reported, LATER) is None
@@ -123,7 +123,7 @@ def test_values_are_validated_by_a_schema_without_types() -> None:
     assert compiled.validate({"metadata": {}}) != []
 
 
-def test_what_is_published() -> None:
+def test_published_openapi() -> None:
     structural = compile_definition(keeping({"type": "object", "properties": {"spec": {"type": "object"}}}))
     loose = compile_definition(keeping(LOOSE))
     [given], [not_given] = (d.versions.values() for d in (structural, loose))

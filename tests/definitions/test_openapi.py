@@ -61,7 +61,7 @@ def references(value: Any) -> Iterator[str]:
         ),
     ],
 )
-def test_every_reference_leads_somewhere(definition: Definition) -> None:
+def test_every_reference_is_resolved(definition: Definition) -> None:
     v3 = document(definition)
     assert {r.removeprefix("#/components/schemas/") for r in references(v3)} <= set(v3["components"]["schemas"])
     v2 = openapi_v2([definition])
@@ -191,7 +191,7 @@ def test_index() -> None:
     assert index["api/v1"] == {"serverRelativeURL": f"/clusters/acme/openapi/v3/api/v1?hash={hashes['api/v1']}"}
 
 
-def test_v2_says_less() -> None:
+def test_v2_has_fewer_keywords() -> None:
     v2 = openapi_v2([defined()])
     spec = v2["definitions"][WIDGET]["properties"]["spec"]
     assert spec == {"type": "object", "properties": {"a": {}}}

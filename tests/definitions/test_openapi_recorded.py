@@ -175,7 +175,7 @@ def test_a_document_has_the_types_that_it_refers_to_and_no_others() -> None:
     assert not names & {"DeleteOptions", "Patch", "TokenReviewList", "ListMeta", "WatchEvent"}
 
 
-def test_built_in_kinds_are_made_of_named_types() -> None:
+def test_built_in_kinds_refer_to_named_types() -> None:
     document = openapi_v3(builtin.definitions(), "", "v1", subresources_of)
     assert document is not None
     schemas = document["components"]["schemas"]
@@ -203,7 +203,7 @@ def test_built_in_kinds_are_made_of_named_types() -> None:
     assert v2[f"{core}.Namespace"]["properties"]["spec"]["$ref"] == f"#/definitions/{core}.NamespaceSpec"
 
 
-def test_no_word_of_a_description_is_a_keyword() -> None:
+def test_descriptions_are_not_parsed_as_keywords() -> None:
     """In YAML a comma in a text without quotes begins another key."""
 
     def odd(value: Any, path: str) -> list[str]:

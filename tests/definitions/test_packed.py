@@ -22,23 +22,23 @@ def schema(name: str, **more: Any) -> dict[str, Any]:
         pytest.param({}, id="empty"),
     ],
 )
-def test_the_json_is_as_it_was_given(given: dict[str, Any]) -> None:
+def test_the_json_is_returned_unchanged(given: dict[str, Any]) -> None:
     assert pack(given).json == given
     assert pack(given)().json == given
 
 
-def test_equal_schemas_are_kept_once() -> None:
+def test_equal_schemas_are_stored_once() -> None:
     assert pack(schema("same")) is pack(schema("same"))
     assert pack(schema("same")).digest != pack(schema("other")).digest
 
 
-def test_a_schema_that_nobody_keeps_is_forgotten() -> None:
+def test_an_unreferenced_schema_is_freed() -> None:
     digest = pack(schema("forgotten")).digest
     gc.collect()
     assert digest not in packed._KNOWN
 
 
-def test_it_is_much_smaller_than_the_schema() -> None:
+def test_a_packed_schema_takes_much_less_memory() -> None:
     large = {
         "type": "object",
         "properties": {
@@ -49,7 +49,7 @@ def test_it_is_much_smaller_than_the_schema() -> None:
     assert pack(large).size * 4 < len(str(large))
 
 
-def test_the_eldest_compiled_ones_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_compiled_schemas_are_evicted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packed, "_IN_USE", packed._InUse(2))
     schemas = [pack(schema(f"bounded{n}")) for n in range(4)]
     for one in schemas:

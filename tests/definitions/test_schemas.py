@@ -78,7 +78,7 @@ def test_order(schema: Schema, fields: list[str]) -> None:
     assert fields_of(schema) == fields
 
 
-def test_too_deep_is_all_that_is_said() -> None:
+def test_a_schema_that_is_too_deep_has_one_error() -> None:
     schema: Schema = {"id": "x"}
     for _ in range(MAX_DEPTH):
         schema = {"not": schema}
@@ -134,13 +134,13 @@ def test_the_cost_of_an_unchanged_rule_is_accepted() -> None:
     assert any("estimated rule cost exceeds" in e for e in errors_of(costly, old={**costly, "title": "x"}))
 
 
-def test_a_good_schema_stays_good_only_where_it_was() -> None:
+def test_a_valid_schema_is_validated_again_at_another_position() -> None:
     schema = {**OBJECT, "title": "asked twice", "anyOf": [{}]}
     assert errors_of(schema) == errors_of(schema) == []
     assert len(errors_of(schema, status=True)) == 1
 
 
-def test_a_default_is_decoded_in_place_each_time() -> None:
+def test_defaults_are_decoded_at_each_position() -> None:
     for _ in range(2):
         default = {"apiVersion": "v1", "kind": "X", "metadata": {"name": "n", "foo": 1}}
         resource = {**OBJECT, "x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True}
@@ -148,7 +148,7 @@ def test_a_default_is_decoded_in_place_each_time() -> None:
         assert default["metadata"] == {"name": "n"}
 
 
-def test_a_costly_rule_is_accepted_only_where_it_was() -> None:
+def test_a_costly_unchanged_rule_is_accepted_at_its_old_position_only() -> None:
     schema = {
         **OBJECT,
         "properties": {

@@ -12,7 +12,7 @@ from tests.definitions.crds import crd, established, prepared, version
 NOW = "2024-05-06T07:08:09Z"
 
 
-def test_create_drops_what_the_client_may_not_set() -> None:
+def test_create_drops_fields_that_clients_may_not_set() -> None:
     body = crd(metadata={"namespace": "n", "generation": 7, "finalizers": ["a.b/c"]})
     body["status"] = {"storedVersions": ["v9"], "conditions": [{"type": "Established", "status": "True"}]}
     found = canonical(prepared(body))
@@ -39,7 +39,7 @@ def test_generation(change: dict[str, Any], generation: int) -> None:
     assert strategy.prepare_for_update(prepared(crd(**change)), old)["metadata"]["generation"] == generation
 
 
-def test_true_is_not_one() -> None:
+def test_generation_distinguishes_true_from_1() -> None:
     old = established(crd({"type": "object", "default": 1}))
     new = strategy.prepare_for_update(prepared(crd({"type": "object", "default": True})), old)
     assert new["metadata"]["generation"] == 2
@@ -53,7 +53,9 @@ def test_true_is_not_one() -> None:
         pytest.param(["v1", "v2"], "v1", ["v1", "v2"], id="switched back"),
     ],
 )
-def test_update_notes_the_storage_version(stored: list[str], storage: str, expected: list[str]) -> None:
+def test_update_adds_the_storage_version_to_stored_versions(
+    stored: list[str], storage: str, expected: list[str]
+) -> None:
     versions = [version(name, storage=name == storage) for name in ("v1", "v2")]
     new = prepared(crd(versions=versions)) | {"status": {"storedVersions": ["v7"]}}
     old = established(crd(), storedVersions=stored)
@@ -114,6 +116,6 @@ def test_deletion(conditions: list[Any] | None, reason: str) -> None:
     assert "finalizers" not in definition["metadata"] or definition["metadata"]["finalizers"] == ["a.b/c"]
 
 
-def test_the_last_finalizer_leaves_none() -> None:
+def test_removing_the_last_finalizer_removes_the_field() -> None:
     done = strategy.finish_cleanup(strategy.mark_for_deletion(established(crd()), NOW), NOW)
     assert "finalizers" not in done["metadata"]

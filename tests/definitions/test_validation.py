@@ -20,11 +20,11 @@ BAD = {"type": "object", "properties": {"a": {}}}
 NO_TYPE = "Required value: must not be empty for specified object fields"
 
 
-def test_a_good_one() -> None:
+def test_a_valid_definition() -> None:
     assert errors_of(crd()) == []
 
 
-def test_an_empty_one() -> None:
+def test_an_empty_definition() -> None:
     assert errors_of({}) == [
         "metadata.name: Required value: name or generateName is required",
         "spec.group: Required value",
@@ -38,7 +38,7 @@ def test_an_empty_one() -> None:
     ]
 
 
-def test_everything_at_once_is_in_order() -> None:
+def test_all_errors_are_in_the_order_of_kube_apiserver() -> None:
     body = crd(
         BAD,
         metadata={"name": "x", "labels": {"a": "b c"}},
@@ -183,7 +183,7 @@ def update(old: dict[str, Any], **spec: Any) -> list[str]:
         ),
     ],
 )
-def test_update_of_an_established_one(change: dict[str, Any], errors: list[str]) -> None:
+def test_update_of_an_established_definition(change: dict[str, Any], errors: list[str]) -> None:
     assert update(established(crd()), **change) == errors
 
 
@@ -194,7 +194,7 @@ def test_update_of_an_established_one(change: dict[str, Any], errors: list[str])
         pytest.param({"names": {"plural": "widgets", "kind": "Gadget"}}, id="kind"),
     ],
 )
-def test_before_it_is_established_more_may_change(change: dict[str, Any]) -> None:
+def test_names_may_change_before_the_definition_is_established(change: dict[str, Any]) -> None:
     assert update(established(crd(), conditions=[]), **change) == []
 
 

@@ -61,7 +61,7 @@ def test_the_list_is_printed_as_the_go_struct() -> None:
     ]
 
 
-def test_what_differs_is_printed() -> None:
+def test_differing_values_are_printed() -> None:
     versions = internal(
         version("v1"),
         version(

@@ -32,7 +32,7 @@ def test_formats(schema_type: str, text: str, known: bool) -> None:
     assert is_recognized(text, schema_type) is known
 
 
-def test_one_for_each_place() -> None:
+def test_each_position_gets_a_warning() -> None:
     assert sorted(warnings(with_formats("x", "date", 'y"', "x"))) == [
         'unrecognized format "x"',
         'unrecognized format "x"',
@@ -40,11 +40,11 @@ def test_one_for_each_place() -> None:
     ]
 
 
-def test_only_new_ones_on_update() -> None:
+def test_an_update_warns_of_new_formats_only() -> None:
     assert warnings(with_formats("x", "y"), with_formats("x")) == ['unrecognized format "y"']
 
 
-def test_a_shared_schema_is_looked_at_once() -> None:
+def test_a_shared_schema_is_visited_once() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "string", "format": "x"}}}}
     versions = [version("v1", schema), version("v2", schema, storage=False)]
     assert warnings(prepared(crd(versions=versions))) == ['unrecognized format "x"']

@@ -23,7 +23,7 @@ async def test_each_fault_twice() -> None:
 
 
 @pytest.mark.parametrize("defect", sorted(DEFECTS))
-async def test_a_server_with_a_defect_is_found_out(defect: str, migrated_node: Node) -> None:
+async def test_a_defective_server_is_detected(defect: str, migrated_node: Node) -> None:
     report = await run(
         Plan(
             seed=1,

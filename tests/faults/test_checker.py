@@ -50,7 +50,7 @@ def right() -> tuple[History, Log]:
     return history, log
 
 
-def test_a_history_that_is_right() -> None:
+def test_a_correct_history_passes() -> None:
     history, log = right()
     assert violations(history, {"t": log}) == []
 
@@ -113,14 +113,14 @@ _SECOND, _FOURTH = Event("ADDED", 2, "b", 11), Event("MODIFIED", 4, "a", 12)
         pytest.param(_events(_SECOND, Event("BOOKMARK", 5)), "missed", id="bookmark-past-events"),
     ],
 )  # fmt: skip
-def test_a_history_with_one_thing_wrong(damage: Damage, expected: str) -> None:
+def test_a_history_with_one_fault_fails(damage: Damage, expected: str) -> None:
     history, log = right()
     damage(history, log)
     found = violations(history, {"t": log})
     assert any(expected in line for line in found), found
 
 
-def test_what_a_failover_has_lost_counts_for_nothing() -> None:
+def test_writes_lost_in_a_failover_are_ignored() -> None:
     """Writes, reads, lists and events of lost revisions, and the hole that these leave in the log."""
     history, log = right()
     log.lost = [5, 100]

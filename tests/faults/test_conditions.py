@@ -216,7 +216,7 @@ def changed_definition(number: int) -> Any:
     return {"spec": {"versions": versions}}
 
 
-async def test_a_watch_stands_still_while_postgresql_is_away_and_goes_on(
+async def test_a_watch_pauses_during_an_outage_and_continues(
     place: Place, client: ServerClient, tmp_path: Path
 ) -> None:
     """Also one of kubectl, which asks for no bookmarks and would end without a message, since a new watch is refused."""

@@ -33,7 +33,7 @@ async def _client(url: str, token: str) -> AsyncIterator[ServerClient]:
         yield client
 
 
-async def test_after_a_synchronous_failover_writes_and_watches_go_on(folder: Path, migrated_node: Node) -> None:
+async def test_writes_and_watches_continue_after_a_synchronous_failover(folder: Path, migrated_node: Node) -> None:
     with (
         cluster(migrated_node, synchronous=True) as (primary, standby),
         _served((primary, standby), folder) as (url, token),
@@ -54,7 +54,7 @@ async def test_after_a_synchronous_failover_writes_and_watches_go_on(folder: Pat
             assert len(names) == 6
 
 
-async def test_after_an_asynchronous_failover_lost_revisions_are_gone(folder: Path, migrated_node: Node) -> None:
+async def test_lost_revisions_are_expired_after_an_asynchronous_failover(folder: Path, migrated_node: Node) -> None:
     """Those who have seen what is lost get 410, in a watch that is open, in a new one, and for the rest of a list."""
     with cluster(migrated_node) as (primary, standby), _served((primary, standby), folder) as (url, token):
         async with _client(url, token) as client:

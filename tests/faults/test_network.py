@@ -114,7 +114,7 @@ async def test_a_stop_while_postgresql_hangs(client: ServerClient, server: Runni
         await asyncio.gather(write, read, return_exceptions=True)
 
 
-async def test_a_client_that_has_gone_does_not_hold_a_stop(server: RunningServer) -> None:
+async def test_a_disconnected_client_does_not_delay_a_stop(server: RunningServer) -> None:
     """A TLS connection is closed by both sides; this one's other side says nothing."""
     context = trust(server)
     with (
@@ -127,7 +127,7 @@ async def test_a_client_that_has_gone_does_not_hold_a_stop(server: RunningServer
         assert "did not finish in time" not in server.log
 
 
-async def test_a_request_that_is_on_its_way_when_the_stop_begins(client: ServerClient, server: RunningServer) -> None:
+async def test_a_request_in_transit_at_the_start_of_a_stop(client: ServerClient, server: RunningServer) -> None:
     """A connection that idles is answered once more, with Connection: close, rather than cut."""
     assert (await client.request("GET", "/livez")).headers.get("connection") is None
     stop = asyncio.create_task(asyncio.to_thread(server.stop))

@@ -28,7 +28,7 @@ pytestmark = [
 
 
 @pytest.mark.parametrize("mode", ["asynchronous", "synchronous"])
-async def test_clients_go_on_across_a_switchover_and_a_failover(mode: str, folder: Path) -> None:
+async def test_clients_continue_after_a_switchover_and_a_failover(mode: str, folder: Path) -> None:
     patroni.require()
     synchronous = mode == "synchronous"
     with patroni.patroni_cluster(synchronous=synchronous) as cluster:

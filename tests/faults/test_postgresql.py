@@ -48,7 +48,7 @@ async def test_a_kill_of_postgresql_in_the_middle_of_writes(
     assert writers.acknowledged.items() <= {r: (type_, name) for r, type_, name in watcher.seen}.items()
 
 
-async def test_while_it_is_away_requests_fail_and_then_go_on(
+async def test_requests_fail_during_an_outage_and_succeed_afterwards(
     postgres: EmbeddedPostgres, clients: Sequence[ServerClient]
 ) -> None:
     one, _ = clients
@@ -76,7 +76,7 @@ async def test_while_it_is_away_requests_fail_and_then_go_on(
         await eventually(ready)
 
 
-async def test_a_database_that_may_only_be_read(postgres: EmbeddedPostgres, clients: Sequence[ServerClient]) -> None:
+async def test_a_read_only_database(postgres: EmbeddedPostgres, clients: Sequence[ServerClient]) -> None:
     one, two = clients
     await one.define_widgets()
     assert (await one.create("a", size=1)).status_code == 201

@@ -22,7 +22,7 @@ def url(database_url: str) -> str:
     return database_url
 
 
-async def test_watchers_at_both_see_every_write_once_and_in_order(clients: Sequence[ServerClient]) -> None:
+async def test_watchers_of_both_processes_see_every_write_once_and_in_order(clients: Sequence[ServerClient]) -> None:
     one, two = clients
     await one.define_widgets()
     start = await two.revision()
@@ -91,7 +91,7 @@ async def test_no_write_is_accepted_under_a_definition_that_was_replaced(clients
     assert len(accepted) > 50
 
 
-async def test_the_death_of_a_process_loses_nothing_acknowledged(
+async def test_a_crash_loses_no_acknowledged_write(
     clients: Sequence[ServerClient], servers: Sequence[RunningServer]
 ) -> None:
     one, two = clients
@@ -139,7 +139,7 @@ async def test_a_stop_ends_watches_and_finishes_writes(
     assert {r.status_code for r in writers.refused} <= {503}
 
 
-async def test_what_a_dead_process_began_another_finishes(
+async def test_work_of_a_crashed_process_is_finished_by_another(
     clients: Sequence[ServerClient], servers: Sequence[RunningServer]
 ) -> None:
     """A definition is deleted at a process that dies at once; its objects and it go anyway."""

@@ -13,7 +13,7 @@ from tests.running import start_server
 pytestmark = pytest.mark.slow
 
 
-async def test_a_killed_server_starts_again_with_everything(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_a_killed_server_restarts_with_all_data(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     times: list[float] = []
     for round_ in range(3):
         started = time.monotonic()

@@ -152,7 +152,7 @@ async def comes(worker: Worker, code: int, method: str, path: str, body: Any = N
     await eventually(so)
 
 
-async def test_a_token_that_is_taken_back(workers: Sequence[Worker], database: str) -> None:
+async def test_a_revoked_token(workers: Sequence[Worker], database: str) -> None:
     """Both have taken it before, and so remember it."""
     one, two = workers
     at = await tenant(one, "tokens")
@@ -177,7 +177,7 @@ async def test_a_token_that_is_taken_back(workers: Sequence[Worker], database: s
     await comes(two, 401, "POST", at + WHO, review, robot)
 
 
-async def test_what_is_granted_and_taken_back(workers: Sequence[Worker], database: str) -> None:
+async def test_granted_and_revoked_rights(workers: Sequence[Worker], database: str) -> None:
     one, two = workers
     at = await tenant(one, "grants")
     async with tokens_of(database) as (bearer, store):
@@ -200,7 +200,7 @@ async def test_what_is_granted_and_taken_back(workers: Sequence[Worker], databas
     await comes(one, 403, "GET", at + CONFIG_MAPS, token=ann)
 
 
-async def test_a_policy_counts_at_both_with_the_answer(workers: Sequence[Worker]) -> None:
+async def test_a_policy_applies_in_both_workers_once_it_is_answered(workers: Sequence[Worker]) -> None:
     one, two = workers
     at = await tenant(one, "policies")
     for number, (writer, other) in enumerate(((one, two), (two, one))):

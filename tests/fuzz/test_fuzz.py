@@ -24,7 +24,7 @@ CBOR = {"content-type": "application/cbor"}
 
 @pytest.mark.slow
 @pytest.mark.parametrize("arguments", [("--requests", "2000", "--seed", "1"), ("--replay",)], ids=["fuzz", "corpus"])
-def test_nothing_is_found(arguments: tuple[str, ...]) -> None:
+def test_a_short_run_has_no_findings(arguments: tuple[str, ...]) -> None:
     run = subprocess.run(
         [sys.executable, "-m", "tests.fuzz", *arguments],
         cwd=ROOT,
@@ -37,7 +37,7 @@ def test_nothing_is_found(arguments: tuple[str, ...]) -> None:
     assert run.returncode == 0, (run.stdout + run.stderr).decode(errors="replace")[-8000:]
 
 
-def test_each_entry_of_the_corpus_says_why() -> None:
+def test_each_entry_of_the_corpus_has_a_reason() -> None:
     entries = [read_entry(path) for path in CORPUS.glob("*.yaml")]
     assert entries
     assert all(entry.why and entry.calls for entry in entries)
@@ -70,11 +70,11 @@ def _status(code: int, message: str) -> bytes:
         pytest.param(Answer(200, JSON, b"{}", 5.1), ["slow"], id="slow"),
     ],
 )
-def test_what_counts_as_a_finding(answer: Answer, kinds: list[str]) -> None:
+def test_findings(answer: Answer, kinds: list[str]) -> None:
     assert [finding.kind for finding in check_answer(Call("GET", "/api"), answer)] == kinds
 
 
-def test_words_of_the_client_are_no_leak() -> None:
+def test_echoed_input_is_not_a_leak() -> None:
     call = Call("POST", "/api", body={"a": "KeyError: 'a'"})
     assert check_answer(call, Answer(400, JSON, _status(400, "Invalid value: \"KeyError: 'a'\""))) == []
 
@@ -108,7 +108,7 @@ def test_targets_are_decoded() -> None:
     assert parse_target("/a%20b?c=d%3De&f") == ("/a b", (("c", "d=e"), ("f", "")))
 
 
-def test_minimised_to_what_fails() -> None:
+def test_failing_calls_are_minimised() -> None:
     """Fails when a request with `x` in its body comes after one to /first."""
 
     def fails(calls: list[Call]) -> bool:

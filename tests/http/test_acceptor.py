@@ -78,7 +78,7 @@ async def counts(acceptor: Acceptor, wanted: int) -> None:
     await eventually(so)
 
 
-async def test_those_beyond_the_limit_are_closed_at_once() -> None:
+async def test_connections_beyond_the_limit_are_closed_at_once() -> None:
     async with accepting(2) as (acceptor, port):
         one, two = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
         assert [await status_of(one), await status_of(two)] == [200, 200]
@@ -96,9 +96,7 @@ async def test_those_beyond_the_limit_are_closed_at_once() -> None:
             writer.close()
 
 
-async def test_a_handshake_that_never_comes_takes_a_place_for_a_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_missing_handshake_times_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "HANDSHAKE_SECONDS", 0.2)
     made = ensure_certificates(tmp_path, "127.0.0.1")
     trust = ssl.create_default_context(cafile=str(made.authority))
@@ -121,7 +119,7 @@ async def test_a_handshake_that_never_comes_takes_a_place_for_a_time(
             writer.close()
 
 
-async def test_a_read_over_tls_allocates_only_what_has_come(tmp_path: Path) -> None:
+async def test_a_tls_read_allocates_only_the_received_bytes(tmp_path: Path) -> None:
     """An event loop allocates 256 KiB for each read, unless it is given a buffer (tls_reader.py)."""
     made = ensure_certificates(tmp_path, "127.0.0.1")
     trust = ssl.create_default_context(cafile=str(made.authority))
@@ -145,7 +143,7 @@ async def test_a_read_over_tls_allocates_only_what_has_come(tmp_path: Path) -> N
     assert peak < 128 * 1024
 
 
-async def test_without_files_it_waits_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_accepting_pauses_without_free_file_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_RETRY_SECONDS", 0.01)
     failures = 3
 
@@ -171,7 +169,7 @@ async def test_without_files_it_waits_and_goes_on(monkeypatch: pytest.MonkeyPatc
         acceptor._listeners = [plain]
 
 
-def test_there_are_no_more_than_files(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connections_are_limited_by_file_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
     assert most_connections(10) == 10
     monkeypatch.setattr(resource, "getrlimit", lambda which: (1024, 4096))
     assert most_connections(10_000) == 1024 - module.OTHER_FILES
@@ -182,7 +180,7 @@ def test_there_are_no_more_than_files(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
-async def test_a_request_without_tls_gets_an_answer_that_says_so(method: str, tmp_path: Path) -> None:
+async def test_a_request_without_tls_gets_an_explanation(method: str, tmp_path: Path) -> None:
     made = ensure_certificates(tmp_path, "127.0.0.1", ())
     async with accepting(10, server_context(made.certificate, made.key)) as (acceptor, port):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -194,7 +192,7 @@ async def test_a_request_without_tls_gets_an_answer_that_says_so(method: str, tm
 
 
 @pytest.mark.parametrize("sent", [b"", b"G", b"SSH-2.0-x\r\n", b"\x00\x00\x00\x00\x00"], ids=repr)
-async def test_what_is_neither_tls_nor_http_is_closed(sent: bytes, tmp_path: Path) -> None:
+async def test_connections_that_are_neither_tls_nor_http_are_closed(sent: bytes, tmp_path: Path) -> None:
     made = ensure_certificates(tmp_path, "127.0.0.1", ())
     async with accepting(10, server_context(made.certificate, made.key)) as (acceptor, port):
         _, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -224,7 +222,9 @@ async def _refuses(scope: dict[str, Any], receive: Any, send: Any) -> None:
         pytest.param(hello, b"", id="nothing"),
     ],
 )
-def test_what_has_ended_is_freed_at_once(tmp_path: Path, uses_tls: bool, application: Application, sent: bytes) -> None:
+def test_closed_connections_are_freed_at_once(
+    tmp_path: Path, uses_tls: bool, application: Application, sent: bytes
+) -> None:
     """Not only by the garbage collector, which runs seldom: a TLS connection holds half a megabyte of buffers."""
     server, client = _contexts(tmp_path) if uses_tls else (None, None)
     _require_freed(server, client, application, sent)

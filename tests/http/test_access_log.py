@@ -81,5 +81,5 @@ def test_no_line_can_be_forged(caplog: pytest.LogCaptureFixture) -> None:
     assert json.loads(logs.JsonFormatter(None).format(line))["userAgent"] == r"x\ny"
 
 
-def test_what_is_shown_is_bounded() -> None:
+def test_logged_values_are_bounded() -> None:
     assert len(loggable("a" * 100_000)) == 1024

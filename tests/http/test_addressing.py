@@ -40,7 +40,7 @@ HOSTILE = [
 ]
 
 
-async def test_hostile_names_are_those_of_no_tenant(api: Client, caplog: pytest.LogCaptureFixture) -> None:
+async def test_hostile_tenant_names_are_not_found(api: Client, caplog: pytest.LogCaptureFixture) -> None:
     for name in HOSTILE:
         for rest in ("/apis", f"/{NAMESPACES}/default", "/version", "/x"):
             answer = await api.get(f"/clusters/{name}{rest}")
@@ -48,7 +48,7 @@ async def test_hostile_names_are_those_of_no_tenant(api: Client, caplog: pytest.
     assert [record for record in caplog.records if record.name == "registry.requests"] == [], "it is no trouble of ours"
 
 
-async def test_without_credentials_nobody_finds_out_which_tenants_there_are(api: Client) -> None:
+async def test_anonymous_requests_cannot_discover_tenants(api: Client) -> None:
     nobody = api.with_token("")
     there = {}
     for rest in ("/version", "/version/", "/healthz", "/readyz", "/livez", "/api", "/apis", f"/{NAMESPACES}", "/x"):
@@ -108,7 +108,7 @@ def test_host_names(pattern: str, host: bytes, named: str, tenant: str) -> None:
     assert HostPattern(pattern).tenant_of(host, named) == tenant
 
 
-def test_a_host_of_one_tenant_does_not_lead_to_another() -> None:
+def test_the_host_of_a_tenant_does_not_serve_another() -> None:
     with pytest.raises(TenantNotFound):
         HostPattern("{tenant}.example.com").tenant_of(b"acme.example.com", "other")
 
@@ -122,7 +122,7 @@ def test_a_host_of_one_tenant_does_not_lead_to_another() -> None:
         (b"/clusters/a%2Fb/api", "/"),
     ],
 )
-def test_a_name_is_taken_as_it_was_sent(raw: bytes, tenant: str) -> None:
+def test_names_are_not_normalized(raw: bytes, tenant: str) -> None:
     named = "acme" if b"a%2F" not in raw else "a"
     assert tenant_in_path(raw, named) == tenant
 
@@ -143,6 +143,6 @@ def test_the_namespace_of_a_request_for_namespaces(path: str, namespace: str) ->
     assert request_info("GET", path, query.encode()).attributes().namespace == namespace
 
 
-def test_an_empty_name_is_not_the_bare_path() -> None:
+def test_an_empty_tenant_name_is_not_the_default_tenant() -> None:
     assert request_info("GET", "/clusters//api/v1").tenant == "/"
     assert request_info("GET", "/api/v1").tenant == ""

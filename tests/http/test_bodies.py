@@ -91,7 +91,7 @@ async def test_nodes_of_yaml_are_limited(shared_api: Client) -> None:
 
 
 @shares_application
-async def test_brackets_in_texts_are_no_lists(shared_api: Client) -> None:
+async def test_brackets_in_strings_are_not_counted(shared_api: Client) -> None:
     text = '[{\\"' * MAX_CONTAINERS
     assert (await make(shared_api, "a", free={"text": text}))[0]["spec"]["free"] == {"text": text}
 
@@ -174,7 +174,7 @@ async def test_a_key_given_twice(shared_api: Client, value: str) -> None:
 
 
 @shares_application
-async def test_depth_that_objects_may_have(shared_api: Client) -> None:
+async def test_the_maximum_depth_of_an_object(shared_api: Client) -> None:
     deep: Any = 1
     for _ in range(200):
         deep = {"a": deep}
@@ -183,7 +183,7 @@ async def test_depth_that_objects_may_have(shared_api: Client) -> None:
 
 
 @shares_application
-async def test_text_of_every_kind_comes_back_as_it_was(shared_api: Client) -> None:
+async def test_any_unicode_text_round_trips(shared_api: Client) -> None:
     text = '\0\x01\x7f \u2028 \ud7ff \uffff 🦉 \\ " </script> é'
     (await shared_api.post(WIDGETS, widget("a", free={"t": text, text: 1}))).ok(201)
     free = (await shared_api.get(f"{WIDGETS}/a")).ok()["spec"]["free"]
@@ -195,7 +195,7 @@ async def test_text_of_every_kind_comes_back_as_it_was(shared_api: Client) -> No
 @shares_application
 @pytest.mark.parametrize("length", [bodies.LONG_YAML_BYTES - 2000, bodies.LONG_JSON_BYTES + 10_000], ids=["", "long"])
 @pytest.mark.parametrize("content_type", ["application/json", YAML, "", "application/json; charset=utf-8"])
-async def test_long_bodies_are_read_like_short_ones(shared_api: Client, length: int, content_type: str) -> None:
+async def test_long_bodies_decode_like_short_ones(shared_api: Client, length: int, content_type: str) -> None:
     body = orjson.dumps(widget("a", size=1, free={"text": "x" * length}))
     (await shared_api.post(WIDGETS, body, content_type=content_type)).ok(201)
     patch = orjson.dumps({"spec": {"free": {"more": "y" * length}}})
@@ -207,7 +207,7 @@ async def test_long_bodies_are_read_like_short_ones(shared_api: Client, length: 
 
 
 @shares_application
-async def test_a_long_body_for_what_is_not_there(shared_api: Client) -> None:
+async def test_a_long_body_for_an_unknown_resource(shared_api: Client) -> None:
     """What is wrong with the path is messages before what is wrong with the body, however that was read."""
     body = b"nonsense" * 20_000
     assert (await shared_api.post(f"/apis/{GROUP}/v1/namespaces/default/none", body)).code == 404
@@ -217,7 +217,7 @@ async def test_a_long_body_for_what_is_not_there(shared_api: Client) -> None:
 
 
 @pytest.mark.slow
-async def test_others_are_served_while_a_hostile_body_is_read(api: Client) -> None:
+async def test_other_requests_are_served_while_a_hostile_body_is_decoded(api: Client) -> None:
     """Three megabytes that take the exact scanner as long as it can be made to take."""
     await make(api, "a")
     hostile = b'{"a":1,"a":[' + b"[[]]," * 600_000 + b"1]}"

@@ -42,7 +42,7 @@ def failing(headers: list[tuple[bytes, bytes]], parts: list[bytes], failure: Exc
     [(CHUNKED, []), (CHUNKED, [b"beginning"]), (LONG, []), (LONG, [b"beginning"]), (EMPTY, [])],
     ids=["a stream without a body yet", "a stream", "a length without a body yet", "a length", "an empty body"],
 )
-async def test_the_connection_ends(
+async def test_a_failure_during_the_response_closes_the_connection(
     headers: list[tuple[bytes, bytes]], parts: list[bytes], failure: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
@@ -57,7 +57,7 @@ async def test_the_connection_ends(
     assert (record.exc_info is not None) == isinstance(failure, ValueError)
 
 
-async def test_what_fails_before_is_a_status() -> None:
+async def test_a_failure_before_the_response_is_a_status() -> None:
     async def endpoint(scope: Any, receive: Any, send: Any) -> None:
         raise ValueError("a mistake of ours")
 

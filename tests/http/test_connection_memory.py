@@ -82,7 +82,7 @@ ENDLESS: dict[str, tuple[bytes, bytes]] = {
 
 
 @pytest.mark.parametrize("head, piece", ENDLESS.values(), ids=ENDLESS.keys())
-async def test_what_never_ends_is_bounded(head: bytes, piece: bytes) -> None:
+async def test_endless_input_is_bounded(head: bytes, piece: bytes) -> None:
     with growth() as found:
         async with connection() as streams:
             streams[1].write(head)
@@ -90,7 +90,7 @@ async def test_what_never_ends_is_bounded(head: bytes, piece: bytes) -> None:
     assert found.peak < KEPT_BYTES
 
 
-async def test_small_chunks_are_as_good_as_large_ones() -> None:
+async def test_small_chunks_are_accepted() -> None:
     async with connection() as (reader, writer):
         count = protocol.FREE_CHUNKS - 1
         writer.write(CHUNKS + b"1\r\nx\r\n" * count + b"0\r\n\r\n" + SECOND)
@@ -113,7 +113,7 @@ async def test_chunks_are_counted() -> None:
         assert b"chunked encoding has too many chunks" in refusal
 
 
-async def test_trailers_are_no_headers() -> None:
+async def test_trailers_are_not_passed_as_headers() -> None:
     seen: list[Any] = []
 
     async def note(scope: dict[str, Any], receive: Any, send: Any) -> None:
@@ -130,7 +130,7 @@ async def test_trailers_are_no_headers() -> None:
     assert [dict(headers).keys() for headers in seen] == [{b"host", b"transfer-encoding"}] * 2
 
 
-async def test_requests_sent_ahead_are_bounded() -> None:
+async def test_pipelined_requests_are_bounded() -> None:
     """The first is not answered: those behind it wait, and only so many."""
 
     async def never(scope: dict[str, Any], receive: Any, send: Any) -> None:
@@ -146,7 +146,7 @@ async def test_requests_sent_ahead_are_bounded() -> None:
     assert found.peak < KEPT_BYTES
 
 
-async def test_the_requests_that_fit_are_answered_before_the_connection_ends() -> None:
+async def test_pipelined_requests_within_the_limit_are_answered_before_the_close() -> None:
     async with connection() as (reader, writer):
         writer.write(REQUEST * (protocol.PIPELINE_LIMIT + 10))
         answers = (await ended(reader)).split(b"HTTP/1.1 ")[1:]
@@ -186,7 +186,7 @@ async def test_an_idle_connection_keeps_nothing_of_the_last_request() -> None:
         gc.enable()
 
 
-async def test_connections_share_what_is_kept_for_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_connections_share_one_limit_for_pending_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the limit those that keep much are refused, and small requests go on."""
     monkeypatch.setattr(protocol, "BACKLOG_LIMIT_BYTES", 4 * 50_000)
     async with contextlib.AsyncExitStack() as stack:
@@ -208,7 +208,7 @@ async def test_connections_share_what_is_kept_for_requests(monkeypatch: pytest.M
     await nothing_kept()
 
 
-async def test_a_body_that_nobody_reads_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_large_unread_body_closes_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     async def refuses(scope: dict[str, Any], receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 413, "headers": [(b"content-length", b"0")]})
         await send({"type": "http.response.body", "body": b""})
@@ -261,7 +261,7 @@ async def test_a_body_that_stalls_is_ended(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("request_", [REQUEST[:-2], SECOND[:-2]], ids=["one", "another"])
-async def test_upgrades_are_not_taken_up(request_: bytes) -> None:
+async def test_upgrades_are_ignored(request_: bytes) -> None:
     """The request is answered as it is, and so is what comes after it."""
     upgrade = request_ + b"connection: upgrade, http2-settings\r\nupgrade: h2c\r\n\r\n"
     async with connection() as (reader, writer):
@@ -269,7 +269,7 @@ async def test_upgrades_are_not_taken_up(request_: bytes) -> None:
         assert [await answer(reader) for _ in range(3)] == [(200, b"0")] * 3
 
 
-async def test_the_body_of_an_upgrade_is_no_request() -> None:
+async def test_the_body_of_an_upgrade_is_not_parsed_as_a_request() -> None:
     asked: list[str] = []
 
     async def note(scope: dict[str, Any], receive: Any, send: Any) -> None:

@@ -57,7 +57,7 @@ EXPIRED = "Timeout: request did not complete within the allotted timeout"
 
 
 @pytest.mark.parametrize("query", [b"timeout=100ms", b"timeout=100ms&timeout=1h"])
-async def test_what_takes_longer_is_cancelled(query: bytes) -> None:
+async def test_work_beyond_the_deadline_is_cancelled(query: bytes) -> None:
     endpoint = Endpoint()
     with pytest.raises(StatusError) as raised:
         await ask(endpoint, "/api/v1/namespaces", query)
@@ -77,7 +77,7 @@ async def test_what_takes_longer_is_cancelled(query: bytes) -> None:
         pytest.param("/apis/g.example.com/v1/namespaces/n/machines/m/exec", b"timeout=1ns", id="a session"),
     ],
 )
-async def test_what_has_no_deadline_or_meets_it(path: str, query: bytes) -> None:
+async def test_work_without_a_deadline_or_within_it_completes(path: str, query: bytes) -> None:
     endpoint = Endpoint(waits=False)
     await ask(endpoint, path, query)
     assert endpoint.seen == ["called", "answered"]

@@ -24,13 +24,13 @@ def _evaluating() -> Iterator[None]:
     evaluations.close()
 
 
-def test_a_tag_is_of_the_bytes() -> None:
+def test_the_etag_is_computed_from_the_bytes() -> None:
     assert document(b"a").tag == document(b"a").tag != document(b"b").tag
     assert document(b"a", "T").tag == "T"
 
 
 @pytest.mark.parametrize("aside", [False, True])
-async def test_what_is_kept_is_bounded_in_bytes(aside: bool) -> None:
+async def test_the_cache_is_bounded_in_bytes(aside: bool) -> None:
     made = DocumentCache(max_bytes=10)
     calls: list[str] = []
 
@@ -54,7 +54,7 @@ async def test_what_is_kept_is_bounded_in_bytes(aside: bool) -> None:
     assert calls == ["a", "b", "c", "b", "large", "large"]
 
 
-async def test_all_who_ask_at_once_get_one_and_none_disturbs_another() -> None:
+async def test_concurrent_requests_share_one_document_and_cancel_independently() -> None:
     made = DocumentCache()
     go = threading.Event()
     calls: list[int] = []
@@ -72,7 +72,7 @@ async def test_all_who_ask_at_once_get_one_and_none_disturbs_another() -> None:
     assert calls == [1]
 
 
-async def test_what_fails_is_tried_again() -> None:
+async def test_a_failed_build_is_retried() -> None:
     made = DocumentCache()
 
     def fail() -> Document:

@@ -203,7 +203,7 @@ async def test_a_plan_is_renewed_when_what_it_depends_on_has_changed(tenant_api:
 
 
 @shares_application
-async def test_gets_that_a_plan_cannot_answer_are_left_to_the_chain(tenant_api: Client) -> None:
+async def test_gets_that_a_plan_cannot_answer_go_through_the_handler_chain(tenant_api: Client) -> None:
     """Otherwise each would be read twice."""
     await make(tenant_api, "a")
     chain = Chain(tenant_api._app)
@@ -229,7 +229,7 @@ async def test_long_headers_are_not_kept(tenant_api: Client) -> None:
 
 
 @shares_application
-async def test_requests_sent_at_once_are_answered_in_turn(tenant_api: Client) -> None:
+async def test_pipelined_requests_are_answered_in_order(tenant_api: Client) -> None:
     await make(tenant_api, "a", "b")
     token, chain = await reader_of(tenant_api, "a", "b"), Chain(tenant_api._app)
     async with connection(chain) as kept:
@@ -314,5 +314,5 @@ def test_the_parts_of_a_path(path: str, expected: tuple[str, str, str, str] | No
         assert found == Target((prefix, plural), namespace, name)
 
 
-def test_a_long_object_is_one_that_may_be_compressed() -> None:
+def test_objects_of_fast_gets_are_below_the_compression_threshold() -> None:
     assert 4 * fast_gets.LONGEST_CHARACTERS + 1024 < GZIP_THRESHOLD_BYTES

@@ -16,13 +16,13 @@ OTHERS = "".join(f"[+]{name} ok\n" for name in ("migrations", "feed", "disk", "w
 @pytest.mark.parametrize(
     "path", ["/healthz", "/livez", "/readyz", "/livez/ping", "/readyz/", "/readyz/shutdown", "/readyz/database"]
 )
-async def test_all_is_well(api: Client, path: str) -> None:
+async def test_a_healthy_server(api: Client, path: str) -> None:
     answer = await api.get(path)
     assert (answer.code, answer.body) == (200, b"ok")
     assert answer.header("content-type") == "text/plain; charset=utf-8"
 
 
-async def test_without_its_database_it_lives_but_is_not_ready(
+async def test_without_its_database_a_server_is_live_but_not_ready(
     api: Client, app: Starlette, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def away(*_: object) -> None:
@@ -63,7 +63,7 @@ async def test_the_checks_are_listed_as_kube_apiserver_lists_them(api: Client, q
     assert (answer.code, answer.text) == (200, text)
 
 
-async def test_a_check_that_fails_says_so_to_everybody_and_why_to_nobody(
+async def test_a_failed_check_is_reported_without_its_reason(
     api: Client, app: Starlette, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def away(*_: object) -> None:
@@ -80,7 +80,9 @@ async def test_a_check_that_fails_says_so_to_everybody_and_why_to_nobody(
     assert (await api.get("/healthz/ping")).code == 200
 
 
-async def test_new_sessions_that_cannot_run_our_functions_are_no_readiness(api: Client, api_database: str) -> None:
+async def test_a_server_whose_new_sessions_cannot_call_its_functions_is_not_ready(
+    api: Client, api_database: str
+) -> None:
     """As after an upgrade of PostgreSQL's package under a running server: those that are open go on."""
     assert (await api.get("/readyz")).code == 200
     with psycopg.connect(api_database, autocommit=True) as connection:
@@ -106,7 +108,7 @@ async def test_a_server_that_stops_is_not_ready(api: Client, app: Starlette) -> 
     assert (await api.get("/livez")).code == 200
 
 
-async def test_a_path_of_no_check_is_not_found(api: Client) -> None:
+async def test_the_path_of_an_unknown_check_is_not_found(api: Client) -> None:
     assert (await api.get("/readyz/absent")).code == 404
 
 

@@ -47,7 +47,7 @@ AMBIGUOUS: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("text", AMBIGUOUS.values(), ids=AMBIGUOUS.keys())
-async def test_what_could_be_read_in_two_ways_is_refused(text: bytes) -> None:
+async def test_ambiguous_requests_are_refused(text: bytes) -> None:
     asked: list[str] = []
 
     async def note(scope: dict[str, Any], receive: Any, send: Any) -> None:
@@ -65,7 +65,7 @@ async def test_what_could_be_read_in_two_ways_is_refused(text: bytes) -> None:
     assert "/smuggled" not in asked
 
 
-async def test_a_body_that_does_not_come_ends_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_request_without_its_body_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol, "BODY_SECONDS", 0.1)
     async with connection() as (reader, writer):
         writer.write(POST + b"content-length: 5\r\n\r\nab")
@@ -73,7 +73,7 @@ async def test_a_body_that_does_not_come_ends_the_request(monkeypatch: pytest.Mo
         assert await ended(reader) == b""
 
 
-async def test_trickling_chunks_win_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_trickling_chunks_do_not_extend_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol, "BODY_SECONDS", 0.2)
     async with connection() as (reader, writer):
         writer.write(POST + b"transfer-encoding: chunked\r\n\r\n")
@@ -95,7 +95,7 @@ async def test_trickling_chunks_win_no_time(monkeypatch: pytest.MonkeyPatch) -> 
             await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_a_body_that_the_server_does_not_read_yet_has_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_body_timeout_pauses_while_the_server_does_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol, "BODY_SECONDS", 0.05)
     goes_on, fired = asyncio.Event(), asyncio.Event()
     is_late = protocol.Protocol._body_is_late
@@ -130,7 +130,7 @@ async def test_a_body_that_the_server_does_not_read_yet_has_time(monkeypatch: py
         assert await answer(reader) == (200, b"400000")
 
 
-async def test_a_client_that_does_not_read_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_that_does_not_read_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol, "READ_SECONDS", 0.1)
     gone = asyncio.Event()
 

@@ -94,7 +94,7 @@ async def longest_get(client: httpx.AsyncClient, stop: asyncio.Event) -> float:
     return longest
 
 
-async def test_what_takes_too_long_is_a_503(server: RunningServer, client: httpx.AsyncClient) -> None:
+async def test_evaluation_beyond_the_time_limit_is_a_503(server: RunningServer, client: httpx.AsyncClient) -> None:
     keyed = {"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}}}
     listed = {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"], "items": keyed}
     path = await define(client, "maps", {"type": "object", "properties": {"l": listed}})
@@ -214,9 +214,7 @@ async def test_large_definitions_and_their_documents_do_not_hold_the_loop(client
     assert await neighbour < PATIENCE_SECONDS
 
 
-async def test_a_status_that_takes_long_to_write_is_written_beside_the_loop(
-    server: RunningServer, client: httpx.AsyncClient
-) -> None:
+async def test_a_large_status_is_encoded_in_a_thread(server: RunningServer, client: httpx.AsyncClient) -> None:
     """The controllers' writes of a definition are stopped on the event loop, and evaluated again in a thread."""
     alternatives = [{"required": [f"a{i}"]} for i in range(20_000)]
     await define(

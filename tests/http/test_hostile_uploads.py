@@ -53,7 +53,7 @@ async def unfinished(server: RunningServer) -> tuple[asyncio.StreamReader, async
     return reader, writer
 
 
-async def test_uploads_that_do_not_end(server: RunningServer) -> None:
+async def test_endless_uploads(server: RunningServer) -> None:
     headers = {"authorization": f"Bearer {server.token}"}
     async with httpx.AsyncClient(base_url=server.url, headers=headers, timeout=60, trust_env=False) as client:
 

@@ -62,7 +62,7 @@ async def test_requests_in_flight_are_counted_until_they_are_answered(api: Clien
     assert before >= 1
 
 
-async def test_what_is_asked_for_in_vain_makes_no_series(api: Client) -> None:
+async def test_unknown_resources_create_no_series(api: Client) -> None:
     stranger = api.with_token("")
     await api.get(f"{WIDGETS}/x")
     await stranger.get(f"{WIDGETS}/x")
@@ -118,7 +118,7 @@ async def test_series_of_deleted_definitions_are_removed(api: Client) -> None:
     assert after.keys() == before.keys()
 
 
-async def test_a_definition_that_another_tenant_has_keeps_its_series(api: Client) -> None:
+async def test_series_of_a_definition_in_another_tenant_are_kept(api: Client) -> None:
     other = await make_tenant(api.of_tenant("system"), "other")
     await define(other, definition())
     await make(other, "a")
@@ -165,7 +165,7 @@ async def test_reading_many_series_does_not_hold_the_event_loop(api: Client) -> 
             metrics.forget("many.example.com", f"r{number}")
 
 
-def test_codes_that_webhooks_invent_are_counted_together() -> None:
+def test_unusual_codes_of_webhooks_are_counted_together() -> None:
     for code in range(430, 480):
         metrics.observe("create", "codes.example.com", "r", "", code, 0.1)
     codes = [

@@ -33,14 +33,14 @@ CASES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("text", CASES)
-def test_what_is_kept(text: str) -> None:
+def test_projected_fields(text: str) -> None:
     paths = parse_keep(text)
     assert paths is not None
     assert keep(OBJECT, paths) == CASES[text]
 
 
 @pytest.mark.parametrize("text", ["", "+", "a b", "[*]", "+".join("a" for _ in range(51))])
-def test_what_is_no_list_of_paths(text: str) -> None:
+def test_invalid_lists_of_paths(text: str) -> None:
     assert parse_keep(text) is None
 
 

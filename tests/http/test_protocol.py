@@ -19,7 +19,7 @@ async def test_one_connection_serves_many_requests() -> None:
             assert await answer(reader) == (200, str(size).encode())
 
 
-async def test_requests_sent_at_once_are_answered_in_turn() -> None:
+async def test_pipelined_requests_are_answered_in_order() -> None:
     async with connection() as (reader, writer):
         writer.write(REQUEST * 3)
         assert [await answer(reader) for _ in range(3)] == [(200, b"0")] * 3
@@ -36,7 +36,7 @@ async def test_requests_sent_at_once_are_answered_in_turn() -> None:
     ],
     ids=["nothing", "half a line", "half a head", "half a second head", "an empty line after an answer"],
 )
-async def test_a_head_that_does_not_come_ends_the_connection(
+async def test_a_connection_without_a_head_is_closed(
     first: bytes, then: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The limit is short for a head that does not come, and long for the one that does."""
@@ -51,7 +51,7 @@ async def test_a_head_that_does_not_come_ends_the_connection(
         assert await ended(reader) == b""
 
 
-async def test_trickling_bytes_win_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_trickling_bytes_do_not_extend_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol, "HEAD_SECONDS", 0.1)
     async with connection() as (reader, writer):
         writer.write(b"GET / HTTP/1.1\r\nx: ")
@@ -113,14 +113,14 @@ async def test_the_size_of_a_head(size: int, status: int) -> None:
     ],
     ids=["TLS", "no target", "two lengths", "length and chunks", "bytes in the path", "no host in the target"],
 )
-async def test_what_is_no_request_is_refused(text: bytes) -> None:
+async def test_malformed_requests_are_refused(text: bytes) -> None:
     async with connection() as (reader, writer):
         writer.write(text)
         assert (await answer(reader))[0] == 400
         assert await ended(reader) == b""
 
 
-async def test_the_application_learns_of_a_client_that_hangs_up() -> None:
+async def test_the_application_is_notified_of_a_disconnect() -> None:
     begun, noticed = asyncio.Event(), asyncio.Event()
 
     async def stream(scope: dict[str, Any], receive: Any, send: Any) -> None:
@@ -140,7 +140,7 @@ async def test_the_application_learns_of_a_client_that_hangs_up() -> None:
         await asyncio.wait_for(noticed.wait(), PATIENCE_SECONDS)
 
 
-async def test_a_client_that_hangs_up_before_the_answer() -> None:
+async def test_a_disconnect_before_the_response() -> None:
     begun, noticed = asyncio.Event(), asyncio.Event()
 
     async def late(scope: dict[str, Any], receive: Any, send: Any) -> None:

@@ -59,7 +59,7 @@ async def test_metadata_only(api: Client) -> None:
         ("curl/8", "?pretty=false", False),
     ],
 )
-async def test_people_get_it_indented(shared_api: Client, agent: str, query: str, pretty: bool) -> None:
+async def test_browsers_and_curl_get_indented_json(shared_api: Client, agent: str, query: str, pretty: bool) -> None:
     await make(shared_api, "a")
     answer = await shared_api.get(A + query, headers={"user-agent": agent})
     assert (b'\n  "kind"' in answer.body) is pretty
@@ -67,7 +67,7 @@ async def test_people_get_it_indented(shared_api: Client, agent: str, query: str
 
 @shares_application
 @pytest.mark.parametrize("accept", ["application/xml", "application/json;as=Nothing;v=v1;g=meta.k8s.io", "text/html"])
-async def test_a_form_that_cannot_be_had(shared_api: Client, accept: str) -> None:
+async def test_an_unsupported_media_type(shared_api: Client, accept: str) -> None:
     await make(shared_api, "a")
     failure(await shared_api.get(A, accept=accept), 406, "NotAcceptable")
 
@@ -75,7 +75,7 @@ async def test_a_form_that_cannot_be_had(shared_api: Client, accept: str) -> Non
 @shares_application
 @pytest.mark.parametrize("method", ["POST", "PUT"])
 @pytest.mark.parametrize("content_type", ["application/xml", "text/plain", "application/json; charset", "nonsense"])
-async def test_a_body_of_an_unknown_form(shared_api: Client, method: str, content_type: str) -> None:
+async def test_a_body_of_an_unsupported_media_type(shared_api: Client, method: str, content_type: str) -> None:
     path = WIDGETS if method == "POST" else A
     answer = await shared_api.request(method, path, widget("a"), content_type=content_type)
     failure(answer, 415, "UnsupportedMediaType")
@@ -174,14 +174,14 @@ async def test_the_type_of_a_patch_is_checked_before_the_form_of_the_answer(shar
 
 
 @shares_application
-async def test_the_type_of_no_body_does_not_matter(shared_api: Client) -> None:
+async def test_the_media_type_of_an_empty_body_is_ignored(shared_api: Client) -> None:
     await make(shared_api, "a")
     failure(await shared_api.request("DELETE", A, {}, content_type="text/csv"), 415, "UnsupportedMediaType")
     assert (await shared_api.request("DELETE", A, content_type="text/csv")).code == 200
     assert (await shared_api.request("DELETE", WIDGETS, content_type="text/csv")).code == 200
 
 
-async def test_an_object_asked_of_a_list_and_a_list_of_an_object(api: Client) -> None:
+async def test_partial_metadata_of_a_list_and_a_partial_list_of_an_object(api: Client) -> None:
     (await api.post(f"{NAMESPACES}/default/configmaps", {"metadata": {"name": "a"}})).ok(201)
     maps = f"{NAMESPACES}/default/configmaps"
     for path, found in ((WIDGETS, "*unstructured.UnstructuredList"), (maps, "*core.ConfigMapList")):
@@ -196,7 +196,7 @@ async def test_an_object_asked_of_a_list_and_a_list_of_an_object(api: Client) ->
 
 @shares_application
 @pytest.mark.parametrize("path", [WIDGETS, f"{NAMESPACES}/default/configmaps", "/apis", "/version", "/nowhere"])
-async def test_a_timeout_that_is_no_duration(shared_api: Client, path: str) -> None:
+async def test_an_invalid_timeout(shared_api: Client, path: str) -> None:
     message = 'invalid timeout specified in the request URL - time: invalid duration "invalid"'
     for client in (shared_api, shared_api.with_token("")):
         assert failure(await client.get(f"{path}?timeout=invalid"), 400, "BadRequest")["message"] == message

@@ -70,7 +70,7 @@ def test_all_workers_serve_and_a_killed_one_is_replaced() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_all_in_order(number: signal.Signals) -> None:
+def test_a_signal_stops_all_workers_gracefully(number: signal.Signals) -> None:
     with supervisor() as (parent, url):
         workers = children(parent.pid, "worker")
         with httpx.Client(base_url=url) as client, client.stream("GET", "/") as answer:
@@ -100,7 +100,7 @@ def test_workers_end_when_the_parent_is_killed() -> None:
         wait_until(lambda: not any(alive(pid) for pid in workers), "the end of the workers")
 
 
-def test_workers_that_cannot_start_end_it() -> None:
+def test_workers_that_cannot_start_end_the_server() -> None:
     with supervisor("broken") as (parent, _):
         assert parent.wait(60) == 1
         # In the session of the parent, which is over: those that it left would have another parent now.
@@ -159,7 +159,7 @@ def test_a_worker_whose_parent_never_listened_ends_too() -> None:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_port_in_use_is_one_line(workers: int, tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported_in_one_line(workers: int, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         done = registry("serve", "--data-dir", tmp_path / "data", "--port", str(port), "--workers", str(workers))

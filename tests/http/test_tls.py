@@ -26,7 +26,7 @@ def alternative_names(path: Path) -> list[str]:
     return [str(name.value) for name in names]
 
 
-def test_made_once_and_kept(tmp_path: Path) -> None:
+def test_the_certificate_is_created_once(tmp_path: Path) -> None:
     first = ensure_certificates(tmp_path, "127.0.0.1")
     before = contents(first)
     assert contents(ensure_certificates(tmp_path, "127.0.0.1")) == before
@@ -44,14 +44,14 @@ def test_names_of_the_certificate(tmp_path: Path) -> None:
     assert alternative_names(made.certificate) == ["localhost", "127.0.0.1", "::1", "10.1.2.3", "registry.example"]
 
 
-def test_another_name_makes_another_certificate_of_the_same_ca(tmp_path: Path) -> None:
+def test_another_name_gets_another_certificate_of_the_same_ca(tmp_path: Path) -> None:
     first = contents(ensure_certificates(tmp_path, "127.0.0.1"))
     second = contents(ensure_certificates(tmp_path, "127.0.0.1", ["registry.example"]))
     assert second[0] == first[0]
     assert second[1] != first[1]
 
 
-def test_renewed_before_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_certificate_is_renewed_before_it_expires(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(tls, "SERVER_LIFETIME", tls.RENEWED_BEFORE - datetime.timedelta(minutes=1))
         first = contents(ensure_certificates(tmp_path, "127.0.0.1"))
@@ -76,7 +76,7 @@ def test_a_ca_with_the_key_of_another_is_refused(tmp_path: Path) -> None:
         ensure_certificates(tmp_path / "a", "127.0.0.1")
 
 
-def test_a_certificate_ends_with_its_ca_and_is_not_made_again_and_again(
+def test_a_certificate_expires_with_its_ca_and_is_not_renewed_in_a_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tls, "CA_LIFETIME", tls.RENEWED_BEFORE / 2)
@@ -95,7 +95,7 @@ def test_an_expired_ca_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.slow
-def test_processes_that_start_at_once_make_one_certificate(tmp_path: Path) -> None:
+def test_processes_starting_concurrently_share_one_certificate(tmp_path: Path) -> None:
     made = "import sys, pathlib; from registry.http.serving.tls import *; ensure_certificates(pathlib.Path(sys.argv[1]), 'h')"
     processes = [subprocess.Popen([sys.executable, "-c", made, str(tmp_path)], cwd=ROOT) for _ in range(3)]
     assert [process.wait(180) for process in processes] == [0, 0, 0]
@@ -104,7 +104,7 @@ def test_processes_that_start_at_once_make_one_certificate(tmp_path: Path) -> No
     server_context(tmp_path / "tls" / "server.crt", tmp_path / "tls" / "server.key")
 
 
-def test_a_broken_certificate_is_made_again(tmp_path: Path) -> None:
+def test_a_broken_certificate_is_replaced(tmp_path: Path) -> None:
     made = ensure_certificates(tmp_path, "127.0.0.1")
     made.certificate.write_text("no certificate")
     again = ensure_certificates(tmp_path, "127.0.0.1")

@@ -151,7 +151,7 @@ async def test_reads_watches_and_refusals_are_traced(traced: RunningServer, rece
 
 
 @pytest.mark.slow
-async def test_a_collector_that_is_away_is_noticed_by_nobody(
+async def test_an_unreachable_collector_does_not_affect_requests(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
@@ -186,7 +186,7 @@ def test_the_standard_variables_switch_traces(variables: dict[str, str], expecte
     assert tracing.wanted(variables) is expected
 
 
-def test_a_protocol_that_is_not_there_is_refused_at_the_start(tmp_path: Path) -> None:
+def test_an_unknown_protocol_is_refused_at_start(tmp_path: Path) -> None:
     done = registry(
         "serve", "--data-dir", tmp_path / "d",
         OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:4317", OTEL_EXPORTER_OTLP_PROTOCOL="grpc",
@@ -194,7 +194,7 @@ def test_a_protocol_that_is_not_there_is_refused_at_the_start(tmp_path: Path) ->
     assert "OTEL_EXPORTER_OTLP_PROTOCOL: grpc is not supported; it must be http/protobuf" in refusal(done, 1)
 
 
-def test_off_nothing_of_opentelemetry_is_imported(tmp_path: Path) -> None:
+def test_opentelemetry_is_not_imported_when_tracing_is_off(tmp_path: Path) -> None:
     """Free of cost: no import, no middleware, PostgreSQL's own cursor."""
     import subprocess
     import sys

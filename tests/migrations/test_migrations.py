@@ -101,7 +101,7 @@ async def serve_again(url: str, folder: Path) -> None:
 
 
 @pytest.mark.slow  # 3 s: a server three times, and every migration some times
-def test_data_comes_through_every_revision(roles: Callable[[str], None], database_url: str, tmp_path: Path) -> None:
+def test_data_survives_every_migration(roles: Callable[[str], None], database_url: str, tmp_path: Path) -> None:
     """A step down and up again loses nothing that the older one can hold; from the bottom everything is created again."""
     url = database_url
     [(name,)] = ask(url, "SELECT current_database()")

@@ -79,7 +79,7 @@ def test_the_plan_names_tables_rows_and_times(empty_database_url: str, capsys: p
     assert "there is nothing to do" in capsys.readouterr().out
 
 
-def test_each_of_two_names_of_a_column_follows_the_other(database_url: str) -> None:
+def test_both_names_of_a_renamed_column_stay_equal(database_url: str) -> None:
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute("INSERT INTO domains (name) VALUES ('one'), ('two')")
         connection.execute("UPDATE domains SET floor = 7 WHERE name = 'one'")
@@ -166,9 +166,7 @@ def test_a_step_down_is_refused_while_servers_run(database_url: str, capsys: pyt
 
 
 @pytest.mark.slow
-def test_a_lock_that_is_not_to_be_had_is_tried_for_again(
-    empty_database_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lock_that_is_not_granted_is_retried(empty_database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     migrate.upgrade(empty_database_url, FIRST_RELEASE)
     monkeypatch.setattr(migrate, "LOCK_TIMEOUT", "100ms")
     waited = []
@@ -185,7 +183,7 @@ def test_a_lock_that_is_not_to_be_had_is_tried_for_again(
     assert migrate.current(empty_database_url) == newest_revision()
 
 
-def test_the_functions_of_a_release_are_those_that_it_made() -> None:
+def test_the_functions_of_a_release_are_recorded_unchanged() -> None:
     """Of 0013 as pg_dump found them (tests/store/schema_0013.sql), for a step down to it."""
     dumped = (ROOT / "tests/store/schema_0013.sql").read_text().replace("public.", "")
     kept = (ROOT / "migrations/versions/r0013_functions.sql").read_text()

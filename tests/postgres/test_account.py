@@ -26,7 +26,7 @@ def nobody() -> Iterator[pwd.struct_passwd]:
 
 
 @as_root
-def test_root_takes_an_unprivileged_account() -> None:
+def test_root_switches_to_an_unprivileged_account() -> None:
     account = account_for(None)
     assert account.name in ("postgres", "nobody")
     assert account.changes
@@ -44,12 +44,12 @@ def test_root_refuses(user: str, message: str) -> None:
 
 
 @as_root
-def test_root_takes_the_account_named() -> None:
+def test_root_switches_to_the_configured_account() -> None:
     assert account_for("nobody").uid == pwd.getpwnam("nobody").pw_uid
 
 
 @as_root
-def test_others_run_it_themselves(nobody: pwd.struct_passwd) -> None:
+def test_other_users_run_it_as_themselves(nobody: pwd.struct_passwd) -> None:
     for asked in (None, "nobody"):
         account = account_for(asked)
         assert (account.uid, account.changes) == (nobody.pw_uid, False)
@@ -59,7 +59,7 @@ def test_others_run_it_themselves(nobody: pwd.struct_passwd) -> None:
 
 
 @as_root
-def test_folders_and_files_are_no_more_open_than_needed() -> None:
+def test_folders_and_files_have_minimal_permissions() -> None:
     account = account_for("nobody")
     with data_folder() as outer:
         account.make_outer_folder(outer / "ours")
@@ -78,6 +78,6 @@ def test_folders_and_files_are_no_more_open_than_needed() -> None:
 
 
 @as_root
-def test_a_closed_parent_is_noticed(tmp_path: Path) -> None:
+def test_an_inaccessible_parent_folder_is_detected(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     assert not account_for("nobody").reaches(tmp_path)

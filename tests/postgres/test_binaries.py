@@ -27,7 +27,7 @@ def _programs(folder: Path, version: str) -> Path:
 
 
 @pytest.mark.parametrize("version, major", [("18.6", 18), ("14.0", 14), ("19beta1", 19), ("15.8 (Debian 15.8-1)", 15)])
-def test_the_folder_named_by_the_setting_is_taken(version: str, major: int) -> None:
+def test_the_folder_of_the_setting_is_used(version: str, major: int) -> None:
     with data_folder() as outer:
         folder = _programs(outer / "bin", version)
         found = find_binaries(folder, account_for(None), outer / "copies")
@@ -44,7 +44,7 @@ def test_the_folder_named_by_the_setting_is_taken(version: str, major: int) -> N
         ("?", None, "does not tell its version"),
     ],
 )
-def test_what_does_not_fit_is_refused_with_the_reason(version: str, major: int | None, said: str) -> None:
+def test_unsuitable_binaries_are_refused_with_the_reason(version: str, major: int | None, said: str) -> None:
     with data_folder() as outer:
         with pytest.raises(BinariesError) as refused:
             find_binaries(_programs(outer / "bin", version), account_for(None), outer / "copies", major=major)
@@ -52,7 +52,7 @@ def test_what_does_not_fit_is_refused_with_the_reason(version: str, major: int |
         assert "REGISTRY_PG_BIN" in str(refused.value)
 
 
-def test_a_folder_that_is_not_there_is_named() -> None:
+def test_a_missing_folder_is_named_in_the_error() -> None:
     with pytest.raises(BinariesError, match="/no/such/folder: No such file or directory"):
         find_binaries(Path("/no/such/folder"), account_for(None), Path("/no/such/copies"))
 

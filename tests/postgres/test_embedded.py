@@ -70,7 +70,7 @@ def value(url: str, query: str) -> object:
         return row[0] if row else None
 
 
-def test_what_was_written_is_there_after_a_restart(folder: Path) -> None:
+def test_data_survives_a_restart(folder: Path) -> None:
     with EmbeddedPostgres(folder) as server:
         assert value(server.url, "SELECT word FROM kept") == "first"
         for name in ("fsync", "synchronous_commit", "full_page_writes"):
@@ -80,7 +80,7 @@ def test_what_was_written_is_there_after_a_restart(folder: Path) -> None:
     assert not alive(pid)
 
 
-def test_nobody_else_can_read_what_it_writes(folder: Path) -> None:
+def test_its_files_are_private(folder: Path) -> None:
     for name in ("password", "postgres.log", "postgresql.conf", "pg_hba.conf", "data"):
         assert stat.S_IMODE((folder / name).stat().st_mode) & stat.S_IRWXO == 0, name
     assert stat.S_IMODE((folder / "run").stat().st_mode) == 0o700
@@ -94,7 +94,7 @@ def test_root_does_not_run_it_as_root(folder: Path) -> None:
         assert folder.stat().st_uid == 0, "what root writes must not be replaceable by the account"
 
 
-def test_a_second_start_says_who_serves_the_folder(folder: Path) -> None:
+def test_a_second_start_names_the_process_that_uses_the_folder(folder: Path) -> None:
     with server_in(folder) as server:
         with pytest.raises(EmbeddedPostgresError, match=rf"another process \(pid {os.getpid()}\) already serves"):
             EmbeddedPostgres(folder).start()
@@ -104,7 +104,7 @@ def test_a_second_start_says_who_serves_the_folder(folder: Path) -> None:
     # The block's own stop was the second one.
 
 
-def test_it_is_started_again_when_it_is_killed(folder: Path) -> None:
+def test_it_is_restarted_after_a_kill(folder: Path) -> None:
     with server_in(folder) as server:
         with psycopg.connect(server.url) as connection:
             connection.execute("INSERT INTO kept VALUES ('before the crash')")
@@ -157,7 +157,7 @@ def test_an_orphan_is_ended_by_the_next_start(folder: Path) -> None:
             assert value(server.url, "SELECT word FROM kept") == "first"
 
 
-def test_a_crash_of_everything_is_recovered_by_the_next_start(folder: Path) -> None:
+def test_the_next_start_recovers_from_a_crash_of_all_processes(folder: Path) -> None:
     with owner_of(folder) as (owner, pid):
         url, _ = running_url(folder) or ("", None)
         with psycopg.connect(url) as connection:
@@ -202,14 +202,14 @@ def test_report_logins_leave_connections_to_the_server(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "999999999\n"], ids=["empty", "stale"])
-def test_a_broken_or_stale_pid_file_is_no_hindrance(folder: Path, content: str) -> None:
+def test_a_broken_or_stale_pid_file_does_not_prevent_a_start(folder: Path, content: str) -> None:
     status = folder / "data" / "postmaster.pid"
     status.write_text(content)
     with server_in(folder) as server:
         assert status.read_text().startswith(f"{server.pid}\n")
 
 
-def test_the_owners_own_settings_win(folder: Path) -> None:
+def test_settings_of_the_administrator_take_precedence(folder: Path) -> None:
     local = folder / "local.conf"
     local.write_text("work_mem = '7MB'\nmax_connections = 33\n")
     local.chmod(0o644)
@@ -229,7 +229,7 @@ def test_settings_that_it_refuses_are_shown(folder: Path, monkeypatch: pytest.Mo
     assert running_url(folder) is None
 
 
-def test_a_port_takes_the_password_and_nothing_else(folder: Path) -> None:
+def test_the_tcp_port_requires_the_password(folder: Path) -> None:
     with socket.socket() as kept:
         # Bound and never listening: nobody else is given the port, and PostgreSQL, which reuses addresses, may have it.
         kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -246,7 +246,7 @@ def test_a_port_takes_the_password_and_nothing_else(folder: Path) -> None:
         assert value(server.url, "SHOW listen_addresses") == ""
 
 
-def test_a_folder_with_a_long_name_has_its_socket_elsewhere(folder: Path) -> None:
+def test_the_socket_of_a_long_path_is_in_another_folder(folder: Path) -> None:
     long = folder.with_name("long-" * 20)
     folder.rename(long)
     elsewhere = None
@@ -263,7 +263,7 @@ def test_a_folder_with_a_long_name_has_its_socket_elsewhere(folder: Path) -> Non
             elsewhere.rmdir()
 
 
-def test_data_that_is_no_database_is_left_alone() -> None:
+def test_a_folder_with_other_data_is_left_alone() -> None:
     with data_folder() as outer:
         (outer / "postgres" / "data").mkdir(parents=True)
         (outer / "postgres" / "data" / "letter.txt").write_text("dear")
@@ -274,7 +274,7 @@ def test_data_that_is_no_database_is_left_alone() -> None:
 
 
 @as_root
-def test_a_folder_that_the_account_cannot_reach_is_named() -> None:
+def test_an_inaccessible_folder_is_named_in_the_error() -> None:
     with data_folder() as outer:
         outer.chmod(0o700)
         with pytest.raises(EmbeddedPostgresError, match=r"cannot reach .*--data-dir.*--postgres-user"):

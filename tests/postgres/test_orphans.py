@@ -60,7 +60,7 @@ def test_a_stale_file_is_left_to_postgresql(tmp_path: Path, pid: str) -> None:
     assert (tmp_path / "postmaster.pid").exists()
 
 
-def test_a_process_that_got_the_number_of_a_dead_server_lives_on(tmp_path: Path) -> None:
+def test_a_process_that_reuses_the_pid_of_a_dead_server_is_not_ended(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     with process_in(tmp_path / "elsewhere", ":") as process:
         (tmp_path / "postmaster.pid").write_text(f"{process.pid}\n")

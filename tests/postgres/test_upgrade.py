@@ -59,13 +59,13 @@ def _serves(url: str) -> bool:
     return True
 
 
-def test_new_sessions_work_while_the_libraries_are_of_another_release(package: Path) -> None:
+def test_new_sessions_work_while_libraries_are_being_replaced(package: Path) -> None:
     with EmbeddedPostgres(package.parents[4] / "data", binaries=package, settings={"fsync": "off"}) as running:
         _replace(package.parent / "lib" / "plpgsql.so", b"of another release")
         _run_plpgsql(running.url)
 
 
-def test_it_restarts_on_programs_that_were_replaced(
+def test_it_restarts_on_replaced_programs(
     package: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(server, "PROGRAMS_SECONDS", 0.2)
@@ -81,7 +81,7 @@ def test_it_restarts_on_programs_that_were_replaced(
 @pytest.mark.parametrize(
     "content", [b"#!/bin/sh\necho 'postgres (PostgreSQL) 99.1'\n", b"broken"], ids=["99", "broken"]
 )
-def test_it_runs_on_while_there_is_nothing_to_restart_with(
+def test_it_keeps_running_while_programs_are_missing(
     package: Path, content: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server, "PROGRAMS_SECONDS", 0.05)

@@ -172,7 +172,7 @@ async def test_built_in_kinds_are_indexed_by_a_setting(
         ("configmaps", "data"),
     ],
 )
-def test_what_no_setting_indexes(declared: tuple[str, str]) -> None:
+def test_kinds_that_no_setting_indexes(declared: tuple[str, str]) -> None:
     with pytest.raises(ValueError, match="--builtin-indexes"):
         with_indexes(definitions(), [declared])
 
@@ -224,7 +224,7 @@ def test_the_keys_of_clusterpedia(case: str) -> None:
         f"{KEY}/names=" + " " * 100_000 + "(",
     ],
 )
-def test_what_is_wrong_with_a_key_of_clusterpedia(selector: str) -> None:
+def test_invalid_keys_of_clusterpedia(selector: str) -> None:
     with pytest.raises(ReservedError):
         split(selector)
 

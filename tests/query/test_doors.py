@@ -34,7 +34,7 @@ SPLITS: dict[str, tuple[str, Reserved]] = {
 
 
 @pytest.mark.parametrize("case", SPLITS)
-def test_reserved_keys_are_taken_out(case: str) -> None:
+def test_reserved_keys_are_removed_from_the_selector(case: str) -> None:
     selector, wanted = SPLITS[case]
     assert split_reserved(selector) == wanted
 
@@ -51,7 +51,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_is_wrong_with_a_reserved_key(case: str) -> None:
+def test_invalid_reserved_keys(case: str) -> None:
     with pytest.raises(ReservedError):
         split_reserved(WRONG[case])
 

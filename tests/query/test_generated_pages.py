@@ -25,7 +25,7 @@ OBJECTS, WALKS, MAX_PAGES = 40, 30, 10
 
 
 @pytest.mark.parametrize("seed", range(8))
-async def test_pages_are_what_evaluation_gives(tenant_api: Client, seed: int) -> None:
+async def test_pages_equal_those_of_full_evaluation(tenant_api: Client, seed: int) -> None:
     api, chance = tenant_api, random.Random(seed)
     shape = shape_of(chance)
     await _define(api, {"type": "object", "x-kubernetes-preserve-unknown-fields": True})

@@ -155,7 +155,7 @@ def with_quantities(chance: random.Random) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_groups_are_what_evaluation_gives(seed: int) -> None:
+def test_groups_equal_those_of_full_evaluation(seed: int) -> None:
     chance = random.Random(seed)
     covered = overflows = 0
     for _ in range(50):

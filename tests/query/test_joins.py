@@ -133,7 +133,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-async def test_what_is_wrong_with_a_join(shop: Client, case: str) -> None:
+async def test_invalid_joins(shop: Client, case: str) -> None:
     join, field, text = WRONG[case]
     spec = {"group": GROUP, "resource": "services", "join": join, "aggregates": [COUNT]}
     status = failure(await post(shop, spec), 422, "Invalid")

@@ -152,7 +152,7 @@ WRONG = [
 ]
 
 
-async def test_what_is_wrong_is_said(api: Client) -> None:
+async def test_invalid_parameters(api: Client) -> None:
     await fill(api)
     for parameters, text in WRONG:
         status = failure(await api.get(f"{WIDGETS}?{text_of(parameters)}"), 400, "BadRequest")

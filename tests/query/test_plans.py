@@ -99,7 +99,7 @@ def rows_read(connection: psycopg.Connection[Any], chosen: Statement, one: Index
 
 @pytest.mark.parametrize("past", [False, True], ids=["now", "at a revision"])
 @pytest.mark.parametrize("name", READS)
-def test_no_more_is_read_than_a_page(filled: psycopg.Connection[Any], name: str, past: bool) -> None:
+def test_a_page_reads_only_its_rows(filled: psycopg.Connection[Any], name: str, past: bool) -> None:
     one = replace(READS[name], at=0 if past else None)
     found = rows_read(filled, indexed.PAGES[one.by_key, one.descending, past], one)
     allowed = LIMIT * len(one.spans) + 2

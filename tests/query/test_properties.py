@@ -23,7 +23,7 @@ from tests.query.orders import order_of, reference_order
 from tests.query.shapes import shape_of
 
 
-def test_all_declared_indexes_are_there() -> None:
+def test_all_declared_indexes_exist() -> None:
     assert INDEXES.errors == ()
     assert len(INDEXES.indexes) == 16
 
@@ -53,7 +53,7 @@ def read(
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_indexes_give_what_evaluation_gives(seed: int) -> None:
+def test_indexes_agree_with_full_evaluation(seed: int) -> None:
     chance = random.Random(seed)
     shape = shape_of(chance)
     assert shape.indexes.errors == ()

@@ -103,7 +103,7 @@ async def test_the_answer_names_its_revision_and_its_columns(api: Client) -> Non
     assert (await api.post(QUERIES, {"spec": widgets_in(aggregates=[COUNT])}, accept=TABLE)).ok(201)["kind"] == "Table"
 
 
-async def test_a_query_is_in_discovery_and_openapi_and_is_nothing_but_created(api: Client) -> None:
+async def test_a_query_is_in_discovery_and_openapi_and_can_only_be_created(api: Client) -> None:
     found = (await api.get("/apis/query.registry/v1")).ok()["resources"]
     assert [(one["name"], one["kind"], one["namespaced"], one["verbs"]) for one in found] == [
         ("queries", "Query", False, ["create"])
@@ -250,7 +250,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
 }  # fmt: skip
 
 
-async def test_what_is_wrong_is_said(api: Client) -> None:
+async def test_invalid_queries(api: Client) -> None:
     await fill(api)
     for case, (spec, field, text) in WRONG.items():
         status = failure(await post(api, {**WIDGETS_OF, **spec}), 422, "Invalid")
@@ -259,7 +259,7 @@ async def test_what_is_wrong_is_said(api: Client) -> None:
         assert (status["details"]["kind"], case) == ("Query", case)
 
 
-async def test_unknown_fields_are_refused_where_that_is_asked_for(api: Client) -> None:
+async def test_unknown_fields_are_refused_with_strict_validation(api: Client) -> None:
     spec = widgets_in(aggregates=[COUNT], groupby=[SIZE])
     status = failure(await api.post(f"{QUERIES}?fieldValidation=Strict", {"spec": spec}), 400, "BadRequest")
     assert 'unknown field "spec.groupby"' in status["message"]
@@ -279,7 +279,7 @@ INJECTIONS = [
 ]
 
 
-async def test_texts_of_clients_are_only_compared(api: Client) -> None:
+async def test_values_of_clients_are_never_part_of_sql(api: Client) -> None:
     await fill(api)
     for index in ("", INDEX):
         if index:
@@ -296,7 +296,7 @@ async def test_texts_of_clients_are_only_compared(api: Client) -> None:
     assert len((await api.get(WIDGETS)).ok()["items"]) == 6
 
 
-async def test_what_reads_too_much_is_refused_with_the_index_to_declare(
+async def test_an_expensive_query_is_refused_with_the_index_to_declare(
     api: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await fill(api)
@@ -374,7 +374,7 @@ async def test_a_filter_that_costs_too_much_is_refused(api: Client) -> None:
     failure(await post(api, widgets_in(filter=f'"{long * 300}" == ""', aggregates=[COUNT])), 422, "Invalid")
 
 
-async def test_an_object_that_the_index_cannot_hold_is_counted_anyway(api: Client) -> None:
+async def test_objects_with_values_too_long_for_the_index_are_counted(api: Client) -> None:
     await fill(api)
     await declare(api, INDEX)
     await make(api, "long", color="c" * 3000, size=1)
@@ -407,7 +407,7 @@ ORACLES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("case", ORACLES)
-async def test_what_is_sensitive_is_found_out_by_no_query(api: Client, case: str) -> None:
+async def test_queries_cannot_reveal_sensitive_fields(api: Client, case: str) -> None:
     made = definition("accounts", "Account", schema={"type": "object", "properties": {"spec": SECRETS}})
     made["metadata"]["annotations"] = {
         "reporting.registry/sensitive": "spec.pin",

@@ -72,7 +72,7 @@ CASES: dict[str, tuple[str, dict[str, Any], str | None]] = {
 
 
 @pytest.mark.parametrize("indexed", [False, True], ids=["objects", "entries"])
-async def test_rights_are_those_of_lists(granted: Client, indexed: bool) -> None:
+async def test_queries_require_the_right_to_list(granted: Client, indexed: bool) -> None:
     if indexed:
         await declare(granted, INDEX)
     for case, (user, spec, refused) in CASES.items():
@@ -91,7 +91,7 @@ async def test_rights_are_those_of_lists(granted: Client, indexed: bool) -> None
     assert counts(await ask(granted, widgets_in(aggregates=[COUNT]), "bob")) == 8
 
 
-async def test_nobody_learns_what_there_is(granted: Client) -> None:
+async def test_unauthorized_queries_reveal_nothing(granted: Client) -> None:
     """Without rights the answer is the same whether a resource is there or not."""
     for resource in ("widgets", "nosuch"):
         spec = {"group": "test.example.com", "resource": resource, "aggregates": [COUNT]}
@@ -100,7 +100,7 @@ async def test_nobody_learns_what_there_is(granted: Client) -> None:
     failure(await post(granted, {"resource": "secrets", "aggregates": [COUNT]}, "bob"), 403, "Forbidden")
 
 
-async def test_every_user_may_ask_and_anonymous_may_not(granted: Client) -> None:
+async def test_every_authenticated_user_may_create_queries(granted: Client) -> None:
     review = {"spec": {"resourceAttributes": {"group": "query.registry", "resource": "queries", "verb": "create"}}}
     path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
     may = await granted.post(path, review, headers={"impersonate-user": "dave"})
@@ -113,7 +113,7 @@ async def test_every_user_may_ask_and_anonymous_may_not(granted: Client) -> None
     assert (await anonymous.post(QUERIES, {"spec": widgets_in(aggregates=[COUNT])})).code in (401, 403)
 
 
-async def test_the_audit_log_has_the_question_and_what_it_read(api_database: str, tmp_path: Path) -> None:
+async def test_the_audit_log_has_the_query_and_what_it_read(api_database: str, tmp_path: Path) -> None:
     async with auditing(api_database, tmp_path, EVERYTHING) as api:
         spec = {"resource": "configmaps", "namespaces": ["default"], "aggregates": [COUNT]}
         assert (await post(api, spec)).code == 201

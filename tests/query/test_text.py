@@ -71,7 +71,7 @@ def test_searches(case: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", " ", "-a", "a or -b", "or", "a or", "!", '""', "x " * 33, "x" * 1001])
-def test_what_is_no_search(text: str) -> None:
+def test_invalid_searches(text: str) -> None:
     with pytest.raises(SearchError):
         parse_search(text)
 
@@ -130,7 +130,7 @@ def lookup_matches(lookup: Lookup, entries: set[str]) -> bool:
     return any(all(has(word) for word in words) for words in lookup)
 
 
-def test_the_index_finds_what_evaluation_finds(database_url: str) -> None:
+def test_the_index_agrees_with_full_evaluation(database_url: str) -> None:
     """600 searches over 30 objects each: PostgreSQL finds all that matches, and exactly what has the words."""
     chance = random.Random(7)
     tenant, number = TenantId(12), -77
@@ -166,7 +166,7 @@ def test_the_index_finds_what_evaluation_finds(database_url: str) -> None:
     assert found_some > 500
 
 
-def test_too_many_words_are_looked_into_one_by_one() -> None:
+def test_searches_with_many_words_are_evaluated_per_object() -> None:
     many = {"spec": {"title": " ".join(f"w{n}" for n in range(MAX_INDEXED + 1))}}
     assert text_entries_of(b"i" * 8, FIELDS, many) == [b"i" * 8 + OVERFLOW]
     assert text_entries_of(b"i" * 8, FIELDS, {"spec": {"title": "b a b"}}) == [
@@ -285,7 +285,7 @@ WRONG = {
 }
 
 
-async def test_what_is_no_search_of_an_object(api: Client) -> None:
+async def test_invalid_searches_in_filters(api: Client) -> None:
     await declare_search(api)
     for wanted, message in WRONG.values():
         status = failure(await api.get(f"{WIDGETS}?filter={quote(wanted)}"), 400, "BadRequest")

@@ -20,7 +20,7 @@ def short(event: dict[str, Any]) -> tuple[str, str]:
     return event["type"], event["object"]["metadata"].get("name", "")
 
 
-async def test_it_begins_with_what_matches_and_shows_what_comes_and_goes(api: Client) -> None:
+async def test_a_filtered_watch_shows_objects_that_start_and_stop_matching(api: Client) -> None:
     await fill(api)
     async with api.watch(f"{WIDGETS}?watch=1&filter={LARGE}") as watch:
         assert sorted([short(e) for e in await watch.events(3)]) == [("ADDED", "a"), ("ADDED", "e"), ("ADDED", "f")]
@@ -39,7 +39,7 @@ async def test_it_begins_with_what_matches_and_shows_what_comes_and_goes(api: Cl
         assert short(await watch.event()) == ("DELETED", "a")
 
 
-async def test_equal_to_the_list_plus_changes(api: Client) -> None:
+async def test_a_watch_equals_the_list_plus_changes(api: Client) -> None:
     """What a client keeps by the events of a watch is, at the end, the list; whatever was written in between."""
     chance = random.Random(4)
     wanted = 'object.spec.size > 2 && object.spec.color.startsWith("r") || object.metadata.labels.keep == "yes"'
@@ -72,7 +72,7 @@ async def test_equal_to_the_list_plus_changes(api: Client) -> None:
     assert kept == {item["metadata"]["name"]: item for item in (await query(api, filter=wanted))["items"]}
 
 
-async def test_what_a_watch_cannot_do(api: Client) -> None:
+async def test_unsupported_parameters_of_watches(api: Client) -> None:
     for parameters, text in (
         ("filter=object.metadata.creationTimestamp%20%3C%20now", "cannot use now"),
         ("filter=object.sise", "undefined field"),
@@ -83,7 +83,7 @@ async def test_what_a_watch_cannot_do(api: Client) -> None:
         assert text in status["message"]
 
 
-async def test_deleting_a_collection_deletes_what_matches(api: Client) -> None:
+async def test_delete_collection_honours_the_filter(api: Client) -> None:
     await fill(api)
     (await api.delete(f"{WIDGETS}?filter={LARGE}")).ok()
     assert names_of((await api.get(WIDGETS)).ok()) == ["b", "c", "d"]

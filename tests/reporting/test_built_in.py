@@ -68,7 +68,7 @@ def _rows(connection: psycopg.Connection[Any], query: str) -> list[tuple[Any, ..
 
 
 @pytest.mark.slow
-def test_who_may_do_what(server: RunningServer) -> None:
+def test_views_of_roles_and_bindings(server: RunningServer) -> None:
     with _login(server, "acme_bi", "--tenant", "acme") as login:
         namespaces = _rows(login, "SELECT tenant, name, status_phase, created_by IS NOT NULL FROM namespaces")
         assert ("acme", "acme", "Active", True) in namespaces
@@ -86,7 +86,7 @@ def test_who_may_do_what(server: RunningServer) -> None:
 
 
 @pytest.mark.slow
-def test_what_was(server: RunningServer) -> None:
+def test_history_of_built_in_kinds(server: RunningServer) -> None:
     """History of a binding that has been withdrawn."""
     path = f"/clusters/beta{RBAC}/namespaces/beta/rolebindings/beta"
     _call(server, "DELETE", path)
@@ -104,7 +104,7 @@ def test_what_was(server: RunningServer) -> None:
 
 
 @pytest.mark.slow
-def test_across(server: RunningServer) -> None:
+def test_views_over_all_tenants(server: RunningServer) -> None:
     with _login(server, "both", "--tenants", "acme,beta") as login:
         assert _rows(login, f"SELECT tenant, name FROM {ROLES} WHERE name = tenant ORDER BY 1") == [
             ("acme", "acme"),
@@ -114,7 +114,7 @@ def test_across(server: RunningServer) -> None:
 
 
 @pytest.mark.slow
-def test_no_way_to_what_is_stored(server: RunningServer) -> None:
+def test_stored_bodies_and_secrets_cannot_be_read(server: RunningServer) -> None:
     """The views decode bodies; a login reads none, nor those of kinds without views."""
     with _login(server, "acme_bi", "--tenant", "acme") as login:
         with pytest.raises(psycopg.errors.InsufficientPrivilege):

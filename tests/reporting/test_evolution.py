@@ -25,19 +25,19 @@ def test_a_new_field_comes_last() -> None:
     assert [c.name for c in grown.shape.columns] == ["spec_b", "spec_a"]
 
 
-def test_a_field_that_goes_stays() -> None:
+def test_the_column_of_a_removed_field_is_kept() -> None:
     grown = grow(shape({"a": TEXT, "b": TEXT}), shape({"b": TEXT}))
     assert [c.name for c in grown.shape.columns] == ["spec_a", "spec_b"]
 
 
-def test_a_field_whose_type_changes_gets_a_second_column_and_finds_the_first_again() -> None:
+def test_a_field_with_a_new_type_gets_a_second_column_and_reuses_the_first_when_changed_back() -> None:
     old = shape({"a": TEXT})
     changed = grow(old, shape({"a": NUMBER})).shape
     assert [(c.name, c.kind.value) for c in changed.columns] == [("spec_a", "text"), ("spec_a_2", "bigint")]
     assert grow(changed, old).shape.columns == changed.columns
 
 
-def test_growing_twice_is_growing_once() -> None:
+def test_growing_is_idempotent() -> None:
     new = shape({"a": NUMBER, "l": LIST})
     once = grow(shape({"a": TEXT}), new).shape
     assert grow(once, new).shape == once
@@ -52,21 +52,21 @@ def test_children_are_added_and_grow() -> None:
     ]
 
 
-def test_what_becomes_sensitive_is_hidden_and_keeps_its_place() -> None:
+def test_fields_marked_sensitive_are_hidden_and_keep_their_column() -> None:
     old = shape({"a": TEXT, "b": TEXT})
     hidden = grow(old, shape({"a": TEXT, "b": TEXT}, ("spec", "a")))
     assert [(c.name, c.hidden) for c in hidden.shape.columns] == [("spec_a", True), ("spec_b", False)]
     assert hidden.may_share
 
 
-def test_what_was_hidden_is_not_shown_to_others() -> None:
+def test_hidden_columns_are_not_shown_to_other_tenants() -> None:
     old = shape({"a": TEXT}, ("spec", "a"))
     shown = grow(old, shape({"a": TEXT}))
     assert [c.name for c in shown.shape.columns] == ["spec_a"]
     assert not shown.may_share
 
 
-def test_what_was_hidden_stays_hidden_when_its_field_goes() -> None:
+def test_hidden_columns_stay_hidden_after_the_field_is_removed() -> None:
     """The objects of the past have it still."""
     old = shape({"a": TEXT, "b": TEXT}, ("spec", "a"))
     gone = grow(old, shape({"b": TEXT}))
@@ -75,13 +75,13 @@ def test_what_was_hidden_stays_hidden_when_its_field_goes() -> None:
     assert grow(gone.shape, shape({"a": TEXT})).shape.redacted == ()
 
 
-def test_one_tenant_does_not_widen_the_view_of_others_without_bounds() -> None:
+def test_a_tenant_widens_a_shared_view_within_a_limit_only() -> None:
     old = shape({"a": TEXT})
     assert grow(old, shape({f"f{n}": TEXT for n in range(50)})).may_share
     assert not grow(old, shape({f"f{n}": TEXT for n in range(500)})).may_share
 
 
-def test_a_view_has_an_end() -> None:
+def test_a_view_has_a_maximum_number_of_columns() -> None:
     whole = shape({"a": TEXT})
     for start in range(0, 3_000, 500):
         grown = grow(whole, shape({f"f{n}": TEXT for n in range(start, start + 500)}))

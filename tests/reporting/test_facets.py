@@ -119,7 +119,7 @@ def test_values(kind: ReportKind, value: Any, expected: Any) -> None:
     assert found["metadata"]["facets"].get("slot") == expected
 
 
-def test_ready_beats_available() -> None:
+def test_the_condition_ready_precedes_available() -> None:
     conditions = [
         {"type": "Available", "status": "True"},
         {"type": "Ready", "status": "False", "lastTransitionTime": "2026-01-01T00:00:00Z"},
@@ -133,7 +133,7 @@ def test_ready_beats_available() -> None:
     }
 
 
-def test_who_comes_first_gets_a_column() -> None:
+def test_the_first_declared_field_gets_the_column() -> None:
     wanted = [*(("spec", f"text{n}") for n in range(5)), ("spec", "count"), ("spec", "secret"), ("spec", "none")]
     facets, refused = facets_of(SCHEMA, wanted, ())
     assert [(f.slot, f.path[-1]) for f in facets] == [
@@ -145,7 +145,7 @@ def test_who_comes_first_gets_a_column() -> None:
     assert refused == [("spec", "text3"), ("spec", "text4"), ("spec", "secret"), ("spec", "none")]
 
 
-def test_a_layout_tells_what_is_indexed() -> None:
+def test_a_layout_lists_the_indexed_fields() -> None:
     one = documents_for(SCHEMA, [("spec", "text1")], ())
     assert one.layout == documents_for(SCHEMA, [("spec", "text1")], ()).layout
     assert one.layout != documents_for(SCHEMA, [("spec", "text2")], ()).layout

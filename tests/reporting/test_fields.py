@@ -64,7 +64,7 @@ def test_conditions_have_a_name_of_their_own() -> None:
     assert [c.name for c in found.children] == ["conditions"]
 
 
-def test_every_leaf_of_a_wide_schema_has_a_place() -> None:
+def test_every_leaf_of_a_wide_schema_has_a_column() -> None:
     """What there is no child view for is a column of the view that it stands in."""
     array = {"type": "array", "items": of(x={"type": "string"})}
     found = shape({"spec": of(**{f"a{n}": array for n in range(fields.MAX_CHILDREN + 5)})})
@@ -72,7 +72,7 @@ def test_every_leaf_of_a_wide_schema_has_a_place() -> None:
     assert len(found.columns) == 5
 
 
-def test_an_enormous_schema_is_cut_and_says_so() -> None:
+def test_a_schema_beyond_the_limit_is_cut_and_reported() -> None:
     schema = from_json(of(spec=of(**{f"f{n}": {"type": "string"} for n in range(5_000)})))
     found, left_out = shape_of(schema, namespaced=True)
     assert len(found.columns) == fields.MAX_COLUMNS
@@ -126,7 +126,7 @@ def test_sensitive_fields_have_no_column(
     assert list(found.redacted) == redacted
 
 
-def test_an_array_with_a_sensitive_field_is_left_out_of_what_is_whole() -> None:
+def test_arrays_with_sensitive_fields_are_left_out_of_whole_documents() -> None:
     users = {"type": "array", "items": of(login={"type": "string"}, password={"type": "string"})}
     found = shape({"spec": of(users=users)}, ("spec", "users", "password"))
     assert [x.name for x in found.children[0].columns] == ["login"]

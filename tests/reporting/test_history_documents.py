@@ -96,7 +96,7 @@ async def test_periods_follow_each_other(reports: Reports) -> None:
     assert (still["valid_to"], still["next_revision"]) == (None, None)
 
 
-async def test_a_clock_that_was_set_back_loses_no_period(reports: Reports) -> None:
+async def test_setting_the_clock_back_loses_no_period(reports: Reports) -> None:
     await fill(reports)
     query = f"SELECT name, revision, next_revision, spec_phase FROM {VIEW}_history ORDER BY name, revision"
     before = reports.ask("acme", query)
@@ -108,7 +108,7 @@ async def test_a_clock_that_was_set_back_loses_no_period(reports: Reports) -> No
     assert reports.ask("acme", query) == before
 
 
-async def test_only_replaced_states_look_for_the_next_change(reports: Reports) -> None:
+async def test_only_replaced_states_look_up_the_next_change(reports: Reports) -> None:
     """A look into each partition of the log for each state would cost more than all the rest."""
     await fill(reports)
     add_earlier_partition(reports.url)

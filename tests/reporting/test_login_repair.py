@@ -104,7 +104,7 @@ def change(outsiders: Outsiders, name: str, *texts: str) -> None:
             )
 
 
-async def test_a_login_of_an_earlier_version_gets_the_limits_of_this_one(outsiders: Outsiders) -> None:
+async def test_logins_of_an_earlier_version_get_the_current_limits(outsiders: Outsiders) -> None:
     """Quietly: it has not changed anything."""
     name, granted = outsiders.prefix + "two", state(outsiders, "two")
     with psycopg.connect(outsiders.reports.url, autocommit=True) as connection:
@@ -125,7 +125,7 @@ async def test_a_login_of_an_earlier_version_gets_the_limits_of_this_one(outside
 
 
 @pytest.mark.parametrize("text, what", CHANGES.values(), ids=CHANGES.keys())
-async def test_what_a_login_has_changed_is_put_back(outsiders: Outsiders, text: str, what: list[str]) -> None:
+async def test_settings_changed_by_a_login_are_restored(outsiders: Outsiders, text: str, what: list[str]) -> None:
     repairs = outsiders.reports.reporting.repair_logins
     assert await repairs() == []
     granted = state(outsiders, "two")
@@ -141,7 +141,7 @@ async def test_what_a_login_has_changed_is_put_back(outsiders: Outsiders, text: 
     assert [state(outsiders, name) for name in ("one", "some", "all")] == others
 
 
-async def test_its_rights_and_other_logins_it_cannot_change(outsiders: Outsiders) -> None:
+async def test_a_login_cannot_change_its_privileges_or_other_logins(outsiders: Outsiders) -> None:
     granted = [state(outsiders, name) for name in ("one", "two", "some", "all")]
     change(outsiders, "two", *NOTHING)
     for text in REFUSED:
@@ -157,7 +157,7 @@ async def test_its_rights_and_other_logins_it_cannot_change(outsiders: Outsiders
     assert await outsiders.reports.reporting.repair_logins() == []
 
 
-async def test_granting_again_is_no_change(outsiders: Outsiders) -> None:
+async def test_granting_twice_changes_nothing(outsiders: Outsiders) -> None:
     await outsiders.add("two", ("beta",), across=False, timeout_seconds=7)
     granted = state(outsiders, "two")
     assert await outsiders.reports.reporting.repair_logins() == []
@@ -169,7 +169,7 @@ async def test_granting_again_is_no_change(outsiders: Outsiders) -> None:
     assert await outsiders.reports.reporting.repair_logins() == []
 
 
-async def test_a_login_from_before_gets_its_settings_and_keeps_its_password(outsiders: Outsiders) -> None:
+async def test_an_existing_login_gets_the_settings_and_keeps_its_password(outsiders: Outsiders) -> None:
     granted = state(outsiders, "two")
     with psycopg.connect(outsiders.reports.url) as connection:
         connection.execute("DELETE FROM settings WHERE name LIKE 'report-login:%'")
@@ -181,7 +181,7 @@ async def test_a_login_from_before_gets_its_settings_and_keeps_its_password(outs
     assert await outsiders.reports.reporting.repair_logins() == [(f"{outsiders.prefix}two", "settings")]
 
 
-async def test_the_password_of_a_login_of_another_database_too_is_left(
+async def test_the_password_of_a_login_of_two_databases_is_kept(
     outsiders: Outsiders, roles: Callable[[str], None]
 ) -> None:
     """A copy of a database shares its logins: two servers would each put back their own."""
@@ -229,7 +229,7 @@ async def test_a_server_that_cannot_read_passwords_sets_them_again(
         await connection.close()
 
 
-async def test_the_server_puts_it_back_and_says_so(
+async def test_the_server_restores_settings_and_logs_it(
     roles: Callable[[str], None],
     api_database: str,
     tmp_path: Path,

@@ -23,7 +23,7 @@ async def outsiders(reports: Reports) -> Outsiders:
     return await logged_in(reports)
 
 
-async def test_who_sees_what(outsiders: Outsiders) -> None:
+async def test_logins_see_their_tenants_only(outsiders: Outsiders) -> None:
     names = f"SELECT name FROM {VIEW} ORDER BY name"
     assert outsiders.ask("one", names) == [("of-acme",)]
     assert outsiders.ask("some", names) == [("of-acme",), ("of-beta",)]
@@ -124,7 +124,7 @@ REFUSED_WRITES = [
 
 
 @pytest.mark.slow
-async def test_what_is_refused(outsiders: Outsiders) -> None:
+async def test_statements_that_logins_may_not_run(outsiders: Outsiders) -> None:
     with psycopg.connect(outsiders.reports.url) as one:
         row = one.execute("SELECT current_database()").fetchone()
         assert row is not None
@@ -176,7 +176,7 @@ LEAKS = [
 
 
 @pytest.mark.parametrize("query", LEAKS, ids=["division", "case", "index", "cast"])
-async def test_errors_tell_nothing_of_other_rows(outsiders: Outsiders, query: str) -> None:
+async def test_errors_reveal_nothing_about_other_rows(outsiders: Outsiders, query: str) -> None:
     """A condition that fails on another tenant's row must never be tried on it."""
     text = query.format(view=VIEW, length=len("of-beta") + 100)
     with outsiders.connection("one") as connection:
@@ -190,7 +190,7 @@ async def test_errors_tell_nothing_of_other_rows(outsiders: Outsiders, query: st
     assert "gamma" not in message
 
 
-async def test_a_function_of_ones_own_sees_no_other_row(outsiders: Outsiders) -> None:
+async def test_functions_created_by_a_login_see_no_other_rows(outsiders: Outsiders) -> None:
     """Even where the owner of the database lets logins make functions."""
     with psycopg.connect(outsiders.reports.url, autocommit=True) as one:
         one.execute("CREATE SCHEMA play; GRANT ALL ON SCHEMA play TO PUBLIC")
@@ -221,7 +221,7 @@ async def test_limits(outsiders: Outsiders) -> None:
             outsiders.connection("brief")
 
 
-async def test_what_goes_on_for_longer_is_ended_whatever_a_session_has_set(outsiders: Outsiders) -> None:
+async def test_long_statements_are_cancelled_whatever_the_session_sets(outsiders: Outsiders) -> None:
     await outsiders.add("brief", ("acme",), across=False, timeout_seconds=1)
     enforce = outsiders.reports.reporting.enforce_limits
     sleeping, holding, good = (outsiders.connection(name) for name in ("brief", "brief", "one"))
@@ -260,7 +260,7 @@ async def test_a_session_may_not_fill_the_disk(outsiders: Outsiders) -> None:
             connection.execute("SET temp_file_limit = -1")
 
 
-async def test_processes_of_reports_give_way(outsiders: Outsiders) -> None:
+async def test_processes_of_report_sessions_have_low_priority(outsiders: Outsiders) -> None:
     with outsiders.connection("one") as connection, psycopg.connect(outsiders.reports.url) as own:
         reading, writing = (session.info.backend_pid for session in (connection, own))
         try:
@@ -292,7 +292,7 @@ async def test_errors_of_a_login_are_not_logged(outsiders: Outsiders) -> None:
                 connection.execute(f"SET {name} = 'debug1'".encode())
 
 
-async def test_revoked_logins_are_gone(outsiders: Outsiders) -> None:
+async def test_revoking_drops_the_login(outsiders: Outsiders) -> None:
     kept = outsiders.connection("one")
     connection = await connect(outsiders.reports.url, "test")
     try:
@@ -321,7 +321,7 @@ BAD: list[tuple[str, LoginSpec, str]] = [
 
 
 @pytest.mark.parametrize("spec, why", [case[1:] for case in BAD], ids=[case[0] for case in BAD])
-async def test_what_cannot_be_granted(reports: Reports, spec: LoginSpec, why: str) -> None:
+async def test_invalid_grants_are_refused(reports: Reports, spec: LoginSpec, why: str) -> None:
     await reports.tenant("acme")
     connection = await connect(reports.url, "test")
     try:
@@ -331,7 +331,7 @@ async def test_what_cannot_be_granted(reports: Reports, spec: LoginSpec, why: st
         await connection.close()
 
 
-async def test_a_role_of_somebody_elses_is_left_alone(reports: Reports) -> None:
+async def test_roles_not_created_by_the_server_are_left_alone(reports: Reports) -> None:
     await reports.tenant("acme")
     with psycopg.connect(reports.url) as one:
         row = one.execute("SELECT current_database() || '_reader'").fetchone()
@@ -344,7 +344,7 @@ async def test_a_role_of_somebody_elses_is_left_alone(reports: Reports) -> None:
         await connection.close()
 
 
-async def test_a_tenant_that_is_gone_is_seen_no_more(outsiders: Outsiders) -> None:
+async def test_deleted_tenants_are_not_visible(outsiders: Outsiders) -> None:
     with psycopg.connect(outsiders.reports.url, autocommit=True) as one:
         one.execute("UPDATE tenants SET deleted_at = now() WHERE name = 'acme'")
     assert outsiders.ask("one", f"SELECT * FROM {VIEW}") == []

@@ -42,18 +42,18 @@ def test_columns(path: tuple[str, ...], taken: set[str], expected: str) -> None:
     [("spec", "x" * 200), ("spec", "ü" * 60), ("spec", "."), ("日" * 80,)],
     ids=["long", "umlauts", "dot", "kanji"],
 )
-def test_what_does_not_fit_is_cut_and_marked(path: tuple[str, ...]) -> None:
+def test_long_names_are_cut_and_get_a_suffix(path: tuple[str, ...]) -> None:
     name = names.column_name(path, names.RESERVED)
     assert 0 < len(name.encode()) <= 63
     assert name == names.column_name(path, names.RESERVED)
 
 
-def test_long_names_that_begin_alike_differ() -> None:
+def test_long_names_with_a_common_prefix_differ() -> None:
     first, second = (names.column_name(("spec", "x" * 100 + end), ()) for end in ("a", "b"))
     assert first != second
 
 
-def test_a_taken_name_gets_a_mark_that_depends_on_the_path_alone() -> None:
+def test_the_suffix_of_a_taken_name_depends_on_the_path_only() -> None:
     name = names.column_name(("spec", "a.b"), {"spec_a_b"})
     assert name.startswith("spec_a_b_")
     assert name == names.column_name(("spec", "a.b"), {"spec_a_b", "other"})
@@ -65,7 +65,7 @@ def test_views_leave_room_for_their_suffixes() -> None:
     assert names.view_name("crontabs", "stable.example.com") == "crontabs_stable_example_com"
 
 
-def test_a_property_that_is_called_as_anothers_marked_name() -> None:
+def test_a_property_named_like_the_suffixed_name_of_another() -> None:
     evil = names.with_digest("spec_a_b", "spec\x00aB")
     found = {evil, "spec_a_b"}
     name = names.column_name(("spec", "aB"), found)

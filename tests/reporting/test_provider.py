@@ -39,7 +39,7 @@ def names_in(outsiders: Outsiders, query: str) -> list[tuple[Any, ...]]:
     return outsiders.ask("provider", query.replace(VIEW, "widgets_example_com"))
 
 
-async def test_what_a_provider_sees(outsiders: Outsiders) -> None:
+async def test_a_provider_sees_objects_of_bound_definitions(outsiders: Outsiders) -> None:
     """Not its own objects, nor those of other definitions, neither its own nor those of who has bound one."""
     assert names_in(outsiders, NAMES) == names_in(outsiders, HISTORY) == [("one", "a")]
     assert outsiders.ask("provider", NAMES) == outsiders.ask("provider", HISTORY) == []
@@ -71,7 +71,7 @@ async def test_what_a_provider_sees(outsiders: Outsiders) -> None:
         )
 
 
-async def test_it_follows_bindings(outsiders: Outsiders) -> None:
+async def test_access_follows_bindings(outsiders: Outsiders) -> None:
     reports = outsiders.reports
     # `two` had a definition of its own of this name, deleted it, and binds.
     await reports.define("two", WIDGETS)
@@ -97,7 +97,7 @@ async def test_it_follows_bindings(outsiders: Outsiders) -> None:
     assert names_in(outsiders, NAMES) == names_in(outsiders, HISTORY) == []
 
 
-async def test_granted_listed_and_made_another(outsiders: Outsiders) -> None:
+async def test_a_provider_login_is_granted_listed_and_changed(outsiders: Outsiders) -> None:
     connection = await connect(outsiders.reports.url, "test")
     try:
         found = {login.name.removeprefix(outsiders.prefix): login.provider for login in await logins(connection)}

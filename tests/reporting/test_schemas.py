@@ -34,7 +34,7 @@ def views(reports: Reports, schema: str) -> list[str]:
     return [row["v"] for row in rows]
 
 
-async def test_names_that_meet(reports: Reports) -> None:
+async def test_conflicting_names(reports: Reports) -> None:
     """Another of the same plural, one that is called as the long name of a view, one as a child view, one as a
     history."""
     await own_schema(reports, "acme")
@@ -65,7 +65,7 @@ async def test_names_that_meet(reports: Reports) -> None:
     ]
 
 
-async def test_a_move_to_another_view(reports: Reports) -> None:
+async def test_moving_a_tenant_to_another_schema(reports: Reports) -> None:
     """By a change that is too large for a view of two tenants: no column goes; by being switched off: all do."""
     crd = definition("crontabs", {"spec": of(user=TEXT, parts=PARTS)})
     await reports.define("third", crd)
@@ -95,7 +95,7 @@ async def test_a_move_to_another_view(reports: Reports) -> None:
     assert reports.columns("crontabs", "acme")
 
 
-async def test_what_has_been_bound(reports: Reports) -> None:
+async def test_views_of_bound_definitions(reports: Reports) -> None:
     crd = definition("crontabs", {"spec": of(user=TEXT)})
     await reports.define("provider", crd)
     await own_schema(reports, "user")
@@ -133,7 +133,7 @@ async def test_what_has_been_bound(reports: Reports) -> None:
     assert reports.columns(short, "user")[-1] == "spec_z"
 
 
-async def test_they_count_among_the_views(reports: Reports, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_views_in_schemas_count_towards_the_limit(reports: Reports, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reporting_choice, "MAX_VIEWS", 25)
     monkeypatch.setattr(reporting_choice, "ROOM_FOR_CHILD_HISTORIES", 0)
     crd = definition("crontabs", {"spec": of(a=TEXT, parts=PARTS)})
@@ -147,7 +147,7 @@ async def test_they_count_among_the_views(reports: Reports, monkeypatch: pytest.
     assert views(reports, "gamma") == []
 
 
-async def test_what_is_in_the_way_there_keeps_nobody_from_reports(reports: Reports) -> None:
+async def test_foreign_objects_in_a_schema_do_not_block_other_reports(reports: Reports) -> None:
     await own_schema(reports, "acme")
     with psycopg.connect(reports.url) as connection:
         connection.execute("CREATE TABLE acme.crontabs (a int)")
@@ -157,7 +157,7 @@ async def test_what_is_in_the_way_there_keeps_nobody_from_reports(reports: Repor
     assert "not in the tenant's schema" in reports.ask("acme", "SELECT reason FROM definitions")[0]["reason"]
 
 
-async def test_the_views_of_a_definition_that_is_gone(reports: Reports) -> None:
+async def test_views_of_a_deleted_definition_are_dropped(reports: Reports) -> None:
     """They go in their time, though others have the view."""
     crd = definition("crontabs", {"spec": of(a=TEXT)})
     await own_schema(reports, "acme")

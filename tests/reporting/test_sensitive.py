@@ -77,7 +77,7 @@ CASES: list[tuple[str, Object, str, Object]] = [
 
 
 @pytest.mark.parametrize("spec, marks, content", [case[1:] for case in CASES], ids=[case[0] for case in CASES])
-async def test_no_view_shows_it(reports: Reports, spec: Object, marks: str, content: Object) -> None:
+async def test_no_view_shows_sensitive_fields(reports: Reports, spec: Object, marks: str, content: Object) -> None:
     crd = definition("crontabs", {"spec": spec}, annotations={"reporting.registry/sensitive": marks})
     assert (await reports.define("acme", crd)).state == "ready"
     await reports.put("acme", crd, "a", {"spec": content})
@@ -92,14 +92,14 @@ async def test_no_view_shows_it(reports: Reports, spec: Object, marks: str, cont
     assert raw[0]["object"]["spec"]["other"] == 1
 
 
-async def test_thousands_of_them(reports: Reports) -> None:
+async def test_thousands_of_sensitive_fields(reports: Reports) -> None:
     crd = definition("crontabs", {"spec": of(plain=TEXT, **{f"p{n}": PASSWORD for n in range(6_000)})})
     assert (await reports.define("acme", crd)).state == "ready"
     await reports.put("acme", crd, "a", {"spec": {"plain": "x", "p0": "geheim", "p5999": "geheim"}})
     assert reports.ask("acme", f"SELECT object -> 'spec' AS spec FROM {VIEW}_raw") == [{"spec": {"plain": "x"}}]
 
 
-async def test_what_is_not_sensitive_stays(reports: Reports) -> None:
+async def test_other_fields_remain_visible(reports: Reports) -> None:
     crd = definition("crontabs", {"spec": of(auth=of(user=TEXT, password=PASSWORD), plain=TEXT)})
     await reports.define("acme", crd)
     for name, auth in (("a", {"user": "ann", "password": "geheim"}), ("b", None), ("c", {}), ("d", {"user": "x"})):
@@ -113,7 +113,7 @@ async def test_what_is_not_sensitive_stays(reports: Reports) -> None:
     ]
 
 
-async def test_a_field_that_goes_is_not_shown_by_its_going(reports: Reports) -> None:
+async def test_removing_a_sensitive_field_does_not_reveal_it(reports: Reports) -> None:
     """The objects of the past have it still; who wants to show it says so by a field that is not marked."""
     crd = definition("crontabs", {"spec": of(user=TEXT, token=PASSWORD)})
     for tenant in ("acme", "beta"):

@@ -62,7 +62,7 @@ def ask(folder: Path, query: str) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.slow
-def test_a_definition_without_views_says_why() -> None:
+def test_a_definition_without_views_reports_the_reason() -> None:
     with data_folder() as folder, running_server(folder / "data") as server:
         running = running_url(server.data_dir / "postgres")
         assert running is not None

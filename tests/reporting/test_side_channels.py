@@ -26,7 +26,7 @@ async def outsiders(reports: Reports) -> Outsiders:
 
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("login", ["one", "some"])
-async def test_names_of_tenants(outsiders: Outsiders, login: str, view: str) -> None:
+async def test_names_of_other_tenants_cannot_be_read(outsiders: Outsiders, login: str, view: str) -> None:
     """A condition is tried on no name that is not seen, and a plan tells of none."""
     with outsiders.connection(login) as connection:
         for condition in ("tenant::int = 1", "tenant <> 'acme' AND tenant::int = 1", "1 / (length(tenant) - 5) = 1"):
@@ -44,7 +44,7 @@ async def test_names_of_tenants(outsiders: Outsiders, login: str, view: str) -> 
             assert plans[0] == plans[1], condition
 
 
-async def test_estimates(outsiders: Outsiders) -> None:
+async def test_planner_estimates_reveal_nothing_about_other_tenants(outsiders: Outsiders) -> None:
     """Statistics are of the rows of all tenants: what is in them must not be in a plan."""
     reports = outsiders.reports
     for number in range(40):
@@ -77,7 +77,7 @@ def _plan(connection: psycopg.Connection[Any], query: str, value: str, *, analyz
     return "\n".join(row[0] for row in rows).replace(value, "?")
 
 
-async def test_what_processes_tell_each_other(outsiders: Outsiders) -> None:
+async def test_notifications_between_processes_cannot_be_received(outsiders: Outsiders) -> None:
     """Nobody else knows the channel; what comes on it is read with care anyway."""
     reports = outsiders.reports
     assert decode("x 1:" + "9" * 5_000) == ("x", {})
@@ -95,7 +95,7 @@ async def test_what_processes_tell_each_other(outsiders: Outsiders) -> None:
     subscription.close()
 
 
-async def test_the_channel_is_made_once(reports: Reports) -> None:
+async def test_the_channel_name_is_created_once(reports: Reports) -> None:
     async with reports.store.reporting_pool.connection() as connection:
         first = await channel_of(connection)
         assert await channel_of(connection) == first
@@ -114,7 +114,7 @@ LOCKS = [
 
 
 @pytest.mark.parametrize("call", LOCKS)
-async def test_what_nobody_else_may_call(outsiders: Outsiders, call: str) -> None:
+async def test_logins_cannot_call_functions_of_the_server(outsiders: Outsiders, call: str) -> None:
     """What would make the server wait, or fill its disk."""
     with outsiders.connection("one") as connection:
         connection.execute("SET default_transaction_read_only = off")

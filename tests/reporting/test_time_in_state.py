@@ -97,7 +97,7 @@ def time_in_state(reports: Reports, field: str, since: Any, until: Any) -> dict[
     return found
 
 
-async def test_periods_and_lives(reports: Reports) -> None:
+async def test_periods_and_lifetimes(reports: Reports) -> None:
     await reports.define("acme", CRD)
     for number, (_, writes, *_) in enumerate(CASES):
         await lives(reports, f"case-{number:02}", writes)
@@ -106,7 +106,7 @@ async def test_periods_and_lives(reports: Reports) -> None:
         assert time_in_state(reports, "spec_phase", start, end).get(f"case-{number:02}", []) == expected, name
 
 
-async def test_nothing_counts_after_now(reports: Reports) -> None:
+async def test_periods_end_at_the_current_time(reports: Reports) -> None:
     await reports.define("acme", CRD)
     await lives(reports, "a", [(0, {"phase": "A"})])
     asked = "SELECT duration FROM time_in_state('jobs_example_com_history', 'spec_phase', %s{})"
@@ -121,7 +121,7 @@ async def test_nothing_counts_after_now(reports: Reports) -> None:
     assert rows == [[(now[0] - NOON,)]] * 4
 
 
-async def test_what_is_older_than_the_log_counts_from_the_beginning(reports: Reports) -> None:
+async def test_states_older_than_the_log_count_from_its_beginning(reports: Reports) -> None:
     await reports.define("acme", CRD)
     await lives(reports, "a", [(0, {"phase": "Old"})])
     with psycopg.connect(reports.url) as connection:
@@ -150,7 +150,7 @@ async def test_columns(reports: Reports) -> None:
             time_in_state(reports, column, NOON, hour)
 
 
-async def test_logins_see_what_their_views_show(reports: Reports) -> None:
+async def test_logins_see_the_tenants_of_their_views_only(reports: Reports) -> None:
     outsiders = await logged_in(reports)
     asked = f"SELECT tenant, name, value FROM time_in_state('{VIEW}_history', 'spec_owner', '2020-01-01') ORDER BY 1"
     assert outsiders.ask("one", asked) == [("acme", "of-acme", "acme")]

@@ -23,7 +23,7 @@ async def test_a_change_adds_columns_at_the_end(reports: Reports) -> None:
     assert reports.columns(VIEW) == [*before, "spec_a", "spec_b_2"]
 
 
-async def test_tenants_that_change_one_after_the_other_stay_together(reports: Reports) -> None:
+async def test_tenants_upgraded_one_by_one_keep_sharing_a_view(reports: Reports) -> None:
     old, new = definition("crontabs", {"spec": of(a=TEXT)}), definition("crontabs", {"spec": of(a=TEXT, b=TEXT)})
     for tenant in ("acme", "beta"):
         await reports.define(tenant, old)
@@ -31,7 +31,7 @@ async def test_tenants_that_change_one_after_the_other_stay_together(reports: Re
     assert (await reports.define("delta", old)).view == VIEW
 
 
-async def test_a_field_that_becomes_sensitive_disappears_at_once(reports: Reports) -> None:
+async def test_a_field_marked_sensitive_is_hidden_immediately(reports: Reports) -> None:
     spec = of(token=TEXT, free={"type": "object", "x-kubernetes-preserve-unknown-fields": True})
     crd = definition("crontabs", {"spec": spec})
     await reports.define("acme", crd)
@@ -46,13 +46,13 @@ async def test_a_field_that_becomes_sensitive_disappears_at_once(reports: Report
         assert "geheim" not in str(rows)
 
 
-async def test_views_that_are_off(reports: Reports) -> None:
+async def test_views_can_be_switched_off(reports: Reports) -> None:
     crd = definition("crontabs", {"spec": of(a=TEXT)}, annotations={"reporting.registry/views": "off"})
     assert (await reports.define("acme", crd)).state == "off"
     assert reports.ask("acme", "SELECT view, state FROM definitions") == [{"view": None, "state": "off"}]
 
 
-async def test_what_is_left_out_where_there_is_no_room(reports: Reports, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_columns_beyond_the_limit_are_left_out(reports: Reports, monkeypatch: pytest.MonkeyPatch) -> None:
     """First the histories of child views, then child views, then all."""
     found = []
     for number, (limit, kept) in enumerate([(40, 0), (40, 36), (46, 0), (46, 0)]):
@@ -73,7 +73,7 @@ async def test_what_is_left_out_where_there_is_no_room(reports: Reports, monkeyp
     ]
 
 
-async def test_growth_ends_where_there_is_no_room(reports: Reports, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_view_stops_growing_at_the_column_limit(reports: Reports, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reporting_choice, "MAX_VIEWS", 50)
     monkeypatch.setattr(reporting_choice, "ROOM_FOR_CHILD_HISTORIES", 0)
     part = {"type": "array", "items": of(q=TEXT)}
@@ -86,7 +86,7 @@ async def test_growth_ends_where_there_is_no_room(reports: Reports, monkeypatch:
     assert count == 3 + 2 * 8
 
 
-async def test_columns_without_room_are_reported(reports: Reports) -> None:
+async def test_columns_left_out_are_reported(reports: Reports) -> None:
     full = "no columns of 300 fields: PostgreSQL has no more, and those of earlier fields are kept"
     for number, reason in enumerate(["", full, "", full]):
         crd = definition("crontabs", {"spec": of(**{f"a{number % 2}x{n}": TEXT for n in range(900)})})
@@ -94,7 +94,7 @@ async def test_columns_without_room_are_reported(reports: Reports) -> None:
     assert len(reports.columns(VIEW)) == 19 + 1_500
 
 
-async def test_a_definition_that_comes_again_in_another_scope(reports: Reports) -> None:
+async def test_a_definition_recreated_with_another_scope(reports: Reports) -> None:
     await reports.define("acme", definition("crontabs", {"spec": of(a=TEXT)}))
     await reports.reporting.forget(await reports.tenant("acme"), "crontabs.example.com")
     crd = definition("crontabs", {"spec": of(a=TEXT, b=TEXT)}, scope="Cluster")
@@ -105,7 +105,7 @@ async def test_a_definition_that_comes_again_in_another_scope(reports: Reports) 
     ]
 
 
-async def test_what_was_refused_is_tried_again(reports: Reports) -> None:
+async def test_a_failed_view_change_is_retried(reports: Reports) -> None:
     """When there is room, and by a later version, which may make it differently."""
     tenant = await reports.tenant("acme")
     for number in range(2):
@@ -127,7 +127,7 @@ async def test_what_was_refused_is_tried_again(reports: Reports) -> None:
     assert (await reports.define("acme", definition("others", {"spec": of(a=TEXT)}))).state == "ready"
 
 
-async def test_what_postgresql_refuses_is_reported(reports: Reports) -> None:
+async def test_errors_of_postgresql_are_reported(reports: Reports) -> None:
     await reports.define("acme", CRD)
     with psycopg.connect(reports.url, autocommit=True) as connection:
         connection.execute("CREATE TABLE reports.others_example_com (a int)")
@@ -156,7 +156,7 @@ async def test_views_are_created_again_by_a_later_version(reports: Reports) -> N
     assert reports.columns(f"{VIEW}_raw")[-1] == "object"
 
 
-async def test_an_index_comes_and_goes(reports: Reports) -> None:
+async def test_an_index_is_created_and_dropped(reports: Reports) -> None:
     tenant = await reports.tenant("acme")
     await reports.define("acme", CRD, indexed=False)
     await reports.put("acme", CRD, "a", {"spec": {"phase": "x", "replicas": 5}})

@@ -57,7 +57,7 @@ async def test_histories_of_child_views(reports: Reports) -> None:
     assert [(r["operation"], r["type"], r["status"]) for r in rows] == [("create", "Ready", "False")]
 
 
-async def test_arrays_that_are_called_as_others_histories(reports: Reports) -> None:
+async def test_arrays_named_like_the_history_of_another_view(reports: Reports) -> None:
     parts = {"type": "array", "items": of(x=TEXT)}
     crd = definition(
         "crontabs", {"spec": of(parts=parts, partsHistory=parts), "conditions": parts, "status": CONDITIONS}
@@ -85,7 +85,7 @@ async def test_arrays_that_are_called_as_others_histories(reports: Reports) -> N
     assert len(reports.ask("acme", f"SELECT 1 FROM {VIEW}__spec_parts_history")) == 1
 
 
-async def test_history_knows_what_was_before_the_log(reports: Reports) -> None:
+async def test_history_includes_states_from_before_the_change_log(reports: Reports) -> None:
     await reports.define("acme", CRD)
     await reports.put("acme", CRD, "still", {"spec": {"phase": "Old"}})
     await reports.put("acme", CRD, "changed", {"spec": {"phase": "Before"}})
@@ -106,7 +106,7 @@ async def test_history_knows_what_was_before_the_log(reports: Reports) -> None:
     ]
 
 
-async def test_a_definition_that_goes_leaves_its_history_for_a_while(reports: Reports) -> None:
+async def test_the_history_outlives_its_definition_for_the_retention_time(reports: Reports) -> None:
     await reports.define("acme", CRD)
     await reports.put("acme", CRD, "a", {"spec": {"phase": "x"}})
     await reports.remove("acme", CRD, "a")

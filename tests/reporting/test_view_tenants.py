@@ -36,7 +36,7 @@ async def test_different_definitions_of_a_name_have_views_of_their_own(reports: 
     assert reports.ask("beta", f'SELECT spec_color FROM "{outcome.view}"') == [{"spec_color": "red"}]
 
 
-async def test_a_schema_of_a_tenants_own(reports: Reports) -> None:
+async def test_a_tenant_may_have_its_own_schema(reports: Reports) -> None:
     await reports.define("acme", CRD)
     await reports.put("acme", CRD, "a", {"spec": {"phase": "x"}})
     tenant = await reports.tenant("acme")
@@ -59,7 +59,7 @@ async def test_a_schema_of_a_tenants_own(reports: Reports) -> None:
     assert found == []
 
 
-async def test_a_tenant_goes_with_its_schema_and_its_views(reports: Reports) -> None:
+async def test_deleting_a_tenant_drops_its_schema_and_views(reports: Reports) -> None:
     tenant, _ = await reports.tenant("acme"), await reports.define("acme", CRD)
     with psycopg.connect(reports.url, autocommit=True) as connection:
         connection.execute("UPDATE tenants SET sql_schema = 'acme' WHERE id = %s", (tenant.id,))
@@ -90,7 +90,7 @@ async def test_a_tenant_goes_with_its_schema_and_its_views(reports: Reports) -> 
     assert await reports.reporting.drop_expired(datetime.timedelta(0)) == [VIEW]
 
 
-async def test_who_uses_anothers_definition_sees_its_objects_in_that_view(reports: Reports) -> None:
+async def test_objects_of_bound_definitions_are_in_the_views_of_the_provider(reports: Reports) -> None:
     await reports.define("provider", CRD)
     provider, user = await reports.tenant("provider"), await reports.tenant("user")
     await reports.put("user", CRD, "a", {"spec": {"phase": "x"}})

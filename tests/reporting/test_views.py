@@ -12,7 +12,7 @@ from tests.reporting.crontabs import CONDITIONS, CRD, SPEC, TEXT, VIEW, of
 from tests.reporting.reports import Object, Reports, definition
 
 
-async def test_an_object_reads_back(reports: Reports) -> None:
+async def test_the_columns_have_the_values_of_the_object(reports: Reports) -> None:
     assert (await reports.define("acme", CRD)).view == VIEW
     await reports.put(
         "acme",
@@ -184,7 +184,7 @@ async def test_descriptions_become_comments(reports: Reports) -> None:
     assert row == ("What it's doing; DROP TABLE\n(spec.phase)",)
 
 
-async def test_names_that_meet(reports: Reports) -> None:
+async def test_conflicting_column_names(reports: Reports) -> None:
     """`a.b` of `c` and `a` of `b.c` are one name; a view may not be called as another's history."""
     first = await reports.define("acme", definition("a", {"spec": of(x=TEXT)}, group="b.c.com"))
     second = await reports.define("acme", definition("a", {"spec": of(x=TEXT)}, group="b-c.com"))
@@ -195,7 +195,7 @@ async def test_names_that_meet(reports: Reports) -> None:
     assert third.view != "a_b_c_com_history"
 
 
-async def test_the_catalogue_tells_the_names_of_views(reports: Reports) -> None:
+async def test_the_catalogue_lists_the_names_of_views(reports: Reports) -> None:
     """Of child views and histories too, which are shortened where they are long."""
     parts = of(**{"x" * 60: {"type": "array", "items": of(q=TEXT)}}, leaf=TEXT)
     crd = definition("crontabs", {"spec": parts, "status": CONDITIONS})
@@ -213,7 +213,7 @@ async def test_the_catalogue_tells_the_names_of_views(reports: Reports) -> None:
             assert {r["c"] for r in reported} <= set(reports.columns(relation))
 
 
-async def test_documents_of_objects_that_were_there_before(reports: Reports) -> None:
+async def test_existing_objects_get_documents(reports: Reports) -> None:
     await reports.define("acme", CRD, indexed=False)
     tenant, pool = await reports.tenant("acme"), reports.store.reporting_pool
     await reports.put("acme", CRD, "a", {"spec": {"phase": "x"}})
@@ -233,7 +233,7 @@ async def test_documents_of_objects_that_were_there_before(reports: Reports) -> 
     assert reports.ask("acme", f"SELECT spec_phase FROM {VIEW}") == [{"spec_phase": "y"}]
 
 
-async def test_a_field_of_that_name_has_it(reports: Reports) -> None:
+async def test_a_field_named_like_a_common_column_has_the_column(reports: Reports) -> None:
     """Where the view was made before the column was there: PostgreSQL takes no name twice."""
     crd = definition("crontabs", {"createdBy": TEXT, "spec": SPEC})
     view = (await reports.define("acme", crd)).view

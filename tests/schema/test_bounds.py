@@ -38,7 +38,7 @@ def test_depth(word: str) -> None:
     ]
 
 
-def test_any_depth_is_answered() -> None:
+def test_any_depth_is_counted_without_recursion() -> None:
     assert len(validate_bounds(nested(100_000, "items"), "s")) == 1
 
 

@@ -35,7 +35,7 @@ SCHEMA: dict[str, Any] = {
 HEAD = {"apiVersion": "example.com/v1", "kind": "Widget"}
 
 
-def test_a_written_object() -> None:
+def test_processing_of_a_written_object() -> None:
     obj: dict[str, Any] = {
         **HEAD,
         "metadata": {"name": "x", "labels": {}, "zz": 1},
@@ -52,7 +52,7 @@ def test_a_written_object() -> None:
     assert unknown == ["metadata.zz", "spec.q", "z", "spec.t.metadata.colour"]
 
 
-def test_a_clean_object_is_not_touched() -> None:
+def test_an_object_without_changes_is_returned_as_is() -> None:
     obj = {**HEAD, "metadata": {"name": "x"}, "spec": {"a": "1", "n": 1, "set": ["a"], "free": {"x": [None]}}}
     before = copy.deepcopy(obj)
     unknown: list[str] = []
@@ -71,7 +71,7 @@ def test_a_clean_object_is_not_touched() -> None:
         ({"spec": {"t": {"kind": 3}}}, "spec.t.kind: Invalid value: 3: must be a string"),
     ],
 )
-def test_what_cannot_be_decoded(obj: dict[str, Any], text: str) -> None:
+def test_metadata_that_cannot_be_decoded_is_an_error(obj: dict[str, Any], text: str) -> None:
     with pytest.raises(MetadataDecodeError) as caught:
         compile_schema(SCHEMA).process({**HEAD, **obj}, [])
     assert str(caught.value) == text
@@ -83,7 +83,7 @@ def test_a_stored_object_is_pruned_and_defaulted() -> None:
     assert obj == {**HEAD, "metadata": {"name": "x", "strange": 1}, "spec": {"a": "d"}}
 
 
-def test_errors_come_in_the_order_of_the_reference() -> None:
+def test_errors_are_in_the_order_of_kube_apiserver() -> None:
     obj = {**HEAD, "spec": {"a": 1, "t": {"kind": "K"}, "set": ["x", "x"]}}
     scale = invalid(".spec.replicas", -1, "should be a non-negative integer")
     assert [error.field for error in compile_schema(SCHEMA).validate(obj, scale_errors=[scale])] == [
@@ -94,7 +94,7 @@ def test_errors_come_in_the_order_of_the_reference() -> None:
     ]
 
 
-def test_equal_schemas_are_one() -> None:
+def test_equal_schemas_share_one_compiled_schema() -> None:
     compiled = compile_schema(SCHEMA)
     assert compile_schema(json.loads(json.dumps(SCHEMA, sort_keys=True))) is compiled
     other = compile_schema({**SCHEMA, "description": "another"})
@@ -103,7 +103,7 @@ def test_equal_schemas_are_one() -> None:
     assert 0 <= compiled.identity < 1 << 63
 
 
-def test_the_identity_is_the_same_in_another_process() -> None:
+def test_the_schema_identity_is_the_same_in_every_process() -> None:
     code = (
         "import json, sys; from registry.schema.compiled import compile_schema; "
         "print(compile_schema(json.load(sys.stdin)).identity)"
@@ -123,7 +123,7 @@ def nested(depth: int, kind: type) -> Any:
 
 @pytest.mark.parametrize("kind", [dict, list])
 @pytest.mark.parametrize("where", ["free", "any", "a", "n", "set", "t"])
-def test_depth_is_no_danger(kind: type, where: str) -> None:
+def test_deep_values_do_not_exhaust_the_stack(kind: type, where: str) -> None:
     """An object may be 10,000 deep, where the schema describes it and where it does not."""
     compiled = compile_schema(SCHEMA)
     deep = nested(9_990, kind)
@@ -149,7 +149,7 @@ def test_a_deep_schema() -> None:
     assert compiled.validate_update(obj, copy.deepcopy({"a": value})) == []
 
 
-def test_when_rules_are_not_checked() -> None:
+def test_rules_are_skipped_for_structurally_invalid_values() -> None:
     assert blocks_rules([invalid("a", 1, "b"), required("c")])
     assert not blocks_rules([invalid("a", 1, "b")])
     assert unchecked_rules_error().message() == (

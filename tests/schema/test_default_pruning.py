@@ -66,7 +66,9 @@ def test_defaults(schema: dict[str, Any], given: dict[str, Any], keeping: dict[s
         ),
     ],
 )
-def test_places(schema: dict[str, Any], given: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_defaults_are_pruned_at_every_position(
+    schema: dict[str, Any], given: dict[str, Any], expected: dict[str, Any]
+) -> None:
     value = copy.deepcopy(given)
     default(value, prune_defaults(from_json({"type": "object", **schema})))
     assert value == expected
@@ -79,6 +81,6 @@ def test_places(schema: dict[str, Any], given: dict[str, Any], expected: dict[st
         pytest.param({"properties": {"r": {**EMBEDDED, "default": RESOURCE}}}, id="nothing to prune"),
     ],
 )
-def test_a_schema_that_stays_is_the_same(schema: dict[str, Any]) -> None:
+def test_a_schema_without_changes_is_returned_as_is(schema: dict[str, Any]) -> None:
     structural = from_json({"type": "object", **schema})
     assert prune_defaults(structural) is structural

@@ -145,7 +145,7 @@ def test_metadata_in_a_default_is_pruned_in_place() -> None:
     assert default["metadata"] == {"name": "n"}
 
 
-def test_rules_are_asked_about_values_that_are_valid() -> None:
+def test_rules_are_evaluated_on_valid_defaults_only() -> None:
     asked = []
 
     def rules(node: Structural, is_resource: bool, value: Json, path: str) -> list[FieldError]:

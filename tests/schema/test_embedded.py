@@ -83,7 +83,7 @@ def test_coerce(obj: dict[str, Any], expected: dict[str, Any], unknown: list[str
         ),
     ],
 )
-def test_what_cannot_be_decoded(obj: dict[str, Any], text: str) -> None:
+def test_metadata_that_cannot_be_decoded_is_an_error(obj: dict[str, Any], text: str) -> None:
     with pytest.raises(MetadataDecodeError) as caught:
         RESOURCES.coerce(obj, None)
     assert str(caught.value) == text

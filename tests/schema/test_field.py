@@ -74,7 +74,7 @@ def test_bad_values(value: Any, expected: str) -> None:
     assert go_value(value) == expected
 
 
-def test_json_of_any_depth() -> None:
+def test_deep_values_are_printed_without_recursion() -> None:
     value: Any = 1
     for _ in range(20_000):
         value = [{"a": value}]
@@ -117,7 +117,7 @@ def test_long_values_are_shortened(value: Any, beginning: str) -> None:
     assert len(text) <= MAX_TEXT + 10
 
 
-def test_the_longest_value_that_is_shown_whole() -> None:
+def test_the_longest_value_that_is_not_shortened() -> None:
     assert go_value("x" * MAX_TEXT) == f'"{"x" * MAX_TEXT}"'
     assert go_value(["x" * (MAX_TEXT - 4)]) == f'["{"x" * (MAX_TEXT - 4)}"]'
     assert shorten("abc", 3) == "abc"

@@ -125,14 +125,14 @@ REFUSED: dict[str, list[str]] = {
 
 
 @pytest.mark.parametrize("name, text", [(name, text) for name, texts in TAKEN.items() for text in texts])
-def test_taken(name: str, text: str) -> None:
+def test_valid_values(name: str, text: str) -> None:
     check = format_check(name)
     assert check is not None
     assert check(text)
 
 
 @pytest.mark.parametrize("name, text", [(name, text) for name, texts in REFUSED.items() for text in texts])
-def test_refused(name: str, text: str) -> None:
+def test_invalid_values(name: str, text: str) -> None:
     check = format_check(name)
     assert check is not None
     assert not check(text)
@@ -160,7 +160,7 @@ def test_every_format_is_in_the_tables() -> None:
         ("string", "", ""),
     ],
 )
-def test_which_format_counts(schema_type: str, name: str, expected: str) -> None:
+def test_the_format_of_the_declared_type_applies(schema_type: str, name: str, expected: str) -> None:
     assert effective_format(schema_type, name) == expected
 
 

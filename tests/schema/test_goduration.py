@@ -47,7 +47,7 @@ def test_durations(text: str, nanoseconds: int) -> None:
         ('"', 'time: invalid duration "\\""'),
     ],
 )
-def test_what_is_none(text: str, error: str) -> None:
+def test_invalid_durations(text: str, error: str) -> None:
     with pytest.raises(ValueError) as raised:
         parse_duration(text)
     assert str(raised.value) == error

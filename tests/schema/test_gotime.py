@@ -20,7 +20,7 @@ from registry.schema.gotime import TimeError, canonical_time
         ("9999-12-31T23:59:59-00:00", "9999-12-31T23:59:59Z"),
     ],
 )
-def test_taken(text: str, expected: str) -> None:
+def test_valid_times(text: str, expected: str) -> None:
     assert canonical_time(text) == expected
 
 
@@ -42,7 +42,7 @@ def test_taken(text: str, expected: str) -> None:
         ("2024-01-02T03:04:05+25:00", ": time zone offset hour out of range"),
     ],
 )
-def test_refused(text: str, reason: str) -> None:
+def test_invalid_times(text: str, reason: str) -> None:
     with pytest.raises(TimeError) as caught:
         canonical_time(text)
     assert str(caught.value) == f'parsing time "{text}"{reason}'

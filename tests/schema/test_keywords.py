@@ -105,7 +105,7 @@ def at_a(field: Schema) -> list[str]:
         ),
     ],
 )
-def test_words(field: Schema, errors: list[str]) -> None:
+def test_keywords(field: Schema, errors: list[str]) -> None:
     assert at_a(field) == errors
 
 

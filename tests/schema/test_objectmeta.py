@@ -17,7 +17,7 @@ ENTRY = {
 }
 
 
-def test_ordinary_metadata_is_given_back_as_it_is() -> None:
+def test_valid_metadata_is_returned_unchanged() -> None:
     meta = {
         "name": "a",
         "namespace": "n",

@@ -139,7 +139,7 @@ def test_new_objects(meta: dict[str, Any], errors: list[str]) -> None:
     assert [e.message() for e in validate_object_meta({**NAME, **meta}, namespaced=True)] == errors
 
 
-def test_a_namespace_where_there_is_none() -> None:
+def test_a_namespace_on_a_cluster_scoped_object() -> None:
     assert [e.message() for e in validate_object_meta(NAME, namespaced=False)] == [
         "metadata.namespace: Forbidden: not allowed on this type"
     ]
@@ -204,7 +204,7 @@ def test_updates(change: dict[str, Any], errors: list[str | None]) -> None:
     ]
 
 
-def test_no_new_finalizers_in_deletion() -> None:
+def test_no_finalizer_is_added_during_deletion() -> None:
     old = {**OLD, "deletionTimestamp": "2024-01-02T03:04:05Z", "finalizers": ["x/a", "x/b"]}
     assert validate_object_meta_update({**old, "finalizers": ["x/b"]}, old) == []
     assert [e.message() for e in validate_object_meta_update({**old, "finalizers": ["x/d", "x/b", "x/c"]}, old)] == [
@@ -222,7 +222,7 @@ def test_finalizer_warnings() -> None:
     assert finalizer_warnings({}) == []
 
 
-def test_double_owners_are_merged() -> None:
+def test_duplicate_owner_references_are_merged() -> None:
     meta = {"ownerReferences": [OWNER, {**OWNER, "name": "q"}, dict(OWNER)]}
     [warning] = owner_reference_warnings(meta)
     assert warning.endswith("duplicate UID(s) observed: u")

@@ -152,7 +152,7 @@ def texts(errors: list[FieldError]) -> list[str]:
 
 @THOROUGH
 @given(SCHEMA_AND_OBJECT)
-def test_quick_and_complete_agree(pair: tuple[dict[str, Any], Any]) -> None:
+def test_fast_and_full_validation_agree(pair: tuple[dict[str, Any], Any]) -> None:
     schema, value = pair
     compiled = CompiledSchema(schema, 0)
     structural = compiled.structural
@@ -165,7 +165,7 @@ def test_quick_and_complete_agree(pair: tuple[dict[str, Any], Any]) -> None:
 
 @THOROUGH
 @given(SCHEMA_AND_OBJECT)
-def test_tidy_means_that_nothing_changes(pair: tuple[dict[str, Any], Any]) -> None:
+def test_fast_prune_accepts_only_values_that_pruning_keeps(pair: tuple[dict[str, Any], Any]) -> None:
     schema, value = pair
     structural = CompiledSchema(schema, 0).structural
     after = deep_copy(value)
@@ -182,7 +182,7 @@ def test_tidy_means_that_nothing_changes(pair: tuple[dict[str, Any], Any]) -> No
 
 @THOROUGH
 @given(SCHEMA_AND_OBJECT)
-def test_processing_twice_is_processing_once(pair: tuple[dict[str, Any], Any]) -> None:
+def test_processing_is_idempotent(pair: tuple[dict[str, Any], Any]) -> None:
     schema, value = pair
     compiled = compile_schema(schema)
     once = deep_copy(value)
@@ -225,7 +225,7 @@ def may_have_unknown_fields(compiled: CompiledSchema, value: dict[str, Any]) -> 
 
 @THOROUGH
 @given(SCHEMAS, OBJECTS)
-def test_any_object_gives_errors_and_no_crash(schema: dict[str, Any], obj: dict[str, Any]) -> None:
+def test_arbitrary_objects_never_raise(schema: dict[str, Any], obj: dict[str, Any]) -> None:
     compiled = CompiledSchema(schema, 0)
     with contextlib.suppress(MetadataDecodeError):
         compiled.process(obj, [])

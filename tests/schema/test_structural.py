@@ -75,7 +75,7 @@ def test_root(schema: Schema, errors: list[str]) -> None:
         pytest.param({"x-kubernetes-list-type": ""}, id="empty list type"),
     ],
 )
-def test_root_metadata_says_nothing_else(words: Schema) -> None:
+def test_root_metadata_may_only_restrict_name_and_generate_name(words: Schema) -> None:
     assert errors_of({**OBJECT, "properties": {"metadata": {**OBJECT, **words}}}) == [
         "s.properties[metadata]: Forbidden: must not specify anything other than name and generateName, but metadata "
         "is "
@@ -91,7 +91,7 @@ def test_root_metadata_says_nothing_else(words: Schema) -> None:
         pytest.param({"default": {"name": "n"}}, id="default"),
     ],
 )
-def test_root_metadata_with_nothing_said(words: Schema) -> None:
+def test_root_metadata_with_allowed_keywords(words: Schema) -> None:
     assert errors_of({**OBJECT, "properties": {"metadata": {**OBJECT, **words}}}) == []
 
 
@@ -260,7 +260,7 @@ def test_int_or_string(field: Schema, wrong: bool) -> None:
         ),
     ],
 )
-def test_what_junctors_of_the_root_mention_is_declared(schema: Schema, errors: list[str]) -> None:
+def test_properties_in_junctors_of_the_root_must_be_declared(schema: Schema, errors: list[str]) -> None:
     assert errors_of({**OBJECT, **schema}) == errors
 
 

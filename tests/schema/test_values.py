@@ -36,13 +36,13 @@ def test_same(a: Any, b: Any, expected: bool) -> None:
     assert same(b, a) is expected
 
 
-def test_depth_does_not_matter() -> None:
+def test_deep_values_are_compared_without_recursion() -> None:
     assert same(nested(20_000, 1), nested(20_000, 1))
     assert not same(nested(20_000, 1), nested(20_000, 1.0))
     assert same(deep_copy(nested(20_000, "x")), nested(20_000, "x"))
 
 
-def test_a_copy_shares_nothing() -> None:
+def test_a_copy_is_deep() -> None:
     value = {"a": [{"b": [1]}], "c": {}}
     copy = deep_copy(value)
     copy["a"][0]["b"].append(2)

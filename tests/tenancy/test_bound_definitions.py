@@ -156,7 +156,7 @@ async def test_columns_and_selectable_fields(bound: Client) -> None:
     assert names_of((await bound.get(WIDGETS)).ok()) == ["b"]
 
 
-async def test_an_upgrade_is_there_with_its_answer(provider: Client, bound: Client) -> None:
+async def test_an_upgrade_is_visible_once_it_is_answered(provider: Client, bound: Client) -> None:
     """In a process that has the old one in use: schema, default, rule, column, subresource and versions."""
     (await bound.post(WIDGETS, widget("old", size=9))).ok(201)
     spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec"

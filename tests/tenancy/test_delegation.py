@@ -7,7 +7,7 @@ from tests.api.errors import failure
 from tests.tenancy.tenants import CONFIG_MAPS, TENANTS, change, config_map, make, token_of
 
 
-async def test_from_above_and_from_nowhere_else(api: Client) -> None:
+async def test_only_parents_administer_their_tenants(api: Client) -> None:
     system = api.of_tenant("system")
     await make(system, "corp")
     await make(system, "team", parent="corp")

@@ -43,7 +43,7 @@ async def sides(api: Client, request: pytest.FixtureRequest) -> list[Side]:
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(steps=STEPS, seed=st.integers(0, 1000))
-async def test_neither_sees_anything_of_the_other(
+async def test_tenants_see_nothing_of_each_other(
     sides: list[Side], steps: list[tuple[int, str, str]], seed: int
 ) -> None:
     sizes = random.Random(seed)
@@ -60,7 +60,7 @@ async def test_neither_sees_anything_of_the_other(
         await side.watched()
 
 
-async def test_every_verb_at_least_once(sides: list[Side]) -> None:
+async def test_every_verb_is_covered(sides: list[Side]) -> None:
     """What random steps may have left out."""
     for side in sides:
         await side.begin()
@@ -74,7 +74,7 @@ async def test_every_verb_at_least_once(sides: list[Side]) -> None:
         await side.watched()
 
 
-async def test_the_end_of_one_is_nothing_to_the_other(api: Client, sides: list[Side]) -> None:
+async def test_deleting_a_tenant_does_not_affect_another(api: Client, sides: list[Side]) -> None:
     for side in sides:
         await side.begin()
         for name in NAMES:

@@ -276,20 +276,22 @@ async def check_steps(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(steps=STEPS, seed=st.integers(0, 1000))
-async def test_only_the_provider_sees_and_only_what_is_bound(
+async def test_only_the_provider_sees_objects_of_bound_definitions(
     trio: tuple[list[Member], Overview], steps: list[tuple[int, str, str]], seed: int
 ) -> None:
     await check_steps(trio, steps, random.Random(seed))
 
 
-async def test_every_verb_at_least_once(trio: tuple[list[Member], Overview]) -> None:
+async def test_every_verb_is_covered(trio: tuple[list[Member], Overview]) -> None:
     """What random steps may have left out."""
     verbs = (*BESIDE[:3], *CHANGES, *CHANGES[:6], *LOOKS, *BESIDE)
     steps = [(which, verb, "a") for verb in verbs for which in range(3)] + [(3, verb, "a") for verb in ACROSS * 2]
     await check_steps(trio, steps, random.Random(1))
 
 
-async def test_no_domain_of_others_is_found_by_its_name(api: Client, trio: tuple[list[Member], Overview]) -> None:
+async def test_domains_of_other_tenants_cannot_be_discovered_by_name(
+    api: Client, trio: tuple[list[Member], Overview]
+) -> None:
     """Only those in which somebody has bound something of one's own are there: the others are as if they were not."""
     system = api.of_tenant("system")
     stranger = (await make(system, "stranger")).with_token(await token_of(api, "stranger", "system:masters"))

@@ -25,7 +25,7 @@ async def gone(system: Client, name: str) -> None:
     await eventually(look)
 
 
-async def test_those_that_are_always_there(api: Client, system: Client) -> None:
+async def test_tenants_that_always_exist(api: Client, system: Client) -> None:
     items = (await system.get(TENANTS)).ok()["items"]
     assert [(t["metadata"]["name"], t["status"]["phase"]) for t in items] == [
         ("default", "Active"),
@@ -38,7 +38,7 @@ async def test_those_that_are_always_there(api: Client, system: Client) -> None:
     assert (await api.get(TENANTS)).code == 404
 
 
-async def test_a_tenant_is_usable_with_the_answer(system: Client) -> None:
+async def test_a_tenant_is_usable_once_its_creation_is_answered(system: Client) -> None:
     acme = await make(system, "acme", displayName="Acme Corp")
     assert (await acme.get("/api/v1/namespaces/default")).ok()["status"]["phase"] == "Active"
     (await acme.post(CONFIG_MAPS, config_map("a"))).ok(201)
@@ -62,7 +62,7 @@ async def test_a_tenant_is_usable_with_the_answer(system: Client) -> None:
         ("all", "reserved"),
     ],
 )
-async def test_names_that_no_tenant_can_have(system: Client, name: str, message: str) -> None:
+async def test_invalid_tenant_names(system: Client, name: str, message: str) -> None:
     answer = await system.post(TENANTS, tenant(name))
     assert message in failure(answer, 422, "Invalid")["message"]
 
@@ -80,7 +80,7 @@ async def test_names_that_no_tenant_can_have(system: Client, name: str, message:
         ({"quotas": {"concurrentRequests": 0}}, "greater than or equal to 1"),
     ],
 )
-async def test_what_a_tenant_cannot_be(system: Client, spec: dict[str, Any], message: str) -> None:
+async def test_invalid_tenants(system: Client, spec: dict[str, Any], message: str) -> None:
     assert message in failure(await system.post(TENANTS, tenant("acme", **spec)), 422, "Invalid")["message"]
     failure(await system.of_tenant("acme").get(CONFIG_MAPS), 404, "NotFound")
 
@@ -97,7 +97,7 @@ async def test_the_tree_has_no_cycles(system: Client) -> None:
     assert sorted(a.code for a in answers) == [200, 422]
 
 
-async def test_a_tenant_with_tenants_below_stays(system: Client) -> None:
+async def test_a_tenant_with_children_cannot_be_deleted(system: Client) -> None:
     await make(system, "a")
     await make(system, "b", parent="a")
     refused = failure(await system.delete(f"{TENANTS}/a"), 403, "Forbidden")
@@ -141,7 +141,7 @@ async def test_a_suspended_tenant_is_read_only(system: Client) -> None:
     (await acme.post(CONFIG_MAPS, config_map("b"))).ok(201)
 
 
-async def test_a_protected_tenant_stays(system: Client) -> None:
+async def test_a_protected_tenant_cannot_be_deleted(system: Client) -> None:
     await make(system, "acme", protected=True)
     refused = failure(await system.delete(f"{TENANTS}/acme"), 403, "Forbidden")
     assert "set spec.protected to false" in refused["message"]
@@ -150,7 +150,7 @@ async def test_a_protected_tenant_stays(system: Client) -> None:
     await gone(system, "acme")
 
 
-async def test_a_deleted_tenant_is_gone_at_once_and_its_name_is_free_in_the_end(system: Client) -> None:
+async def test_a_deleted_tenant_disappears_at_once_and_frees_its_name_after_the_removal(system: Client) -> None:
     acme = await make(system, "acme")
     made = (await acme.post(CONFIG_MAPS, config_map("a"))).ok(201)
     ended = (await system.delete(f"{TENANTS}/acme")).ok()
@@ -163,7 +163,7 @@ async def test_a_deleted_tenant_is_gone_at_once_and_its_name_is_free_in_the_end(
     assert (await again.post(CONFIG_MAPS, config_map("a"))).ok(201)["metadata"]["uid"] != made["metadata"]["uid"]
 
 
-async def test_the_limit_of_objects_is_exact_among_many_at_once(system: Client) -> None:
+async def test_the_object_limit_is_exact_under_concurrent_creates(system: Client) -> None:
     acme = await make(system, "acme")
     (await acme.get(CONFIG_MAPS)).ok()
     await wait_until_idle(acme)
@@ -282,7 +282,7 @@ async def wait_until_idle(client: Client) -> None:
     await eventually(look)
 
 
-async def test_what_is_counted_is_what_there_is(system: Client) -> None:
+async def test_usage_equals_the_stored_objects(system: Client) -> None:
     acme = await make(system, "acme")
     made = widgets_definition()
     made["metadata"]["annotations"] = {"query.registry/index": "spec.size", "query.registry/search": "spec.color"}
@@ -308,7 +308,7 @@ async def test_what_is_counted_is_what_there_is(system: Client) -> None:
     assert all(all(row[1:]) for row in rows), rows
 
 
-async def test_usage_is_answered_to_those_who_may_know(system: Client) -> None:
+async def test_usage_requires_the_right_to_read_it(system: Client) -> None:
     acme = await make(system, "acme", quotas={"objects": 100})
     await define(acme, widgets_definition())
     one = (await system.get(f"{TENANTS}/acme/usage")).ok()

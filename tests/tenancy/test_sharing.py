@@ -13,7 +13,7 @@ from tests.tenancy.sharing import BINDINGS, EXPORTS, NAME, bind, binding, consum
 from tests.tenancy.tenants import TENANTS, make, token_of
 
 
-async def test_what_is_bound_is_served_as_ones_own(api: Client, provider: Client) -> None:
+async def test_bound_definitions_are_served_like_own_ones(api: Client, provider: Client) -> None:
     one = await consumer(api, "one")
     other = await consumer(api, "two", domain="shop")
     (await one.post(WIDGETS, widget("a"))).ok(201)
@@ -32,7 +32,7 @@ async def test_what_is_bound_is_served_as_ones_own(api: Client, provider: Client
     failure(await one.post(DEFINITIONS, shared_definition()), 403, "Forbidden")
 
 
-async def test_the_schema_is_there_once(api: Client, provider: Client) -> None:
+async def test_the_schema_is_stored_once(api: Client, provider: Client) -> None:
     backend: Any = api._app.state.backend  # type: ignore[attr-defined]
     for name in ("one", "two"):
         (await (await consumer(api, name)).get(ALL_WIDGETS)).ok()
@@ -41,7 +41,7 @@ async def test_the_schema_is_there_once(api: Client, provider: Client) -> None:
     assert one is two
 
 
-async def test_an_upgrade_counts_everywhere_with_its_answer(api: Client, provider: Client) -> None:
+async def test_an_upgrade_applies_in_all_tenants_once_it_is_answered(api: Client, provider: Client) -> None:
     consumers = [await consumer(api, "one"), await consumer(api, "two", domain="shop"), await consumer(api, "three")]
     for client in consumers:
         (await client.post(WIDGETS, widget("a", size=9))).ok(201)
@@ -54,7 +54,7 @@ async def test_an_upgrade_counts_everywhere_with_its_answer(api: Client, provide
         assert names_of((await client.get(ALL_WIDGETS)).ok()) == ["a", "c"]
 
 
-async def test_what_is_bound_stays(api: Client, provider: Client) -> None:
+async def test_bound_definitions_cannot_be_deleted(api: Client, provider: Client) -> None:
     one = await consumer(api, "one")
     failure(await provider.delete(f"{DEFINITIONS}/{NAME}"), 403, "Forbidden")
     failure(await provider.delete(f"{EXPORTS}/shop"), 403, "Forbidden")
@@ -67,7 +67,7 @@ async def test_what_is_bound_stays(api: Client, provider: Client) -> None:
     (await one.get(f"{WIDGETS}/a")).ok()
 
 
-async def test_a_version_that_others_have_stored_stays(api: Client, provider: Client) -> None:
+async def test_a_version_stored_by_other_tenants_cannot_be_removed(api: Client, provider: Client) -> None:
     one = await consumer(api, "one")
     (await one.post(WIDGETS, widget("a"))).ok(201)
     stored = (await provider.get(f"{DEFINITIONS}/{NAME}")).ok()
@@ -105,7 +105,7 @@ async def test_unbinding_removes_the_objects(api: Client, provider: Client) -> N
     assert names_of((await one.get(ALL_WIDGETS)).ok()) == []
 
 
-async def test_what_is_not_offered_and_what_is_not_there_are_the_same(api: Client, provider: Client) -> None:
+async def test_a_definition_that_is_not_exported_looks_absent(api: Client, provider: Client) -> None:
     system = api.of_tenant("system")
     offered = {"all": None, "names": ["friend"], "children": True, "selector": {"matchLabels": {"tier": "gold"}}}
     (await provider.patch(f"{EXPORTS}/shop", {"spec": {"tenants": offered}})).ok()
@@ -128,7 +128,7 @@ async def test_what_is_not_offered_and_what_is_not_there_are_the_same(api: Clien
     await bind(system.of_tenant("gold"))
 
 
-async def test_names_are_taken_once(api: Client, provider: Client) -> None:
+async def test_a_name_is_bound_once(api: Client, provider: Client) -> None:
     one = await make(api.of_tenant("system"), "one")
     await define(one, shared_definition())
     (await one.post(BINDINGS, binding())).ok(201)
@@ -149,7 +149,7 @@ async def test_bindings_are_validated(api: Client, body: dict[str, Any], field: 
     assert failure(await api.post(BINDINGS, body), 422, "Invalid")["details"]["causes"][0]["field"] == field
 
 
-async def test_the_status_of_a_binding_is_the_servers(api: Client, provider: Client) -> None:
+async def test_only_the_server_writes_the_status_of_a_binding(api: Client, provider: Client) -> None:
     one = await make(api.of_tenant("system"), "one")
     (await provider.patch(f"{EXPORTS}/shop", {"spec": {"tenants": {"all": False}}})).ok()
     forged = {**binding(), "status": {"phase": "Bound", "boundDefinitions": [NAME]}}
@@ -168,7 +168,7 @@ def tenants_of(answer: Answer) -> list[tuple[str, str]]:
     ]
 
 
-async def test_a_provider_sees_what_is_bound_of_it(api: Client, provider: Client) -> None:
+async def test_a_provider_sees_the_bindings_of_its_exports(api: Client, provider: Client) -> None:
     await consumer(api, "elsewhere")
     for name in ("one", "two"):
         client = await consumer(api, name, domain="shop")

@@ -23,7 +23,7 @@ async def undelete(system: Client, name: str, body: Any = None) -> Any:
     return await system.post(f"{TENANTS}/{name}/undelete", body or {})
 
 
-async def test_it_comes_back_as_it_was(system: Client) -> None:
+async def test_an_undeleted_tenant_has_its_former_state(system: Client) -> None:
     acme = await make(system, "acme", displayName="Acme")
     before = (await acme.post(CONFIG_MAPS, config_map("a"))).ok(201)
     deleted = (await system.delete(f"{TENANTS}/acme", KEPT)).ok()
@@ -38,13 +38,13 @@ async def test_it_comes_back_as_it_was(system: Client) -> None:
     (await acme.post(CONFIG_MAPS, config_map("b"))).ok(201)
 
 
-async def test_its_name_is_taken_until_it_is_removed(system: Client) -> None:
+async def test_the_name_is_reserved_until_the_removal(system: Client) -> None:
     await make(system, "acme")
     (await system.delete(f"{TENANTS}/acme", KEPT)).ok()
     failure(await system.post(TENANTS, tenant("acme")), 409, "Conflict")
 
 
-async def test_a_second_deletion_brings_the_removal_forward_and_never_puts_it_off(system: Client) -> None:
+async def test_a_second_deletion_may_only_shorten_the_grace_period(system: Client) -> None:
     await make(system, "acme")
     first = (await system.delete(f"{TENANTS}/acme", KEPT)).ok()
     again = (await system.delete(f"{TENANTS}/acme", {"gracePeriodSeconds": 7200})).ok()
@@ -69,13 +69,13 @@ async def test_without_a_grace_period_it_is_removed_at_once(system: Client, grac
     await eventually(gone)
 
 
-async def test_what_is_not_deleted_cannot_be_brought_back(system: Client) -> None:
+async def test_only_deleted_tenants_can_be_undeleted(system: Client) -> None:
     await make(system, "acme")
     failure(await undelete(system, "acme"), 409, "AlreadyExists")
     failure(await undelete(system, "absent"), 404, "NotFound")
 
 
-async def test_the_tree_is_kept_in_order(system: Client) -> None:
+async def test_a_tenant_is_not_undeleted_below_a_deleted_parent(system: Client) -> None:
     """Its parent may have gone meanwhile; another may have taken its schema."""
     await make(system, "top")
     await make(system, "acme", parent="top", sqlSchema="shop")
@@ -87,13 +87,13 @@ async def test_the_tree_is_kept_in_order(system: Client) -> None:
     failure(await undelete(system, "acme"), 422, "Invalid")
 
 
-async def test_its_uid_can_be_demanded(system: Client) -> None:
+async def test_a_uid_may_be_a_precondition(system: Client) -> None:
     await make(system, "acme")
     (await system.delete(f"{TENANTS}/acme", KEPT)).ok()
     failure(await undelete(system, "acme", {"preconditions": {"uid": "another"}}), 409, "Conflict")
 
 
-async def test_its_removal_begins_when_its_time_is_over(system: Client, api_database: str) -> None:
+async def test_the_removal_starts_after_the_grace_period(system: Client, api_database: str) -> None:
     """Once it may have begun, the tenant does not come back."""
     acme = await make(system, "acme")
     (await acme.post(CONFIG_MAPS, config_map("a"))).ok(201)
@@ -112,7 +112,7 @@ async def test_its_removal_begins_when_its_time_is_over(system: Client, api_data
     await eventually(gone)
 
 
-async def test_a_dry_run_brings_nothing_back(system: Client) -> None:
+async def test_a_dry_run_does_not_undelete(system: Client) -> None:
     await make(system, "acme")
     (await system.delete(f"{TENANTS}/acme", KEPT)).ok()
     answer = (await system.post(f"{TENANTS}/acme/undelete?dryRun=All", {})).ok()

@@ -66,7 +66,7 @@ async def test_each_event_once_in_the_order_of_revisions(api: Client, provider: 
     assert not [event for event in seen if event[1] == "own"]
 
 
-async def test_who_binds_and_unbinds_during_a_watch(api: Client, provider: Client) -> None:
+async def test_bindings_created_and_deleted_during_a_watch(api: Client, provider: Client) -> None:
     across = api.with_token(await token_of(api, "provider", "system:masters")).of_tenant("*")
     async with across.watch(f"{ALL_WIDGETS}?watch=true") as watch:
         one = await consumer(api, "one", domain="shop")

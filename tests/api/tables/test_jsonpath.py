@@ -205,6 +205,6 @@ def test_deep_values_do_not_recurse() -> None:
 
 
 @given(st.text(".$@*[]?()'\"\\,:-0123 <=>!~ab{}\n", max_size=25))
-def test_any_text_is_a_path_or_not(text: str) -> None:
+def test_arbitrary_text_is_a_path_or_an_error(text: str) -> None:
     with contextlib.suppress(JsonPathError):
         assert isinstance(find(text, OBJECT), list)

@@ -65,7 +65,7 @@ def test_cells(value: Any, expected: list[Any]) -> None:
     assert [type(cell) for cell in found] == [type(cell) for cell in expected]
 
 
-def test_the_bytes_of_a_text_are_shown_as_text_alone() -> None:
+def test_elements_of_a_string_are_shown_in_string_columns_only() -> None:
     table = custom_table([Column(type_, type_, ".spec.*") for type_ in TYPES])
     found = table.row({"metadata": {"name": "a"}, "spec": "m"}, NOW)["cells"][1:]
     assert found == [None, None, "109", None, None]
@@ -105,7 +105,7 @@ def test_a_cell_that_visits_too_much_is_null_and_the_others_are_not() -> None:
     assert cells[21] == "p"
 
 
-def test_texts_of_large_values_are_counted_before_they_are_made() -> None:
+def test_the_length_of_large_values_is_checked_before_they_are_printed() -> None:
     table = custom_table([Column("all", "string", ".spec")] * 500)
     obj = {"metadata": {"name": "a"}, "spec": [{"n": n, "text": "x" * 50} for n in range(8000)]}
     began = time.process_time()
@@ -159,7 +159,7 @@ def test_default_columns() -> None:
     assert table.row({"metadata": {"name": "a"}}, NOW)["cells"] == ["a", None]
 
 
-def test_columns_end_at_one_that_cannot_be_parsed() -> None:
+def test_columns_after_an_invalid_path_are_dropped() -> None:
     table = custom_table([Column("A", "string", ".a"), Column("B", "string", ".b["), Column("C", "string", ".c")])
     assert [column["name"] for column in table.columns] == ["Name", "A"]
     assert table.row({"metadata": {"name": "n"}, "a": "x", "c": "y"}, NOW)["cells"] == ["n", "x"]

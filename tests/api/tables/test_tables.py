@@ -32,7 +32,7 @@ async def test_one_object_is_a_table_of_one_row(api: Client) -> None:
 
 
 @pytest.mark.parametrize("include, kind", [("None", None), ("Metadata", "PartialObjectMetadata"), ("Object", "Widget")])
-async def test_what_a_row_holds_of_its_object(api: Client, include: str, kind: str | None) -> None:
+async def test_include_object(api: Client, include: str, kind: str | None) -> None:
     await make(api, "a")
     [row] = (await api.get(f"{WIDGETS}?includeObject={include}", accept=TABLE)).ok()["rows"]
     assert (row.get("object") or {}).get("kind") == kind
@@ -90,10 +90,10 @@ async def test_tables_of_built_in_kinds(api: Client, path: str, columns: list[st
     assert table["rows"]
 
 
-async def test_an_error_is_no_table(api: Client) -> None:
+async def test_errors_are_not_tables(api: Client) -> None:
     failure(await api.get(f"{WIDGETS}/none", accept=TABLE), 404, "NotFound")
 
 
-async def test_writes_answer_tables_too(api: Client) -> None:
+async def test_writes_return_tables(api: Client) -> None:
     body: Any = {"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": "a"}}
     assert (await api.post(WIDGETS, body, accept=TABLE)).ok(201)["kind"] == "Table"

@@ -18,7 +18,7 @@ def groups(rules: list[Any]) -> list[str]:
     return [rule["apiGroups"][0] for rule in rules]
 
 
-def test_rules_come_by_selector_and_then_by_name_each_once() -> None:
+def test_rules_are_ordered_by_selector_and_name_without_duplicates() -> None:
     others = [
         role("b", {"x": "1", "y": "1"}, "b1", "a1"),
         role("a", {"x": "1"}, "a1", "a2"),

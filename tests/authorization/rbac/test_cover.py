@@ -88,7 +88,7 @@ RULES = st.lists(
 
 @settings(max_examples=150, deadline=None)
 @given(RULES, RULES)
-def test_what_is_covered_gives_nothing_new(have: list[PolicyRule], wanted: list[PolicyRule]) -> None:
+def test_covered_rules_grant_nothing_new(have: list[PolicyRule], wanted: list[PolicyRule]) -> None:
     """Whatever the wanted rules allow, and `uncovered` does not name, the rules that one has allow too."""
     had, new = CompiledRole(have), CompiledRole(wanted)
     missing = CompiledRole(missing_rules(have, wanted))
@@ -101,9 +101,7 @@ def test_what_is_covered_gives_nothing_new(have: list[PolicyRule], wanted: list[
 
 @settings(max_examples=150, deadline=None)
 @given(RULES, RULES)
-def test_what_is_named_as_missing_is_really_missing_or_a_wildcard(
-    have: list[PolicyRule], wanted: list[PolicyRule]
-) -> None:
+def test_reported_missing_rights_are_missing_or_wildcards(have: list[PolicyRule], wanted: list[PolicyRule]) -> None:
     had = CompiledRole(have)
     for part in missing_rules(have, wanted):
         plural, _, subresource = part.resources[0].partition("/")
@@ -113,7 +111,7 @@ def test_what_is_named_as_missing_is_really_missing_or_a_wildcard(
             assert not had.allows_resource(part.verbs[0], part.groups[0], plural, subresource, name)
 
 
-def test_what_is_lacking_of_many_verbs_is_found_in_linear_time() -> None:
+def test_missing_rights_of_many_verbs_are_found_in_linear_time() -> None:
     wanted = [PolicyRule(tuple(f"v{i}" for i in range(50_000)), ("g",), ("r",))]
     began = thread_time()
     (joined,) = compact(missing_rules([], wanted))

@@ -20,7 +20,7 @@ def test_every_binding_has_its_role() -> None:
     assert [b.name for b in bindings if policy.role(b.role, b.namespace) is None] == []
 
 
-def test_all_say_that_they_are_defaults() -> None:
+def test_all_defaults_are_labelled() -> None:
     for obj in OBJECTS.values():
         assert obj["metadata"]["labels"]["kubernetes.io/bootstrapping"] == "rbac-defaults"
         assert obj["metadata"]["annotations"] == {AUTOUPDATE: "true"}
@@ -43,7 +43,7 @@ def test_rules_are_complete() -> None:
             assert ("nonResourceURLs" in rule) != ("resources" in rule and "apiGroups" in rule), key
 
 
-def test_aggregated_roles_have_what_their_parts_give() -> None:
+def test_aggregated_roles_have_the_rules_of_their_parts() -> None:
     """So that writing them leaves the controller nothing to do."""
     for name in ("admin", "edit", "view"):
         role = CLUSTER[ObjectKey(name)]

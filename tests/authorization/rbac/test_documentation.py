@@ -135,7 +135,7 @@ def test_subjects(subject: str, they: list[User], others: list[User]) -> None:
     assert [user for user in they + others if allowed(found, user, ["list pods"])] == they
 
 
-def test_all_users_are_the_known_and_the_others() -> None:
+def test_all_users_are_authenticated_and_unauthenticated_ones() -> None:
     found = policy(
         bound("r", "Group system:authenticated"),
         bound("r", "Group system:unauthenticated"),

@@ -96,7 +96,7 @@ def test_wildcards(resource: str, yes: list[str]) -> None:
     assert allowed(found, JANE, ["get pods", "get pods/log", "get widgets.g/scale"]) == yes
 
 
-def test_what_is_asked_with_a_star_needs_a_star() -> None:
+def test_a_wildcard_request_needs_a_wildcard_rule() -> None:
     some = policy(bound("r", "User jane"), cluster_roles={"r": compiled(READ)})
     every = policy(
         bound("r", "User jane"), cluster_roles={"r": compiled({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]})}
@@ -121,7 +121,7 @@ def test_paths(pattern: str, path: str, matches: bool) -> None:
     assert path_matches(pattern, path) is matches
 
 
-def test_decisions_are_remembered_within_a_bound() -> None:
+def test_the_cache_of_decisions_is_bounded() -> None:
     found = policy(bound("r", "User jane"), cluster_roles={"r": compiled(READ)})
     assert decide(found, JANE, "get pods") is decide(found, JANE, "get pods")
     for number in range(REMEMBERED + 10):
@@ -142,7 +142,7 @@ def test_decisions_are_remembered_within_a_bound() -> None:
         pytest.param(JANE, f"get pods {'p' * 3_000}", id="a long name of an object"),
     ],
 )
-def test_long_questions_are_not_remembered(user: User, question: str) -> None:
+def test_decisions_on_long_attributes_are_not_cached(user: User, question: str) -> None:
     """4,000 reviews, each of a megabyte of groups, would be kept."""
     found = policy(bound("r", "User jane"), cluster_roles={"r": compiled(READ)})
     assert decide(found, user, question).allowed is (user.name == "jane")

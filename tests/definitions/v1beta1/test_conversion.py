@@ -97,7 +97,7 @@ def test_metadata_and_status_are_the_same_in_both() -> None:
     assert (new["metadata"], new["status"]) == (old["metadata"], old["status"])
 
 
-def test_of_a_version_to_itself() -> None:
+def test_conversion_to_the_same_version() -> None:
     old = stored(beta())
     assert convert(old, old["apiVersion"]) is old
     assert convert(convert(old, "apiextensions.k8s.io/v1"), old["apiVersion"]) == old
@@ -127,7 +127,7 @@ VERSIONS = st.lists(st.fixed_dictionaries({}, optional=PARTS), min_size=1, max_s
     ),
     st.booleans(),
 )
-def test_there_and_back_again(parts: list[dict[str, Any]], conversion: dict[str, Any], keeps: bool) -> None:
+def test_round_trip(parts: list[dict[str, Any]], conversion: dict[str, Any], keeps: bool) -> None:
     """Whatever a client of v1 has written stays so when one of v1beta1 writes it back as it reads it."""
     versions = [{**version_of_v1(f"v{i}", storage=i == 0), "schema": None, **part} for i, part in enumerate(parts)]
     given_ = decode.decode_definition(crd(versions=versions, conversion=conversion, preserveUnknownFields=keeps))

@@ -60,7 +60,7 @@ def test_defaults(spec: dict[str, Any], wanted: dict[str, Any]) -> None:
     assert {name: made[name] for name in wanted} == wanted
 
 
-def test_the_stored_version_is_that_of_storage() -> None:
+def test_stored_versions_hold_the_storage_version() -> None:
     given = beta(version=None, versions=[version("v2"), version("v1", storage=True)])
     assert defaulted(given)["status"] == {"storedVersions": ["v1"]}
 

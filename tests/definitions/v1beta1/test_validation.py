@@ -60,7 +60,7 @@ def schema(json: dict[str, Any]) -> dict[str, Any]:
         pytest.param({"group": "x.k8s.io", "metadata": {"name": "widgets.x.k8s.io"}}, id="a protected group"),
     ],
 )
-def test_let_pass(spec: dict[str, Any]) -> None:
+def test_valid(spec: dict[str, Any]) -> None:
     metadata = spec.pop("metadata", None)
     assert errors_of(beta(metadata=metadata, **spec)) == []
 
@@ -180,7 +180,7 @@ def test_refused(spec: dict[str, Any], errors: list[str]) -> None:
     ],
 )
 @pytest.mark.parametrize("versions", [1, 2])
-def test_what_is_the_same_for_all_is_said_once(part: dict[str, Any], said: str, versions: int) -> None:
+def test_errors_of_shared_parts_are_reported_once(part: dict[str, Any], said: str, versions: int) -> None:
     [error] = errors_of(beta(versions=[version(f"v{i}", storage=i == 1, **part) for i in range(1, versions + 1)]))
     assert error.startswith("spec.versions: Invalid value: [{")
     assert error.endswith(said)
@@ -199,7 +199,7 @@ def v1_update_errors(new: dict[str, Any], old: dict[str, Any]) -> list[str]:
     return messages(validation.validate_update(made, before))
 
 
-def test_v1_asks_no_more_than_was_asked_of_the_old_one() -> None:
+def test_an_update_through_v1_may_keep_existing_errors() -> None:
     old = beta(**schema(LOOSE))
     changed = beta(**schema({**LOOSE, "description": "x"}))
     assert v1_update_errors(changed, old) == []
@@ -207,7 +207,7 @@ def test_v1_asks_no_more_than_was_asked_of_the_old_one() -> None:
     assert v1_update_errors(beta(), beta()) == []
 
 
-def test_v1_asks_of_what_was_in_order() -> None:
+def test_an_update_through_v1_may_not_break_a_valid_definition() -> None:
     old = beta(**schema(SCHEMA), preserveUnknownFields=False)
     assert v1_update_errors(beta(**schema(SCHEMA)), old) == [
         "spec.preserveUnknownFields: Invalid value: true: cannot set to true, set x-kubernetes-preserve-unknown-fields "
@@ -221,7 +221,7 @@ def test_v1_asks_of_what_was_in_order() -> None:
     ]
 
 
-def test_defaults_may_stay_where_they_are() -> None:
+def test_existing_defaults_may_remain() -> None:
     with_default = {"type": "object", "properties": {"a": {"type": "string", "default": "x"}}}
     old = beta(**schema(with_default), preserveUnknownFields=False)
     assert update_errors_of(beta(**schema(with_default | {"description": "y"}), preserveUnknownFields=False), old) == []
