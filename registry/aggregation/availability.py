@@ -1,16 +1,19 @@
 """Availability of the servers of APIServices: the check, and the results that a process has.
 
-A check requests the discovery document of the version. The condition is `Passed`, or has the reason of the failure.
+A check requests the discovery document of the version. The condition is `Passed`, or has the reason of the failure. The
+resources are those of the server's aggregated discovery at /apis, whatever the condition, or else of that document.
 
-Follows kube-aggregator pkg/controllers/status/{remote/remote_available_controller,metrics/metrics}.go.
+Follows kube-aggregator pkg/controllers/status/{remote/remote_available_controller,metrics/metrics}.go and
+pkg/apiserver/handler_discovery.go (fetchFreshDiscoveryForService).
 """
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qs
 
@@ -18,8 +21,8 @@ from prometheus_client import Counter
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import REGISTRY, Collector
 
-from registry.aggregation.backends import Backends, NotLocated
-from registry.aggregation.discovery import NONE_KNOWN, Json, Resources, resources_of
+from registry.aggregation.backends import Backends, Fetched, NotLocated
+from registry.aggregation.discovery import NONE_KNOWN, Json, Resources, published_resources, resources_of
 from registry.aggregation.model import APIServer
 from registry.caches import LruCache
 from registry.codec.model import DecodeError
@@ -37,6 +40,9 @@ _OPENAPI_INDEX_BYTES: Final = 1024 * 1024
 _MAX_VALUES: Final = 50_000
 _is_hash: Final = re.compile("[0-9A-Za-z_-]{1,256}").fullmatch
 _MESSAGE_CHARACTERS: Final = 1024
+_AGGREGATED: Final = tuple(
+    f"application/json;g=apidiscovery.k8s.io;v={v};as=APIGroupDiscoveryList" for v in ("v2", "v2beta1")
+)
 # How long a check is valid.
 _KNOWN_SECONDS: Final = 120.0
 # APIServices of all tenants whose state a process keeps, and names that have a time series.
@@ -60,7 +66,7 @@ PASSED: Final = AvailabilityVerdict("True", "Passed", "all checks passed")
 
 
 class Finding(NamedTuple):
-    """The result of a check. `resources` are the entries of the server's APIResourceList, None if it has none.
+    """The result of a check. `resources` are those of the server's discovery, None if it has failed.
 
     `openapi` is the hash of its OpenAPI document, "" if it has none.
     """
@@ -71,15 +77,45 @@ class Finding(NamedTuple):
 
 
 async def inspect(backends: Backends, tenant: Tenant, server: APIServer) -> Finding:
-    """Checks a server, and if it is available, requests its OpenAPI index."""
-    verdict, body = await check(backends, tenant, server)
-    if not verdict.is_available:
-        return Finding(verdict)
+    """Checks a server, and reads its discovery and OpenAPI index."""
+    (verdict, body), answer = await asyncio.gather(
+        check(backends, tenant, server), _aggregated_discovery(backends, tenant, server)
+    )
+    openapi = await _openapi_hash(backends, tenant, server) if verdict.is_available else ""
+    return Finding(verdict, await _resources(server, answer, body), openapi)
+
+
+async def _aggregated_discovery(backends: Backends, tenant: Tenant, server: APIServer) -> Fetched | None:
+    """The response at /apis, in whatever form; None if there is none."""
     try:
-        resources = await run_aside(len(body), lambda: resources_of(decode_bounded_json(body, max_values=_MAX_VALUES)))
+        answer = await backends.fetch(
+            tenant, server, "/apis", accept=",".join(_AGGREGATED), seconds=CHECK_SECONDS, limit_bytes=_DOCUMENT_BYTES
+        )
+    except (Unreachable, TooManyConnections, TimeoutError):
+        return None
+    return None if answer.status == 503 else answer
+
+
+async def _resources(server: APIServer, answer: Fetched | None, body: bytes) -> Sequence[Json] | None:
+    """The resources in aggregated discovery, or else in `body`, the document of the version. None if both fail."""
+    if answer is None:
+        return None
+    try:
+        if answer.status == 200 and _is_aggregated(answer.headers.get(b"content-type", b"")):
+            return await _decoded(answer.body, lambda value: published_resources(value, server.group, server.version))
+        return await _decoded(body, resources_of)
     except DecodeError:
-        resources = None
-    return Finding(verdict, resources, await _openapi_hash(backends, tenant, server))
+        return None
+
+
+def _is_aggregated(media_type: bytes) -> bool:
+    """Whether a media type is that of aggregated discovery in JSON; the order of its parameters does not matter."""
+    parts = frozenset(media_type.decode("latin-1").replace(" ", "").split(";"))
+    return any(parts.issuperset(form.split(";")) for form in _AGGREGATED)
+
+
+async def _decoded(body: bytes, resources: Callable[[Any], list[Json] | None]) -> list[Json] | None:
+    return await run_aside(len(body), lambda: resources(decode_bounded_json(body, max_values=_MAX_VALUES)))
 
 
 async def _openapi_hash(backends: Backends, tenant: Tenant, server: APIServer) -> str:

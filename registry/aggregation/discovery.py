@@ -25,7 +25,9 @@ _LISTS: Final = ("verbs", "shortNames", "categories")
 
 
 class Resources(NamedTuple):
-    """The entries of an APIResourceList. `is_current` is False if the server has not responded recently.
+    """The resources of a version as in aggregated discovery (`{"resource": "metrics", "scope": "Namespaced", ...}`).
+
+    `is_current` is False if the server has not responded recently.
 
     `serial` identifies the entries within this process: different entries have different serials.
     """
@@ -39,11 +41,52 @@ NONE_KNOWN: Final = Resources((), False)
 
 
 def resources_of(document: Any) -> list[Json] | None:
-    """The entries of an APIResourceList; None for anything else."""
+    """The resources of an APIResourceList; None for anything else."""
     entries = document.get("resources") if isinstance(document, dict) else None
     if not isinstance(entries, list) or document.get("kind") not in ("APIResourceList", None):
         return None
-    return [entry for entry in entries[:RESOURCES_LIMIT] if _is_resource(entry)]
+    return _aggregated_resources([entry for entry in entries[:RESOURCES_LIMIT] if _is_resource(entry)])
+
+
+def published_resources(document: Any, group: str, version: str) -> list[Json] | None:
+    """The resources of one version in an APIGroupDiscoveryList, [] if it is not listed; None for anything else."""
+    if not isinstance(document, dict) or document.get("kind") != "APIGroupDiscoveryList":
+        return None
+    for item in _objects(document.get("items")):
+        if _object(item.get("metadata")).get("name", "") == group:
+            for entry in _objects(item.get("versions")):
+                if entry.get("version") == version:
+                    listed = _objects(entry.get("resources"))[:RESOURCES_LIMIT]
+                    published = [_published(resource, "resource") for resource in listed]
+                    return [one for one in published if one["resource"] and "/" not in one["resource"]]
+    return []
+
+
+def _published(entry: Json, name: str) -> Json:
+    """A resource, or a subresource, with the fields that discovery has; `name` is that of its name."""
+    published: Json = {name: _text(entry.get(name)), "responseKind": _kind(_object(entry.get("responseKind")))}
+    if name == "resource":
+        published |= {field: _text(entry.get(field)) for field in ("scope", "singularResource")}
+    published |= {field: values for field in _LISTS if (values := _texts(entry.get(field))) or field == "verbs"}
+    if below := [_published(one, "subresource") for one in _objects(entry.get("subresources"))]:
+        published["subresources"] = below
+    return published
+
+
+def _object(value: Any) -> Json:
+    return value if isinstance(value, dict) else {}
+
+
+def _objects(value: Any) -> list[Json]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _texts(value: Any) -> list[str]:
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
 
 
 def _is_resource(entry: Any) -> bool:
@@ -111,8 +154,8 @@ def merge_aggregated(
 def _version(server: APIServer, resources: Mapping[tuple[str, str], Resources]) -> Json:
     published = resources.get((server.group, server.version), NONE_KNOWN)
     entry: Json = {"version": server.version}
-    if listed := _aggregated_resources(published.entries):
-        entry["resources"] = listed
+    if published.entries:
+        entry["resources"] = list(published.entries)
     return {**entry, "freshness": "Current" if published.is_current else "Stale"}
 
 
@@ -143,7 +186,7 @@ def _aggregated_resource(entry: Json) -> Json:
 
 
 def _kind(entry: Json) -> Json:
-    return {"group": entry.get("group") or "", "version": entry.get("version") or "", "kind": entry.get("kind") or ""}
+    return {field: _text(entry.get(field)) for field in ("group", "version", "kind")}
 
 
 # -- order

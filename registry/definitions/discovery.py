@@ -117,6 +117,11 @@ def api_group(definitions: Iterable[Definition], group: str) -> Json | None:
     return {"kind": "APIGroup", "apiVersion": "v1", **_group(group, members)} if members else None
 
 
+def group_versions(definitions: Iterable[Definition]) -> set[tuple[str, str]]:
+    """The served versions, each with its group."""
+    return {(d.group, v.name) for d in definitions if d.established for v in d.versions.values() if v.served}
+
+
 def api_resource_list(
     definitions: Iterable[Definition], group: str, version: str, subresources: Subresources = standard_subresources
 ) -> Json | None:

@@ -20,6 +20,7 @@ from registry.http.documents.discovery import DiscoveryEndpoint
 from registry.http.documents.health import health_endpoints
 from registry.http.documents.openapi import OpenAPIEndpoint
 from registry.http.documents.openid import OpenIDEndpoint
+from registry.http.documents.root import RootEndpoint
 from registry.http.request_info import RequestInfo
 from registry.http.request_state import STATE
 from registry.http.resources import ResourceEndpoint
@@ -31,18 +32,19 @@ def router(backend: Backend, monitor: Monitor, stopping: Stopping, jwks_uri: str
     cache = DocumentCache()
     openapi = OpenAPIEndpoint(backend.catalogs, monitor, cache)
     openid = OpenIDEndpoint(backend.tokens, jwks_uri)
+    health = health_endpoints(backend, stopping)
     routes = [
         Route(lambda info: info.resource != "", ResourceEndpoint(backend, stopping)),
         Route(lambda info: info.is_api, DiscoveryEndpoint(backend.catalogs, monitor, cache)),
         Route(lambda info: info.document_path.startswith("/openapi/v3/"), openapi.v3),
         Route(path("/openapi/v3"), openapi.v3_index),
         Route(path("/openapi/v2"), openapi.v2),
-        *(Route(path(*endpoint.paths), endpoint) for endpoint in health_endpoints(backend, stopping)),
+        *(Route(path(*endpoint.paths), endpoint) for endpoint in health),
         Route(path("/version"), process.version),
         Route(lambda info: info.document_path == "/metrics" and not info.tenant, process.exposition),
         Route(path("/.well-known/openid-configuration"), openid.configuration),
         Route(path("/openid/v1/jwks"), openid.key_set),
-        Route(path("/"), process.index),
+        Route(path("/"), RootEndpoint(backend.catalogs, cache, ["/metrics", *(p for e in health for p in e.paths)])),
     ]
     return Router(routes, redirect_slashes=False, default=_page_not_found)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,14 @@ from typing import Any
 import pytest
 
 from registry.aggregation.availability import CHECK_SECONDS
-from registry.aggregation.discovery import Resources, merge_aggregated, merge_group, merge_group_list, resources_of
+from registry.aggregation.discovery import (
+    Resources,
+    merge_aggregated,
+    merge_group,
+    merge_group_list,
+    published_resources,
+    resources_of,
+)
 from registry.aggregation.model import Aggregated, APIServer
 from registry.aggregation.priorities import local_priority
 from tests.aggregation.backend import (
@@ -30,6 +38,14 @@ from tests.api.client import Client, eventually
 from tests.application import serving
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+NO_KIND = {"group": "", "version": "", "kind": ""}
+METRICS = {
+    "resource": "metrics",
+    "responseKind": {**NO_KIND, "kind": "Metric"},
+    "scope": "Namespaced",
+    "singularResource": "metric",
+    "verbs": ["get", "list"],
+}
 
 
 def priority(group: str, version: str) -> tuple[int, int]:
@@ -85,7 +101,9 @@ def test_the_aggregated_form() -> None:
         {"name": "a/status", "kind": "A", "verbs": ["get"]},
         {"name": "b/scale", "group": "autoscaling", "version": "v1", "kind": "Scale", "verbs": ["get"]},
     ]
-    found = {("a.example.com", "v1"): Resources(entries, True)}
+    resources = resources_of({"kind": "APIResourceList", "resources": entries})
+    assert resources is not None
+    found = {("a.example.com", "v1"): Resources(resources, True)}
     servers = Aggregated([server("a.example.com", "v1"), server("a.example.com", "v2"), server("", "v1")])
     merged = merge_aggregated({"items": []}, servers, found, priority, core=False)
     [item] = merged["items"]
@@ -121,15 +139,59 @@ def test_the_aggregated_form() -> None:
 @pytest.mark.parametrize(
     "document, found",
     [
-        pytest.param(RESOURCES, RESOURCES["resources"], id="a list"),
-        pytest.param({"kind": "APIResourceList", "resources": [{"name": 1}, "a", {"name": "a"}]}, [{"name": "a"}], id="odd"),
+        pytest.param(RESOURCES, [METRICS], id="a list"),
+        pytest.param(
+            {"kind": "APIResourceList", "resources": [{"name": 1}, "a", {"name": "a"}]},
+            [{"resource": "a", "responseKind": NO_KIND, "scope": "Cluster", "singularResource": "", "verbs": []}],
+            id="odd",
+        ),
         pytest.param({"kind": "APIResourceList", "resources": [{"name": "a", "verbs": "get"}]}, [], id="no verbs"),
         pytest.param({"kind": "Status"}, None, id="another kind"),
         pytest.param([], None, id="no object"),
     ],
-)  # fmt: skip
+)
 def test_documents_of_a_server_are_validated(document: Any, found: Any) -> None:
     assert resources_of(document) == found
+
+
+def published(*resources: Any, group: Any = GROUP, version: Any = "v1") -> dict[str, Any]:
+    item = {"metadata": {"name": group}, "versions": [{"version": version, "resources": [*resources]}]}
+    return {"kind": "APIGroupDiscoveryList", "items": [item]}
+
+
+@pytest.mark.parametrize(
+    "document, found",
+    [
+        pytest.param(published(METRICS), [METRICS], id="a resource"),
+        pytest.param(
+            published({"resource": "a", "verbs": ["get"], "categories": ["all"], "x": 1}),
+            [
+                {
+                    "resource": "a",
+                    "responseKind": NO_KIND,
+                    "scope": "",
+                    "singularResource": "",
+                    "verbs": ["get"],
+                    "categories": ["all"],
+                }
+            ],
+            id="no kind, no scope",
+        ),
+        pytest.param(
+            published({**METRICS, "subresources": [{"subresource": "scale", "verbs": None, "responseKind": 1}, 2]}),
+            [{**METRICS, "subresources": [{"subresource": "scale", "responseKind": NO_KIND, "verbs": []}]}],
+            id="subresources",
+        ),
+        pytest.param(published(METRICS, version="v2"), [], id="another version"),
+        pytest.param(published(METRICS, group="other"), [], id="another group"),
+        pytest.param(published(1, {"resource": ""}, {"resource": ["a"]}, {"resource": "a/b"}), [], id="no resources"),
+        pytest.param({"kind": "APIGroupDiscoveryList", "items": {"a": 1}}, [], id="no items"),
+        pytest.param({"kind": "APIGroupList", "groups": []}, None, id="another kind"),
+        pytest.param([], None, id="no object"),
+    ],
+)
+def test_the_aggregated_discovery_of_a_server(document: Any, found: Any) -> None:
+    assert published_resources(document, GROUP, "v1") == found
 
 
 async def freshness(client: Client) -> dict[str, Any]:
@@ -174,6 +236,39 @@ async def test_documents(api_database: str, tmp_path: Path) -> None:
         (await api.delete(f"{PATH}/{NAME}")).ok(200)
         assert GROUP not in (await api.get("/apis")).text
         assert BASE.strip("/") not in (await api.get("/openapi/v3")).ok(200)["paths"]
+
+
+async def test_a_server_with_aggregated_discovery_alone(api_database: str, tmp_path: Path) -> None:
+    answers = asyncio.Event()
+
+    async def discovery(request: Request) -> None:
+        await request.answer(b"")
+
+    async def answer(request: Request) -> None:
+        if request.target != "/apis":
+            await request.answer_json({}, 404)
+        elif answers.is_set():
+            await request.answer(json.dumps(published(METRICS)).encode(), content_type=AGGREGATED)
+        else:
+            await request.answer_json({}, 503)
+
+    async with (
+        backend(tmp_path / "server", answer) as behind,
+        serving(api_database, tmp_path, **placed(behind)) as client,
+    ):
+        behind.discovery = discovery
+        await register(client, behind)
+        paths = (await client.get("/")).ok(200)["paths"]
+        assert {"/api/v1", "/healthz", f"/apis/{GROUP}", BASE, "/apis/apiextensions.k8s.io/v1"} <= {*paths}
+        assert await freshness(client) == {"version": "v1", "freshness": "Stale"}
+        answers.set()
+
+        async def listed() -> bool:
+            return await freshness(client) == {"version": "v1", "resources": [METRICS], "freshness": "Current"}
+
+        await eventually(listed)
+        (await client.delete(f"{PATH}/{NAME}")).ok(200)
+        assert BASE not in (await client.get("/")).ok(200)["paths"]
 
 
 async def test_discovery_does_not_wait(api_database: str, tmp_path: Path) -> None:

@@ -149,10 +149,10 @@ async def test_a_server_without_deletable_resources_does_not_block_the_deletion(
     "entries, found",
     [
         pytest.param([], None, id="nothing known"),
-        pytest.param([{"name": "a", "namespaced": True, "verbs": ["get", "list"]}], [], id="read only"),
-        pytest.param([{"name": "a", "verbs": ["deletecollection"]}], [], id="in no namespace"),
-        pytest.param([{"name": "a", "namespaced": True, "verbs": ["deletecollection"]}], ["a"], id="deletable"),
-        pytest.param([{"name": "a/b", "namespaced": True, "verbs": ["deletecollection"]}], [], id="subresource"),
+        pytest.param([{"resource": "a", "scope": "Namespaced", "verbs": ["get", "list"]}], [], id="read only"),
+        pytest.param([{"resource": "a", "scope": "Cluster", "verbs": ["deletecollection"]}], [], id="in no namespace"),
+        pytest.param([{"resource": "a", "scope": "", "verbs": ["deletecollection"]}], [], id="no scope"),
+        pytest.param([{"resource": "a", "scope": "Namespaced", "verbs": ["deletecollection"]}], ["a"], id="deletable"),
     ],
 )
 def test_deletable_resources(entries: list[dict[str, Any]], found: list[str] | None) -> None:

@@ -490,5 +490,5 @@ async def test_forwarded_requests_name_their_tenant(api_database: str, tmp_path:
         (await client.of_tenant("acme").get(METRICS)).ok(200)
         await register(client.of_tenant("globex"), server, available=False)
         assert (await client.of_tenant("globex").get(METRICS)).code == 503
-    assert {request.target for request in server.requests} == {BASE, METRICS, "/openapi/v3"}
+    assert {request.target for request in server.requests} == {BASE, METRICS, "/apis", "/openapi/v3"}
     assert len(server.of(METRICS)) == 1

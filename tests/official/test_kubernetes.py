@@ -81,11 +81,7 @@ _OUT_OF_SCOPE: Final[Mapping[str, Mapping[str, str]]] = {
         "TestWebhookReinvocationPolicyWithWatchCache": _WORKLOADS,
         "TestWebhookReinvocationPolicyWithoutWatchCache": _WORKLOADS,
     },
-    "discovery": {
-        "TestReadinessAggregatedAPIServiceDiscovery": "groups in the paths of / (docs/differences.md)",
-        "TestAggregatedAPIServiceDiscovery": "a server that only has the aggregated form of discovery (docs/differences.md)",
-        "TestPeerAggregatedDiscovery": _GATE,
-    },
+    "discovery": {"TestPeerAggregatedDiscovery": _GATE},
     "garbagecollector": {
         "TestCascadingDeleteOnCRDConversionFailure": "looks into the collector of Kubernetes",
         "TestStressingCascadingDeletion": "replication controllers, which orphan their dependents by default",

@@ -160,7 +160,7 @@ class Monitor:
                 del self._tenants[tenant.id]
 
     async def _check_all(self, tenant: Tenant) -> bool | None:
-        """Returns whether all servers answer; None if there are none."""
+        """Returns whether all servers are available, and their resources known; None if there are no servers."""
         try:
             servers = (await self._backend.catalogs.current(tenant)).aggregated.servers.values()
             if not servers:
@@ -188,7 +188,8 @@ class Monitor:
                 left = await self._write(tenant, server, finding.verdict)
                 if left and finding.verdict.is_available:
                     await self._delete_left(tenant, server, left)
-                return finding.verdict.is_available
+                # A server whose discovery fails is checked again soon, so that it is not listed as stale for long.
+                return finding.verdict.is_available and finding.resources is not None
 
         return await asyncio.gather(*(check_one(server) for server in servers))
 

@@ -137,11 +137,7 @@ def deletable(entries: Sequence[Mapping[str, Any]]) -> list[str] | None:
     """Returns the namespaced resources that support deletecollection; None if nothing is known of a server."""
     if not entries:
         return None
-    return [
-        entry["name"]
-        for entry in entries
-        if entry.get("namespaced") and "/" not in entry["name"] and "deletecollection" in (entry.get("verbs") or ())
-    ]
+    return [e["resource"] for e in entries if e["scope"] == "Namespaced" and "deletecollection" in e["verbs"]]
 
 
 def with_left(annotations: Mapping[str, str] | None, namespace: str) -> dict[str, str]:

@@ -1,10 +1,9 @@
-"""Endpoints of the process itself: its version, its metrics, and the paths that it serves."""
+"""Endpoints of the process itself: its version and its metrics."""
 
 from __future__ import annotations
 
 import asyncio
 import platform
-from typing import Final
 
 from starlette.types import Receive, Scope, Send
 
@@ -13,25 +12,6 @@ from registry.emulation import emulated
 from registry.http import metrics
 from registry.http.documents.answers import require_get, send_document, send_json
 from registry.http.negotiation import NotAcceptable, require_json
-
-_PATHS: Final = [
-    "/.well-known/openid-configuration",
-    "/api",
-    "/api/v1",
-    "/apis",
-    "/healthz",
-    "/livez",
-    "/metrics",
-    "/openapi/v2",
-    "/openapi/v3",
-    "/openid/v1/jwks",
-    "/readyz",
-    "/version",
-]
-
-
-async def index(scope: Scope, receive: Receive, send: Send) -> None:
-    await send_json(send, scope, {"paths": _PATHS})
 
 
 async def version(scope: Scope, receive: Receive, send: Send) -> None:
