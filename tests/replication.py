@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import copy
 import os
@@ -172,10 +173,17 @@ class Node:
 
 
 def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port
+    """Returns a port for a server that starts later, or again and again; it is kept until this process ends.
+
+    A socket that is bound to it at all addresses and never listens keeps it: the system gives it to nobody else, and
+    servers, which reuse addresses, may have it.
+    """
+    kept = socket.socket()
+    atexit.register(kept.close)
+    kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    kept.bind(("", 0))
+    port: int = kept.getsockname()[1]
+    return port
 
 
 def url_of(*nodes: Node) -> str:

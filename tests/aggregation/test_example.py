@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import shutil
-import socket
 from pathlib import Path
 
 import pytest
 
 from registry.cli.kubeconfig import kubeconfig, with_tenant
 from tests.docs.pages import ROOT, commands, run
+from tests.replication import free_port
 from tests.running import data_folder, running_server
 
 
@@ -20,8 +20,7 @@ from tests.running import data_folder, running_server
     shutil.which("kubectl") is None or shutil.which("openssl") is None, reason="kubectl or openssl is not here"
 )
 def test_the_page_works_as_pasted(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = str(listener.getsockname()[1])
+    port = str(free_port())
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     setup = tmp_path / "examples/aggregated-server/setup.yaml"
     setup.write_text(setup.read_text().replace("9443", port))

@@ -21,6 +21,7 @@ import pytest
 from registry.cli.sql_commands import Listening, login_url
 from registry.http.serving.tls import ensure_certificates
 from tests.processes import registry, wait_until
+from tests.replication import free_port
 from tests.running import RunningServer, data_folder, running_server
 
 SOCKET_URL = "postgresql://registry@/registry?host=%2Fdata%2Frun&port=5433"
@@ -60,12 +61,9 @@ def test_url(url: str, listening: Listening | None, password: str | None, wanted
 @pytest.fixture(scope="module")
 def server() -> Iterator[RunningServer]:
     """Its PostgreSQL can be reached at 127.0.0.2."""
-    with data_folder() as folder, socket.socket() as kept:
-        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        kept.bind(("127.0.0.4", 0))
-        arguments = ("--postgres-host", "127.0.0.2", "--postgres-port", str(kept.getsockname()[1]))
-        with running_server(folder / "data", *arguments) as running:
-            yield running
+    arguments = ("--postgres-host", "127.0.0.2", "--postgres-port", str(free_port()))
+    with data_folder() as folder, running_server(folder / "data", *arguments) as running:
+        yield running
 
 
 def _grant(server: RunningServer, name: str) -> tuple[str, str]:
@@ -138,13 +136,11 @@ def test_a_renewed_certificate_is_served(server: RunningServer) -> None:
 
 @pytest.mark.slow
 def test_on_loopback_any_account_can_use_the_url() -> None:
-    with data_folder() as folder, socket.socket() as kept:
-        kept.bind(("127.0.0.2", 0))
-        port = kept.getsockname()[1]
-        with running_server(folder / "data", "--postgres-port", str(port)) as server:
-            url, said = _grant(server, "bi")
-            assert "works for every account of this machine" in said
-            assert (urlsplit(url).hostname, parse_qs(urlsplit(url).query)) == ("127.0.0.1", {})
-            with psycopg.connect(url) as connection:
-                row = connection.execute("SELECT s.ssl FROM pg_stat_ssl s WHERE s.pid = pg_backend_pid()").fetchone()
-                assert row == (True,)
+    arguments = ("--postgres-port", str(free_port()))
+    with data_folder() as folder, running_server(folder / "data", *arguments) as server:
+        url, said = _grant(server, "bi")
+        assert "works for every account of this machine" in said
+        assert (urlsplit(url).hostname, parse_qs(urlsplit(url).query)) == ("127.0.0.1", {})
+        with psycopg.connect(url) as connection:
+            row = connection.execute("SELECT s.ssl FROM pg_stat_ssl s WHERE s.pid = pg_backend_pid()").fetchone()
+            assert row == (True,)

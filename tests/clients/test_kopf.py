@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from tests.clients.kinds import connected, until
+from tests.replication import free_port
 from tests.running import RunningServer, data_folder, running_server, start_server
 
 pytest.importorskip("kopf", reason="kopf is not installed")
@@ -26,7 +27,7 @@ FINALIZER = "jobs.example.com/kopf-operator"
 
 @pytest.fixture
 def own_server() -> Iterator[RunningServer]:
-    with data_folder() as folder, running_server(folder / "data") as running:
+    with data_folder() as folder, running_server(folder / "data", "--port", str(free_port())) as running:
         yield running
 
 

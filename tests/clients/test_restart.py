@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from tests.clients.kinds import Kind, connected, defined, until
+from tests.replication import free_port
 from tests.running import RunningServer, data_folder, running_server, start_server
 
 WRITES = 300
@@ -24,7 +25,11 @@ RESTART_AFTER = 100
 
 @pytest.fixture
 def own_kind() -> Iterator[Kind]:
-    with data_folder() as folder, running_server(folder / "data") as server, defined(server, "g.example.com", "n") as k:
+    with (
+        data_folder() as folder,
+        running_server(folder / "data", "--port", str(free_port())) as server,
+        defined(server, "g.example.com", "n") as k,
+    ):
         yield k
 
 

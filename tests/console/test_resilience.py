@@ -11,6 +11,7 @@ from tests.console.browser import Browser, Page
 from tests.console.editing import edit
 from tests.console.pictures import LIVE, go, sign_in
 from tests.console.seed import API, BACKUP, COLUMNS, GROUP, SHOP, backup, client, define, definition, manifest, ok
+from tests.replication import free_port
 from tests.running import RunningServer, data_folder, running_server, start_server
 
 pytestmark = pytest.mark.slow
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def restarted(browser: Browser) -> Iterator[RunningServer]:
     """A server of its own, which the test stops and starts again at the same port."""
-    with data_folder() as folder, running_server(folder / "data") as running:
+    with data_folder() as folder, running_server(folder / "data", "--port", str(free_port())) as running:
         with client(running) as http:
             tenant = {"apiVersion": "tenancy.registry/v1", "kind": "Tenant", "metadata": {"name": "shop"}}
             ok(http.post("/clusters/system/apis/tenancy.registry/v1/tenants", json=tenant))

@@ -17,7 +17,7 @@ import yaml
 from tests.fuzz.calls import Call
 from tests.fuzz.wire import Answer
 
-SLOW_SECONDS = 5.0
+SLOW_SECONDS = 20.0
 
 
 class Finding(NamedTuple):

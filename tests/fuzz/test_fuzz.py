@@ -67,7 +67,7 @@ def _status(code: int, message: str) -> bytes:
         pytest.param(Answer(200, JSON, b'{"a":"\xff"}'), ["malformed"], id="no UTF-8"),
         pytest.param(Answer(404, CBOR, cbor2.dumps({b"kind": b"Status"})), ["malformed"], id="no whole Status in CBOR"),
         pytest.param(Answer(200, CBOR, b"\xa1"), ["malformed"], id="no CBOR"),
-        pytest.param(Answer(200, JSON, b"{}", 5.1), ["slow"], id="slow"),
+        pytest.param(Answer(200, JSON, b"{}", 20.1), ["slow"], id="slow"),
     ],
 )
 def test_findings(answer: Answer, kinds: list[str]) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 import stat
 import subprocess
 import sys
@@ -23,6 +22,7 @@ from registry.postgres.folder import EmbeddedPostgresError, running_url
 from registry.postgres.memory import PROCESS_BYTES
 from registry.postgres.server import EmbeddedPostgres
 from tests.processes import ROOT, alive, children, wait_until
+from tests.replication import free_port
 from tests.running import data_folder
 
 pytestmark = pytest.mark.slow
@@ -230,17 +230,13 @@ def test_settings_that_it_refuses_are_shown(folder: Path, monkeypatch: pytest.Mo
 
 
 def test_the_tcp_port_requires_the_password(folder: Path) -> None:
-    with socket.socket() as kept:
-        # Bound and never listening: nobody else is given the port, and PostgreSQL, which reuses addresses, may have it.
-        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        kept.bind(("127.0.0.1", 0))
-        port = kept.getsockname()[1]
-        with server_in(folder, port=port) as server:
-            assert server.tcp_url is not None
-            assert value(server.tcp_url, "SELECT current_user") == "registry"
-            assert value(server.url, "SELECT current_user") == "registry"
-            with pytest.raises(psycopg.OperationalError, match="password"):
-                psycopg.connect(f"postgresql://registry:wrong@127.0.0.1:{port}/registry")
+    port = free_port()
+    with server_in(folder, port=port) as server:
+        assert server.tcp_url is not None
+        assert value(server.tcp_url, "SELECT current_user") == "registry"
+        assert value(server.url, "SELECT current_user") == "registry"
+        with pytest.raises(psycopg.OperationalError, match="password"):
+            psycopg.connect(f"postgresql://registry:wrong@127.0.0.1:{port}/registry")
     with server_in(folder) as server:
         assert server.tcp_url is None
         assert value(server.url, "SHOW listen_addresses") == ""
