@@ -9,6 +9,15 @@ import pytest
 from tests.api.client import APPLY, TABLE, Client, eventually
 from tests.api.errors import failure
 from tests.api.widgets import DEFINITIONS, GROUP
+from tests.application import shares_application
+
+pytestmark = shares_application
+
+
+@pytest.fixture
+def api(tenant_api: Client) -> Client:
+    return tenant_api
+
 
 BETA = "/apis/apiextensions.k8s.io/v1beta1/customresourcedefinitions"
 NAME = f"gears.{GROUP}"

@@ -10,6 +10,14 @@ import pytest
 from tests.api.client import Client
 from tests.api.errors import failure
 from tests.api.widgets import WIDGETS, make, widget
+from tests.application import shares_application
+
+pytestmark = shares_application
+
+
+@pytest.fixture
+def api(tenant_api: Client) -> Client:
+    return tenant_api
 
 
 async def test_five_letters_are_added(api: Client) -> None:

@@ -12,6 +12,14 @@ from tests.api.errors import failure
 from tests.api.widgets import GROUP, NAMESPACES, WIDGETS, make, widget
 from tests.application import shares_application
 
+pytestmark = shares_application
+
+
+@pytest.fixture
+def api(tenant_api: Client) -> Client:
+    return tenant_api
+
+
 A = f"{WIDGETS}/a"
 
 APPLIED: dict[str, tuple[str, Body, Any]] = {
@@ -36,7 +44,6 @@ APPLIED: dict[str, tuple[str, Body, Any]] = {
 }
 
 
-@shares_application
 @pytest.mark.parametrize("form, body, spec", APPLIED.values(), ids=APPLIED)
 async def test_a_patch_changes_what_it_names(shared_api: Client, form: str, body: Body, spec: Any) -> None:
     await make(shared_api, "a", size=1, color="red", parts=["x"])
@@ -59,7 +66,6 @@ REFUSED: dict[str, tuple[str, Body, int, str]] = {
 }
 
 
-@shares_application
 @pytest.mark.parametrize("form, body, code, reason", REFUSED.values(), ids=REFUSED)
 async def test_an_invalid_patch_changes_nothing(
     shared_api: Client, form: str, body: Body, code: int, reason: str
@@ -74,13 +80,11 @@ async def test_an_invalid_patch_changes_nothing(
     assert (await shared_api.get(A)).ok() == made
 
 
-@shares_application
 @pytest.mark.parametrize("form", [MERGE, JSON_PATCH])
 async def test_a_patch_of_a_missing_object_is_not_found_even_if_malformed(shared_api: Client, form: str) -> None:
     failure(await shared_api.patch(A, "nonsense", form), 404, "NotFound")
 
 
-@shares_application
 async def test_an_apply_creates_a_missing_object(shared_api: Client) -> None:
     body = "apiVersion: test.example.com/v1\nkind: Widget\nmetadata: {name: a}\nspec: {size: 3}\n"
     made = (await shared_api.patch(f"{A}?fieldManager=me", body, APPLY)).ok(201)
