@@ -89,10 +89,12 @@ class Exchange:
         pgconn = self._pgconn
         deadline = None if limit_seconds is None else asyncio.get_running_loop().time() + limit_seconds
         try:
-            prepared = self._prepared.get(statement.name) or await self._prepare(statement, deadline)
-            encoded = [encode(values[name]) for name in prepared.parameters]
-            pgconn.send_query_prepared(prepared.name, encoded, prepared.formats, pq.Format.BINARY)
-            result = await self._result(deadline)
+            try:
+                result = await self._execute(statement, values, deadline)
+            except psycopg.errors.InvalidSqlStatementName:
+                # Deallocated, as psycopg does with all statements of a session after a DDL command. Nothing has run.
+                del self._prepared[statement.name]
+                result = await self._execute(statement, values, deadline)
         finally:
             if pgconn.transaction_status == pq.TransactionStatus.ACTIVE:
                 pgconn.finish()
@@ -102,6 +104,14 @@ class Exchange:
             return transformer.load_rows(0, result.ntuples, tuple)
         finally:
             transformer.set_pgresult(None)  # an idle connection does not keep what it has read
+
+    async def _execute(
+        self, statement: Statement, values: Mapping[str, Value], deadline: float | None
+    ) -> pq.abc.PGresult:
+        prepared = self._prepared.get(statement.name) or await self._prepare(statement, deadline)
+        encoded = [encode(values[name]) for name in prepared.parameters]
+        self._pgconn.send_query_prepared(prepared.name, encoded, prepared.formats, pq.Format.BINARY)
+        return await self._result(deadline)
 
     async def _prepare(self, statement: Statement, deadline: float | None) -> Prepared:
         text, parameters = numbered(statement.sql)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from typing import LiteralString
 
 import psycopg
 import pytest
@@ -124,6 +125,13 @@ async def test_a_failure_leaves_the_connection_usable(
     assert await connection.call(ONE, {}) == [(1,)]
     cursor = await connection.execute("SELECT 2")
     assert await cursor.fetchone() == (2,)
+    assert await connection.call(DIVIDE, {"by": 1}) == [(1,)]
+
+
+@pytest.mark.parametrize("command", ["DEALLOCATE ALL", "DROP TABLE IF EXISTS nowhere"])
+async def test_deallocated_statements_are_prepared_again(connection: Connection, command: LiteralString) -> None:
+    assert await connection.call(DIVIDE, {"by": 1}) == [(1,)]
+    await connection.execute(command)
     assert await connection.call(DIVIDE, {"by": 1}) == [(1,)]
 
 
