@@ -43,6 +43,7 @@ ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
     "bindings": storms.bindings,
     "watches": storms.watches,
     "handshakes": storms.handshakes,
+    "resets": storms.resets,
     "tokens": storms.tokens,
     "reviews": storms.reviews,
     "discovery": storms.discovery,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import socket
+import struct
 from itertools import count, cycle
 from typing import Any
 
@@ -138,6 +140,24 @@ async def handshakes(attacker: Attacker) -> None:
             writer.transport.abort()
             one.answers["opened"] += 1
         except OSError:
+            one.answers["closed"] += 1
+
+    await attacker.parallel(20, work)
+
+
+async def resets(attacker: Attacker) -> None:
+    """Connections without a token that send a large body, read the refusal and reset the connection."""
+    body = b"x" * 100_000
+
+    async def work(one: Attacker) -> None:
+        try:
+            reader, writer = await one.open()
+            writer.write(b"POST /api HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            one.answers[(await reader.readline()).split()[1].decode()] += 1
+            client = writer.get_extra_info("socket")
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            writer.transport.abort()
+        except (OSError, IndexError):
             one.answers["closed"] += 1
 
     await attacker.parallel(20, work)

@@ -9,6 +9,7 @@ import gc
 import resource
 import socket
 import ssl
+import struct
 import tracemalloc
 import weakref
 from collections.abc import AsyncIterator, Callable
@@ -38,7 +39,10 @@ async def accepting(
 ) -> AsyncIterator[tuple[Acceptor, int]]:
     """An acceptor, and its port. `references` receives one of each connection."""
     served: Any = application
-    config = uvicorn.Config(served, http=Protocol, lifespan="off", log_config=None, server_header=False)
+    # No test waits for the timeout of an idle connection.
+    config = uvicorn.Config(
+        served, http=Protocol, lifespan="off", log_config=None, server_header=False, timeout_keep_alive=10_000
+    )
     config.load()
     state = ServerState()
     [listener] = bind("127.0.0.1", 0, 1)
@@ -202,6 +206,25 @@ async def test_connections_that_are_neither_tls_nor_http_are_closed(sent: bytes,
         writer.close()
 
 
+async def _answers_late(scope: dict[str, Any], receive: Any, send: Any) -> None:
+    await asyncio.sleep(0.5)
+    await hello(scope, receive, send)
+
+
+async def _answers_twice(scope: dict[str, Any], receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"1", "more_body": True})
+    await asyncio.sleep(0.5)
+    await send({"type": "http.response.body", "body": b"2"})
+
+
+def _reset(writer: asyncio.StreamWriter) -> None:
+    """Closes a connection by RST instead of FIN."""
+    client = writer.get_extra_info("socket")
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
+
+
 async def _refuses(scope: dict[str, Any], receive: Any, send: Any) -> None:
     await send({"type": "http.response.start", "status": 429, "headers": [(b"content-length", b"0")]})
     await send({"type": "http.response.body", "body": b""})
@@ -225,9 +248,26 @@ async def _refuses(scope: dict[str, Any], receive: Any, send: Any) -> None:
 def test_closed_connections_are_freed_at_once(
     tmp_path: Path, uses_tls: bool, application: Application, sent: bytes
 ) -> None:
-    """Not only by the garbage collector, which runs seldom: a TLS connection holds half a megabyte of buffers."""
+    """Not only by the garbage collector, which runs seldom: a TLS connection holds hundreds of kilobytes of buffers."""
     server, client = _contexts(tmp_path) if uses_tls else (None, None)
     _require_freed(server, client, application, sent)
+
+
+@pytest.mark.parametrize("uses_tls", [False, True], ids=["plain", "TLS"])
+@pytest.mark.parametrize(
+    "application, awaited",
+    [
+        pytest.param(hello, b"\r\n\r\n0", id="idle"),
+        pytest.param(_answers_twice, b"1", id="in an answer"),
+        pytest.param(_answers_late, b"", id="before the answer"),
+    ],
+)
+def test_reset_connections_are_freed_at_once(
+    tmp_path: Path, uses_tls: bool, application: Application, awaited: bytes
+) -> None:
+    """uvicorn leaves the timer of an idle connection running after a reset, and the timer refers to the connection."""
+    server, client = _contexts(tmp_path) if uses_tls else (None, None)
+    _require_freed(server, client, application, REQUEST, awaited)
 
 
 def test_a_failed_handshake_is_freed_at_once(tmp_path: Path) -> None:
@@ -235,9 +275,16 @@ def test_a_failed_handshake_is_freed_at_once(tmp_path: Path) -> None:
 
 
 def _require_freed(
-    server: ssl.SSLContext | None, client: ssl.SSLContext | None, application: Application, sent: bytes
+    server: ssl.SSLContext | None,
+    client: ssl.SSLContext | None,
+    application: Application,
+    sent: bytes,
+    awaited: bytes | None = None,
 ) -> None:
-    """On the event loop that servers have: asyncio's own keeps what failed until the next collection."""
+    """On the event loop that servers have: asyncio's own keeps what failed until the next collection.
+
+    With `awaited`, the client resets the connection once it has received these bytes.
+    """
     references: list[weakref.ref[Protocol]] = []
 
     async def is_freed() -> bool:
@@ -249,7 +296,11 @@ def _require_freed(
             writer.write(sent)
             if client is None and server is not None:
                 await ended(reader)
-            writer.close()
+            if awaited is None:
+                writer.close()
+            else:
+                await reader.readuntil(awaited) if awaited else await asyncio.sleep(0.1)
+                _reset(writer)
             await eventually(is_freed)
 
     gc.disable()

@@ -166,6 +166,9 @@ class Protocol(HttpToolsProtocol):
             self._running.disconnected = True
             self._running.message_event.set()
         super().connection_lost(exc)
+        # uvicorn leaves the timer of an idle connection running after a reset. It refers to the connection, which would
+        # keep its memory without being counted any more.
+        self._unset_keepalive_if_required()
         if self._tunnel is not None:
             self._tunnel.end()
         self._is_lost = True
