@@ -118,7 +118,7 @@ $(VENV)/.developing: pyproject.toml requirements/develop.txt requirements/build.
 # An environment of its own: what makes locks and SBOMs is not among what they list.
 $(TOOLS)/.installed: requirements/tools.txt | $(BIN)/python
 	$(BIN)/python -m venv $(TOOLS)
-	$(PIP) --python $(TOOLS)/bin/python $(LOCKED) -r requirements/tools.txt
+	$(PIP) --python $(TOOLS)/bin/python $(LOCKED) --no-compile -r requirements/tools.txt
 	touch $@
 
 $(VENV)/site/.installed: requirements/site.txt | $(BIN)/python

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import itertools
 import os
@@ -16,6 +17,8 @@ from registry.postgres.server import EmbeddedPostgres
 from registry.store.store import Store
 
 _numbers = itertools.count()
+# The idle connections to servers, by URL: a process creates and drops hundreds of databases one after the other.
+_idle: dict[str, psycopg.Connection] = {}
 
 
 def with_database(url: str, name: str) -> str:
@@ -41,10 +44,30 @@ async def open_store(url: str) -> AsyncIterator[Store]:
 
 
 @contextlib.contextmanager
+def _administrator(server: str) -> Iterator[psycopg.Connection]:
+    """A connection for statements on databases, which is kept unless something fails."""
+    connection = _idle.pop(server, None)
+    if connection is None or connection.closed:
+        connection = psycopg.connect(server, autocommit=True)
+    try:
+        yield connection
+    except BaseException:
+        connection.close()
+        raise
+    _idle[server] = connection
+
+
+@atexit.register
+def _close() -> None:
+    for connection in _idle.values():
+        connection.close()
+
+
+@contextlib.contextmanager
 def temporary_database(server: str, template: str) -> Iterator[str]:
     """The URL of a copy of the database `template`, which must have no connections. It is dropped at the end."""
     name = f"registry_test_{os.getpid()}_{next(_numbers)}"
-    with psycopg.connect(server, autocommit=True) as connection:
+    with _administrator(server) as connection:
         # Copying files takes half of the processor time of writing each page to the log, the default since 15.
         copy = "STRATEGY file_copy" if connection.info.server_version >= 150_000 else ""
         connection.execute(
@@ -59,5 +82,5 @@ def temporary_database(server: str, template: str) -> Iterator[str]:
 
 
 def drop_database(server: str, name: str) -> None:
-    with psycopg.connect(server, autocommit=True) as connection:
+    with _administrator(server) as connection:
         connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))

@@ -22,6 +22,14 @@ from tests.api.widgets import (
 )
 from tests.application import shares_application
 
+pytestmark = shares_application
+
+
+@pytest.fixture
+def api(tenant_api: Client) -> Client:
+    return tenant_api
+
+
 SECRETS = "/api/v1/namespaces/default/secrets"
 
 
@@ -267,7 +275,6 @@ REFUSED: dict[str, tuple[str, str, Any, int, str]] = {
 }
 
 
-@shares_application
 @pytest.mark.parametrize("method, path, body, code, reason", REFUSED.values(), ids=REFUSED.keys())
 async def test_refusals(shared_api: Client, method: str, path: str, body: Any, code: int, reason: str) -> None:
     await make(shared_api, "a")

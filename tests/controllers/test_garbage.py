@@ -8,7 +8,16 @@ import pytest
 
 from tests.api.client import Client, eventually
 from tests.api.widgets import DEFINITIONS, GROUP, NAMESPACES, WIDGETS, define, definition
+from tests.application import shares_application
 from tests.controllers.family import HOLD, absent, born, gone, marked, reference, released, there, wait_until_idle
+
+pytestmark = shares_application
+
+
+@pytest.fixture
+def api(tenant_api: Client) -> Client:
+    return tenant_api
+
 
 THINGS = f"/apis/{GROUP}/v1/things"
 

@@ -10,6 +10,14 @@ import pytest
 from tests.api.client import TABLE, Client
 from tests.api.errors import failure
 from tests.api.widgets import DEFINITIONS, NAMESPACES, WIDGETS, define, definition, make
+from tests.application import shares_application
+
+pytestmark = shares_application
+
+
+@pytest.fixture
+def api(tenant_api: Client) -> Client:
+    return tenant_api
 
 
 async def test_columns_of_the_definition(api: Client) -> None:
