@@ -25,6 +25,10 @@ CLUSTERS = "clusters"
 _NAMESPACE_SUBRESOURCES = ("status", "finalize", "history", "restore", "undelete")
 
 
+class UnknownResource(Exception):
+    """The path ends with a verb, /api/v1/watch: neither resource nor namespace can be determined."""
+
+
 class RequestInfo(NamedTuple):
     """`verb` is the API verb, "" for a method that resources do not have, and the method in lower case for a path that
     names no resource.
@@ -73,7 +77,7 @@ class RequestInfo(NamedTuple):
 
 
 def request_info(method: str, path: str, query_string: bytes = b"") -> RequestInfo:
-    """Parses a request. `path` is decoded; its trailing slashes are ignored."""
+    """Parses a request. `path` is decoded; its trailing slashes are ignored. Raises UnknownResource."""
     query = parse_query(query_string)
     parts = path.strip("/").split("/")
     tenant = ""
@@ -89,6 +93,8 @@ def request_info(method: str, path: str, query_string: bytes = b"") -> RequestIn
     else:
         return RequestInfo(method.lower(), path, query, tenant)
     version, rest = (rest[0] if rest else ""), rest[1:]
+    if rest in (["watch"], ["proxy"]):
+        raise UnknownResource
     watch = len(rest) > 1 and rest[0] == "watch"  # the old paths of watches, /api/v1/watch/...
     if watch:
         rest = rest[1:]

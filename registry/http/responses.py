@@ -81,8 +81,13 @@ async def send_status(
     await send_body(send, scope, error.code, headers, encode_document(status, representation))
 
 
+async def send_text(send: Send, scope: Scope, code: int, text: str, warnings: Sequence[str] = ()) -> None:
+    """Sends an error as Go's http.Error does: in plain text, with a newline."""
+    await send_body(send, scope, code, headers_for("text/plain; charset=utf-8", warnings), f"{text}\n".encode())
+
+
 async def send_page_not_found(send: Send, scope: Scope, warnings: Sequence[str]) -> None:
-    await send_body(send, scope, 404, headers_for("text/plain", warnings), b"404 page not found\n")
+    await send_text(send, scope, 404, "404 page not found", warnings)
 
 
 async def respond_object(

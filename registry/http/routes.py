@@ -36,9 +36,10 @@ def router(backend: Backend, monitor: Monitor, stopping: Stopping, jwks_uri: str
     routes = [
         Route(lambda info: info.resource != "", ResourceEndpoint(backend, stopping)),
         Route(lambda info: info.is_api, DiscoveryEndpoint(backend.catalogs, monitor, cache)),
+        Route(lambda info: info.path == "/openapi/v3/", openapi.v3_without_name),
         Route(lambda info: info.document_path.startswith("/openapi/v3/"), openapi.v3),
         Route(path("/openapi/v3"), openapi.v3_index),
-        Route(path("/openapi/v2"), openapi.v2),
+        Route(lambda info: info.path == "/openapi/v2", openapi.v2),
         *(Route(path(*endpoint.paths), endpoint) for endpoint in health),
         Route(path("/version"), process.version),
         Route(lambda info: info.document_path == "/metrics" and not info.tenant, process.exposition),

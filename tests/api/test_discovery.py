@@ -160,3 +160,29 @@ async def test_media_types_of_openapi(api: Client, path: str, accept: str, code:
     answer = await api.get(path, accept=accept)
     assert (answer.code, answer.header("content-type")) == (code, media_type)
     assert (code == 200) is bool(answer.body)
+
+
+@pytest.mark.parametrize(
+    "path, code, text",
+    [
+        ("/openapi/v2/", 404, "404 page not found\n"),
+        ("/openapi/v2/x", 404, "404 page not found\n"),
+        ("/openapi/v3/", 404, ""),
+        ("/openapi/v3/x", 404, ""),
+        *(
+            (
+                path,
+                500,
+                f'Internal Server Error: "{path}": failed to create RequestInfo: unable to determine kind and namespace '
+                f"from url, {path}\n",
+            )
+            for path in ("/api/v1/watch", "/api/v1/watch/", "/apis/apps/v1/watch?x=1", "/api/v1/proxy")
+        ),
+    ],
+)
+async def test_paths_that_name_nothing(api: Client, path: str, code: int, text: str) -> None:
+    """As in kube-apiserver; those that end with a verb are refused before the client is authenticated."""
+    answer = await api.get(path)
+    assert (answer.code, answer.text) == (code, text)
+    if code == 500:
+        assert (await api.with_token("nonsense").get(path)).code == 500

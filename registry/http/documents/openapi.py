@@ -77,6 +77,9 @@ class OpenAPIEndpoint:
         # kube-apiserver leaves the media type of the index to detection.
         await send_with_etag(send, scope, document(encode_json(openapi_v3_index(hashes, prefix))), TEXT)
 
+    async def v3_without_name(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send_nothing(send, scope, 404)
+
     async def v3(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves a group version at /openapi/v3/api/v1 or /openapi/v3/apis/<group>/<version>, or a page of the server.
 

@@ -5,13 +5,16 @@ Follows apiserver pkg/endpoints/filters/{requestinfo,audit_init}.go.
 
 from __future__ import annotations
 
+import html
 import time
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from registry import logs
-from registry.http.request_info import request_info
+from registry.codec.go_text import quote
+from registry.http.request_info import UnknownResource, request_info
 from registry.http.request_state import STATE, RequestState
+from registry.http.responses import send_text
 
 
 class RequestInfoMiddleware:
@@ -20,11 +23,24 @@ class RequestInfoMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = time.perf_counter()
-        info = request_info(scope["method"], scope["path"], scope["query_string"])
         headers = dict(scope["headers"])
         logged = logs.begin_request(headers.get(b"audit-id", b"").decode("latin-1"))
+        try:
+            info = request_info(scope["method"], scope["path"], scope["query_string"])
+        except UnknownResource:
+            await send_text(send, scope, 500, _unknown_resource(scope))
+            logged.audit_id = ""
+            return
         scope[STATE] = RequestState(info, headers, info.attributes(), logged, started, [])
         try:
             await self._app(scope, receive, send)
         finally:
             logged.audit_id = ""
+
+
+def _unknown_resource(scope: Scope) -> str:
+    """The error's text (apiserver pkg/endpoints/handlers/responsewriters/errors.go, InternalError)."""
+    query = scope["query_string"].decode("latin-1")
+    uri = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1") + (query and f"?{query}")
+    reason = f"failed to create RequestInfo: unable to determine kind and namespace from url, {uri}"
+    return html.escape(f"Internal Server Error: {quote(uri)}: {reason}", quote=False)
