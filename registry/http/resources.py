@@ -100,6 +100,7 @@ class ResourceEndpoint:
             raise _not_across_namespaces(served)
         if served.deprecation:
             context.warnings.append(served.deprecation)
+            context.annotate(_DEPRECATED, "true")
         _check_method(served, info, verb, scope["method"])
         representation, data, media_type = await _negotiate(scope, receive, served, info, headers)
 
@@ -206,6 +207,7 @@ def _check_method(served: Served, info: RequestInfo, verb: str, method: str) -> 
         dispatch.check_subresource(served, info.subresource, info.name, verb)
 
 
+_DEPRECATED = "k8s.io/deprecated"  # apiserver pkg/endpoints/metrics/metrics.go
 _OF_OBJECTS = ("get", "update", "patch", "delete")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from registry.audit.sinks import LOST, LogFile, Queued
 from registry.settings import Settings, SettingsError
 from registry.store.errors import Unavailable
 from tests.api.client import eventually
-from tests.api.widgets import WIDGETS, widget
+from tests.api.widgets import GROUP, WIDGETS, define, definition, widget
 from tests.application import TOKEN
 from tests.audit.auditing import EVERYTHING, auditing
 
@@ -64,6 +65,21 @@ async def test_fields_of_an_event(api_database: str, tmp_path: Path) -> None:
     assert complete["requestObject"]["spec"] == {"size": 1}
     assert complete["responseObject"] == made
     assert complete["requestReceivedTimestamp"] == received["stageTimestamp"] <= complete["stageTimestamp"]
+
+
+async def test_deprecated_versions_and_issued_tokens_are_annotated(api_database: str, tmp_path: Path) -> None:
+    accounts = "/api/v1/namespaces/default/serviceaccounts"
+    async with auditing(api_database, tmp_path, METADATA) as api:
+        await define(api, definition("old", "Old", deprecated=True))
+        (await api.get(f"/apis/{GROUP}/v1/namespaces/default/old")).ok()
+        (await api.post(accounts, {"metadata": {"name": "t"}})).ok(201)
+        token = (await api.post(f"{accounts}/t/token", {"spec": {}})).ok(201)["status"]["token"]
+    annotations = {e["requestURI"]: e["annotations"] for e in events(tmp_path) if e["stage"] == "ResponseComplete"}
+    assert annotations[f"/apis/{GROUP}/v1/namespaces/default/old"]["k8s.io/deprecated"] == "true"
+    claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
+    issued = annotations[f"{accounts}/t/token"]["authentication.kubernetes.io/issued-credential-id"]
+    assert issued == f"JTI={claims['jti']}"
+    assert "k8s.io/deprecated" not in annotations[accounts]
 
 
 async def test_a_changed_policy_is_loaded_and_a_broken_one_is_ignored(
