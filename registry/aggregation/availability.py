@@ -22,7 +22,15 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import REGISTRY, Collector
 
 from registry.aggregation.backends import Backends, Fetched, NotLocated
-from registry.aggregation.discovery import NONE_KNOWN, Json, Resources, published_resources, resources_of
+from registry.aggregation.discovery import (
+    NONE_KNOWN,
+    Json,
+    Resources,
+    characters_of,
+    fitting,
+    published_resources,
+    resources_of,
+)
 from registry.aggregation.model import APIServer
 from registry.caches import LruCache
 from registry.codec.model import DecodeError
@@ -48,6 +56,8 @@ _KNOWN_SECONDS: Final = 120.0
 # APIServices of all tenants whose state a process keeps, and names that have a time series.
 _KNOWN: Final = 20_000
 _SERIES: Final = 256
+# Characters of the resources of all servers of a tenant; those that do not fit are not in its discovery.
+_CHARACTERS_OF_TENANT: Final = 2 * 1024 * 1024
 
 
 class AvailabilityVerdict(NamedTuple):
@@ -115,7 +125,11 @@ def _is_aggregated(media_type: bytes) -> bool:
 
 
 async def _decoded(body: bytes, resources: Callable[[Any], list[Json] | None]) -> list[Json] | None:
-    return await run_aside(len(body), lambda: resources(decode_bounded_json(body, max_values=_MAX_VALUES)))
+    def decoded() -> list[Json] | None:
+        entries = resources(decode_bounded_json(body, max_values=_MAX_VALUES))
+        return None if entries is None else fitting(entries)
+
+    return await run_aside(len(body), decoded)
 
 
 async def _openapi_hash(backends: Backends, tenant: Tenant, server: APIServer) -> str:
@@ -191,6 +205,8 @@ class Availability:
 
     def __init__(self) -> None:
         self._known: LruCache[tuple[TenantId, str], _Known] = LruCache(_KNOWN)
+        # Of the resources of each server.
+        self._characters: dict[TenantId, dict[str, int]] = {}
         self._collector = _Unavailable(self)
 
     def is_available(self, tenant: Tenant, server: APIServer) -> bool | None:
@@ -210,10 +226,21 @@ class Availability:
         if before is not None and before.server == server:
             resources = before.resources
             openapi = openapi if verdict.is_available else before.openapi
-        if finding.resources is not None and finding.resources != resources.entries:
-            resources = Resources(finding.resources, True, next(_SERIALS))
-        resources = resources._replace(is_current=finding.resources is not None)
+        entries = finding.resources if self._fit(tenant, server, finding.resources) else ()
+        if entries is not None and entries != resources.entries:
+            resources = Resources(entries, True, next(_SERIALS))
+        resources = resources._replace(is_current=entries is not None)
         self._known.put(key, _Known(server, verdict, time.monotonic(), resources, openapi))
+
+    def _fit(self, tenant: Tenant, server: APIServer, entries: Sequence[Json] | None) -> bool:
+        """Returns whether the entries are within the tenant's share, and counts them. None changes nothing."""
+        if entries is None:
+            return True
+        sizes = self._characters.setdefault(tenant.id, {})
+        size = sum(map(characters_of, entries))
+        others = sum(sizes.values()) - sizes.get(server.name, 0)
+        sizes[server.name] = size if size + others <= _CHARACTERS_OF_TENANT else 0
+        return sizes[server.name] == size
 
     def resources(self, tenant: Tenant, server: APIServer) -> Resources:
         """The resources of a server, as far as known."""
@@ -228,8 +255,12 @@ class Availability:
         return known.openapi if known is not None and known.server == server else ""
 
     def forget(self, tenant: Tenant, names: Iterable[str]) -> None:
+        sizes = self._characters.get(tenant.id, {})
         for name in names:
             self._known.pop((tenant.id, name))
+            sizes.pop(name, None)
+        if not sizes:
+            self._characters.pop(tenant.id, None)
 
     def names_of(self, tenant: Tenant) -> list[str]:
         return [key[1] for key in self._known.keys() if key[0] == tenant.id]  # noqa: SIM118 - it is not a dict

@@ -22,10 +22,10 @@ from registry.caches import ExpiringCache
 from registry.schema.field import go_quote
 from registry.schema.names import dns1123_label, dns1123_subdomain
 from registry.store.types import Tenant, TenantId
-from registry.webhooks.connection import Origin, Unreachable
+from registry.webhooks.connection import Lost, Origin, Unreachable
 from registry.webhooks.egress import is_address
 from registry.webhooks.http1 import Connection
-from registry.webhooks.https import HttpsClient, Lost
+from registry.webhooks.https import HttpsClient
 from registry.webhooks.services import Services
 from registry.webhooks.streaming import Connections, PooledServer
 

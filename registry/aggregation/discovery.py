@@ -20,6 +20,9 @@ Json = dict[str, Any]
 LocalPriority = Callable[[str, str], tuple[int, int]]
 
 RESOURCES_LIMIT: Final = 1000
+# Characters of all resources of a server: a thousand have about a tenth of it. Each value counts for a few more.
+_CHARACTERS_LIMIT: Final = 512 * 1024
+_OVERHEAD: Final = 8
 _TEXTS: Final = ("name", "singularName", "kind", "group", "version")
 _LISTS: Final = ("verbs", "shortNames", "categories")
 
@@ -102,6 +105,25 @@ def _is_list_of_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(text, str) for text in value)
 
 
+def fitting(resources: Sequence[Json]) -> list[Json]:
+    """The first resources, as far as a process keeps them."""
+    left, kept = _CHARACTERS_LIMIT, list[Json]()
+    for resource in resources:
+        left -= characters_of(resource)
+        if left < 0:
+            break
+        kept.append(resource)
+    return kept
+
+
+def characters_of(value: Any) -> int:
+    """What the texts in a value have in all, and a few for each value."""
+    if isinstance(value, str):
+        return len(value) + _OVERHEAD
+    values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return _OVERHEAD + sum(map(characters_of, values))
+
+
 # -- the legacy form
 
 
@@ -109,12 +131,11 @@ def merge_group_list(document: Json, aggregated: Aggregated, priority: LocalPrio
     """Adds the groups of other servers to /apis."""
     groups = {group["name"]: group for group in document["groups"]}
     order = list(groups)
+    ranks = _Ranks(aggregated, priority)
     for name in sorted({server.group for server in aggregated.servers.values() if server.group}):
         groups[name] = merge_group(groups.get(name), aggregated, name, priority)
         if name not in order:
-            _insert(
-                order, name, aggregated, {g: [v["version"] for v in groups[g]["versions"]] for g in order}, priority
-            )
+            ranks.insert(order, name, lambda group: groups[group]["versions"])
     return {**document, "groups": [groups[name] for name in order]}
 
 
@@ -139,6 +160,7 @@ def merge_aggregated(
     """Adds the groups of other servers to an APIGroupDiscoveryList: that of /api with `core`, else of /apis."""
     items = {item["metadata"].get("name", ""): item for item in document["items"]}
     order = list(items)
+    ranks = _Ranks(aggregated, priority)
     for name in sorted({server.group for server in aggregated.servers.values() if bool(server.group) != core}):
         local = {v["version"]: v for v in items.get(name, {}).get("versions", ())}
         merged = []
@@ -147,7 +169,7 @@ def merge_aggregated(
             merged.append(local[version] if server is None else _version(server, resources))
         items[name] = {"metadata": {"name": name} if name else {}, "versions": merged}
         if name not in order:
-            _insert(order, name, aggregated, {g: [v["version"] for v in items[g]["versions"]] for g in order}, priority)
+            ranks.insert(order, name, lambda group: items[group]["versions"])
     return {**document, "items": [items[name] for name in order]}
 
 
@@ -201,16 +223,31 @@ def _versions(local: list[str], aggregated: Aggregated, group: str, priority: Lo
     return sorted(orders, key=lambda version: orders[version])
 
 
-def _insert(
-    order: list[str], name: str, aggregated: Aggregated, versions: Mapping[str, list[str]], priority: LocalPriority
-) -> None:
-    """Inserts a group before the first one with a lower priority, or with the same priority and a later name."""
+class _Ranks:
+    """The order of groups: by priority, the highest first, then by name. That of each group is determined once."""
 
-    def rank(group: str) -> tuple[int, str]:
-        priorities = [priority(group, v)[0] for v in versions.get(group, ()) if (group, v) not in aggregated.servers]
-        priorities += [server.group_priority for server in aggregated.servers.values() if server.group == group]
-        return (-max(priorities), group)
+    def __init__(self, aggregated: Aggregated, priority: LocalPriority) -> None:
+        self._aggregated = aggregated
+        self._priority = priority
+        self._of_servers: dict[str, int] = {}
+        for server in aggregated.servers.values():
+            others = self._of_servers.get(server.group, server.group_priority)
+            self._of_servers[server.group] = max(others, server.group_priority)
+        self._known: dict[str, tuple[int, str]] = {}
 
-    mine = rank(name)
-    place = next((i for i, other in enumerate(order) if rank(other) > mine), len(order))
-    order.insert(place, name)
+    def insert(self, order: list[str], name: str, versions: Callable[[str], Sequence[Json]]) -> None:
+        """Inserts a group of other servers before the first one that comes later. `versions` are those of a group that
+        is in `order`."""
+        mine = (-self._of_servers[name], name)
+        place = next((i for i, other in enumerate(order) if self._rank(other, versions) > mine), len(order))
+        order.insert(place, name)
+
+    def _rank(self, group: str, versions: Callable[[str], Sequence[Json]]) -> tuple[int, str]:
+        known = self._known.get(group)
+        if known is None:
+            names = [version["version"] for version in versions(group)]
+            priorities = [self._priority(group, v)[0] for v in names if (group, v) not in self._aggregated.servers]
+            if group in self._of_servers:
+                priorities.append(self._of_servers[group])
+            known = self._known[group] = (-max(priorities), group)
+        return known

@@ -25,7 +25,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from registry.caches import ExpiringCache
 from registry.certificates import certificate_pem, issue_authority, issue_certificate, key_pem
-from registry.webhooks.https import tls_context
+from registry.webhooks.tls import tls_context
 
 # The common name of the client certificate for proxied requests, in every tenant.
 CLIENT_NAME: Final = "front-proxy-client"

@@ -27,6 +27,7 @@ from registry.conversion.errors import ConversionError
 from registry.definitions.model import Definition
 from registry.flowcontrol.evaluation import evaluate
 from registry.flowcontrol.time_slice import TimeSlice
+from registry.store.types import TenantId
 
 Object = dict[str, Any]
 T = TypeVar("T")
@@ -83,11 +84,12 @@ class SharedConversions:
 
 
 class Conversions:
-    """The conversions of one request, of objects of one definition."""
+    """The conversions of one request, of objects of one definition. `tenant` is whose request it is."""
 
-    def __init__(self, shared: SharedConversions, definition: Definition) -> None:
+    def __init__(self, shared: SharedConversions, definition: Definition, tenant: TenantId) -> None:
         self.shared = shared
         self.definition = definition
+        self._tenant = tenant
         self._done: dict[tuple[str, str], str | ConversionError] = {}
 
     def convert_object(self, obj: Object, api_version: str) -> Object:
@@ -113,7 +115,7 @@ class Conversions:
     async def convert_all(self, objects: Sequence[Object], api_version: str) -> list[Object]:
         """Converts `objects`, which are all of one version. Raises ConversionError."""
         if not self.definition.conversion_rules:
-            return await self.shared.converter.convert(self.definition.conversion, objects, api_version)
+            return await self.shared.converter.convert(self._tenant, self.definition.conversion, objects, api_version)
         plan = plan_of(self.definition)
         converted, slices = [], TimeSlice.current()
         for obj in objects:

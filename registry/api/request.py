@@ -173,7 +173,7 @@ class ResourceRequest(NamedTuple):
     def converting(self, served: Served) -> Served:
         """Returns `served` with conversions of its own, if a webhook or rules convert."""
         shared = self.backend.conversions
-        return served.converting(shared) if served.converts_contents and shared is not None else served
+        return served.converting(shared, self.tenant.id) if served.converts_contents and shared is not None else served
 
     def fork(self) -> ResourceRequest:
         """The request for one attempt (Context.fork)."""

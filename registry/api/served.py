@@ -31,7 +31,7 @@ from registry.reporting import marking
 from registry.reporting.facets import Documents, documents_for
 from registry.reporting.redaction import redacted_paths
 from registry.store.reporting.model import Path
-from registry.store.types import Entries, ObjectKey, ResourceName, Row
+from registry.store.types import Entries, ObjectKey, ResourceName, Row, TenantId
 
 if TYPE_CHECKING:
     from registry.api.strategies.base import Strategy
@@ -187,10 +187,10 @@ class Served:
         reading = [schemas, definition.conversion, definition.conversion_rules]
         return f"{definition.uid} {self.head} {encode_canonical(reading)}"
 
-    def converting(self, shared: SharedConversions) -> Served:
-        """Returns this resource for one request whose objects may need conversion by a webhook or by rules."""
+    def converting(self, shared: SharedConversions, tenant: TenantId) -> Served:
+        """Returns this resource for one request, whose objects may need conversion by a webhook or by rules."""
         own = self._copy()
-        own.conversions = Conversions(shared, self.definition)
+        own.conversions = Conversions(shared, self.definition, tenant)
         return own
 
     def leniently(self) -> Served:

@@ -42,8 +42,11 @@ class Converter:
     async def aclose(self) -> None:
         await self.client.aclose()
 
-    async def convert(self, conversion: Mapping[str, Any], objects: Sequence[Object], api_version: str) -> list[Object]:
-        """Converts `objects`, all of one version. Raises ConversionError; never returns some of them unconverted."""
+    async def convert(
+        self, tenant: int, conversion: Mapping[str, Any], objects: Sequence[Object], api_version: str
+    ) -> list[Object]:
+        """Converts `objects`, all of one version, for a tenant. Raises ConversionError; never returns some of them
+        unconverted."""
         if not objects:
             return []
         webhook = conversion["webhook"]
@@ -54,39 +57,46 @@ class Converter:
         review_version = next(v for v in webhook["conversionReviewVersions"] if v in _KNOWN_REVIEWS)
         converted: list[Object] = []
         for batch in batches(objects):
-            converted += await self._batch(endpoint, review_version, batch, api_version)
+            converted += await self._batch(tenant, endpoint, review_version, batch, api_version)
         return converted
 
-    async def _batch(self, endpoint: Endpoint, review: str, batch: Sequence[Object], api_version: str) -> list[Object]:
+    async def _batch(
+        self, tenant: int, endpoint: Endpoint, review: str, batch: Sequence[Object], api_version: str
+    ) -> list[Object]:
         if len(batch) == 1:
-            return await self._call(endpoint, review, batch, api_version)
+            return await self._call(tenant, endpoint, review, batch, api_version)
         if endpoint not in self._singles:
             try:
-                return await self._call(endpoint, review, batch, api_version)
+                return await self._call(tenant, endpoint, review, batch, api_version)
             except ConversionError as error:
                 if isinstance(error.__cause__, NotReached):
                     raise
-        objects = await self._one_by_one(endpoint, review, batch, api_version)
+        objects = await self._one_by_one(tenant, endpoint, review, batch, api_version)
         self._singles.put(endpoint, True)
         return objects
 
     async def _one_by_one(
-        self, endpoint: Endpoint, review: str, objects: Sequence[Object], api_version: str
+        self, tenant: int, endpoint: Endpoint, review: str, objects: Sequence[Object], api_version: str
     ) -> list[Object]:
         """Raises the first failure in the order of the objects."""
         converted: list[Object] = []
         for start in range(0, len(objects), _AT_ONCE):
-            calls = [self._call(endpoint, review, [obj], api_version) for obj in objects[start : start + _AT_ONCE]]
+            calls = [
+                self._call(tenant, endpoint, review, [obj], api_version) for obj in objects[start : start + _AT_ONCE]
+            ]
             for result in await asyncio.gather(*calls, return_exceptions=True):
                 if isinstance(result, BaseException):
                     raise result
                 converted += result
         return converted
 
-    async def _call(self, endpoint: Endpoint, review: str, objects: Sequence[Object], api_version: str) -> list[Object]:
+    async def _call(
+        self, tenant: int, endpoint: Endpoint, review: str, objects: Sequence[Object], api_version: str
+    ) -> list[Object]:
         uid = str(uuid.uuid4())
         try:
             return await self.client.call(
+                tenant,
                 endpoint,
                 request_body(review, uid, api_version, objects),
                 lambda data: accept_converted(objects, converted_objects(review, uid, data), api_version),

@@ -63,6 +63,7 @@ class Large(Enum):
     PAST = "past"
     ROW = "row"
     CONVERSION = "conversion"
+    REVIEW = "review"
 
 
 class Evaluations:
@@ -343,6 +344,12 @@ def note_size(size: int) -> None:
     current = _current.get()
     if current is not None and size > current.largest:
         current.largest = size
+
+
+def noted_size() -> int:
+    """Returns the size of the largest that the request works on, as far as it was noted."""
+    current = _current.get()
+    return current.largest if current is not None else 0
 
 
 def begins_again() -> bool:

@@ -38,9 +38,8 @@ from registry.http.request_state import NO_TENANT, STATE, RequestState
 from registry.http.responses import PageNotFound, headers_for, send_body, send_part
 from registry.http.serving.tunnel import SWITCH, Switch, Tunnel, TunnelClosed
 from registry.store.errors import TenantSuspended
-from registry.webhooks.connection import Unreachable
+from registry.webhooks.connection import Lost, Unreachable
 from registry.webhooks.http1 import Connection, Head
-from registry.webhooks.https import Lost
 from registry.webhooks.streaming import PooledServer, TooManyConnections
 
 # kube-apiserver's timeouts for requests that are not long-running, and for discovery of another server.

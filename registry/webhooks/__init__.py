@@ -3,6 +3,8 @@
     endpoint   the webhook that a clientConfig names           services   where its `service` is
     client     calls of webhooks, with Go's error texts        refusals   texts for unsuccessful answers
     https      one exchange, each phase bounded                connection resolve, check, connect
+    http1      a connection that streams bodies                streaming  connections that are kept, by tenant
+    tls        whom a CA bundle trusts                         slots      limits of concurrency by key
     egress     which addresses may be called                   special_purpose  the registries behind it
     answers    what may be decoded, and where                  review     an answer as an object
 

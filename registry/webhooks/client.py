@@ -11,14 +11,15 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Callable
+from functools import partial
 from typing import Final, TypeVar
 
 from registry.schema.field import go_quote
-from registry.webhooks.connection import Origin, Unreachable
+from registry.webhooks.connection import Lost, Origin, Unreachable
 from registry.webhooks.egress import EgressPolicy
 from registry.webhooks.endpoint import Endpoint, bad_bundle
 from registry.webhooks.errors import CallFailed, NotReached
-from registry.webhooks.https import HttpsAnswer, HttpsClient, Limits, Lost
+from registry.webhooks.https import HttpsAnswer, HttpsClient, Limits
 from registry.webhooks.refusals import refusal_text
 from registry.webhooks.services import Services
 
@@ -68,6 +69,7 @@ class WebhookClient:
 
     async def call(
         self,
+        tenant: int,
         endpoint: Endpoint,
         body: bytes,
         decode: Callable[[bytes], T],
@@ -75,8 +77,8 @@ class WebhookClient:
         timeout_seconds: int = 0,
         again: bool = True,
     ) -> T:
-        """Returns what `decode` makes of the body of a successful answer. Raises CallFailed with the reason in the
-        words of Go's client, and what `decode` raises; `decode` must be pure, since it may run in a thread.
+        """Calls for a tenant. Returns what `decode` makes of the body of a successful answer. Raises CallFailed with
+        the reason in the words of Go's client, and what `decode` raises, which must be pure: it may run in a thread.
 
         `timeout_seconds` is sent to the webhook; 0 means that of a conversion. `again` allows retries.
         """
@@ -84,7 +86,7 @@ class WebhookClient:
         where = f'Post "{endpoint.url}?timeout={seconds}s"'
         try:
             async with asyncio.timeout(timeout_seconds or self._timeout) as limit:
-                return await self._call_endpoint(endpoint, body, decode, seconds, again, limit)
+                return await self._call_endpoint(tenant, endpoint, body, decode, seconds, again, limit)
         except TimeoutError as error:
             raise CallFailed(f"{where}: context deadline exceeded") from error
         except Lost as error:
@@ -94,6 +96,7 @@ class WebhookClient:
 
     async def _call_endpoint(
         self,
+        tenant: int,
         endpoint: Endpoint,
         body: bytes,
         decode: Callable[[bytes], T],
@@ -107,25 +110,28 @@ class WebhookClient:
         origin, target = endpoint.origin(), f"{endpoint.path}?timeout={seconds}s"
         for _ in range(_MOST_RETRIES if again else 0):
             try:
-                return await self._post(origin, target, body, lambda answer: _result(answer, decode), again)
+                return await self._post(tenant, origin, target, body, lambda answer: _result(answer, decode), again)
             except _Refused as refused:
                 pause = refused.seconds_to_wait()
                 if pause is None or asyncio.get_running_loop().time() + pause >= (limit.when() or 0):
                     raise CallFailed(str(refused)) from refused
             await asyncio.sleep(pause)
         try:
-            return await self._post(origin, target, body, lambda answer: _result(answer, decode), again)
+            return await self._post(tenant, origin, target, body, lambda answer: _result(answer, decode), again)
         except _Refused as refused:
             raise CallFailed(str(refused)) from refused
 
-    async def _post(self, origin: Origin, target: str, body: bytes, read: Callable[[HttpsAnswer], T], again: bool) -> T:
+    async def _post(
+        self, tenant: int, origin: Origin, target: str, body: bytes, read: Callable[[HttpsAnswer], T], again: bool
+    ) -> T:
+        send = partial(self.https.exchange, tenant, origin, "POST", target, _HEADERS, body, read, repeatable=again)
         try:
             try:
-                return await self.https.exchange(origin, "POST", target, _HEADERS, body, read)
+                return await send()
             except Lost as error:
                 if not (again and error.may_repeat):
                     raise
-            return await self.https.exchange(origin, "POST", target, _HEADERS, body, read)
+            return await send(new=True)
         except ssl.SSLError as error:
             # A definition's bundle is validated when it is written; that of an admission webhook is not.
             raise bad_bundle() from error

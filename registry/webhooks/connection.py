@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
-
-import httpcore
 
 from registry.webhooks.egress import EgressPolicy, parse_address
 from registry.webhooks.resolver import NoSuchHost, Resolver
@@ -23,6 +20,14 @@ _MAX_TRIED: Final = 8
 
 class Unreachable(Exception):
     """No connection can be made. The text is Go's: `dial tcp 192.0.2.1:443: connect: connection refused`."""
+
+
+class Lost(Unreachable):
+    """The connection yielded no valid answer. `may_repeat` if it ended before an answer."""
+
+    def __init__(self, text: str, *, may_repeat: bool = False) -> None:
+        super().__init__(text)
+        self.may_repeat = may_repeat
 
 
 class NotConnected(Unreachable):
@@ -82,50 +87,6 @@ class Dialer:
         """Raises Unreachable if a connection leads to an address that may not be called."""
         if not (isinstance(peer, tuple) and self.allows(origin, str(peer[0]))):
             raise Unreachable(f"dial tcp {address_text}: the connection leads to another address")
-
-
-class AddressCheckingBackend(httpcore.AsyncNetworkBackend):
-    """The network of one origin's connection pool. Raises Unreachable; the pool passes it on."""
-
-    def __init__(self, origin: Origin, dialer: Dialer, *, connect_seconds: float) -> None:
-        self._origin = origin
-        self._dialer = dialer
-        self._connect_seconds = connect_seconds
-        self._network = httpcore.AnyIOBackend()
-
-    async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,  # noqa: ASYNC109
-        local_address: str | None = None,
-        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
-    ) -> httpcore.AsyncNetworkStream:
-        addresses, port = await self._dialer.addresses(self._origin)
-        for address in addresses[:-1]:
-            try:
-                return await self._connect(address, port)
-            except NotConnected:
-                continue
-        return await self._connect(addresses[-1], port)
-
-    async def _connect(self, address: str, port: int) -> httpcore.AsyncNetworkStream:
-        peer = socket_text(address, port)
-        try:
-            stream = await self._network.connect_tcp(plain_address(address), port, timeout=self._connect_seconds)
-        except httpcore.ConnectTimeout as error:
-            raise NotConnected(f"dial tcp {peer}: i/o timeout") from error
-        except httpcore.ConnectError as error:
-            raise NotConnected(f"dial tcp {peer}: connect: {connect_problem(error)}") from error
-        try:
-            self._dialer.check_peer(self._origin, stream.get_extra_info("server_addr"), peer)
-        except Unreachable:
-            await stream.aclose()
-            raise
-        return stream
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
 
 
 def socket_text(address: str, port: int) -> str:

@@ -23,6 +23,7 @@ import httptools
 
 from registry.webhooks.connection import (
     Dialer,
+    Lost,
     NotConnected,
     Origin,
     Unreachable,
@@ -30,7 +31,7 @@ from registry.webhooks.connection import (
     plain_address,
     socket_text,
 )
-from registry.webhooks.https import Lost, tls_failure
+from registry.webhooks.tls import tls_failure
 
 BUFFER_BYTES: Final = 64 * 1024
 # Go's transport allows 10 MiB; nobody needs a tenth of that.
@@ -38,6 +39,8 @@ HEAD_LIMIT_BYTES: Final = 128 * 1024
 FIELDS_LIMIT: Final = 1000
 # The most data between two pieces of a body: chunk extensions and trailers.
 _EXCESS_LIMIT_BYTES: Final = 64 * 1024
+_SMALL_BYTES: Final = 64
+_PARSED_AT_ONCE: Final = 16 * 1024
 # Interim responses (1xx) before the final one.
 _INTERIM_LIMIT: Final = 5
 
@@ -66,6 +69,7 @@ class Connection(asyncio.Protocol):
         self._writer: asyncio.Future[None] | None = None
         self._writing_paused = False
         self._head_bytes = self._excess_bytes = self._interim = 0
+        self._max_small_pieces = self._count = self._body_bytes = 0
         self._in_head = self._has_answer_body = self._is_delimited = False
         self._is_complete = self._is_interim = False
         self._problem = ""
@@ -77,14 +81,18 @@ class Connection(asyncio.Protocol):
         self.exchanges = 0
 
     # -- one exchange
-    def begin(self, head: bytes, *, has_answer_body: bool = True) -> None:
-        """Sends the head of a request, perhaps with its body. `has_answer_body` is False for HEAD."""
+    def begin(self, head: bytes, *, has_answer_body: bool = True, max_small_pieces: int = 0) -> None:
+        """Sends the head of a request, perhaps with its body. `has_answer_body` is False for HEAD.
+
+        More than `max_small_pieces` of less than 64 bytes on average end the exchange; 0 is no limit.
+        """
         self.exchanges += 1
         self._parser = httptools.HttpResponseParser(self)
         self._head = asyncio.get_running_loop().create_future()
         self._headers = []
         self._has_answer_body = has_answer_body
         self._head_bytes = self._excess_bytes = self._interim = 0
+        self._max_small_pieces, self._count, self._body_bytes = max_small_pieces, 0, 0
         self._in_head, self._is_delimited, self._is_complete, self._is_interim = True, False, False, False
         self.is_reusable = self.has_answered = False
         if self.is_lost or self._transport is None:
@@ -138,7 +146,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self.is_lost = True
         self.is_reusable = False
-        if self._parser is not None and not self.is_tunnel:
+        if self._parser is not None and not self.is_tunnel and not self._is_complete:
             if not self._in_head and not self._is_delimited and error is None:
                 self._is_complete = True  # a body that ends with its connection
             else:
@@ -171,15 +179,11 @@ class Connection(asyncio.Protocol):
         before = self._buffered
         if self._in_head:
             self._head_bytes += len(data)
-        try:
-            parser.feed_data(data)
-        except httptools.HttpParserUpgrade as upgrade:
-            if not self.is_tunnel:
-                self._problem = "malformed HTTP response: it switches protocols"
-            else:
-                self._keep(data[upgrade.args[0] :])
-        except httptools.HttpParserError:
-            self._problem = self._problem or "net/http: HTTP/1.x transport connection broken: malformed HTTP response"
+        # The parser does not stop at a problem, so it gets little at once.
+        for start in range(0, len(data), _PARSED_AT_ONCE):
+            self._parse(parser, data, start)
+            if self._problem or self.is_tunnel:
+                break
         if self._in_head and self._head_bytes > HEAD_LIMIT_BYTES:
             self._problem = self._problem or "net/http: server response headers exceeded the limit"
         if self._buffered == before and not self._in_head and not self._is_complete:
@@ -191,6 +195,17 @@ class Connection(asyncio.Protocol):
         if self._problem:
             self._fail(Lost(self._problem))
             self.close()
+
+    def _parse(self, parser: httptools.HttpResponseParser, data: bytes, start: int) -> None:
+        try:
+            parser.feed_data(data[start : start + _PARSED_AT_ONCE])
+        except httptools.HttpParserUpgrade as upgrade:
+            if not self.is_tunnel:
+                self._problem = "malformed HTTP response: it switches protocols"
+            else:
+                self._keep(data[start + upgrade.args[0] :])
+        except httptools.HttpParserError:
+            self._problem = self._problem or "net/http: HTTP/1.x transport connection broken: malformed HTTP response"
 
     # -- called by the parser, which continues after a problem, up to the end of the data
     def on_message_begin(self) -> None:
@@ -231,6 +246,10 @@ class Connection(asyncio.Protocol):
 
     def on_body(self, body: bytes) -> None:
         if not self._is_complete and self._has_answer_body:
+            self._count += 1
+            self._body_bytes += len(body)
+            if 0 < self._max_small_pieces < self._count and self._count * _SMALL_BYTES > self._body_bytes:
+                self._problem = "the answer comes in too many pieces of few bytes"
             self._keep(body)
 
     def on_message_complete(self) -> None:

@@ -1,43 +1,51 @@
 """One HTTPS exchange with a server that somebody else has named: each phase and each size is bounded.
 
 Redirects are not followed, proxies from the environment not used, cookies not kept. The head of an answer is bounded by
-the HTTP library (100 KiB including trailers), its body here, both compressed and decompressed. Nothing of a body is
-decoded before all of it has arrived within bounds.
+`http1`, its body here, both compressed and decompressed. Nothing of a body is decoded before all of it has arrived
+within bounds.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import ssl
 import zlib
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeVar
 
-import httpcore
-
+from registry.caches import LruCache
 from registry.webhooks.answers import run_aside
-from registry.webhooks.connection import AddressCheckingBackend, Dialer, Origin, Unreachable
+from registry.webhooks.connection import Dialer, Lost, Origin, Unreachable
 from registry.webhooks.egress import EgressPolicy
+from registry.webhooks.http1 import Connection, Head
 from registry.webhooks.resolver import Resolver
+from registry.webhooks.slots import Slots
+from registry.webhooks.streaming import Connections, PooledServer
+from registry.webhooks.tls import tls_context
 
 T = TypeVar("T")
 
-# Connections to one server, so that concurrent requests do not flood it.
-_CONNECTIONS: Final = 16
-# Servers with kept connections; beyond it the least recently used idle one is closed.
-_POOLS: Final = 256
+# The tenant of calls that are the server's own. No tenant has this number.
+PLATFORM: Final = 0
+# Concurrent calls of a tenant, to one server and in all; each has a connection. Others wait, which is head time.
+_CALLS_OF_SERVER: Final = 16
+_CALLS_OF_TENANT: Final = 64
+# CA bundles are the clients'; the system's has about 220 KiB. What TLS makes of one takes several times as much.
+_BUNDLE_LIMIT: Final = 512 * 1024
+_CONTEXTS: Final = 64
+# Few enough that a tenant with all of them and all its calls is below the limit of connections.
+_IDLE: Final = 128
 # How much of an unsuccessful answer is read, for the error.
 _REFUSAL_BYTES: Final = 64 * 1024
 # Answers beyond the first size are read and decoded this many at a time per process.
 _LARGE_BYTES: Final = 1024 * 1024
 _LARGE_AT_ONCE: Final = 4
-# Chunks of an answer: each costs about 20 µs, however short it is. Every 64th yields to others.
-_MAX_PIECES: Final = 50_000
-_PIECES_AT_ONCE: Final = 64
+# Pieces of an answer that are shorter than 64 bytes on average: each costs about as much as a kilobyte.
+_MAX_SMALL_PIECES: Final = 4096
+_SENT_AT_ONCE: Final = 256 * 1024
 _INFLATED_AT_ONCE: Final = 256 * 1024
 
 
@@ -60,91 +68,73 @@ class HttpsAnswer(NamedTuple):
     data: bytes
 
 
-class Lost(Unreachable):
-    """The connection yielded no valid answer. `may_repeat` if it ended before an answer."""
-
-    def __init__(self, text: str, *, may_repeat: bool = False) -> None:
-        super().__init__(text)
-        self.may_repeat = may_repeat
-
-
 class HttpsClient:
-    """Kept connections belong to one origin: a connection is never used for another's name, CA or place."""
+    """A connection belongs to one tenant and one origin: it is never used for another's name, CA or place, and a
+    tenant's slow servers delay no other tenant's calls, even of the same server."""
 
     def __init__(self, policy: EgressPolicy, limits: Limits = Limits()) -> None:
         self._limits = limits
         self.resolver = Resolver()
         self.dialer = Dialer(policy, self.resolver, resolve_seconds=limits.resolve_seconds)
-        self._pools: OrderedDict[Origin, _Pool] = OrderedDict()
+        self._connections = Connections(
+            self.dialer, connect_seconds=limits.connect_seconds, tls_seconds=limits.tls_seconds, most_idle=_IDLE
+        )
+        self._contexts: LruCache[str, ssl.SSLContext] = LruCache(_CONTEXTS)
+        self._of_server: Slots[PooledServer] = Slots(_CALLS_OF_SERVER)
+        self._of_tenant: Slots[int] = Slots(_CALLS_OF_TENANT)
+        self._large_of_tenant: Slots[int] = Slots(1)
         self._large = asyncio.Semaphore(_LARGE_AT_ONCE)
 
     async def aclose(self) -> None:
-        pools, self._pools = list(self._pools.values()), OrderedDict()
-        for pool in pools:
-            await pool.connections.aclose()
+        self._connections.close()
         self.resolver.close()
 
     async def exchange(
         self,
+        tenant: int,
         origin: Origin,
         method: str,
         target: str,
         headers: Mapping[str, str],
         body: bytes,
         read: Callable[[HttpsAnswer], T],
+        *,
+        new: bool = False,
+        repeatable: bool = True,
     ) -> T:
         """Returns what `read`, which is pure, makes of the answer. Raises Unreachable, Lost, ssl.SSLError for a bad
         `ca`.
 
-        `target` is the path with its query, in ASCII.
+        `target` is the path with its query, in ASCII. `new` asks for a new connection. One that may be closed by the
+        server at any moment is only used if the request is `repeatable`.
         """
-        pool = await self._pool(origin)
-        request = httpcore.Request(
-            method,
-            httpcore.URL(scheme=b"https", host=origin.host.encode(), port=origin.port, target=target.encode()),
-            headers=[
-                ("Host", origin.authority),
-                ("Accept-Encoding", "gzip"),
-                ("User-Agent", "registry"),
-                *headers.items(),
-                *([("Content-Length", str(len(body)))] if body else []),
-            ],
-            content=body,
-            extensions={"timeout": {"connect": self._limits.tls_seconds}},
-        )
-        pool.busy += 1
-        try:
-            async with AsyncExitStack() as held:
-                answer = await self._answer(pool, request, held)
-                return await run_aside(len(answer.data), lambda: read(answer))
-        finally:
-            pool.busy -= 1
-
-    async def _answer(self, pool: _Pool, request: httpcore.Request, held: AsyncExitStack) -> HttpsAnswer:
-        try:
-            response = await self._head(pool, request)
+        server = self._server(tenant, origin)
+        async with AsyncExitStack() as held:
             try:
-                return await self._body(pool, response, held)
-            finally:
-                await response.aclose()
-        except (httpcore.RemoteProtocolError, httpcore.ReadError, httpcore.WriteError) as error:
-            raise Lost("EOF", may_repeat=True) from error
-        except (httpcore.ConnectError, httpcore.TimeoutException) as error:
-            raise tls_failure(error) from error
-        except (httpcore.NetworkError, httpcore.ProtocolError) as error:
-            raise Lost("net/http: the connection broke") from error
+                async with asyncio.timeout(self._limits.head_seconds):
+                    await held.enter_async_context(self._of_server.hold(server))
+                    await held.enter_async_context(self._of_tenant.hold(tenant))
+                    connection = await self._connections.acquire(server, fresh=not repeatable, new=new)
+                    held.callback(self._connections.release, server, connection)
+                    head = await _send(connection, _head(method, target, origin, headers, body), body)
+            except TimeoutError as error:
+                raise Lost("net/http: timeout awaiting response headers") from error
+            answer = await self._body(tenant, connection, head, held)
+            return await run_aside(len(answer.data), lambda: read(answer))
 
-    async def _head(self, pool: _Pool, request: httpcore.Request) -> httpcore.Response:
-        try:
-            async with asyncio.timeout(self._limits.head_seconds):
-                return await pool.connections.handle_async_request(request)
-        except TimeoutError as error:
-            raise Lost("net/http: timeout awaiting response headers") from error
+    def _server(self, tenant: int, origin: Origin) -> PooledServer:
+        if len(origin.ca) > _BUNDLE_LIMIT:
+            raise Unreachable(f"tls: the CA bundle is longer than {_BUNDLE_LIMIT} bytes")
+        digest = hashlib.sha256(origin.ca.encode()).hexdigest() if origin.ca else ""
+        context = self._contexts.get(digest) or self._contexts.put(digest, tls_context(origin.ca))
+        return PooledServer(tenant, replace(origin, ca=""), digest, context)
 
-    async def _body(self, pool: _Pool, response: httpcore.Response, held: AsyncExitStack) -> HttpsAnswer:
+    async def _body(self, tenant: int, connection: Connection, head: Head, held: AsyncExitStack) -> HttpsAnswer:
         """Reads the body within its bounds. A large one occupies a slot for large answers until `held` is closed."""
-        headers = {name.lower(): value.decode("latin-1") for name, value in response.headers}
-        success = 200 <= response.status <= 206
+        if head.status == 101:
+            raise Lost("the server switches protocols")
+        headers = {name: value.decode("latin-1") for name, value in head.headers}
+        success = 200 <= head.status <= 206
         most = self._limits.body_bytes if success else _REFUSAL_BYTES
         length = headers.get(b"content-length", "")
         if success and length.isdigit() and int(length[:20]) > most:
@@ -153,14 +143,15 @@ class HttpsClient:
         size = 0
         try:
             async with asyncio.timeout(self._limits.body_seconds):
-                async for piece in _decompress(_raw(response, most), headers.get(b"content-encoding", "")):
+                async for piece in _decompress(_raw(connection, most), headers.get(b"content-encoding", "")):
                     before, size = size, size + len(piece)
                     if size > most:
                         if success:
                             raise _too_long(most)
+                        pieces.append(piece[: most - before])
                         break
                     if before <= _LARGE_BYTES < size:
-                        await held.enter_async_context(pool.large)
+                        await held.enter_async_context(self._large_of_tenant.hold(tenant))
                         await held.enter_async_context(self._large)
                     pieces.append(piece)
         except TimeoutError as error:
@@ -170,55 +161,40 @@ class HttpsClient:
             pieces.clear()  # an error keeps its frames alive while it is handled
             raise
         return HttpsAnswer(
-            response.status, headers.get(b"content-type", ""), headers.get(b"retry-after", ""), b"".join(pieces)
+            head.status, headers.get(b"content-type", ""), headers.get(b"retry-after", ""), b"".join(pieces)
         )
 
-    async def _pool(self, origin: Origin) -> _Pool:
-        pool = self._pools.get(origin)
-        if pool is not None:
-            self._pools.move_to_end(origin)
-            return pool
-        network = AddressCheckingBackend(origin, self.dialer, connect_seconds=self._limits.connect_seconds)
-        pool = self._pools[origin] = _Pool(
-            httpcore.AsyncConnectionPool(
-                ssl_context=tls_context(origin.ca),
-                max_connections=_CONNECTIONS,
-                max_keepalive_connections=_CONNECTIONS,
-                keepalive_expiry=60,
-                network_backend=network,
-            )
-        )
-        if len(self._pools) > _POOLS:
-            idle = next((key for key, other in self._pools.items() if not other.busy and other is not pool), None)
-            if idle is not None:
-                await self._pools.pop(idle).connections.aclose()
-        return pool
+
+def _head(method: str, target: str, origin: Origin, headers: Mapping[str, str], body: bytes) -> bytes:
+    fields = {
+        "Host": origin.authority,
+        "Accept-Encoding": "gzip",
+        "User-Agent": "registry",
+        **headers,
+        **({"Content-Length": str(len(body))} if body or method == "POST" else {}),
+    }
+    lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+    return f"{method} {target} HTTP/1.1\r\n{lines}\r\n".encode("ascii")
 
 
-@dataclass(slots=True)
-class _Pool:
-    """`busy` counts the exchanges in progress: while there are any, the pool is not closed to make room.
+async def _send(connection: Connection, head: bytes, body: bytes) -> Head:
+    """Sends a request, and returns the head of the response. A server may respond before it has read everything."""
+    connection.begin(head + body[:_SENT_AT_ONCE], max_small_pieces=_MAX_SMALL_PIECES)
+    try:
+        for start in range(_SENT_AT_ONCE, len(body), _SENT_AT_ONCE):
+            await connection.write(body[start : start + _SENT_AT_ONCE])
+    except Lost:
+        pass
+    return await connection.head()
 
-    `large` keeps one server from taking all slots for large answers.
-    """
 
-    connections: httpcore.AsyncConnectionPool
-    busy: int = 0
-    large: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
-
-
-async def _raw(response: httpcore.Response, most: int) -> AsyncIterator[bytes]:
+async def _raw(connection: Connection, most: int) -> AsyncIterator[bytes]:
     """Yields the body as it arrives, at most `most` bytes and a margin."""
-    count = size = 0
-    async for piece in response.aiter_stream():
-        count += 1
+    size = 0
+    while piece := await connection.read():
         size += len(piece)
         if size > most + _REFUSAL_BYTES:
             raise _too_long(most)
-        if count > _MAX_PIECES:
-            raise Lost(f"the answer comes in more than {_MAX_PIECES} pieces")
-        if count % _PIECES_AT_ONCE == 0:
-            await asyncio.sleep(0)
         yield piece
 
 
@@ -257,53 +233,3 @@ def _inflate(inflater: zlib._Decompress, piece: bytes) -> Iterator[bytes]:
 
 def _too_long(most: int) -> Lost:
     return Lost(f"the answer is longer than {most} bytes")
-
-
-def tls_context(ca: str, *, shared: bool = True) -> ssl.SSLContext:
-    """Returns a context for `ca` in PEM, or the system's roots if it is empty, as Go's client has. Raises ssl.SSLError.
-
-    One that is not `shared` belongs to the caller, who may change it.
-
-    Each certificate of the bundle is trusted, including intermediate ones and the server's own. Names must be subject
-    alternative names; the subject is ignored.
-    """
-    return _context(ca) if ca or not shared else _system_context()
-
-
-@lru_cache(1)
-def _system_context() -> ssl.SSLContext:
-    return _context("")
-
-
-def _context(ca: str) -> ssl.SSLContext:
-    context = ssl.create_default_context(cadata=ca or None)
-    context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
-    # Newer Pythons set it; CAs that Go creates without key identifiers fail it.
-    context.verify_flags &= ~ssl.VerifyFlags.VERIFY_X509_STRICT
-    context.hostname_checks_common_name = False
-    return context
-
-
-def tls_failure(error: BaseException) -> Unreachable:
-    cause: BaseException | None = error
-    while cause is not None:
-        match cause:
-            case ssl.SSLCertVerificationError():
-                return Unreachable(f"tls: failed to verify certificate: x509: {_certificate_problem(cause)}")
-            case ssl.SSLError():
-                return Unreachable(f"tls: {cause.reason or 'handshake failure'}")
-            case httpcore.TimeoutException():
-                return Unreachable("net/http: TLS handshake timeout")
-        cause = cause.__cause__ or cause.__context__
-    return Unreachable("tls: the connection ended during the handshake")
-
-
-def _certificate_problem(error: ssl.SSLCertVerificationError) -> str:
-    # OpenSSL's codes: 10 expired, 62 and 64 wrong name or address; the others are untrusted chains.
-    match error.verify_code:
-        case 10:
-            return "certificate has expired or is not yet valid"
-        case 62 | 64:
-            return f"certificate is not valid for this name: {error.verify_message}"
-        case _:
-            return "certificate signed by unknown authority"

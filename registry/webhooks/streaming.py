@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -44,10 +44,13 @@ class PooledServer:
 
 
 class Connections:
-    def __init__(self, dialer: Dialer, *, connect_seconds: float = 5, tls_seconds: float = 10) -> None:
+    def __init__(
+        self, dialer: Dialer, *, connect_seconds: float = 5, tls_seconds: float = 10, most_idle: int = _IDLE
+    ) -> None:
         self._dialer = dialer
         self._connect_seconds = connect_seconds
         self._tls_seconds = tls_seconds
+        self._most_idle = most_idle
         # By server, the one used last at the end; with its expiry timer, and since when it is idle.
         self._idle: dict[PooledServer, list[tuple[Connection, asyncio.TimerHandle, float]]] = {}
         self._idle_count = 0
@@ -76,8 +79,7 @@ class Connections:
     def release(self, server: PooledServer, connection: Connection) -> None:
         """Keeps a connection whose exchange is complete for reuse, and closes any other."""
         idle = self._idle.get(server, [])
-        has_room = len(idle) < _IDLE_OF_SERVER and self._idle_count < _IDLE
-        if connection.is_reusable and not connection.is_lost and has_room:
+        if connection.is_reusable and not connection.is_lost and self._has_room(server, idle):
             loop = asyncio.get_running_loop()
             timer = loop.call_later(_IDLE_SECONDS, self._expire, server, connection)
             self._idle.setdefault(server, idle).append((connection, timer, loop.time()))
@@ -91,6 +93,13 @@ class Connections:
             while (connection := self._take_idle(server, fresh=False)) is not None:
                 connection.close()
                 self._count(server.owner, -1)
+
+    def _has_room(self, server: PooledServer, idle: Sequence[object]) -> bool:
+        """Returns whether one more may be kept: a tenant with many servers leaves half of the room to others."""
+        if len(idle) >= _IDLE_OF_SERVER or self._idle_count >= self._most_idle:
+            return False
+        of_tenant = sum(len(kept) for other, kept in self._idle.items() if other.owner == server.owner)
+        return of_tenant < self._most_idle // 2
 
     def _take_idle(self, server: PooledServer, *, fresh: bool) -> Connection | None:
         idle = self._idle.get(server)

@@ -101,3 +101,21 @@ async def test_few_large_objects_wait_for_a_webhook_at_once(
         for done in await asyncio.gather(*changes):
             done.ok()
         assert gate.most <= 3
+
+
+async def test_few_reviews_of_a_large_object_are_made_at_once(api: Client, trusted: Certificates) -> None:
+    """100 webhooks had 100 reviews of megabytes at once, which were encoded while nothing else ran."""
+    (await api.post(WIDGETS, widget("large", **LARGE))).ok(201)
+    (await api.post(WIDGETS, widget("small"))).ok(201)
+    gate = Gate()
+    async with serving(trusted, gate) as server:
+        many = configuration(server, *(f"w{i}" for i in range(12)))
+        (await api.post(f"{ADMISSION}/validatingwebhookconfigurations", many)).ok(201)
+        changes = [asyncio.create_task(CHANGES["delete"](api, "large"))]
+        await gate.has()
+        changes.append(asyncio.create_task(CHANGES["delete"](api, "small")))
+        await gate.has("small")
+        assert gate.names.count("large") <= 2
+        gate.opened.set()
+        for done in await asyncio.gather(*changes):
+            done.ok()

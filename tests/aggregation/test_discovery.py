@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from registry.aggregation.availability import CHECK_SECONDS
+from registry.aggregation.availability import CHECK_SECONDS, PASSED, Availability, Finding
 from registry.aggregation.discovery import (
     Resources,
+    fitting,
     merge_aggregated,
     merge_group,
     merge_group_list,
@@ -21,6 +22,7 @@ from registry.aggregation.discovery import (
 )
 from registry.aggregation.model import Aggregated, APIServer
 from registry.aggregation.priorities import local_priority
+from registry.store.types import DomainId, Guards, Tenant, TenantId, TenantName
 from tests.aggregation.backend import (
     BASE,
     GROUP,
@@ -52,12 +54,61 @@ def priority(group: str, version: str) -> tuple[int, int]:
     return local_priority(group, version, builtin=group.endswith("k8s.io"))
 
 
+def tenant() -> Tenant:
+    return Tenant(TenantId(1), TenantName("acme"), DomainId(1), Guards(0, 0))
+
+
 def group(name: str, *versions: str) -> dict[str, Any]:
     found = [{"groupVersion": f"{name}/{v}", "version": v} for v in versions]
     return {"name": name, "versions": found, "preferredVersion": found[0]}
 
 
 LOCAL = [group("apiregistration.k8s.io", "v1"), group("rbac.authorization.k8s.io", "v1"), group("b.example.com", "v1")]
+
+
+def listed(name: str, **more: Any) -> dict[str, Any]:
+    return {"resource": name, "responseKind": {"kind": "A"}, "verbs": ["get"], **more}
+
+
+@pytest.mark.parametrize(
+    "entries, kept",
+    [
+        pytest.param([listed("as"), listed("bs", singularResource="x" * (1 << 20)), listed("cs")], 1, id="a long text"),
+        pytest.param([listed("as", verbs=[""] * 100_000)], 0, id="many short texts"),
+        pytest.param([listed(f"a{i}", shortNames=["x" * 30]) for i in range(1000)], 1000, id="many"),
+    ],
+)
+def test_what_a_server_lists_is_kept_as_far_as_it_fits(entries: list[Any], kept: int) -> None:
+    assert fitting(entries) == entries[:kept]
+
+
+def test_the_resources_of_a_tenants_servers_have_a_limit_together() -> None:
+    """A thousand servers that each list four megabytes had a process keep all of it, decoded."""
+    known, owner = Availability(), tenant()
+    entries = fitting([listed(f"a{i}", singularResource="x" * 400) for i in range(1000)])
+    servers = [server(f"g{i}.example.com", "v1") for i in range(10)]
+    for one in servers:
+        known.note(owner, one, Finding(PASSED, entries))
+    assert [len(known.resources(owner, one).entries) for one in servers] == [1000] * 4 + [0] * 6
+    known.forget(owner, [servers[0].name])
+    known.note(owner, servers[9], Finding(PASSED, entries))
+    assert len(known.resources(owner, servers[9]).entries) == 1000
+    assert all(known.is_available(owner, one) for one in servers[1:])
+
+
+def test_a_thousand_groups_are_merged_in_a_moment() -> None:
+    """Their order took the cube of their number: minutes."""
+    asked = 0
+
+    def count(group: str, version: str) -> tuple[int, int]:
+        nonlocal asked
+        asked += 1
+        return priority(group, version)
+
+    many = Aggregated([server(f"g{i}.example.com", "v1") for i in range(400)])
+    merged = merge_group_list({"groups": LOCAL}, many, count)
+    assert len(merged["groups"]) == 403
+    assert asked < 1000
 
 
 @pytest.mark.parametrize(

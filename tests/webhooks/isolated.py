@@ -119,7 +119,7 @@ async def _call(client: WebhookClient, server: Server, host: str) -> str:
     config = {"url": f"https://{host}:{server.port}/", "caBundle": server.endpoint.ca_bundle}
     try:
         endpoint: Endpoint = endpoint_of(config, client.services)
-        await client.call(endpoint, b"{}", decoded_review)
+        await client.call(1, endpoint, b"{}", decoded_review)
     except CallFailed as error:
         return str(error)
     return "answered"

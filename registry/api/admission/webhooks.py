@@ -29,7 +29,7 @@ from registry.apply import json_patch
 from registry.apply.errors import ApplyError
 from registry.apply.values import equal
 from registry.codec.go_text import type_meta_error
-from registry.flowcontrol.evaluation import evaluate
+from registry.flowcontrol.evaluation import Large, evaluate, large, noted_size
 from registry.flowcontrol.time_slice import TimeSlice
 from registry.webhooks.answers import run_aside
 from registry.webhooks.client import WebhookClient
@@ -156,12 +156,19 @@ class WebhookAdmission:
         obj = await self._inputs.at(attributes.object, resource, attributes)
         old = await self._inputs.at(attributes.old_object, resource, attributes)
         uid = str(uuid.uuid4())
-        body = request_body(hook.review_version, uid, attributes, resource, obj, old)
-        memo = self._request.context.memo or RetryMemo()
-        question = WebhookQuestion.of(hook, body, uid, again=again)
-        answer = memo.answers.get(question)
-        if answer is None:
-            answer = memo.answers[question] = await self._call_once(hook, body, uid, call, dry_run=attributes.dry_run)
+
+        def review() -> tuple[bytes, WebhookQuestion]:
+            body = request_body(hook.review_version, uid, attributes, resource, obj, old)
+            return body, WebhookQuestion.of(hook, body, uid, again=again)
+
+        # A tenant may have a thousand webhooks, with a review for each.
+        async with large(Large.REVIEW, noted_size()):
+            body, question = await evaluate(review, repeatable=True)
+            memo = self._request.context.memo or RetryMemo()
+            answer = memo.answers.get(question)
+            if answer is None:
+                answer = await self._call_once(hook, body, uid, call, dry_run=attributes.dry_run)
+                memo.answers[question] = answer
         return self._verdict(hook, answer)
 
     async def _call_once(self, hook: Webhook, body: bytes, uid: str, call: WebhookCall, *, dry_run: bool) -> Answer:
@@ -197,6 +204,7 @@ class WebhookAdmission:
     async def _call(self, hook: Webhook, body: bytes, decode: Callable[[bytes], Verdict], dry_run: bool) -> Verdict:
         client = self._client()
         return await client.call(
+            self._request.tenant.id,
             endpoint_of(hook.client, client.services),
             body,
             decode,

@@ -28,7 +28,7 @@ from registry.webhooks.connection import Origin, Unreachable
 from registry.webhooks.egress import EgressPolicy
 from registry.webhooks.endpoint import parse_https_url
 from registry.webhooks.errors import CallFailed
-from registry.webhooks.https import HttpsAnswer, HttpsClient, Limits
+from registry.webhooks.https import PLATFORM, HttpsAnswer, HttpsClient, Limits
 
 logger = logging.getLogger(__name__)
 
@@ -140,6 +140,7 @@ class Provider:
             url = parse_https_url(text)
             target = f"{url.path or '/'}{'?' if url.query else ''}{url.query}"
             return await client.exchange(
+                PLATFORM,
                 Origin(url.host, url.port, self._issuer.ca),
                 "GET",
                 target,
