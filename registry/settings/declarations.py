@@ -61,28 +61,28 @@ class Settings:
     workers: int = setting(1, "Processes that serve the port.", whole_number(1, 64))
     max_connections: int = setting(
         10_000,
-        "Open connections of a process at most, fewer if its limit of open files (ulimit -n) is lower; others are "
-        "closed at once, before TLS.",
+        "Maximum number of open connections of a process; lower if its limit of open files (ulimit -n) is lower. "
+        "Further connections are closed at once, before TLS.",
         whole_number(1, 1_000_000),
     )
     upload_limit_megabytes: int = setting(
         128,
-        "Request bodies that a process holds at most until they are answered, in MiB. A tenant may hold as much as is "
-        "still free, so at most half; beyond that the answer is 429.",
+        "Maximum size of all request bodies that a process holds until they are answered, in MiB. A tenant may hold as "
+        "much as is still free, so at most half; beyond that the answer is 429.",
         whole_number(16, 1_000_000),
     )
     answer_limit_megabytes: int = setting(
         128,
-        "Answers that a process holds at most until clients have read them, with what they are made from, in MiB. "
-        "A tenant may hold as much as is still free; beyond that the answer is 429, and the connection is closed whose "
-        "client has read nothing for longest.",
+        "Maximum size of all answers that a process holds until clients have read them, with the data they are made "
+        "from, in MiB. A tenant may hold as much as is still free; beyond that the answer is 429, and the connection "
+        "whose client has read nothing for the longest time is closed.",
         whole_number(64, 1_000_000),
     )
     evaluation_limit_milliseconds: int = setting(
         250,
         "Processor time that evaluating a request (schemas, rules, policies, patches) may hold the event loop "
-        "for, in ms; then it is stopped and begins again in a thread of its own, with 20 times as much, beyond which "
-        "the answer is 503.",
+        "for, in ms; after that it is restarted in a thread "
+        "of its own with 20 times the limit, beyond which the answer is 503.",
         whole_number(50, 60_000),
     )
     database_url: str | None = setting(
@@ -185,12 +185,12 @@ class Settings:
     )
     emulate_version: str = setting(
         emulation.DEFAULT, "Version of Kubernetes whose behaviour the server has: " + " or ".join(emulation.NAMES) +
-        ". Set it alike in all processes of a database.", one_of(*emulation.NAMES)
+        ". Use the same value in all processes of a database.", one_of(*emulation.NAMES)
     )  # fmt: skip
     cbor: bool = setting(
         False,
-        "Also take and answer CBOR: application/cbor, application/apply-patch+cbor, watches as application/cbor-seq. "
-        "kube-apiserver does with its feature gate CBORServingAndStorage. What is stored stays the same.",
+        "Also accept and return CBOR: application/cbor, application/apply-patch+cbor, watches as application/cbor-seq, "
+        "as kube-apiserver with its feature gate CBORServingAndStorage. Objects are stored as without it.",
         switch,
     )
     serve_apiextensions_v1beta1: bool = setting(
@@ -198,8 +198,8 @@ class Settings:
     )
     migrate_storage: str = setting(
         "auto",
-        "auto: objects stored at a former storage version are rewritten at the present one, and the former version is "
-        "removed from status.storedVersions; off: only when a StorageVersionMigration requests it.",
+        "auto: objects stored at an earlier storage version are rewritten at the current one, and the earlier version "
+        "is removed from status.storedVersions; off: only when a StorageVersionMigration requests it.",
         one_of("auto", "off"),
     )
     migrate_storage_after_seconds: int = setting(
@@ -207,12 +207,12 @@ class Settings:
         whole_number(0, 999_999_999)
     )  # fmt: skip
     migrate_storage_rate: int = setting(
-        1000, "Objects that a process migrates per second at most.", whole_number(1, 1_000_000)
+        1000, "Maximum number of objects that a process migrates per second.", whole_number(1, 1_000_000)
     )
     shutdown_delay_seconds: int = setting(
         0,
-        "How long the server goes on to accept connections after the signal to stop, while /readyz fails: as long as"
-        " load balancers need to notice.",
+        "How long the server continues to accept connections after the signal to stop, while /readyz fails: as long as "
+        "load balancers need to notice.",
         whole_number(0, 3600),
     )
     shutdown_seconds: int = setting(
@@ -236,8 +236,8 @@ class Settings:
     )
     postgres_host: str = setting(
         "",
-        "Address on which the embedded PostgreSQL accepts connections of other machines, by TLS only; 0.0.0.0 or :: is "
-        "for all. The port is 5432 unless --postgres-port is given.",
+        "Address on which the embedded PostgreSQL accepts connections from other machines, with TLS only; 0.0.0.0 or "
+        ":: for all. The port is 5432 unless --postgres-port is given.",
         shown="127.0.0.1 where a port is given",
     )
 
@@ -247,8 +247,9 @@ class Settings:
 
     console: bool = setting(True, "Serve the console, pages for browsers at /console (docs/console.md).", switch)
     console_oidc_client_id: str = setting(
-        "", "Client id with which the console signs people in at an issuer of --authentication-config: the issuer that "
-        "has it among its audiences. The client is public, and its redirect URI is https://<host>/console/.",
+        "",
+        "Client id with which the console signs users in at the issuer of --authentication-config that has it among "
+        "its audiences. The client is public, and its redirect URI is https://<host>/console/.",
         header_text, shown="no sign-in at an issuer"
     )  # fmt: skip
 
