@@ -47,7 +47,7 @@ async def open_store(url: str) -> AsyncIterator[Store]:
 def _administrator(server: str) -> Iterator[psycopg.Connection]:
     """A connection for statements on databases, which is kept unless something fails."""
     connection = _idle.pop(server, None)
-    if connection is None or connection.closed:
+    if connection is None or not _is_open(connection):
         connection = psycopg.connect(server, autocommit=True)
     try:
         yield connection
@@ -55,6 +55,16 @@ def _administrator(server: str) -> Iterator[psycopg.Connection]:
         connection.close()
         raise
     _idle[server] = connection
+
+
+def _is_open(connection: psycopg.Connection) -> bool:
+    """Whether it can still be used: some tests end the sessions of a server, or the server."""
+    try:
+        connection.execute("SELECT 1")
+    except psycopg.OperationalError:
+        connection.close()
+        return False
+    return True
 
 
 @atexit.register

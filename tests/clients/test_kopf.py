@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import secrets
 import subprocess
@@ -19,7 +20,8 @@ from tests.clients.kinds import connected, until
 from tests.replication import free_port
 from tests.running import RunningServer, data_folder, running_server, start_server
 
-pytest.importorskip("kopf", reason="kopf is not installed")
+# The operator imports it, in a process of its own; here it would take each test process half a second.
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("kopf") is None, reason="kopf is not installed")
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FINALIZER = "jobs.example.com/kopf-operator"
