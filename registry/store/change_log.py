@@ -131,7 +131,7 @@ async def next_changes(pool: Pool, positions: dict[DomainId, int]) -> dict[Domai
 
     When all together are too large, the domains listed last may get none.
     """
-    rows = await pool.fetch(
+    rows = await pool.call(
         NEWS,
         {
             "domains": BigintArray(list(positions)),

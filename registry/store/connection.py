@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, LiteralString
 
@@ -13,6 +13,7 @@ import psycopg
 from registry.store.database import CONNECT_TIMEOUT_SECONDS as CONNECT_TIMEOUT_SECONDS
 from registry.store.database import Database
 from registry.store.errors import Closed, Unavailable, Uncertain
+from registry.store.exchange import Value
 from registry.store.session import CALL_LIMIT_SECONDS
 from registry.store.session import Connection as Connection
 from registry.store.session import connect as connect
@@ -74,13 +75,24 @@ class Pool:
     ) -> list[tuple[Any, ...]]:
         """Returns all rows of a statement that reads. Retries once on another connection when the first one was cut or
         does not answer."""
+
+        async def read(connection: Connection) -> list[tuple[Any, ...]]:
+            cursor = await connection.execute(statement.sql, parameters, prepare=prepare, binary=True)
+            return await cursor.fetchall()
+
+        return await self._read(read)
+
+    async def call(self, statement: Statement, values: Mapping[str, Value]) -> list[tuple[Any, ...]]:
+        """Like `fetch`, at less cost (exchange.py). For background tasks: when cancelled, it closes a connection."""
+        return await self._read(lambda connection: connection.call(statement, values))
+
+    async def _read(self, read: Callable[[Connection], Awaitable[list[tuple[Any, ...]]]]) -> list[tuple[Any, ...]]:
         for attempt in (1, 2):
             async with self.connection() as connection:
                 if attempt == 1:
                     connection.call_limit_seconds = FIRST_ATTEMPT_SECONDS
                 try:
-                    cursor = await connection.execute(statement.sql, parameters, prepare=prepare, binary=True)
-                    return await cursor.fetchall()
+                    return await read(connection)
                 except psycopg.Error as error:
                     if attempt == 2 or not (connection.closed and is_transient(error)):
                         raise
