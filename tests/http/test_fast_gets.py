@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import math
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
 from prometheus_client import REGISTRY
+from starlette.applications import Starlette
 
+from registry import caches
 from registry.http.compression import GZIP_THRESHOLD_BYTES
 from registry.http.middleware import fast_gets
 from registry.http.middleware.fast_gets import Target, target_of
@@ -23,6 +28,16 @@ from tests.http.streams import PATIENCE_SECONDS, Streams, connection
 
 BINDINGS: Final = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings"
 ROLES: Final = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles"
+
+
+@pytest.fixture
+def unexpiring_caches(tenant_api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What authenticates and authorizes a get does not become too old to be used again, however slow the machine."""
+    now = time.monotonic()
+    monkeypatch.setattr(caches, "time", SimpleNamespace(monotonic=lambda: now))
+    app = tenant_api._app
+    assert isinstance(app, Starlette)
+    monkeypatch.setattr(app.state.backend.authorizer, "_check_seconds", math.inf)
 
 
 class Chain:
@@ -171,6 +186,7 @@ CASES: Final = {
 
 
 @shares_application
+@pytest.mark.usefixtures("unexpiring_caches")
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 async def test_the_answer_is_that_of_a_new_connection(tenant_api: Client, case: Case) -> None:
     api = tenant_api
@@ -188,6 +204,7 @@ async def test_the_answer_is_that_of_a_new_connection(tenant_api: Client, case: 
 
 
 @shares_application
+@pytest.mark.usefixtures("unexpiring_caches")
 async def test_a_plan_is_renewed_when_what_it_depends_on_has_changed(tenant_api: Client) -> None:
     await make(tenant_api, "a")
     token, chain = await reader_of(tenant_api, "a"), Chain(tenant_api._app)
@@ -203,6 +220,7 @@ async def test_a_plan_is_renewed_when_what_it_depends_on_has_changed(tenant_api:
 
 
 @shares_application
+@pytest.mark.usefixtures("unexpiring_caches")
 async def test_gets_that_a_plan_cannot_answer_go_through_the_handler_chain(tenant_api: Client) -> None:
     """Otherwise each would be read twice."""
     await make(tenant_api, "a")
@@ -242,6 +260,7 @@ async def test_pipelined_requests_are_answered_in_order(tenant_api: Client) -> N
 
 
 @shares_application
+@pytest.mark.usefixtures("unexpiring_caches")
 async def test_fast_gets_count_in_metrics_as_others_do(tenant_api: Client) -> None:
     await make(tenant_api, "a")
     token, chain = await reader_of(tenant_api, "a"), Chain(tenant_api._app)
@@ -262,6 +281,7 @@ async def test_fast_gets_count_in_metrics_as_others_do(tenant_api: Client) -> No
 
 
 @shares_application
+@pytest.mark.usefixtures("unexpiring_caches")
 async def test_objects_without_a_namespace(tenant_api: Client) -> None:
     """A namespace is authorized inside itself, so its name is also that of the namespace."""
     await account(tenant_api, "reader")
