@@ -91,7 +91,7 @@ def value(text: str, scope: Scope | None = None, **changes: Any) -> Any:
         "object.spec.tags.join('-') == 'x-y'",
     ],
 )
-def test_what_expressions_see(text: str) -> None:
+def test_variables_of_expressions(text: str) -> None:
     assert value(text) is True
 
 
@@ -141,7 +141,7 @@ def test_what_expressions_see(text: str) -> None:
         pytest.param("self.x", Scope(), (), "undeclared reference to 'self'", id="self"),
     ],
 )
-def test_what_compiles(text: str, scope: Scope, wanted: tuple[Type, ...], error: str) -> None:
+def test_expressions_that_compile(text: str, scope: Scope, wanted: tuple[Type, ...], error: str) -> None:
     found = compile_expression(text, scope, *wanted).error
     assert (error in found.detail) if found is not None and error else (found is None and not error)
 
@@ -208,7 +208,7 @@ def test_a_policy_is_bounded() -> None:
         pytest.param("variables.dear > 1", id="a variable over the limit of an expression"),
     ],
 )
-def test_what_has_no_value_costs_too(text: str) -> None:
+def test_evaluations_that_fail_are_charged(text: str) -> None:
     fails = compile_expression("object.spec.tags.map(a, a + 'y').size() + object.gone", Scope(variables={}))
     dear = compile_expression(f"{CUBIC} ? 1 : 2", Scope(variables={}))
     scope = Scope(variables={"fails": fails.type, "dear": dear.type})
@@ -309,7 +309,7 @@ def test_lists_without_a_schema(text: str, found: bool) -> None:
     assert value(text, object=obj) is found
 
 
-def test_evaluation_goes_on_where_it_paused() -> None:
+def test_evaluation_resumes_after_a_pause() -> None:
     pauses = iter([True, True, False, True])
     made = inputs(rounds=Rounds(lambda: next(pauses, False)))
     expressions = [compile_expression(f"object.spec.size == {n}", Scope()) for n in range(5)]

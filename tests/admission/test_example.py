@@ -40,7 +40,7 @@ def inputs(labels: dict[str, str], replicas: int, most: str | None = None) -> In
     return Inputs(obj, None, request, namespace)
 
 
-def test_they_are_right() -> None:
+def test_the_examples_are_valid() -> None:
     for policy in (VALIDATING, MUTATING):
         default_match(policy["spec"]["matchConstraints"])
         policy["spec"].setdefault("failurePolicy", "Fail")
@@ -57,11 +57,13 @@ def test_they_are_right() -> None:
         ({}, 1, None, ['a crontab needs the label "team"']),
     ],
 )
-def test_what_they_refuse(labels: dict[str, str], replicas: int, most: str | None, expected: list[str]) -> None:
+def test_requests_that_the_examples_refuse(
+    labels: dict[str, str], replicas: int, most: str | None, expected: list[str]
+) -> None:
     outcome = ValidatingPolicy(VALIDATING).validate(inputs(labels, replicas, most))
     assert [decision.message for _, decision in outcome.decisions] == expected
 
 
-def test_what_they_change() -> None:
+def test_changes_that_the_examples_make() -> None:
     made = MutatingPolicy(MUTATING).mutate(0, inputs({}, 1), UNTYPED)
     assert made["metadata"]["annotations"] == {"jobs.example.com/made-by": "jane"}

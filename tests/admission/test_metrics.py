@@ -43,7 +43,7 @@ async def test_calls_of_webhooks(api: Client, hook: Hook) -> None:
     }
 
 
-async def test_webhooks_that_are_not_heard(api: Client, hook: Hook) -> None:
+async def test_webhooks_that_cannot_be_called(api: Client, hook: Hook) -> None:
     before = await exposition(api)
     hook.answer = lambda path, request: {"uid": "another"}
     await configure(api, hook, "a")

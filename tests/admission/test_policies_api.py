@@ -45,7 +45,7 @@ async def test_a_refusal(api: Client) -> None:
 DEAR = "object.spec.free.l.all(a, object.spec.free.l.all(b, a + b + {0} >= 0))"
 
 
-async def test_others_have_their_turn_while_policies_are_evaluated(api: Client) -> None:
+async def test_other_requests_run_while_policies_are_evaluated(api: Client) -> None:
     """Each expression takes a good part of a second; ten are evaluated, then the budget of the policy is spent."""
     (await api.post(WIDGETS, widget("other"))).ok(201)
     await enforce(api, DEAR.format(0), validations=[{"expression": DEAR.format(n)} for n in range(20)])
@@ -63,7 +63,7 @@ async def test_others_have_their_turn_while_policies_are_evaluated(api: Client) 
     assert slowest < 1.2
 
 
-async def test_policies_are_no_longer_evaluated_when_the_client_has_gone(api: Client) -> None:
+async def test_evaluation_stops_when_the_client_disconnects(api: Client) -> None:
     await enforce(
         api,
         DEAR.format(0),
@@ -216,7 +216,7 @@ async def test_a_kind_of_parameters_that_is_not_there(api: Client) -> None:
     )
 
 
-async def test_nobody_is_locked_out(api: Client) -> None:
+async def test_policies_do_not_apply_to_their_own_configuration(api: Client) -> None:
     """A policy that refuses everything can be taken away, since policies never apply to policies."""
     everything = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}
     await enforce(api, "false", match={"resourceRules": [everything]})
@@ -226,7 +226,7 @@ async def test_nobody_is_locked_out(api: Client) -> None:
     (await api.post(NAMESPACES, {"metadata": {"name": "n"}})).ok(201)
 
 
-async def test_what_the_server_does_itself_is_not_evaluated(api: Client) -> None:
+async def test_writes_of_the_server_are_exempt(api: Client) -> None:
     (await api.post(NAMESPACES, {"metadata": {"name": "gone"}})).ok(201)
     (await api.post(f"/apis/{GROUP}/v1/namespaces/gone/widgets", widget("a"))).ok(201)
     await enforce(api, "false", match={"resourceRules": [rule("DELETE")]})
@@ -263,7 +263,7 @@ async def test_mutations_are_seen_by_validation_and_owned_by_nobody(api: Client)
     assert (await api.post(WIDGETS, widget("b"))).code == 422
 
 
-async def test_who_asks_for_it_is_asked_again(api: Client) -> None:
+async def test_reinvocation_policies_are_honoured(api: Client) -> None:
     increment = "Object{spec: Object.spec{size: object.spec.size + 1}}"
     await mutate(api, increment, name="a", reinvocation="IfNeeded")
     await mutate(api, "Object{spec: Object.spec{color: 'blue'}}", name="b")
@@ -281,7 +281,7 @@ async def test_a_mutation_that_fails(api: Client) -> None:
 
 
 @pytest.mark.parametrize("reason", ["Forbidden", "RequestEntityTooLarge", "Invalid"])
-async def test_a_policy_that_is_gone_refuses_nothing(api: Client, other: Client, reason: str) -> None:
+async def test_a_deleted_policy_has_no_effect(api: Client, other: Client, reason: str) -> None:
     """In no process: what refuses is not checked by any commit."""
     policy = named(
         "ValidatingAdmissionPolicy",
@@ -344,7 +344,7 @@ async def test_the_types_of_a_policy_are_checked(api: Client) -> None:
     await eventually(is_checked)
 
 
-async def test_a_write_outlasts_those_who_change_policies_all_the_while(api: Client) -> None:
+async def test_a_write_succeeds_while_policies_change_constantly(api: Client) -> None:
     """Each change makes a write be evaluated again: a script can be as fast as that, for as long as it lasts."""
     await enforce(api, "object.spec.size < 10")
 

@@ -89,7 +89,7 @@ def painted(path: str, request: dict[str, Any]) -> Response:
     return patch({"op": "add", "path": "/spec/color", "value": "blue"}) if path == "/paint" else ALLOWED
 
 
-async def test_what_does_not_concern_a_write_calls_nobody_again(api: Client, changing: Client, hook: Hook) -> None:
+async def test_unrelated_changes_repeat_no_webhook_calls(api: Client, changing: Client, hook: Hook) -> None:
     answering(hook, unrelated(changing), answer=painted)
     on_writes = [rule("CREATE", "UPDATE")]
     await configure(api, hook, "paint", kind="Mutating", rules=on_writes)
@@ -114,7 +114,7 @@ async def test_what_does_not_concern_a_write_calls_nobody_again(api: Client, cha
     assert (answer.code, paths) == (200, ["/look"])
 
 
-async def test_what_is_created_is_what_the_webhook_has_seen(api: Client, changing: Client, hook: Hook) -> None:
+async def test_the_created_object_is_the_reviewed_one(api: Client, changing: Client, hook: Hook) -> None:
     answering(hook, unrelated(changing))
     await configure(api, hook, "look")
     body = widget("", size=1)
@@ -137,7 +137,7 @@ async def test_each_object_of_a_collection_is_asked_about_once(api: Client, chan
 
 
 @pytest.mark.parametrize("code", [400, 403, 409, 500])
-async def test_a_refusal_is_asked_for_once(api: Client, changing: Client, hook: Hook, code: int) -> None:
+async def test_a_denying_webhook_is_called_once(api: Client, changing: Client, hook: Hook, code: int) -> None:
     no: Response = {"allowed": False, "status": {"code": code, "message": "no"}, "warnings": ["careful"]}
     answering(hook, unrelated(changing), answer=lambda path, request: no)
     await configure(api, hook, "look")
@@ -147,7 +147,7 @@ async def test_a_refusal_is_asked_for_once(api: Client, changing: Client, hook: 
     assert answer.json["message"] == 'admission webhook "look.example.com" denied the request: no'
 
 
-async def test_a_webhook_that_is_not_understood_is_asked_once(api: Client, changing: Client, hook: Hook) -> None:
+async def test_a_webhook_with_an_invalid_response_is_called_once(api: Client, changing: Client, hook: Hook) -> None:
     answering(hook, unrelated(changing), answer=lambda path, request: {"uid": "another", "allowed": True})
     await configure(api, hook, "look", failurePolicy="Ignore")
     (await api.post(WIDGETS, widget("a"))).ok(201)
@@ -266,7 +266,7 @@ async def test_the_definition_that_stands_at_the_commit_counts(api: Client, chan
     assert (await api.get(WIDGET_DEFINITION)).ok()["spec"] == made["spec"]
 
 
-async def test_what_has_been_changed_meanwhile_is_asked_about_again(api: Client, other: Client, hook: Hook) -> None:
+async def test_objects_changed_concurrently_are_reviewed_again(api: Client, other: Client, hook: Hook) -> None:
     """A patch of another object than the webhook has seen is another question, as in Kubernetes.
 
     In one process the second change would wait for its turn.
@@ -296,7 +296,7 @@ async def test_a_name_that_is_generated_again_is_what_webhooks_see(
     assert (made["name"], made["uid"]) == ("w-b", hook.asked[-1][1]["object"]["metadata"]["uid"])
 
 
-async def test_what_is_reported_of_a_write_is_reported_once(api: Client, changing: Client, hook: Hook) -> None:
+async def test_warnings_and_annotations_of_a_write_are_reported_once(api: Client, changing: Client, hook: Hook) -> None:
     """Warnings and metrics of the attempt that counts, and of no other."""
     before = await exposition(api)
     await enforce(api, "false", binding={"validationActions": ["Warn"]})

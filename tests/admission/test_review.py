@@ -121,7 +121,7 @@ def test_answers_that_break_the_rules(data: bytes, mutating: bool, why: str) -> 
         ),
     ],
 )
-def test_answers_that_are_no_review(data: bytes, why: str) -> None:
+def test_responses_that_are_not_reviews(data: bytes, why: str) -> None:
     with pytest.raises(CallFailed) as caught:
         verdict("v1", "U", data, mutating=False)
     assert str(caught.value) == why
@@ -147,7 +147,7 @@ def test_v1beta1_is_not_held_to_uid_and_kind() -> None:
         ({"patch": encoded({"op": "add"}), "patchType": "MergePatch"}, 'unsupported patch type "MergePatch"'),
     ],
 )
-def test_patches_that_are_none(response: dict[str, Any], why: str) -> None:
+def test_invalid_patches(response: dict[str, Any], why: str) -> None:
     with pytest.raises(BadPatch) as caught:
         decode_patch(verdict("v1", "U", answer(**response), mutating=True))
     assert str(caught.value).startswith(why)

@@ -28,7 +28,7 @@ async def test_a_refusal(api: Client, hook: Hook) -> None:
     assert (await api.get(f"{WIDGETS}/a")).code == 404
 
 
-async def test_what_a_webhook_is_asked(api: Client, hook: Hook) -> None:
+async def test_the_admission_review_of_a_webhook(api: Client, hook: Hook) -> None:
     await configure(api, hook, "a")
     (await api.post(f"{WIDGETS}?fieldManager=me", widget("a", size=1))).ok(201)
     (await api.patch(f"{WIDGETS}/a", {"spec": {"size": 2}}, MERGE)).ok()
@@ -134,7 +134,7 @@ async def test_conditions_do_not_see_the_namespace(api: Client, hook: Hook) -> N
     assert (answer.code, answer.json["message"].partition(" resulted in error: ")[2]) == (403, "no such key: metadata")
 
 
-async def test_a_webhook_that_is_not_heard(api: Client, hook: Hook, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_webhook_that_cannot_be_called(api: Client, hook: Hook, caplog: pytest.LogCaptureFixture) -> None:
     await configure(api, hook, "a", clientConfig={"service": {"name": "none", "namespace": "default"}})
     answer = await api.post(WIDGETS, widget("a"))
     assert (answer.code, answer.json["reason"]) == (500, "InternalError")
@@ -276,7 +276,7 @@ async def test_webhooks_see_reviews(api: Client, hook: Hook, resource: str) -> N
         ),
     ],
 )
-async def test_the_question_is_answered_as_webhooks_have_changed_it(
+async def test_reviews_are_answered_after_mutation(
     api: Client, hook: Hook, resource: str, operation: Response, expected: Response
 ) -> None:
     path, question = REVIEWS[resource]

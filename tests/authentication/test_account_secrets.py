@@ -49,7 +49,7 @@ async def test_it_is_filled_with_a_token(api: Client) -> None:
     assert await is_refused(api, token)
 
 
-async def test_what_is_taken_out_comes_back(api: Client) -> None:
+async def test_removed_fields_are_restored(api: Client) -> None:
     await account(api, "robot")
     (await api.post(SECRETS, secret("s", "robot"))).ok()
     before = await filled(api, "s")
@@ -58,7 +58,7 @@ async def test_what_is_taken_out_comes_back(api: Client) -> None:
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
 
 
-async def test_it_goes_with_its_account(api: Client) -> None:
+async def test_a_secret_is_deleted_with_its_account(api: Client) -> None:
     await account(api, "robot")
     for name, of in (("mine", "robot"), ("other", "default")):
         (await api.post(SECRETS, secret(name, of))).ok()

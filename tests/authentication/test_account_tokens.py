@@ -32,7 +32,7 @@ from tests.authentication.identities import (
 ISSUER = "https://kubernetes.default.svc.cluster.local"
 
 
-async def test_who_a_token_is(api: Client) -> None:
+async def test_the_user_of_a_token(api: Client) -> None:
     made = await account(api, "robot")
     token = await token_of(api, "robot")
     header, claims, _ = parts_of(token)
@@ -163,7 +163,7 @@ async def test_what_is_refused(api: Client) -> None:
         assert status["message"].replace(uid, "UID") == message, name
 
 
-async def test_no_account_no_token(api: Client) -> None:
+async def test_a_token_requires_its_account(api: Client) -> None:
     failure(await request_token(api, "nobody"), 404, "NotFound")
     for method in ("GET", "PUT", "DELETE"):
         failure(await api.request(method, f"{ACCOUNTS}/default/token"), 405, "MethodNotAllowed")
@@ -181,7 +181,7 @@ async def test_another_audience(api: Client) -> None:
     )
 
 
-async def test_a_deleted_account_is_over_at_once(api: Client) -> None:
+async def test_tokens_of_a_deleted_account_are_refused_at_once(api: Client) -> None:
     await account(api, "robot")
     token = await token_of(api, "robot")
     await who(api, token)
@@ -245,7 +245,7 @@ async def test_others_verify_by_the_published_keys(api: Client) -> None:
     )
 
 
-async def test_a_new_key_leaves_old_tokens_good(api: Client, api_database: str) -> None:
+async def test_a_new_key_keeps_old_tokens_valid(api: Client, api_database: str) -> None:
     await account(api, "robot")
     old = await token_of(api, "robot")
     store = await Store.open(api_database, housekeeping=False)
@@ -301,7 +301,7 @@ async def test_a_key_is_kept_for_its_longest_token(api_database: str) -> None:
         await store.close()
 
 
-async def test_two_processes_make_one_key(database_url: str) -> None:
+async def test_two_processes_create_one_key(database_url: str) -> None:
     store = await Store.open(database_url, housekeeping=False)
     try:
         now = datetime.datetime.now(datetime.UTC)
@@ -337,7 +337,7 @@ async def test_times_of_a_token(api: Client, api_database: str) -> None:
         await store.close()
 
 
-def test_a_key_says_nothing_of_itself() -> None:
+def test_the_private_key_is_not_printed() -> None:
     key = new_key(datetime.datetime.now(datetime.UTC), LIFETIME)
     assert len(key.id) == 43
     assert key.signs_until - key.signs_from == LIFETIME

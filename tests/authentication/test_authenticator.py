@@ -34,7 +34,7 @@ class Knows:
         return None
 
 
-async def test_the_first_that_knows_decides() -> None:
+async def test_the_first_authenticator_that_recognizes_a_credential_decides() -> None:
     first, second = Knows("a"), Knows("ab")
     authentication = Authentication([first, second])
     assert (await authentication.user_of({"path": "/"}, "Bearer ab", [])).name == "ab", "a rejection is no verdict"
@@ -49,7 +49,7 @@ async def test_the_first_that_knows_decides() -> None:
     assert first.asked == 4, "nobody is asked about a token that is too long"
 
 
-async def test_the_log_tells_a_line_a_second(caplog: pytest.LogCaptureFixture) -> None:
+async def test_failures_are_logged_once_a_second(caplog: pytest.LogCaptureFixture) -> None:
     authentication = Authentication([Knows("a")])
     with caplog.at_level(logging.INFO):
         for number in range(100):

@@ -31,7 +31,7 @@ async def tokens(api_database: str, api: Client) -> AsyncIterator[tuple[BearerTo
 Fixture = tuple[BearerTokens, Store]
 
 
-async def test_a_token_is_its_user(api: Client, tokens: Fixture) -> None:
+async def test_a_token_identifies_its_user(api: Client, tokens: Fixture) -> None:
     bearer, store = tokens
     tenant = await store.tenant(DEFAULT)
     token, stored = await bearer.create(tenant, "ann", ["dev", "ops"], "for a test", None)
@@ -72,7 +72,7 @@ async def test_a_revoked_token_is_refused(api: Client, tokens: Fixture, monkeypa
     assert await bearer.revoke(tenant, "none") is None
 
 
-async def test_a_token_ends(tokens: Fixture) -> None:
+async def test_a_token_expires(tokens: Fixture) -> None:
     bearer, store = tokens
     tenant = await store.tenant(DEFAULT)
     for seconds in (0.3, 3, 30):
@@ -122,21 +122,21 @@ BAD = {
 }
 
 
-async def test_what_no_token_can_be_for(tokens: Fixture) -> None:
+async def test_invalid_users_and_groups_of_tokens(tokens: Fixture) -> None:
     bearer, store = tokens
     for user, groups, description in BAD.values():
         with pytest.raises(BadToken):
             await bearer.create(await store.tenant(DEFAULT), user, groups, description, None)
 
 
-async def test_a_token_cannot_begin_past_its_end(tokens: Fixture) -> None:
+async def test_a_token_cannot_expire_before_it_is_valid(tokens: Fixture) -> None:
     bearer, store = tokens
     past = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=1)
     with pytest.raises(BadToken):
         await bearer.create(await store.tenant(DEFAULT), "ann", [], "", past)
 
 
-async def test_tokens_of_a_tenant_that_is_gone(tokens: Fixture) -> None:
+async def test_tokens_of_a_deleted_tenant(tokens: Fixture) -> None:
     bearer, store = tokens
     acme = await store.create_tenant(TenantName("acme"))
     token, _ = await bearer.create(acme, "ann", [], "", None)

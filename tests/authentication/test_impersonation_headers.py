@@ -80,7 +80,7 @@ USERS: dict[str, tuple[Headers, User | None]] = {
 
 
 @pytest.mark.parametrize("headers, user", USERS.values(), ids=USERS)
-def test_who_one_is_then(headers: Headers, user: User | None) -> None:
+def test_the_impersonated_user(headers: Headers, user: User | None) -> None:
     assert requested(headers) == user
 
 

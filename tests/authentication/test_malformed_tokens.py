@@ -71,7 +71,7 @@ TOKENS: dict[str, str] = {
 }
 
 
-async def test_nobody_knows_them(api: Client, caplog: pytest.LogCaptureFixture) -> None:
+async def test_malformed_tokens_are_refused(api: Client, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         for name, token in TOKENS.items():
             assert await is_refused(api, token), name
@@ -83,7 +83,7 @@ async def test_nobody_knows_them(api: Client, caplog: pytest.LogCaptureFixture) 
     assert "Traceback" not in caplog.text
 
 
-async def test_reviews_of_them_are_no_faults(api: Client) -> None:
+async def test_reviews_of_malformed_tokens_succeed(api: Client) -> None:
     for name, token in TOKENS.items():
         found = await review(api, token.replace("\x00", ""))
         assert found["user"] == {}, name
@@ -91,7 +91,7 @@ async def test_reviews_of_them_are_no_faults(api: Client) -> None:
         assert "authenticated" not in found
 
 
-async def test_what_reviews_tell_of_a_true_token_changed(api: Client) -> None:
+async def test_reviews_of_an_altered_token(api: Client) -> None:
     """In kube-apiserver's words."""
     await account(api, "robot")
     token = await token_of(api, "robot")
@@ -117,7 +117,7 @@ async def test_what_reviews_tell_of_a_true_token_changed(api: Client) -> None:
         assert await review(api, changed) == {"user": {}, "error": expected}, changed
 
 
-async def test_a_true_token_changed(api: Client) -> None:
+async def test_an_altered_token_is_refused(api: Client) -> None:
     """Every part of a good token matters, and no other kind of signature is taken for it."""
     await account(api, "robot")
     token = await token_of(api, "robot")

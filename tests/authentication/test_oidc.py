@@ -145,7 +145,7 @@ def nested(depth: int) -> Any:
     return value
 
 
-async def test_what_is_wrong_with_tokens(issuer: Issuer, tmp_path: Path) -> None:
+async def test_invalid_tokens(issuer: Issuer, tmp_path: Path) -> None:
     tokens = outside(tmp_path, configuration(issuer))
     now = int(time.time())
     wrong = {
@@ -178,7 +178,7 @@ async def test_what_is_wrong_with_tokens(issuer: Issuer, tmp_path: Path) -> None
         await tokens.identify(f"{header}.{issuer.token(sub='admin').split('.')[1]}.{signature}")
 
 
-async def test_an_unverified_address_is_nobody(issuer: Issuer, tmp_path: Path) -> None:
+async def test_an_unverified_email_address_is_refused(issuer: Issuer, tmp_path: Path) -> None:
     mapping = {"username": {"claim": "email", "prefix": ""}}
     tokens = outside(tmp_path, configuration(issuer, claimMappings=mapping))
     assert (await user_of(tokens, issuer.token(email="a@b"))).name == "a@b"
@@ -188,7 +188,7 @@ async def test_an_unverified_address_is_nobody(issuer: Issuer, tmp_path: Path) -
             await tokens.identify(issuer.token(email="a@b", email_verified=claim))
 
 
-async def test_names_of_strangers_are_reserved(issuer: Issuer, tmp_path: Path) -> None:
+async def test_reserved_user_names_are_refused(issuer: Issuer, tmp_path: Path) -> None:
     tokens = outside(
         tmp_path,
         configuration(
@@ -201,7 +201,7 @@ async def test_names_of_strangers_are_reserved(issuer: Issuer, tmp_path: Path) -
             await tokens.identify(issuer.token(**claims))
 
 
-async def test_keys_change(issuer: Issuer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_keys_are_reloaded(issuer: Issuer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "RETRY_SECONDS", 0.0)
     tokens = outside(tmp_path, configuration(issuer))
     old = issuer.token()
@@ -347,7 +347,7 @@ async def test_a_discovery_address_of_its_own(issuer: Issuer, tmp_path: Path) ->
     assert await tokens.identify(issuer.token()) is None
 
 
-async def test_a_changed_file_is_taken_up(issuer: Issuer, tmp_path: Path) -> None:
+async def test_a_changed_file_is_reloaded(issuer: Issuer, tmp_path: Path) -> None:
     path = tmp_path / "authentication.yaml"
     path.write_text(yaml.safe_dump(configuration(issuer)))
     tokens = ExternalIssuerTokens(path, OWN, LOCAL)

@@ -129,13 +129,13 @@ WRONG: dict[str, tuple[str, Any, str]] = {
 
 
 @pytest.mark.parametrize("path, value, fault", WRONG.values(), ids=WRONG)
-def test_what_is_wrong(path: str, value: Any, fault: str) -> None:
+def test_invalid_configurations(path: str, value: Any, fault: str) -> None:
     with pytest.raises(BadConfiguration) as caught:
         parse_configuration(changed(path, value), OWN)
     assert fault in str(caught.value)
 
 
-def test_email_with_its_proof_is_right() -> None:
+def test_email_with_email_verified_is_accepted() -> None:
     for more in (
         {"claimValidationRules": [{"expression": "claims.email_verified == true"}]},
         {
@@ -160,7 +160,7 @@ FILES = {
 
 
 @pytest.mark.parametrize("text", FILES.values(), ids=FILES)
-def test_files_that_are_none(tmp_path: Path, text: str) -> None:
+def test_invalid_files(tmp_path: Path, text: str) -> None:
     path = tmp_path / "a.yaml"
     path.write_text(text)
     with pytest.raises(BadConfiguration):

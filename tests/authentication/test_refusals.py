@@ -22,21 +22,21 @@ PATHS = [
 ]
 
 
-async def test_a_token_that_nobody_knows(api: Client) -> None:
+async def test_an_unknown_token(api: Client) -> None:
     for token in ("wrong", TOKEN + "x", TOKEN[:-1], "é", "x" * 5000):
         for path in (*PATHS, "/version", "/healthz"):
             status = failure(await api.with_token(token).get(path), 401, "Unauthorized")
             assert status["message"] == "Unauthorized"
 
 
-async def test_strangers_may_nothing(api: Client) -> None:
+async def test_anonymous_users_have_no_rights(api: Client) -> None:
     """Whether or not there is anything at the path: a 403 tells no more."""
     for path in PATHS:
         status = failure(await api.with_token("").get(path), 403, "Forbidden")
         assert 'User "system:anonymous" cannot ' in status["message"]
 
 
-async def test_what_is_open_to_all(api: Client) -> None:
+async def test_paths_open_to_everyone(api: Client) -> None:
     for path in ("/version", "/healthz", "/livez", "/readyz"):
         assert (await api.with_token("").get(path)).code == 200, path
 

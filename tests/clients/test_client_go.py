@@ -43,7 +43,7 @@ def program() -> Iterator[Path]:
         yield folder / "client"
 
 
-def test_what_a_controller_does(server: RunningServer, kind: Kind, program: Path) -> None:
+def test_a_controller_with_client_go(server: RunningServer, kind: Kind, program: Path) -> None:
     done = subprocess.run(
         [str(program), kind.group, kind.version, kind.namespace, kind.plural],
         env={**os.environ, "KUBECONFIG": str(server.kubeconfig)},

@@ -117,7 +117,7 @@ def _create(kind: Kind, name: str) -> str:
         time.sleep(0.05)
 
 
-def test_who_does_not_read_costs_no_memory(own_kind: Kind) -> None:
+def test_a_watcher_that_does_not_read_takes_no_memory(own_kind: Kind) -> None:
     """Ten watchers never read a byte while each is sent 90 MB of events."""
     server = own_kind.server
     process = psutil.Process(server.process.pid)

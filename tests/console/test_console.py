@@ -94,7 +94,7 @@ async def test_no_path_leaves_the_folder(path: str, api_database: str, tmp_path:
         assert "content-security-policy" in found.headers
 
 
-async def test_only_reading(api_database: str, tmp_path: Path) -> None:
+async def test_only_reads_are_allowed(api_database: str, tmp_path: Path) -> None:
     async with serving(api_database, tmp_path) as client:
         for method in ("POST", "PUT", "DELETE", "PATCH"):
             found = await client.request(method, "/console/main.js", {})

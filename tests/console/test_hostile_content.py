@@ -91,7 +91,7 @@ PLACES = {
 }
 
 
-def test_nothing_of_it_runs(page: Page, server: RunningServer, seeded: None) -> None:
+def test_hostile_content_is_not_executed(page: Page, server: RunningServer, seeded: None) -> None:
     sign_in(page, server, server.token)
     for name, (route, text) in PLACES.items():
         go(page, route, text)

@@ -227,7 +227,7 @@ async def test_exchanges_under_way_are_bounded(
         assert issuer.calls == []
 
 
-async def test_nobody_can_flood_the_issuer(issuer: SigningIssuer, api_database: str, tmp_path: Path) -> None:
+async def test_requests_to_the_issuer_are_limited(issuer: SigningIssuer, api_database: str, tmp_path: Path) -> None:
     async with serving(api_database, tmp_path / "data", **settings_of(issuer, tmp_path)) as client:
         codes = [(await exchange(client)).code for _ in range(60)]
         assert set(codes) == {400, 429}

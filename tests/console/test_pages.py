@@ -102,7 +102,7 @@ def test_objects_are_live_filtered_and_sorted(
     page.wait_text("39 objects")
 
 
-def test_what_is_typed_into_a_filter_outlives_changes_of_the_list(
+def test_the_text_of_a_filter_survives_changes_of_the_list(
     page: Page, server: RunningServer, tokens: dict[str, str], http: Any
 ) -> None:
     sign_in(page, server, tokens["editor"])
@@ -118,7 +118,7 @@ def test_what_is_typed_into_a_filter_outlives_changes_of_the_list(
     page.wait_no_text("aaa-typing")
 
 
-def test_an_object_is_checked_while_somebody_types_and_saved(
+def test_an_object_is_validated_while_typing_and_saved(
     page: Page, server: RunningServer, tokens: dict[str, str], http: Any
 ) -> None:
     sign_in(page, server, tokens["editor"])
@@ -239,7 +239,7 @@ def test_a_user_of_a_tenant_sees_no_other(page: Page, server: RunningServer, tok
     go(page, "#/no-such-tenant", "You do not have permission for this.")
 
 
-def test_somebody_without_rights_reads_why(page: Page, server: RunningServer, tokens: dict[str, str]) -> None:
+def test_a_user_without_rights_sees_the_reason(page: Page, server: RunningServer, tokens: dict[str, str]) -> None:
     sign_in(page, server, tokens["nobody"])
     go(page, "#/~" + BACKUPS, "You may not list all namespaces.")
 

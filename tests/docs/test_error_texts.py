@@ -47,6 +47,6 @@ def test_the_text_is_printed(text: str) -> None:
     assert text in OF_CLIENTS or text in printed()
 
 
-def test_there_are_entries() -> None:
+def test_the_page_has_entries() -> None:
     assert len(texts("What registry prints")) > 10
     assert set(texts("What kubectl prints")) > OF_CLIENTS

@@ -29,7 +29,7 @@ def test_the_table_has_every_built_in_kind() -> None:
     assert {resource for _, resource in listed} - {name for _, name in served} - short_names == set()
 
 
-def test_what_is_said_to_be_absent_is_absent() -> None:
+def test_kinds_listed_as_absent_are_absent() -> None:
     kinds = set(
         re.findall(
             r"\b(?:[A-Z][a-z]+)+(?:[A-Z]+[a-z]*)*\b",

@@ -25,7 +25,7 @@ def conditions() -> list[str]:
     return sorted(found)
 
 
-def test_there_are_conditions() -> None:
+def test_the_log_has_conditions() -> None:
     assert "PostgreSQL is away" in conditions()
     assert len(conditions()) >= 7
 

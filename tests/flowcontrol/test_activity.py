@@ -22,7 +22,7 @@ def test_requests_writes_and_watches_are_counted_apart() -> None:
 
 
 @pytest.mark.parametrize("now, requests", [(0, 60), (59, 60), (60, 60), (90, 30), (119, 1), (120, 0), (10_000, 0)])
-def test_what_was_longer_ago_than_a_minute_counts_no_more(now: float, requests: int) -> None:
+def test_activity_older_than_a_minute_is_not_counted(now: float, requests: int) -> None:
     activity = Activity()
     for _ in range(60):
         activity.begin("acme", watch=False, write=False, now=0)

@@ -61,14 +61,14 @@ async def held(uploads: Uploads, tenant: str, wanted: int) -> int:
     ],
     ids=["little", "a tenant alone", "two", "three", "one of little, one of much", "one of much, one of little"],
 )
-async def test_a_tenant_gets_as_much_as_is_free(wanted: list[int], expected: list[int]) -> None:
+async def test_a_tenant_may_hold_as_much_as_is_free(wanted: list[int], expected: list[int]) -> None:
     uploads = Uploads(WHOLE)
     assert [await held(uploads, f"t{number}", count) for number, count in enumerate(wanted)] == expected
     assert uploads.held_bytes == sum(expected)
 
 
 @pytest.mark.usefixtures("all_are_large")
-async def test_what_is_answered_is_free_again() -> None:
+async def test_answered_bytes_are_released() -> None:
     uploads = Uploads(WHOLE)
     first, second = Upload(uploads, "a"), Upload(uploads, "a")
     for upload in (first, second):
@@ -86,7 +86,7 @@ async def test_what_is_answered_is_free_again() -> None:
 
 
 @pytest.mark.usefixtures("all_are_large")
-async def test_what_is_refused_is_not_held() -> None:
+async def test_refused_bytes_are_not_held() -> None:
     uploads = Uploads(WHOLE)
     upload: Upload = Upload(uploads, "a")
     receive = upload.receiving(pieces(400, 400))
@@ -121,7 +121,7 @@ async def test_small_bodies_have_room_beside_large_ones() -> None:
 MEGABYTE = 1 << 20
 
 
-def test_an_answer_that_stalls_longest_is_cut_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_longest_stalled_answer_is_aborted_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
     cut: list[str] = []
     answers = Answers(8 * MEGABYTE)
     made = {name: answers.begin("a", lambda name=name: cut.append(name)) for name in ("old", "young", "reads")}  # type: ignore[misc]

@@ -62,7 +62,7 @@ def deep(levels: int = 100) -> None:
 
 
 @pytest.mark.parametrize("work", [for_ever, for_ever_catching, deep], ids=["loop", "catches errors", "deep"])
-def test_what_takes_too_long_is_stopped(work: Callable[[], None]) -> None:
+def test_long_evaluations_are_stopped(work: Callable[[], None]) -> None:
     with pytest.raises(EvaluationStopped, match="more than 100 ms of processor time"):
         run_guarded(Section("t", LIMIT_SECONDS), work)
 
@@ -90,7 +90,7 @@ def test_nothing_is_stopped_after_its_end() -> None:
     assert not watchdog._sections
 
 
-def test_code_that_keeps_something_for_others_is_left_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_that_fills_a_shared_cache_is_not_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watchdog, "SHIELDED", ("test_evaluation.py",))
     monkeypatch.setattr(watchdog, "_TRIES", 3)
     kept = []
@@ -127,7 +127,7 @@ async def is_aside(size: int = 0) -> bool:
     return (await evaluate(where, size)).startswith("evaluate")
 
 
-def test_small_work_stays_on_the_loop_and_large_work_does_not() -> None:
+def test_small_work_runs_on_the_event_loop_and_large_work_in_a_thread() -> None:
     async def check(_: Evaluations) -> None:
         assert not await is_aside()
         assert await is_aside(LARGE_BYTES + 1)
@@ -138,7 +138,7 @@ def test_small_work_stays_on_the_loop_and_large_work_does_not() -> None:
 
 
 @pytest.mark.parametrize("is_shared", [True, False], ids=["others are there", "alone"])
-def test_work_of_a_tenant_that_held_the_loop_goes_aside(is_shared: bool) -> None:
+def test_work_of_a_tenant_that_held_the_loop_runs_in_a_thread(is_shared: bool) -> None:
     async def check(evaluations: Evaluations) -> None:
         evaluations.charge("tenant", 0.2)
         assert await is_aside() is is_shared
@@ -176,7 +176,7 @@ def test_many_short_evaluations_of_a_request_let_others_run(is_shared: bool) -> 
 
 
 @pytest.mark.parametrize("is_shared, on_the_loop", [(True, "50 ms"), (False, "100 ms")], ids=["others", "alone"])
-def test_what_is_stopped_on_the_loop_begins_again_beside_it_once(
+def test_work_stopped_on_the_loop_restarts_once_in_a_thread(
     monkeypatch: pytest.MonkeyPatch, is_shared: bool, on_the_loop: str
 ) -> None:
     monkeypatch.setattr(evaluation, "ASIDE_TIMES", 2)
@@ -193,7 +193,7 @@ def test_what_is_stopped_on_the_loop_begins_again_beside_it_once(
     run(check, is_shared=is_shared)
 
 
-def test_what_can_be_repeated_is_repeated_aside() -> None:
+def test_repeatable_work_restarts_in_a_thread() -> None:
     def slow_on_the_loop() -> str:
         if where() == "MainThread":
             for_ever()
@@ -206,7 +206,7 @@ def test_what_can_be_repeated_is_repeated_aside() -> None:
     run(check)
 
 
-def test_errors_come_through() -> None:
+def test_errors_are_propagated() -> None:
     async def check(_: Evaluations) -> None:
         for size in (0, LARGE_BYTES + 1):
             with pytest.raises(ZeroDivisionError):
@@ -241,7 +241,7 @@ def test_a_tenant_has_one_thread_and_a_bounded_queue(monkeypatch: pytest.MonkeyP
     run(check)
 
 
-def test_nobody_waits_for_what_a_client_has_given_up() -> None:
+def test_abandoned_work_delays_no_other() -> None:
     async def check(evaluations: Evaluations) -> None:
         task = asyncio.create_task(evaluations.run_aside("tenant", for_ever))
         await asyncio.sleep(0.01)
@@ -253,9 +253,7 @@ def test_nobody_waits_for_what_a_client_has_given_up() -> None:
 
 
 @pytest.mark.parametrize("beside_loop", [aside, shared_aside])
-def test_what_a_tenant_has_running_does_not_keep_another_waiting(
-    beside_loop: Callable[[Callable[[], str]], Awaitable[str]],
-) -> None:
+def test_work_of_a_tenant_does_not_delay_another(beside_loop: Callable[[Callable[[], str]], Awaitable[str]]) -> None:
     """Bodies, policies and catalogs: while all that one tenant has sent waits, that of another is worked on."""
     gate = threading.Event()
 
@@ -280,7 +278,7 @@ def test_what_a_tenant_has_running_does_not_keep_another_waiting(
     run(check)
 
 
-def test_what_others_wait_for_is_finished_though_the_first_has_gone() -> None:
+def test_shared_work_is_finished_after_its_first_caller_left() -> None:
     async def check(_: Evaluations) -> None:
         TimeSlice(is_gone=lambda: True).begin()
         with pytest.raises(ClientGone):
@@ -304,7 +302,7 @@ def never_end(_: Evaluated) -> None:
 
 @pytest.mark.parametrize("size", [0, LARGE_BYTES + 1], ids=["on the loop", "aside"])
 @pytest.mark.parametrize("work", [fail, never_end])
-def test_what_failed_is_not_left_to_the_garbage_collector(
+def test_failures_are_freed_without_the_garbage_collector(
     monkeypatch: pytest.MonkeyPatch, work: Callable[[Evaluated], None], size: int
 ) -> None:
     """The traceback of a failure names what was evaluated."""

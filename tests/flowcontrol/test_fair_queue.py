@@ -42,7 +42,7 @@ async def test_one_tenant_alone_never_waits() -> None:
     assert all(turns.try_acquire("a", 1.0) for _ in range(1000))
 
 
-async def test_who_comes_behind_a_flood_waits_for_one_of_it() -> None:
+async def test_a_request_behind_a_flood_waits_for_one_request() -> None:
     turns = turns_of("flood", "quiet")
     order: list[str] = []
     await begin(turns, "quiet", order)
@@ -54,7 +54,7 @@ async def test_who_comes_behind_a_flood_waits_for_one_of_it() -> None:
     assert order.index("quiet", 1) <= 3
 
 
-async def test_a_place_is_free_after_its_time_whatever_holds_it() -> None:
+async def test_a_seat_expires_after_its_time() -> None:
     now = 1.0
     turns = FairQueue(lambda: now)
     for name in "ba":
@@ -68,7 +68,7 @@ async def test_a_place_is_free_after_its_time_whatever_holds_it() -> None:
     assert (await asyncio.wait_for(waiting, 60)).tenant == "a"
 
 
-async def test_a_list_keeps_its_place_for_longer() -> None:
+async def test_a_list_keeps_its_seat_for_longer() -> None:
     now = 1.0
     turns = FairQueue(lambda: now)
     for name in "ba":
@@ -102,7 +102,7 @@ async def test_a_slice_waits_for_the_short_requests_of_others() -> None:
     await asyncio.wait_for(resting, 60)
 
 
-async def test_a_slice_does_not_wait_for_its_own_tenant_nor_for_what_rests() -> None:
+async def test_a_slice_does_not_wait_for_its_own_tenant_or_for_paused_requests() -> None:
     turns = turns_of("other", "flood")
     other, flood = present(turns, "other", "flood")
     both = [
@@ -114,13 +114,13 @@ async def test_a_slice_does_not_wait_for_its_own_tenant_nor_for_what_rests() -> 
     assert await asyncio.wait_for(turns.yield_now("flood", flood), 60) == SHARED_SLICE_SECONDS
 
 
-async def test_one_tenant_alone_rests_for_a_round_and_less_often() -> None:
+async def test_a_single_tenant_yields_for_one_round_and_less_often() -> None:
     turns = turns_of("a")
     assert turns.try_acquire("a", NOW)
     assert await turns.yield_now("a", fairness.EXEMPT) == SLICE_SECONDS > SHARED_SLICE_SECONDS
 
 
-async def test_a_slice_does_not_wait_for_what_comes_meanwhile() -> None:
+async def test_a_slice_does_not_wait_for_later_requests() -> None:
     turns = turns_of("quiet", "another", "flood")
     quiet, flood = present(turns, "quiet", "flood")
     resting = asyncio.ensure_future(turns.yield_now("flood", flood))
@@ -168,7 +168,7 @@ async def test_one_slice_is_done_in_a_round() -> None:
     assert done == [0, 1, 2, 3] * 3
 
 
-async def test_who_goes_away_while_resting_is_in_nobodys_way() -> None:
+async def test_a_request_cancelled_while_paused_blocks_no_other() -> None:
     turns = turns_of("quiet", "flood")
     quiet, flood = present(turns, "quiet", "flood")
     gone, stays = (asyncio.ensure_future(turns.yield_now("flood", flood)) for _ in range(2))
@@ -207,7 +207,7 @@ async def test_a_write_begins_between_reads_but_beside_writes() -> None:
     await asyncio.wait_for(begins, 60)
 
 
-async def test_names_of_nobody_share_a_turn() -> None:
+async def test_unknown_tenant_names_share_a_queue() -> None:
     turns = turns_of("quiet")
     order: list[str] = []
     await begin(turns, "quiet", order)
@@ -226,7 +226,7 @@ async def test_a_flood_alone_again_does_not_wait() -> None:
     assert all(turns.try_acquire("b", later) for _ in range(100))
 
 
-async def test_who_goes_away_while_waiting_takes_nobodys_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_request_cancelled_while_waiting_takes_no_seat(monkeypatch: pytest.MonkeyPatch) -> None:
     now = NOW
     turns = FairQueue(lambda: now)
     for name in "ba":
@@ -277,7 +277,7 @@ def test_requests_and_watches_at_a_time() -> None:
     assert rates.enter(*tenant, 1.0, watch=True) is first
 
 
-async def test_the_answer_says_when_to_come_again(api: Client) -> None:
+async def test_the_response_has_retry_after(api: Client) -> None:
     acme = await make(api.of_tenant("system"), "acme", quotas={"watches": 0, "requestsPerSecond": 1})
     answers = await asyncio.gather(*(acme.get(CONFIG_MAPS) for _ in range(20)))
     refused = next(answer for answer in answers if answer.code == 429)

@@ -103,7 +103,7 @@ async def test_batches(writes: list[tuple[Tenant, Write]], batches: list[list[st
     assert waiting.size == 0
 
 
-async def test_whose_caller_has_gone_is_dropped() -> None:
+async def test_writes_of_cancelled_callers_are_dropped() -> None:
     waiting = Waiting()
     for key in "abc":
         waiting.append(pending(ACME, create(key)))
@@ -122,11 +122,11 @@ async def test_whose_caller_has_gone_is_dropped() -> None:
         pytest.param("a=\ud800", "a=?", id="lone-surrogate"),
     ],
 )
-def test_what_postgresql_cannot_hold_is_replaced_in_labels(text: str, stored: str) -> None:
+def test_characters_that_postgresql_cannot_store_are_replaced_in_labels(text: str, stored: str) -> None:
     assert label_element(text) == stored
 
 
-def test_a_long_value_is_known_by_its_digest() -> None:
+def test_long_label_values_are_stored_as_digests() -> None:
     label = label_element("f:spec.text=" + "x" * 10_000)
     assert label.startswith("f:spec.text=sha256:")
     assert label == label_element("f:spec.text=" + "x" * 10_000)

@@ -47,7 +47,7 @@ async def _pages(store: Store, tenant: Tenant) -> AsyncIterator[Part]:
         at, after = page.revision, page.rows[-1].key
 
 
-async def test_what_is_gathered_is_bounded(store: Store, filled: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_batches_of_reads_are_bounded(store: Store, filled: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len((await store.page(filled, WIDGETS)).rows) == COUNT
     monkeypatch.setattr(pages, "GATHERED_BYTES", READ)
     with pytest.raises(TooManyBytes):
@@ -252,7 +252,9 @@ async def test_no_tenant_keeps_the_changes_of_another_from_being_read(
         assert seen == [f"ns/{tenant.name}-{i}" for i in range(2)]
 
 
-async def test_places_say_sizes_and_what_may_be_terminating(store: Store, tenant: Tenant, database_url: str) -> None:
+async def test_places_report_sizes_and_possibly_terminating_objects(
+    store: Store, tenant: Tenant, database_url: str
+) -> None:
     """The flag of the last write says it; of rows that are older than the flag, and of past states, it is not known."""
     writes = [
         create("ns/a"),
@@ -284,7 +286,7 @@ async def test_places_say_sizes_and_what_may_be_terminating(store: Store, tenant
     [pytest.param(True, True, id="to-be-followed-up"), pytest.param(False, False, id="not"),
      pytest.param(None, True, id="of-an-older-server")],
 )  # fmt: skip
-async def test_what_a_dead_process_left_is_found_by_the_flag(
+async def test_work_of_a_crashed_process_is_found_by_its_flag(
     store: Store, tenant: Tenant, database_url: str, flag: bool | None, found: bool
 ) -> None:
     """Whatever a body says; that of a deleted object comes along."""

@@ -62,7 +62,7 @@ async def test_a_create_of_what_exists_is_refused_and_shows_it(store: Store, ten
 
 
 @pytest.mark.parametrize("write", [update("ns/none"), delete("ns/none")], ids=["update", "delete"])
-async def test_what_is_not_there_cannot_be_changed(store: Store, tenant: Tenant, write: object) -> None:
+async def test_a_missing_object_cannot_be_changed(store: Store, tenant: Tenant, write: object) -> None:
     with pytest.raises(NotFound):
         await store.commit(tenant, write)  # type: ignore[arg-type]
 
@@ -78,7 +78,9 @@ async def test_another_revision_than_expected_is_a_conflict_that_shows_the_curre
         assert (caught.value.current.revision, caught.value.current.body) == (2, '"n":2}')
 
 
-async def test_of_many_who_expect_the_same_revision_one_wins(store: Store, other_store: Store, tenant: Tenant) -> None:
+async def test_one_of_several_writes_expecting_the_same_revision_succeeds(
+    store: Store, other_store: Store, tenant: Tenant
+) -> None:
     await store.commit(tenant, create("ns/a"))
     results = await asyncio.gather(
         *(s.commit(tenant, update("ns/a", expected=1)) for s in (store, other_store) for _ in range(20)),
@@ -88,7 +90,7 @@ async def test_of_many_who_expect_the_same_revision_one_wins(store: Store, other
     assert [type(r) for r in results].count(RevisionConflict) == 39
 
 
-async def test_of_many_who_create_the_same_object_one_wins(store: Store, other_store: Store, tenant: Tenant) -> None:
+async def test_one_of_several_creates_of_an_object_succeeds(store: Store, other_store: Store, tenant: Tenant) -> None:
     results = await asyncio.gather(
         *(s.commit(tenant, create("ns/a")) for s in (store, other_store) for _ in range(20)), return_exceptions=True
     )
@@ -112,9 +114,7 @@ async def test_a_write_validated_under_old_guards_is_refused_with_the_new_ones(s
     assert (await store.commit(tenant, create("ns/a", guards=Guards(1, 0)))).revision == 2
 
 
-async def test_a_guard_that_changes_in_the_same_moment_counts_for_the_writes_behind_it(
-    store: Store, tenant: Tenant
-) -> None:
+async def test_a_guard_changed_in_a_batch_applies_to_the_following_writes(store: Store, tenant: Tenant) -> None:
     results = await asyncio.gather(
         store.commit(tenant, create("ns/a", guards=Guards(0, 0))),
         store.commit(tenant, create("widgets", resource=GADGETS, flags=WriteFlag.CHANGES_DEFINITIONS)),
@@ -232,7 +232,7 @@ async def test_tenants_of_one_domain_share_its_revisions_but_not_their_objects(s
     assert await store.lookups.count(tenant, create("x").resource) == 2
 
 
-async def test_a_cancelled_caller_disturbs_nobody(store: Store, tenant: Tenant) -> None:
+async def test_a_cancelled_caller_does_not_affect_others(store: Store, tenant: Tenant) -> None:
     tasks = [asyncio.create_task(store.commit(tenant, create(f"ns/{i}"))) for i in range(50)]
     await asyncio.sleep(0)
     for task in tasks[::2]:
@@ -243,7 +243,7 @@ async def test_a_cancelled_caller_disturbs_nobody(store: Store, tenant: Tenant) 
     assert state.revision == len((await store.page(tenant, create("x").resource)).rows)
 
 
-async def test_a_closed_store_takes_no_writes_and_has_finished_those_it_took(database_url: str) -> None:
+async def test_a_closed_store_refuses_writes_and_has_finished_accepted_ones(database_url: str) -> None:
     store = await Store.open(database_url, housekeeping=False)
     tenant = await store.create_tenant(TenantName("acme"))
     tasks = [asyncio.create_task(store.commit(tenant, create(f"ns/{i}"))) for i in range(200)]

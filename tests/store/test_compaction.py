@@ -64,7 +64,7 @@ async def test_at_most_twelve_partitions_hold_the_retention() -> None:
     assert most <= 12
 
 
-async def test_dropping_a_partition_raises_the_floor_and_expires_the_old(
+async def test_dropping_a_partition_raises_the_compact_revision(
     store: Store, tenant: Tenant, database_url: str, patient: None
 ) -> None:
     await commit_all(store, tenant, [create(f"ns/{i}") for i in range(5)])
@@ -102,7 +102,7 @@ async def test_a_partition_in_use_is_dropped_later(
     assert len(await Store.compact(short)) == 1
 
 
-async def test_a_commit_that_comes_late_is_not_dropped_unseen(
+async def test_a_late_commit_is_not_dropped_before_it_is_read(
     store: Store, tenant: Tenant, database_url: str, patient: None
 ) -> None:
     """A watch from below it would miss it without a word: its revision is above the compact revision."""

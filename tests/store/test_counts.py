@@ -49,7 +49,7 @@ async def test_counts_are_those_of_the_objects(store: Store, tenant: Tenant, dat
         assert connection.execute(gone, (tenant.id, [WIDGETS, GADGETS])).fetchall() == []
 
 
-def test_what_is_loaded_and_removed_by_hand_is_counted(tenant: Tenant, database_url: str) -> None:
+def test_rows_loaded_or_removed_by_sql_are_counted(tenant: Tenant, database_url: str) -> None:
     with psycopg.connect(database_url) as connection:
         connection.execute(
             "INSERT INTO objects (tenant_id, resource, key, uid, revision, version, schema_id, body, created_at, updated_at)"
@@ -80,7 +80,7 @@ async def test_the_first_page_knows_what_remains_of_any_number(
     assert second.remaining == left - 1
 
 
-async def test_a_list_that_begins_in_the_past_counts_within_a_bound(
+async def test_the_count_of_a_list_in_the_past_is_bounded(
     store: Store, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await commit_all(store, tenant, [create(f"a/{i}") for i in range(9)])

@@ -13,7 +13,9 @@ THINGS = ResourceName("things")
 
 
 @pytest.mark.parametrize("limit, tenants", [(1, 1), (2, 2), (3, 1), (1, 100), (100, 100)])
-async def test_each_is_returned_once(store: Store, monkeypatch: pytest.MonkeyPatch, limit: int, tenants: int) -> None:
+async def test_objects_of_all_tenants_are_returned_once(
+    store: Store, monkeypatch: pytest.MonkeyPatch, limit: int, tenants: int
+) -> None:
     """Among tenants that have none, and objects of other resources."""
     monkeypatch.setattr(lookups, "_TENANTS", tenants)
     expected = []

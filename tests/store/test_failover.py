@@ -76,7 +76,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_what_no_synchronous_standby_has_is_not_acknowledged(
+async def test_writes_without_a_synchronous_standby_are_not_acknowledged(
     synchronous: Nodes, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The commit is in the log of the primary, its connection is ended, and a look at the log finds it."""
@@ -118,7 +118,7 @@ async def test_a_cancelled_wait_for_the_standby_is_not_a_success(synchronous: No
         assert (await create_soon(store, tenant, "ns/b")).revision == 3
 
 
-async def test_after_a_promotion_without_loss_writes_and_watches_go_on(synchronous: Nodes) -> None:
+async def test_writes_and_watches_continue_after_a_promotion_without_loss(synchronous: Nodes) -> None:
     primary, standby = synchronous
     async with open_store(url_of(primary, standby)) as store:
         tenant = await store.create_tenant(TenantName("acme"))
@@ -141,7 +141,7 @@ async def test_after_a_promotion_without_loss_writes_and_watches_go_on(synchrono
         assert took < PATIENCE_SECONDS  # two seconds on a machine that has nothing else to do
 
 
-async def test_a_primary_that_hangs_holds_nobody_once_another_is_promoted(synchronous: Nodes) -> None:
+async def test_a_hanging_primary_blocks_nothing_after_a_promotion(synchronous: Nodes) -> None:
     """Its connections stay open: they are ended when the new timeline is noticed, not after the limit of a call."""
     primary, standby = synchronous
     async with open_store(url_of(primary, standby)) as store:
@@ -160,7 +160,7 @@ async def test_a_primary_that_hangs_holds_nobody_once_another_is_promoted(synchr
         primary.kill()
 
 
-async def test_lost_revisions_are_never_given_out_again(asynchronous: Nodes) -> None:
+async def test_lost_revisions_are_never_reused(asynchronous: Nodes) -> None:
     """Thirty creates are lost: watches, pages and later watches from them get 410 (etcd: compacted)."""
     primary, standby = asynchronous
     async with open_store(url_of(primary, standby)) as one, open_store(url_of(primary, standby)) as two:
@@ -258,7 +258,7 @@ async def test_a_restored_copy_that_looks_like_its_original_is_recovered_by_hand
         pytest.param(71, 71, id="after"),
     ],
 )
-def test_where_to_go_on_from_a_revision(revision: int, expected: int | None) -> None:
+def test_where_to_resume_from_a_revision(revision: int, expected: int | None) -> None:
     assert resume_after(revision, [10, 30, 40, 50, 50, 70]) == expected
 
 

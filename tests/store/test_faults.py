@@ -40,7 +40,7 @@ def own_server() -> Iterator[EmbeddedPostgres]:
 
 
 @pytest.mark.slow
-async def test_a_writer_that_is_cut_off_finds_out_what_was_committed(
+async def test_a_writer_that_lost_its_connection_finds_out_what_was_committed(
     store: Store, tenant: Tenant, database_url: str
 ) -> None:
     """Each create happens exactly once, however often the connection breaks in the middle."""
@@ -166,7 +166,7 @@ async def test_a_full_disk_is_unavailable_and_nothing_is_half_written(
 
 
 @pytest.mark.slow
-async def test_a_postgresql_that_is_away_is_unavailable_in_time(database_url: str) -> None:
+async def test_an_unreachable_postgresql_is_reported_within_the_timeout(database_url: str) -> None:
     store = Store("host=127.0.0.1 port=1 dbname=none", connect_timeout_seconds=0.2)
     tenant = Tenant(1, TenantName("acme"), 1, None)  # type: ignore[arg-type]
     # Each would wait for the timeout of a fifth of a second; one after the other they would take three minutes.
@@ -249,7 +249,7 @@ async def _waiting_for_a_lock(connection: psycopg.AsyncConnection[tuple[object, 
 
 
 @pytest.mark.slow
-async def test_reads_that_are_cancelled_at_any_moment_leave_all_whole(store: Store, tenant: Tenant) -> None:
+async def test_cancelled_reads_leave_the_pool_intact(store: Store, tenant: Tenant) -> None:
     await commit_all(store, tenant, [create(f"ns/{i:02}") for i in range(50)])
     key = create("ns/00").key
     for moment in range(24):

@@ -26,7 +26,7 @@ from tests.store.writes import (
 )
 
 
-async def test_a_change_says_what_it_was_and_what_it_became(store: Store, tenant: Tenant) -> None:
+async def test_a_change_has_the_state_before_and_after(store: Store, tenant: Tenant) -> None:
     watch = await store.subscribe(tenant, WIDGETS, 0)
     created = create("ns/a", body='"n":1}', labels=["app=web"])
     await store.commit(tenant, created)
@@ -48,7 +48,7 @@ async def test_a_change_says_what_it_was_and_what_it_became(store: Store, tenant
     assert added.at <= modified.at <= deleted.at
 
 
-async def test_only_what_was_asked_for_but_progress_in_all(store: Store, tenant: Tenant) -> None:
+async def test_subscriptions_get_their_resource_and_the_progress_of_all(store: Store, tenant: Tenant) -> None:
     neighbour = await store.create_tenant(TenantName("neighbour"), tenant.domain)
     widgets = await store.subscribe(tenant, WIDGETS)
     everything = await store.subscribe(tenant)
@@ -170,7 +170,7 @@ async def test_a_reader_that_gives_up_waiting_loses_nothing(store: Store, tenant
     assert seen == list(range(1, 21))
 
 
-async def test_other_processes_are_heard(
+async def test_changes_of_other_processes_are_delivered(
     store: Store, other_store: Store, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By a notification: what would find them too, the poll of each second, is switched off."""
@@ -211,7 +211,7 @@ async def test_a_listener_that_loses_its_connection_catches_up(
 
 
 @pytest.mark.slow
-async def test_a_feed_that_loses_its_connections_goes_on(store: Store, tenant: Tenant, database_url: str) -> None:
+async def test_a_feed_continues_after_losing_its_connections(store: Store, tenant: Tenant, database_url: str) -> None:
     watch = await store.subscribe(tenant, WIDGETS)
     for round_ in range(3):
         await store.commit(tenant, create(f"ns/{round_}"))
@@ -220,7 +220,7 @@ async def test_a_feed_that_loses_its_connections_goes_on(store: Store, tenant: T
     assert [c.revision for c in await changes_up_to(watch, 3)] == [1, 2, 3]
 
 
-async def test_below_the_floor_it_is_expired(store: Store, tenant: Tenant) -> None:
+async def test_a_start_below_the_compact_revision_is_expired(store: Store, tenant: Tenant) -> None:
     await commit_all(store, tenant, [create(f"ns/{i}") for i in range(5)])
     async with store._pool.connection() as connection:
         await connection.execute("UPDATE domains SET compact_revision = 3")
@@ -277,7 +277,7 @@ async def test_a_closed_subscription_gets_nothing_more(store: Store, tenant: Ten
     assert all(not f.subscriptions for f in store._feed._domains.values())
 
 
-async def test_a_domain_that_nobody_watches_is_forgotten_after_a_while(
+async def test_an_unwatched_domain_is_dropped_after_a_while(
     store: Store, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(feed, "UNHEALTHY_POLL_SECONDS", 0.01)

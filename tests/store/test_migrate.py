@@ -103,7 +103,7 @@ def test_the_newest_revision_is_known_without_alembic() -> None:
     assert revision.newest_revision() == ScriptDirectory.from_config(config).get_current_head()
 
 
-def test_a_migrated_database_is_found_to_be_so(database_url: str) -> None:
+def test_a_migrated_database_is_recognized(database_url: str) -> None:
     assert revision.is_newest(database_url)
 
 
@@ -119,7 +119,7 @@ def test_a_migrated_database_is_found_to_be_so(database_url: str) -> None:
         ),
     ],
 )
-def test_one_that_is_to_be_migrated_is_found_to_be_so(database_url: str, change: str) -> None:
+def test_a_database_to_be_migrated_is_recognized(database_url: str, change: str) -> None:
     with psycopg.connect(database_url) as connection:
         connection.execute(change)
     assert not revision.is_newest(database_url)

@@ -117,7 +117,7 @@ async def test_several_processes_write_one_gapless_sequence(store: Store, tenant
 
 
 @pytest.mark.slow
-async def test_what_was_acknowledged_to_a_killed_process_is_there(
+async def test_acknowledged_writes_of_a_killed_process_are_stored(
     store: Store, tenant: Tenant, database_url: str
 ) -> None:
     watch = await store.subscribe(tenant, WIDGETS, 0)

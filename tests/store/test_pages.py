@@ -21,7 +21,7 @@ async def test_rows_come_in_the_order_of_their_bytes(store: Store, tenant: Tenan
 
 
 @pytest.mark.parametrize("prefix", ["team", "team-a", "team.a", "tea", ""])
-async def test_a_namespace_is_exactly_that(store: Store, tenant: Tenant, prefix: str) -> None:
+async def test_a_namespace_does_not_match_its_prefixes(store: Store, tenant: Tenant, prefix: str) -> None:
     namespaces = ["tea", "team", "team-a", "team.a", "team0", "teams", "u"]
     await commit_all(store, tenant, [create(f"{n}/{i}") for n in namespaces for i in range(2)])
     expected = [f"{prefix}/0", f"{prefix}/1"] if prefix else []
@@ -148,7 +148,7 @@ async def test_a_scan_gives_all_in_chunks_at_one_revision(store: Store, tenant: 
     assert all(row.revision <= 35 for chunk in chunks for row in chunk.rows)
 
 
-async def test_a_scan_that_is_given_up_leaves_nothing_behind(store: Store, tenant: Tenant) -> None:
+async def test_an_abandoned_scan_leaves_nothing_behind(store: Store, tenant: Tenant) -> None:
     await commit_all(store, tenant, [create(f"ns/{i:02}") for i in range(30)])
     for _ in range(10):
         scan = store.scan(tenant, WIDGETS, rows=2)
@@ -176,7 +176,9 @@ async def test_a_future_revision_is_refused(store: Store, tenant: Tenant) -> Non
     assert (caught.value.revision, caught.value.current) == (2, 1)
 
 
-async def test_a_revision_below_the_floor_is_expired(store: Store, tenant: Tenant, database_url: str) -> None:
+async def test_a_revision_below_the_compact_revision_is_expired(
+    store: Store, tenant: Tenant, database_url: str
+) -> None:
     await commit_all(store, tenant, [create(f"ns/{i}") for i in range(5)])
     async with store._pool.connection() as connection:
         await connection.execute("UPDATE domains SET compact_revision = 3")
@@ -186,7 +188,7 @@ async def test_a_revision_below_the_floor_is_expired(store: Store, tenant: Tenan
     assert len((await store.page(tenant, WIDGETS, at=3)).rows) == 3
 
 
-async def test_a_list_of_no_tenant(store: Store, tenant: Tenant) -> None:
+async def test_a_list_of_an_unknown_tenant(store: Store, tenant: Tenant) -> None:
     neighbour = await store.create_tenant(TenantName("neighbour"))
     await delete_tenant(store, neighbour)
     with pytest.raises(TenantNotFound):

@@ -27,7 +27,7 @@ async def process(database_url: str) -> AsyncIterator[Callable[[], Awaitable[Sto
         yield open_store
 
 
-async def test_the_sum_of_the_others(process: Callable[[], Awaitable[Store]]) -> None:
+async def test_the_activity_of_other_processes_is_summed(process: Callable[[], Awaitable[Store]]) -> None:
     one, two, three = await process(), await process(), await process()
     await one.activity().publish({"acme": Figures(100, 10, 1)})
     await two.activity().publish({"acme": Figures(20, 2, 0), "beta": Figures(0, 0, 3)})

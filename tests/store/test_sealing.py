@@ -96,7 +96,7 @@ async def test_nothing_can_be_read_in_the_database(store: Store, tenant: Tenant,
     )
 
 
-async def test_every_way_out_opens(store: Store, tenant: Tenant) -> None:
+async def test_every_read_path_decrypts(store: Store, tenant: Tenant) -> None:
     subscription = await store.subscribe(tenant, SECRETS)
     await fill(store, tenant)
     row, state = await store.load(tenant, SECRETS, ObjectKey("ns/a"))
@@ -130,12 +130,14 @@ async def test_every_way_out_opens(store: Store, tenant: Tenant) -> None:
     assert "hidden two" in committed.previous.body
 
 
-async def test_other_resources_stay_as_they_are(store: Store, tenant: Tenant, database_url: str) -> None:
+async def test_other_resources_are_not_encrypted(store: Store, tenant: Tenant, database_url: str) -> None:
     await store.commit(tenant, write(Operation.CREATE, resource=WIDGETS))
     assert all("hidden" in text for text in stored_texts(database_url, WIDGETS))
 
 
-async def test_what_is_put_in_anothers_place_is_not_opened(store: Store, tenant: Tenant, database_url: str) -> None:
+async def test_a_sealed_body_moved_to_another_row_is_not_decrypted(
+    store: Store, tenant: Tenant, database_url: str
+) -> None:
     await fill(store, tenant)
     other = await store.create_tenant(TenantName("other"))
     await store.commit(other, write(Operation.CREATE))
@@ -154,7 +156,9 @@ async def test_what_is_put_in_anothers_place_is_not_opened(store: Store, tenant:
             await store.load(whose, SECRETS, ObjectKey(key))
 
 
-async def test_without_the_key_nothing_is_read(store: Store, tenant: Tenant, database_url: str) -> None:
+async def test_encrypted_objects_are_unreadable_without_the_key(
+    store: Store, tenant: Tenant, database_url: str
+) -> None:
     await fill(store, tenant)
     for other in (None, encryption(NEW), encryption("old:" + base64.b64encode(b"x" * 32).decode())):
         stranger = await Store.open(database_url, housekeeping=False, encryption=other)
@@ -217,7 +221,7 @@ async def test_rotation_reseals_everything(
         await store.close()
 
 
-async def test_an_interrupted_rotation_goes_on(
+async def test_an_interrupted_rotation_is_resumed(
     store: Store, tenant: Tenant, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resealing, "CURRENT_SECONDS", -1.0)
@@ -270,7 +274,7 @@ BAD: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize("text, why", BAD.values(), ids=BAD.keys())
-def test_lists_of_keys_that_cannot_be(text: str, why: str) -> None:
+def test_invalid_key_lists(text: str, why: str) -> None:
     with pytest.raises(MasterKeyError, match=why):
         master_keys.parse(text)
 
@@ -302,7 +306,9 @@ def test_secrets_that_cannot_be_unsealed(masters: MasterKeys | None, spoil: byte
         master_keys.unseal(masters, sealed[: len(sealed) - len(spoil)] + spoil, purpose)
 
 
-async def test_what_is_read_across_tenants_says_whose_it_is(store: Store, tenant: Tenant, database_url: str) -> None:
+async def test_wildcard_reads_decrypt_with_the_key_of_each_tenant(
+    store: Store, tenant: Tenant, database_url: str
+) -> None:
     await fill(store, tenant)
     pool = Pool(database_url, "tests", 1)
     try:

@@ -23,7 +23,7 @@ async def test_a_setting_is_compared_and_set(store: Store, other_store: Store) -
     assert await others.get("key") == {"a": [1]}
 
 
-async def test_one_leads_until_it_gives_up(store: Store, other_store: Store) -> None:
+async def test_a_leader_keeps_its_lease_until_it_releases_it(store: Store, other_store: Store) -> None:
     first, second = store.leader("job"), other_store.leader("job")
     assert await first.acquire()
     assert not await second.acquire()
@@ -39,12 +39,12 @@ async def test_leaders_of_different_jobs_are_different(store: Store, other_store
     assert await other_store.leader("b").acquire()
 
 
-async def test_of_many_candidates_one_leads(store: Store, other_store: Store) -> None:
+async def test_one_of_several_candidates_becomes_leader(store: Store, other_store: Store) -> None:
     won = await asyncio.gather(*(s.leader("job").acquire() for s in (store, other_store)))
     assert sorted(won) == [False, True]
 
 
-async def test_a_leader_that_is_gone_is_followed_when_its_time_is_over(store: Store, other_store: Store) -> None:
+async def test_a_lost_leader_is_replaced_when_its_lease_expires(store: Store, other_store: Store) -> None:
     assert await store.leader("job", seconds=600).acquire()
     heir = other_store.leader("job")
     assert not await heir.acquire()
@@ -53,7 +53,7 @@ async def test_a_leader_that_is_gone_is_followed_when_its_time_is_over(store: St
     await eventually(heir.acquire)
 
 
-async def test_a_leader_that_is_killed_is_followed_at_once(store: Store, database_url: str) -> None:
+async def test_a_killed_leader_is_replaced_at_once(store: Store, database_url: str) -> None:
     """Its connections end with it; its time, which would be over in ten minutes, is not waited for."""
     killed = await Store.open(database_url, housekeeping=False)
     try:

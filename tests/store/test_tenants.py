@@ -27,7 +27,7 @@ async def test_other_names_are_not_found(store: Store, tenant: Tenant, name: str
         await store.tenant(TenantName(name))
 
 
-async def test_a_name_is_given_once(store: Store, other_store: Store) -> None:
+async def test_a_tenant_name_is_unique(store: Store, other_store: Store) -> None:
     results = await asyncio.gather(
         *(s.create_tenant(TenantName("acme")) for s in (store, other_store) for _ in range(3)), return_exceptions=True
     )
@@ -51,7 +51,7 @@ async def test_they_are_listed_in_pages_by_name(store: Store) -> None:
     assert [t.name for t in await store.tenants(first[-1].name)] == ["d"]
 
 
-async def test_a_deleted_tenant_is_gone_with_all_it_had(
+async def test_a_deleted_tenant_is_removed_with_its_data(
     store: Store, other_store: Store, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tenants, "DELETE_ROWS", 3)
@@ -96,7 +96,7 @@ async def test_a_deletion_that_was_interrupted_is_finished(store: Store, tenant:
     await store.create_tenant(tenant.name)
 
 
-async def test_what_controllers_ask(store: Store, tenant: Tenant) -> None:
+async def test_queries_of_controllers(store: Store, tenant: Tenant) -> None:
     neighbour = await store.create_tenant(TenantName("neighbour"))
     writes = [create(f"ns/{i}", owners=["u1", 'o"d\\d'] if i % 2 else ()) for i in range(4)]
     writes += [create("ns-b/a", owners=["u2"]), create("cluster", resource=GADGETS), create("ns/z", resource=GADGETS)]
@@ -114,7 +114,7 @@ async def test_what_controllers_ask(store: Store, tenant: Tenant) -> None:
     assert await store.lookups.count(tenant, WIDGETS) == 5
 
 
-async def test_what_is_left_to_controllers_is_found_until_a_write_says_otherwise(store: Store, tenant: Tenant) -> None:
+async def test_pending_rows_are_found_until_a_write_clears_them(store: Store, tenant: Tenant) -> None:
     neighbour = await store.create_tenant(TenantName("neighbour"))
     await store.commit(tenant, replace(create("ns/a"), flags=WriteFlag.PENDING))
     await store.commit(neighbour, create("ns/b"))
@@ -126,7 +126,7 @@ async def test_what_is_left_to_controllers_is_found_until_a_write_says_otherwise
     assert await store.lookups.pending(10) == []
 
 
-async def test_a_tenant_with_much_left_does_not_hide_what_others_have(store: Store, tenant: Tenant) -> None:
+async def test_a_tenant_with_many_pending_rows_does_not_hide_others(store: Store, tenant: Tenant) -> None:
     neighbour = await store.create_tenant(TenantName("neighbour"))
     for i in range(5):
         await store.commit(tenant, replace(create(f"ns/a{i}"), flags=WriteFlag.PENDING))

@@ -27,17 +27,17 @@ VALUES = {"22P05": "character", "22003": "numeric range", "54000": "limit"}
 
 
 @pytest.mark.parametrize("state", TRANSIENT, ids=TRANSIENT.get)
-def test_what_may_go_away(state: str) -> None:
+def test_temporary_errors(state: str) -> None:
     assert type(translate(psycopg.errors.lookup(state)("text"))) is Unavailable
 
 
 @pytest.mark.parametrize("state", LASTING, ids=LASTING.get)
-def test_what_stays(state: str) -> None:
+def test_permanent_errors(state: str) -> None:
     assert type(translate(psycopg.errors.lookup(state)("text"))) is Unstorable
 
 
 @pytest.mark.parametrize("state", VALUES, ids=VALUES.get)
-def test_what_a_client_can_change(state: str) -> None:
+def test_errors_that_a_client_can_correct(state: str) -> None:
     assert type(translate(psycopg.errors.lookup(state)("text"))) is ValueRefused
 
 
@@ -46,7 +46,7 @@ def test_errors_of_the_client_library_are_of_the_connection(kind: type[psycopg.E
     assert type(translate(kind("the connection is closed"))) is Unavailable
 
 
-def test_other_peoples_data_does_not_leak() -> None:
+def test_error_texts_do_not_contain_data() -> None:
     error = psycopg.errors.CheckViolation('violates "x"\nDETAIL:  Failing row contains (secret).')
     assert "secret" not in str(translate(error))
 

@@ -63,7 +63,9 @@ def test_only_root_reads_secrets() -> None:
                                 "grafana/grafana-password": "four\n"}),
     ],
 )  # fmt: skip
-def test_credentials_are_copied_for_who_needs_them(tmp_path: Path, service: str, expected: dict[str, str]) -> None:
+def test_credentials_are_copied_for_the_services_that_need_them(
+    tmp_path: Path, service: str, expected: dict[str, str]
+) -> None:
     (script,) = COMPOSE["services"][service]["command"]
     script = script.replace("$$", "$")
     for path, stand_in in {"/run/secrets": "secrets", "/var/lib/registry": "state", "/reporting": "grafana"}.items():

@@ -97,7 +97,7 @@ def test_nothing_is_written_without_a_digest(tmp_path: Path, script: str | None,
     assert [(ROOT / file).read_bytes() for file in ("Dockerfile", "docker-compose.yml")] == before
 
 
-def test_what_git_ignores_is_not_sent_to_build_the_image() -> None:
+def test_files_ignored_by_git_are_not_in_the_build_context() -> None:
     """Secrets, above all: they are in the folder that the image is built from."""
     ignored = {line.strip("/") for line in (ROOT / ".dockerignore").read_text().splitlines()}
     of_git = {line.strip("/") for line in (ROOT / ".gitignore").read_text().splitlines()}

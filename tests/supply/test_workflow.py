@@ -17,7 +17,7 @@ SCRIPTS = [pytest.param(step["run"], id=f"{name}-{step.get('name', step['run'])[
            for name, step in STEPS if "run" in step]  # fmt: skip
 
 
-def test_it_does_what_our_own_ci_does() -> None:
+def test_it_runs_the_same_steps_as_our_ci() -> None:
     assert ".ci/run" in [step.get("run") for name, step in STEPS if name == "test"]
 
 
@@ -28,7 +28,7 @@ def test_actions_are_named_by_commit() -> None:
         assert re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40}", action), action
 
 
-def test_it_has_no_right_but_to_read() -> None:
+def test_it_has_read_permission_only() -> None:
     assert WORKFLOW["permissions"] == {"contents": "read"}
     for name, job in WORKFLOW["jobs"].items():
         assert "permissions" not in job, name
@@ -50,7 +50,7 @@ def test_steps_are_shell(script: str) -> None:
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
-def test_what_make_is_asked_for_is_there(script: str) -> None:
+def test_every_make_target_exists(script: str) -> None:
     makefile = (ROOT / "Makefile").read_text()
     for line in re.findall(r"^ *make (.*)$", script, re.MULTILINE):
         for target in line.split():
@@ -58,7 +58,7 @@ def test_what_make_is_asked_for_is_there(script: str) -> None:
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
-def test_no_step_pastes_what_a_stranger_chose(script: str) -> None:
+def test_no_step_interpolates_untrusted_input(script: str) -> None:
     """Titles, branches and messages in a script are code for who chooses them."""
     assert not re.search(r"\$\{\{\s*github\.(event|head_ref|ref_name)", script)
 

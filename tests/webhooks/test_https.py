@@ -228,7 +228,7 @@ async def test_a_connection_that_leads_elsewhere_is_closed(
     await client.aclose()
 
 
-async def test_a_refusal_is_read_to_its_beginning(trusted: Certificates, client: WebhookClient) -> None:
+async def test_only_the_beginning_of_a_refusal_is_read(trusted: Certificates, client: WebhookClient) -> None:
     refusal = b"HTTP/1.1 500 no\r\nContent-Type: text/plain\r\nContent-Length: 66000000\r\n\r\n" + b"it broke\n" * 8000
     async with serving(trusted, answering([refusal], then_hang=True)) as server:
         with pytest.raises(CallFailed, match="it broke"):
