@@ -337,7 +337,7 @@ async def test_times_of_a_token(api: Client, api_database: str) -> None:
         await store.close()
 
 
-def test_the_private_key_is_not_printed() -> None:
+def test_a_new_key_has_an_id_and_its_lifetimes() -> None:
     key = new_key(datetime.datetime.now(datetime.UTC), LIFETIME)
     assert len(key.id) == 43
     assert key.signs_until - key.signs_from == LIFETIME
