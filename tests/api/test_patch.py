@@ -93,6 +93,24 @@ async def test_an_apply_creates_a_missing_object(shared_api: Client) -> None:
     assert again == made
 
 
+@shares_application
+@pytest.mark.parametrize(
+    "path, kind", [(f"{WIDGETS}/none", "Widget"), ("/api/v1/namespaces/default/configmaps/none", "ConfigMap")]
+)
+async def test_an_apply_with_a_uid_creates_nothing(shared_api: Client, path: str, kind: str) -> None:
+    api_version = "v1" if kind == "ConfigMap" else f"{GROUP}/v1"
+    for metadata in ({}, {"namespace": "other"}, {"labels": {"-": "a"}}):
+        body = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "none", "uid": "88e00824", **metadata}}
+        status = failure(await shared_api.patch(f"{path}?fieldManager=me", body, APPLY), 409, "Conflict")
+        resource = "configmaps" if kind == "ConfigMap" else f"widgets.{GROUP}"
+        why = "uid mismatch: the provided object specified uid 88e00824, and no existing object was found"
+        assert status["message"] == f'Operation cannot be fulfilled on {resource} "none": {why}'
+    failure(await shared_api.get(path), 404, "NotFound")
+    wrong = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "none", "uid": 5}}
+    assert (await shared_api.patch(f"{path}?fieldManager=me", wrong, APPLY)).code in (400, 422, 500)
+    failure(await shared_api.get(path), 404, "NotFound")
+
+
 async def test_applying_a_field_of_another_manager_is_a_conflict_unless_forced(api: Client) -> None:
     await make(api, "a", size=1)
     body = widget("a", size=2)

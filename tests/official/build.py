@@ -91,6 +91,41 @@ _REVIEWS: Final[_Edits] = (
         'SetHeader("Content-Type", "application/json").Body(val).Do(ctx).Error(); err != nil',
     ),
 )
+# Lists, deletions and connections are tested with ResourceQuotas and others instead of workloads.
+_LISTED: Final[_Edits] = (
+    (r"Spec: +apps\.ReplicaSetSpec\{", None),
+    (r'"ReplicaSet",(\s+APIVersion:\s+)"apps/v1"', r'"ResourceQuota",\1"v1"'),
+    (r"apps\.ReplicaSet\b", "v1.ResourceQuota"),
+    (r"AppsV1\(\)\.ReplicaSets\(", "CoreV1().ResourceQuotas("),
+    (r"appsv1\.ReplicaSetInterface", "corev1.ResourceQuotaInterface"),
+    (r'appsv1 ("k8s.io/client-go/kubernetes/typed/)apps/v1"', r"corev1 \1core/v1" + '"'),
+    (r'"/apis/apps/v1/namespaces", ns.Name, "replicasets"', '"/api/v1/namespaces", ns.Name, "resourcequotas"'),
+    (r'\.Pods\(""\)', '.Secrets("")'),
+    (r"DiscoveryV1\(\)\.EndpointSlices\(", "CoordinationV1().Leases("),
+    (r"AppsV1\(\)\.Deployments\(", "CoreV1().ConfigMaps("),
+    (
+        r'"apiVersion": "apps/v1",\s+"kind": "Deployment",(\s+"metadata": \{\s+"name": "deployment",'
+        r'\s+"labels": \{"app": "nginx"\}\s+\}),\s+"spec": \{[^`]*`',
+        r'"apiVersion": "v1", "kind": "ConfigMap",\1}`',
+    ),
+    (r'"/apis/apps/v1"(\)\.\s+Namespace\("default"\)\.\s+Resource\()"deployments"', r'"/api/v1"\1"configmaps"'),
+)
+# Applies that are not about pods are those of ConfigMaps.
+_APPLIED: Final[_Edits] = (
+    (r'"spec": \{\s*"containers": \[\{[^\]]*\}\]\s*\}', '"data": {"a": "b"}'),
+    (r'"pods"', '"configmaps"'),
+    (r'`pods "test-pod"', '`configmaps "test-pod"'),
+    (r'"Pod"', '"ConfigMap"'),
+)
+# A namespace that cannot be deleted contains a Secret instead of a Deployment.
+_KEPT: Final[_Edits] = (
+    (r'\tappsv1 "k8s.io/api/apps/v1"\n', ""),
+    (r'appsv1\.SchemeGroupVersion\.WithResource\("deployments"\)', 'corev1.SchemeGroupVersion.WithResource("secrets")'),
+    (r'"apps/v1", "Deployment"', '"v1", "Secret"'),
+    (r"deployments\.apps has", "secrets. has"),
+    (r'"pods"', '"configmaps"'),
+    (r'"Pod"', '"ConfigMap"'),
+)
 _WEBHOOKS: Final = f"{_TESTS}/apiserver/admissionwebhook"
 _EDITED: Final[Mapping[str, _Edits]] = {
     f"{_TESTS}/apiserver/cel/validatingadmissionpolicy_test.go": _MARKERS,
@@ -99,6 +134,9 @@ _EDITED: Final[Mapping[str, _Edits]] = {
     f"{_TESTS}/garbagecollector/cluster_scoped_owner_test.go": _OWNERS,
     f"{_TESTS}/utils.go": ((r"coreclient\.PodInterface", "coreclient.SecretInterface"),),
     f"{_WEBHOOKS}/admission_test.go": _REVIEWS,
+    f"{_TESTS}/apiserver/apiserver_test.go": _LISTED,
+    f"{_TESTS}/apiserver/apply/apply_test.go": _APPLIED,
+    f"{_TESTS}/namespace/ns_conditions_test.go": _KEPT,
     **{
         f"{_WEBHOOKS}/{name}_test.go": _PODS
         for name in (

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 
 from registry.api.answers import ObjectAnswer
-from registry.api.errors import bad_request, invalid
+from registry.api.errors import bad_request, conflict
 from registry.api.metadata import agree_on_name, agree_on_namespace
 from registry.api.options import WriteOptions, manager_of
 from registry.api.ownership import own_apply
@@ -25,7 +25,6 @@ from registry.codec.model import DecodeError as CodecError
 from registry.codec.yaml_decode import decode_yaml
 from registry.emulation import emulated
 from registry.flowcontrol.evaluation import evaluate
-from registry.schema.field import invalid as invalid_field
 
 
 async def apply(request: ResourceRequest, body: Body, options: WriteOptions) -> ObjectAnswer:
@@ -35,12 +34,13 @@ async def apply(request: ResourceRequest, body: Body, options: WriteOptions) -> 
     def merge(request: ResourceRequest, old: Object | None) -> Object:
         result = own_apply(request, old, decoded.value, manager, force=force)
         note_duplicates(request, decoded, options)
-        if old is not None and has_same_contents(old, result):
+        if old is None:
+            _require_no_uid(request, result)
+        elif has_same_contents(old, result):
             return copy_of(result)  # not even defaults of the request's version are filled in
         return _complete(request, result)
 
     def create(request: ResourceRequest) -> Object:
-        _require_no_uid(request, decoded.value)
         obj = merge(request, None)
         obj["metadata"].pop("resourceVersion", None)
         return obj
@@ -49,11 +49,13 @@ async def apply(request: ResourceRequest, body: Body, options: WriteOptions) -> 
     return await run(request, UpdateOperation(merge, "apply", manager, options, owned=True, create=missing))
 
 
-def _require_no_uid(request: ResourceRequest, applied: Object) -> None:
-    metadata = applied.get("metadata") or {}
-    if isinstance(metadata, dict) and metadata.get("uid"):
-        wrong = invalid_field("metadata.uid", metadata["uid"], "field is immutable")
-        raise invalid(request.served.kind, request.name, [wrong, wrong])
+def _require_no_uid(request: ResourceRequest, created: Object) -> None:
+    """Raises a 409 if the applied configuration has the uid of an object: there is none."""
+    metadata = created.get("metadata")
+    uid = metadata.get("uid") if isinstance(metadata, dict) else None
+    if uid and isinstance(uid, str):  # anything else fails to decode
+        why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        raise conflict(request.served.resource, request.name, why)
 
 
 def _complete(request: ResourceRequest, result: Object) -> Object:
