@@ -28,6 +28,7 @@ ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
     "accept": found.accept,
     "metrics": found.metrics,
     "webhooks": found.webhooks,
+    "hangingwebhooks": found.hanging_webhooks,
     "filters": queries.filters,
     "longfilters": queries.long_filters,
     "orders": queries.orders,

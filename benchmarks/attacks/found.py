@@ -310,6 +310,52 @@ async def webhooks(attacker: Attacker) -> None:
         await attacker.parallel(4, work)
 
 
+async def hanging_webhooks(attacker: Attacker) -> None:
+    """Webhooks that never answer, or with interim answers without end, while 200 clients delete a large object."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError, ssl.SSLError, asyncio.CancelledError):
+            head = await reader.readuntil(b"\r\n\r\n")
+            while b"/interim" in head and not writer.is_closing():
+                writer.write(b"HTTP/1.1 100 Continue\r\n\r\n" * 1000)
+                await writer.drain()
+                await asyncio.sleep(0)
+            await reader.read()
+        writer.close()
+
+    async with _tls_server(answer) as (port, authority):
+        path = await attacker.define("hung", ANYTHING)
+        await attacker.ask("POST", path, an_object(path, "large", {"list": [{"k": i} for i in range(150_000)]}))
+        rule = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["DELETE"], "resources": ["hung"]}
+        webhooks = [
+            {
+                "name": f"{name}.example.com",
+                "rules": [rule],
+                "clientConfig": {
+                    "url": f"https://127.0.0.1:{port}/{name}",
+                    "caBundle": base64.b64encode(authority).decode(),
+                },
+                "admissionReviewVersions": ["v1"],
+                "sideEffects": "None",
+                "timeoutSeconds": 30,
+                "failurePolicy": "Ignore",
+            }
+            for name in ("interim", "never")
+        ]
+        made = {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "MutatingWebhookConfiguration",
+            "metadata": {"name": "hung"},
+            "webhooks": webhooks,
+        }
+        await attacker.ask("POST", f"{ADMISSION}/mutatingwebhookconfigurations", made)
+
+        async def work(one: Attacker) -> None:
+            await one.ask("DELETE", f"{path}/large?dryRun=All")
+
+        await attacker.parallel(200, work)
+
+
 @contextlib.asynccontextmanager
 async def _tls_server(handler: Any) -> AsyncIterator[tuple[int, bytes]]:
     """Port and certificate of a server of ours on 127.0.0.1."""
