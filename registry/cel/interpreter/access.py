@@ -21,7 +21,7 @@ from registry.cel.common.values import (
 )
 from registry.cel.ext.conversions import number_text
 from registry.cel.ext.maps import key_text
-from registry.cel.interpreter.code import Code, Frame, value_of
+from registry.cel.interpreter.code import Code, Frame, Run, value_of
 from registry.cel.interpreter.view import View
 
 _PYTHON_TYPES: dict[str, type] = {"object": dict, "map": dict, "list": list}
@@ -116,18 +116,7 @@ def _select_property(operand: Code, name: str, key: str, child: View) -> Code:
             code.property_of = slot, key
         return code
     if operand.property_of is not None:
-        holder, first = operand.property_of
-
-        def select_through(frame: Frame) -> Value:
-            inner = frame[holder].get(first)
-            value = (inner if type(inner) is dict else run(frame)).get(key)
-            if type(value) is expected:
-                return value
-            if value is None:
-                raise EvalError(missing)
-            return convert(value)
-
-        return Code(select_through, operand.cost, view, attribute=True)
+        return Code(_nested_property(operand, key, expected, child, missing), operand.cost, view, attribute=True)
 
     def select_property(frame: Frame) -> Value:
         value = run(frame).get(key)
@@ -138,6 +127,23 @@ def _select_property(operand: Code, name: str, key: str, child: View) -> Code:
         return convert(value)
 
     return Code(select_property, operand.cost, view, attribute=True)
+
+
+def _nested_property(operand: Code, key: str, expected: type, child: View, missing: str) -> Run:
+    """A property of a property of a slot, which is read without evaluating `operand` if it is an object."""
+    assert operand.property_of is not None
+    (slot, outer), run, convert = operand.property_of, operand.run, child.convert
+
+    def select_nested(frame: Frame) -> Value:
+        inner = frame[slot].get(outer)
+        value = (inner if type(inner) is dict else run(frame)).get(key)
+        if type(value) is expected:
+            return value
+        if value is None:
+            raise EvalError(missing)
+        return convert(value)
+
+    return select_nested
 
 
 def _select_entry(operand: Code, key: str, element: View) -> Code:
