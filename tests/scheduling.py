@@ -29,7 +29,6 @@ FIRST = (
     "tests/docs/test_readme.py",
     "tests/cli/test_cli.py",
     "tests/supply/test_sbom.py",
-    "tests/cel/ext/test_linear.py",
     "tests/supply/test_package.py",
     "tests/faults/test_postgresql.py",
     "tests/faults/test_processes.py",
@@ -45,6 +44,8 @@ FIRST = (
     "tests/faults/test_network.py",
     "tests/reporting/test_login_repair.py",
     "tests/cli/test_objects.py",
+    "tests/cli/test_sql_address.py",
+    "tests/aggregation/test_example.py",
 )
 
 
