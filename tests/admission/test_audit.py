@@ -66,6 +66,19 @@ async def test_all_failures_are_in_one_annotation(api_database: str, tmp_path: P
     assert failures == [(binding, i) for binding in ("b", "c") for i in range(30)][: 50 if version == "1.37" else 1]
 
 
+async def test_annotations_of_a_webhook_with_names_that_are_none(api_database: str, tmp_path: Path, hook: Hook) -> None:
+    """Names that are not qualified are dropped, as in kube-apiserver."""
+    hook.answer = lambda path, request: {"allowed": True, "auditAnnotations": {"k": "v", "a/b": "c", "": "e"}}
+    async with auditing(api_database, tmp_path, EVERYTHING, allow_egress_to=("127.0.0.0/8",)) as api:
+        await configure(api, hook, "w")
+        (await api.post(WIDGETS, widget("a", size=1))).ok(201)
+    events = [json.loads(line) for line in (tmp_path / "audit.log").read_text().splitlines()]
+    [event] = [e for e in events if e["requestURI"] == WIDGETS and e["stage"] == "ResponseComplete"]
+    assert {key: text for key, text in event["annotations"].items() if "w.example.com" in key} == {
+        "w.example.com/k": "v"
+    }
+
+
 async def audited_by_webhook(api_database: str, folder: Path, hook: Hook, level: str, **more: Any) -> dict[str, Any]:
     """Returns the webhook's annotations of a create, without their common prefix."""
     policy = f"apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n- {{level: {level}}}\n"
@@ -83,8 +96,11 @@ CALLED = {"configuration": "c-w", "webhook": "w.example.com"}
 
 @pytest.mark.parametrize("level", ["Metadata", "Request"])
 async def test_calls_of_mutating_webhooks(api_database: str, tmp_path: Path, hook: Hook, level: str) -> None:
-    """The index counts all webhooks; what the patch was is recorded where bodies are."""
-    operation = {"op": "replace", "path": "/spec/size", "value": 2}
+    """The index counts all webhooks; what the patch was is recorded where bodies are.
+
+    A field that the schema drops afterwards is a mutation, too.
+    """
+    operation = {"op": "add", "path": "/huh", "value": 2}
     hook.answer = lambda path, request: patch(operation)
     annotations = await audited_by_webhook(api_database, tmp_path, hook, level)
     expected = {"mutation.webhook.admission.k8s.io/round_0_index_1": {**CALLED, "mutated": True}}

@@ -126,6 +126,22 @@ async def test_a_patch_to_another_kind(
     assert (await api.get(f"{path}/b")).code == 404
 
 
+async def test_a_mutating_webhook_sees_the_revision_that_the_client_has_sent(api: Client, hook: Hook) -> None:
+    path, body = f"{CONFIG_MAPS}/rev", {"metadata": {"name": "rev"}}
+    first = (await api.post(CONFIG_MAPS, body)).ok(201)["metadata"]["resourceVersion"]
+    rules = [rule("UPDATE", resources="configmaps", group="")]
+    await configure(api, hook, "a", kind="Mutating", rules=rules)
+    await configure(api, hook, "c", rules=rules)
+    second = (await api.put(path, {**body, "data": {"k": "1"}})).ok()["metadata"]["resourceVersion"]
+    sent = {"metadata": {"name": "rev", "resourceVersion": second}, "data": {"k": "2"}}
+    third = (await api.put(path, sent)).ok()["metadata"]["resourceVersion"]
+    (await api.patch(path, {"data": {"k": "3"}}, MERGE)).ok()
+    (await api.delete(path)).ok()
+    seen = [(asked, request["object"]["metadata"].get("resourceVersion")) for asked, request in hook.asked]
+    assert [revision for asked, revision in seen if asked == "/a"] == [None, second, third]
+    assert [revision for asked, revision in seen if asked == "/c"] == [first, second, third]
+
+
 async def test_conditions_do_not_see_the_namespace(api: Client, hook: Hook) -> None:
     """As in kube-apiserver, where match conditions are evaluated without it."""
     conditions = [{"name": "n", "expression": "namespaceObject.metadata.name == 'default'"}]

@@ -31,6 +31,7 @@ from registry.apply.values import equal
 from registry.codec.go_text import type_meta_error
 from registry.flowcontrol.evaluation import Large, evaluate, large, noted_size
 from registry.flowcontrol.time_slice import TimeSlice
+from registry.schema.names import label_key
 from registry.webhooks.answers import run_aside
 from registry.webhooks.client import WebhookClient
 from registry.webhooks.endpoint import endpoint_of
@@ -87,9 +88,9 @@ class WebhookAdmission:
         if operations is None:
             return
         patched = await self._patched(hook, current, operations, len(answer.patch))
-        before = attributes.object or {}
+        # Compared before unknown fields are dropped, as in kube-apiserver.
+        audited.is_mutated = not equal(current or {}, patched)
         attributes.object = await self._inputs.decode(patched, resource, attributes)
-        audited.is_mutated = not equal(before, attributes.object)
         audited.report_patch(answer.patch)
 
     async def validate(self, hooks: Sequence[Webhook], attributes: Attributes) -> None:
@@ -196,7 +197,9 @@ class WebhookAdmission:
             return None
         self._request.context.warnings.extend(answer.warnings)
         for key, text in answer.annotations.items():
-            self._request.context.annotate(f"{hook.name}/{key}", text)
+            name = f"{hook.name}/{key}"
+            if not label_key(name):  # others are dropped (apiserver pkg/admission/attributes.go)
+                self._request.context.annotate(name, text)
         if not answer.allowed:
             raise _denial(hook, answer)
         return answer

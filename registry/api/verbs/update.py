@@ -128,7 +128,7 @@ class UpdateOperation(Operation[ObjectAnswer]):
         if self.uid and self.uid != row.uid:
             raise _wrong_uid(request, self.uid, row.uid, dry_run=self.dry_run)
         _check_revision(request, new, row)
-        new["metadata"].pop("resourceVersion", None)
+        has_revision = bool(new["metadata"].pop("resourceVersion", None)) or self.view is not None
         if not self.owned:
             # Ownership is computed before the server restores its own fields.
             written = request.served.strategy.as_written(new)
@@ -137,7 +137,8 @@ class UpdateOperation(Operation[ObjectAnswer]):
                 written = {**written, "metadata": {**written["metadata"], "managedFields": managed}}
             owned = own_update(request, old, written, self.manager)
             new["metadata"]["managedFields"] = owned["metadata"].get("managedFields") or []
-        new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
+        if has_revision:  # mutating admission sees none if the client has sent none
+            new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
         return new
 
     def present(self, draft: Draft) -> tuple[Object | None, Object | None]:
