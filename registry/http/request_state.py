@@ -46,7 +46,7 @@ class RequestState:
     # Instrumentation: the code, and whether it was sent. Errors: 499 if the client disconnected.
     code: int = 500
     has_begun: bool = False
-    # Deadline: by the clock of the event loop; None if the request has no timeout.
+    # Deadline: by the clock of the event loop; None before that middleware.
     deadline: float | None = None
     # Fairness.
     seat: Seat = EXEMPT

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from registry.http.middleware import deadline
 from tests.admission.policies import ADMISSION, CORE_EVENT, CORE_EVENTS, NEW_EVENT, NEW_EVENTS, rule, widget
 from tests.admission.webhooks import Hook, Response, configure, patch
 from tests.api.client import MERGE, Answer, Client
+from tests.api.errors import failure
 from tests.api.widgets import WIDGETS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -346,6 +348,16 @@ async def test_a_webhook_has_no_more_time_than_the_request(api: Client, hook: Ho
     left = [int(query.removeprefix("timeout=").removesuffix("s")) for query in hook.queries]
     assert len(left) == 2
     assert all(0 < seconds <= 19 for seconds in left)
+
+
+async def test_no_webhook_is_called_after_the_request_has_taken_a_minute(
+    api: Client, hook: Hook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await configure(api, hook, "first", kind="Mutating", failurePolicy="Ignore")
+    monkeypatch.setattr(deadline, "_MAXIMUM_SECONDS", 0.0)
+    failure(await api.post(WIDGETS, widget("late")), 504, "Timeout")
+    failure(await api.get(f"{WIDGETS}/late"), 404, "NotFound")
+    assert hook.asked == []
 
 
 _CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"

@@ -22,7 +22,7 @@ from registry.api.admission.inputs import AdmissionInputs
 from registry.api.admission.metrics import CALLING_ERROR, INTERNAL_ERROR, NO_ERROR, WebhookCall
 from registry.api.admission.reinvocation import MutationRounds
 from registry.api.admission.webhook_annotations import FAILED_OPEN, WEBHOOKS, AuditedCall
-from registry.api.errors import Qualified, StatusError, bad_request, forbidden, internal_error
+from registry.api.errors import Qualified, StatusError, bad_request, forbidden, internal_error, timeout
 from registry.api.request import ResourceRequest
 from registry.api.retry_memo import Answer, NoAnswer, RetryMemo, WebhookQuestion
 from registry.apply import json_patch
@@ -216,11 +216,17 @@ class WebhookAdmission:
         )
 
     def _timeout_seconds(self, hook: Webhook) -> int:
-        """Returns the webhook's timeout, or what is left of the request's if that is less, rounded up."""
+        """Returns the webhook's timeout, or what is left of the request's if that is less, rounded up.
+
+        Raises a StatusError (504) if nothing is left: a tenant may have a thousand webhooks that hang for 30 s each.
+        """
         deadline = self._request.context.deadline
         if deadline is None:
             return hook.timeout_seconds
-        return max(1, min(hook.timeout_seconds, math.ceil(deadline - asyncio.get_running_loop().time())))
+        left = deadline - asyncio.get_running_loop().time()
+        if left <= 0:
+            raise timeout("Timeout: request did not complete within the allotted timeout")
+        return min(hook.timeout_seconds, math.ceil(left))
 
     def _client(self) -> WebhookClient:
         client = self._request.backend.webhooks

@@ -53,7 +53,7 @@ class Context:
     memo: RetryMemo | None = None
     # Effects of the attempt if it is adopted, such as metrics; None if they happen at once, outside of attempts.
     effects: list[Callable[[], None]] | None = None
-    # When the request is cancelled, by the clock of the event loop; None if it has no timeout.
+    # When the request has to be answered, by the clock of the event loop; None for the server's own writes.
     deadline: float | None = None
 
     def annotate(self, key: str, value: str) -> None:

@@ -1,5 +1,5 @@
-"""The deadline of requests with `?timeout=`: an invalid duration is refused, even before authentication; a request that
-takes longer is cancelled and answered with 504.
+"""The deadline of requests: `?timeout=`, or a minute. An invalid duration is refused, even before authentication. A
+request that exceeds its `?timeout=` is cancelled and answered with 504; one without calls no webhook after its minute.
 
 A write that is cancelled before it was sent to the database does not happen; one that is cancelled later does, as in
 kube-apiserver (registry/store/commit/writer.py).
@@ -20,7 +20,7 @@ from registry.http.request_info import RequestInfo
 from registry.http.request_state import STATE, RequestState
 from registry.schema.goduration import parse_duration
 
-# kube-apiserver's --request-timeout, which caps a longer one there. Here such a request has no deadline.
+# kube-apiserver's --request-timeout. There it cancels all requests; here lists of any length may go on.
 _MAXIMUM_SECONDS: Final = 60.0
 # Subresources of other servers, which last as long as both sides like.
 _LONG_RUNNING: Final = frozenset({"attach", "exec", "log", "portforward", "proxy"})
@@ -33,10 +33,11 @@ class DeadlineMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         state: RequestState = scope[STATE]
         seconds = _timeout_seconds(state.info)
+        left = (_MAXIMUM_SECONDS if seconds is None else seconds) - (time.perf_counter() - state.started)
         if seconds is None:
+            state.deadline = asyncio.get_running_loop().time() + left
             await self._app(scope, receive, send)
             return
-        left = seconds - (time.perf_counter() - state.started)
         try:
             async with asyncio.timeout(max(left, 0)) as deadline:
                 state.deadline = deadline.when()
