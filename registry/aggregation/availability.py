@@ -13,7 +13,7 @@ import asyncio
 import itertools
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qs
 
@@ -25,8 +25,8 @@ from registry.aggregation.backends import Backends, Fetched, NotLocated
 from registry.aggregation.discovery import (
     NONE_KNOWN,
     Json,
+    Listed,
     Resources,
-    characters_of,
     fitting,
     published_resources,
     resources_of,
@@ -82,7 +82,7 @@ class Finding(NamedTuple):
     """
 
     verdict: AvailabilityVerdict
-    resources: Sequence[Json] | None = None
+    resources: Listed | None = None
     openapi: str = ""
 
 
@@ -106,7 +106,7 @@ async def _aggregated_discovery(backends: Backends, tenant: Tenant, server: APIS
     return None if answer.status == 503 else answer
 
 
-async def _resources(server: APIServer, answer: Fetched | None, body: bytes) -> Sequence[Json] | None:
+async def _resources(server: APIServer, answer: Fetched | None, body: bytes) -> Listed | None:
     """The resources in aggregated discovery, or else in `body`, the document of the version. None if both fail."""
     if answer is None:
         return None
@@ -124,8 +124,8 @@ def _is_aggregated(media_type: bytes) -> bool:
     return any(parts.issuperset(form.split(";")) for form in _AGGREGATED)
 
 
-async def _decoded(body: bytes, resources: Callable[[Any], list[Json] | None]) -> list[Json] | None:
-    def decoded() -> list[Json] | None:
+async def _decoded(body: bytes, resources: Callable[[Any], list[Json] | None]) -> Listed | None:
+    def decoded() -> Listed | None:
         entries = resources(decode_bounded_json(body, max_values=_MAX_VALUES))
         return None if entries is None else fitting(entries)
 
@@ -226,18 +226,16 @@ class Availability:
         if before is not None and before.server == server:
             resources = before.resources
             openapi = openapi if verdict.is_available else before.openapi
-        entries = finding.resources if self._fit(tenant, server, finding.resources) else ()
-        if entries is not None and entries != resources.entries:
-            resources = Resources(entries, True, next(_SERIALS))
-        resources = resources._replace(is_current=entries is not None)
+        if finding.resources is not None:
+            entries = finding.resources.entries if self._fits(tenant, server, finding.resources.characters) else ()
+            if entries != resources.entries:
+                resources = Resources(entries, True, next(_SERIALS))
+        resources = resources._replace(is_current=finding.resources is not None)
         self._known.put(key, _Known(server, verdict, time.monotonic(), resources, openapi))
 
-    def _fit(self, tenant: Tenant, server: APIServer, entries: Sequence[Json] | None) -> bool:
-        """Returns whether the entries are within the tenant's share, and counts them. None changes nothing."""
-        if entries is None:
-            return True
+    def _fits(self, tenant: Tenant, server: APIServer, size: int) -> bool:
+        """Returns whether the server's resources are within the tenant's share, and counts them if they are."""
         sizes = self._characters.setdefault(tenant.id, {})
-        size = sum(map(characters_of, entries))
         others = sum(sizes.values()) - sizes.get(server.name, 0)
         sizes[server.name] = size if size + others <= _CHARACTERS_OF_TENANT else 0
         return sizes[server.name] == size

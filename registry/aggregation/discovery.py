@@ -105,23 +105,31 @@ def _is_list_of_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(text, str) for text in value)
 
 
-def fitting(resources: Sequence[Json]) -> list[Json]:
-    """The first resources, as far as a process keeps them."""
-    left, kept = _CHARACTERS_LIMIT, list[Json]()
+class Listed(NamedTuple):
+    """Resources that a server lists, and their size."""
+
+    entries: Sequence[Json]
+    characters: int
+
+
+def fitting(resources: Sequence[Json]) -> Listed:
+    """Returns the first resources, as far as a process keeps them."""
+    size, kept = 0, list[Json]()
     for resource in resources:
-        left -= characters_of(resource)
-        if left < 0:
+        more = _characters_of(resource)
+        if size + more > _CHARACTERS_LIMIT:
             break
+        size += more
         kept.append(resource)
-    return kept
+    return Listed(kept, size)
 
 
-def characters_of(value: Any) -> int:
+def _characters_of(value: Any) -> int:
     """What the texts in a value have in all, and a few for each value."""
     if isinstance(value, str):
         return len(value) + _OVERHEAD
     values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return _OVERHEAD + sum(map(characters_of, values))
+    return _OVERHEAD + sum(map(_characters_of, values))
 
 
 # -- the legacy form

@@ -22,6 +22,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from contextvars import ContextVar, copy_context
 from enum import Enum
 from typing import Final, TypeVar
+from weakref import WeakValueDictionary
 
 from prometheus_client import Counter
 
@@ -76,7 +77,8 @@ class Evaluations:
         # Seconds that a tenant has held the loop beyond its share, and the time of that figure.
         self._debts: dict[str, tuple[float, float]] = {}
         self._running: set[str] = set()
-        self._places: dict[tuple[str, Large], _Places] = {}
+        # An entry lives as long as somebody holds or waits for a place.
+        self._places: WeakValueDictionary[tuple[str, Large], _Places] = WeakValueDictionary()
         self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
 
     def begin(self, tenant: str) -> None:
@@ -94,9 +96,8 @@ class Evaluations:
             self._debts = {name: debt for name, debt in self._debts.items() if self._debt(name) > 0}
 
     def places(self, tenant: str, kind: Large) -> _Places:
-        """Returns the places of a tenant. They are forgotten when nothing has any."""
-        key = (tenant, kind)
-        return self._places.get(key) or self._places.setdefault(key, _Places(lambda: self._places.pop(key)))
+        """Returns the places of a tenant."""
+        return self._places.setdefault((tenant, kind), _Places())
 
     def loop_seconds(self) -> float:
         """Returns how long an evaluation may hold the loop: less than the limit while others would have to wait."""
@@ -183,8 +184,7 @@ class _Places:
     First come, first served: a large one is not overtaken by small ones. Invariant: `_free_bytes` is never negative.
     """
 
-    def __init__(self, forget: Callable[[], object]) -> None:
-        self._forget = forget
+    def __init__(self) -> None:
         self._free_bytes = _DECODED_BYTES
         self._waiting: deque[tuple[asyncio.Future[None], int]] = deque()
 
@@ -222,8 +222,6 @@ class _Places:
                 self._free_bytes -= wanted
                 turn.set_result(None)
             self._waiting.popleft()
-        if self._free_bytes == _DECODED_BYTES:
-            self._forget()
 
 
 class Evaluation:

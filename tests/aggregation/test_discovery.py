@@ -79,7 +79,7 @@ def listed(name: str, **more: Any) -> dict[str, Any]:
     ],
 )
 def test_what_a_server_lists_is_kept_as_far_as_it_fits(entries: list[Any], kept: int) -> None:
-    assert fitting(entries) == entries[:kept]
+    assert fitting(entries).entries == entries[:kept]
 
 
 def test_the_resources_of_a_tenants_servers_have_a_limit_together() -> None:

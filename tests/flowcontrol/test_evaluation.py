@@ -379,3 +379,19 @@ async def test_one_that_stops_waiting_leaves_its_place_to_the_next() -> None:
     assert gone.cancelled()
     assert order == [1 << 20, 2 << 20, 20 * KIB]
     evaluations.close()
+
+
+async def test_one_that_stops_waiting_when_all_places_become_free_ends_as_cancelled() -> None:
+    evaluations, order, go = Evaluations(), list[int](), asyncio.Event()
+    holding = [entered(evaluations, 1 << 20, order, go) for _ in range(2)]
+    await asyncio.sleep(0)
+    gone = entered(evaluations, 1 << 20, order, go)
+    await asyncio.sleep(0)
+    go.set()
+    gone.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await gone
+    await asyncio.gather(*holding)
+    await entered(evaluations, 1 << 20, order, go)
+    assert order == [1 << 20] * 3
+    evaluations.close()
