@@ -233,6 +233,11 @@ def timeout(message: str, *, causes: Sequence[Mapping[str, str]] = (), retry_aft
     return StatusError(504, "Timeout", message, details, retry_after_seconds or None)
 
 
+def deadline_exceeded() -> StatusError:
+    """Returns the 504 for a request that takes longer than it may (apiserver pkg/server/filters/timeout.go)."""
+    return timeout("Timeout: request did not complete within the allotted timeout")
+
+
 def revision_in_future(revision: int, current: int) -> StatusError:
     """Returns the 504 for a resource version that has not been assigned, after the wait for it."""
     text = f"Timeout: Too large resource version: {revision}, current: {current}"

@@ -24,7 +24,7 @@ from registry.aggregation import headers as fields
 from registry.aggregation.backends import Backends, NotLocated
 from registry.aggregation.model import APIServer
 from registry.api.catalog import TenantCatalog
-from registry.api.errors import StatusError, from_store
+from registry.api.errors import StatusError, deadline_exceeded, from_store
 from registry.api.request import Backend
 from registry.controllers.api_services.monitor import Monitor
 from registry.flowcontrol.byte_shares import ABORT
@@ -398,8 +398,7 @@ class _Exchange:
         if _seconds(self._state) == DISCOVERY_SECONDS:
             await self.end_unavailable("error trying to reach service: context deadline exceeded")
             return
-        text = "Timeout: request did not complete within the allotted timeout"
-        raise StatusError(504, "Timeout", text, {})
+        raise deadline_exceeded()
 
 
 async def _send_up(tunnel: Tunnel, connection: Connection) -> None:

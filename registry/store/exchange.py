@@ -64,8 +64,6 @@ def encode(value: Value) -> bytes | None:
             return b"\x01" if value else b"\x00"
         case int():
             return _bigint(value)
-        case str():
-            return value.encode()
         case _:
             return value.encode()
 

@@ -22,7 +22,7 @@ from registry.api.admission.inputs import AdmissionInputs
 from registry.api.admission.metrics import CALLING_ERROR, INTERNAL_ERROR, NO_ERROR, WebhookCall
 from registry.api.admission.reinvocation import MutationRounds
 from registry.api.admission.webhook_annotations import FAILED_OPEN, WEBHOOKS, AuditedCall
-from registry.api.errors import Qualified, StatusError, bad_request, forbidden, internal_error, timeout
+from registry.api.errors import Qualified, StatusError, bad_request, deadline_exceeded, forbidden, internal_error
 from registry.api.request import ResourceRequest
 from registry.api.retry_memo import Answer, NoAnswer, RetryMemo, WebhookQuestion
 from registry.apply import json_patch
@@ -225,7 +225,7 @@ class WebhookAdmission:
             return hook.timeout_seconds
         left = deadline - asyncio.get_running_loop().time()
         if left <= 0:
-            raise timeout("Timeout: request did not complete within the allotted timeout")
+            raise deadline_exceeded()
         return min(hook.timeout_seconds, math.ceil(left))
 
     def _client(self) -> WebhookClient:

@@ -15,7 +15,7 @@ from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from registry.api.errors import bad_request, timeout
+from registry.api.errors import bad_request, deadline_exceeded
 from registry.http.request_info import RequestInfo
 from registry.http.request_state import STATE, RequestState
 from registry.schema.goduration import parse_duration
@@ -47,7 +47,7 @@ class DeadlineMiddleware:
         except TimeoutError as error:
             if not deadline.expired():
                 raise
-            raise timeout("Timeout: request did not complete within the allotted timeout") from error
+            raise deadline_exceeded() from error
 
 
 def _timeout_seconds(info: RequestInfo) -> float | None:
