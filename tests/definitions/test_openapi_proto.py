@@ -5,8 +5,7 @@ from typing import Any
 
 from registry.definitions.compiled import compile_definition
 from registry.definitions.openapi.documents import openapi_v3_document
-from registry.definitions.openapi.proto_v2 import encode_v2
-from registry.definitions.openapi.proto_v3 import encode_v3
+from registry.definitions.openapi.proto import encode_v2, encode_v3
 from registry.definitions.openapi.v2 import openapi_v2
 from tests.codec.wire_fields import fields
 from tests.definitions.crds import crd, established

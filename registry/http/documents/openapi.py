@@ -20,8 +20,14 @@ from registry.caches import LruCache
 from registry.codec.json_encode import encode_json
 from registry.controllers.api_services.monitor import Monitor
 from registry.definitions.openapi.documents import openapi_v3_document, openapi_v3_hashes, openapi_v3_index
-from registry.definitions.openapi.proto_v2 import ACCEPTED_V2, MEDIA_TYPE_V2, encode_v2
-from registry.definitions.openapi.proto_v3 import ACCEPTED_V3, MEDIA_TYPE_V3, encode_v3
+from registry.definitions.openapi.proto import (
+    ACCEPTED_V2,
+    ACCEPTED_V3,
+    MEDIA_TYPE_V2,
+    MEDIA_TYPE_V3,
+    encode_v2,
+    encode_v3,
+)
 from registry.definitions.openapi.v2 import openapi_v2
 from registry.flowcontrol.evaluation import evaluate
 from registry.http.documents.answers import TEXT, send_nothing, send_with_etag, size_of
