@@ -10,10 +10,10 @@ header syntax of munnerz/goautoneg and Go's mime.ParseMediaType.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from registry.codec.served import serves_cbor, set_cbor
 from registry.http.projection import parse_keep
@@ -44,15 +44,13 @@ TABLE: Final = "Table"
 PARTIAL: Final = "PartialObjectMetadata"
 PARTIAL_LIST: Final = "PartialObjectMetadataList"
 
-# Whether an encoding is served when transformed to a target (None: untransformed).
-_Allows = Callable[[str, "_Target | None"], bool]
+_AGGREGATED_LIST: Final = "APIGroupDiscoveryList"
 
 
 def serve_cbor(served: bool) -> None:
     """Sets whether this process serves CBOR. Called once, before anything is served (`--cbor`)."""
     set_cbor(served)
-    for forget in _FORGET:
-        forget()
+    _known.cache_clear()
 
 
 def _types() -> Mapping[str, str]:
@@ -115,10 +113,8 @@ def negotiate(
     `protobuf` is for kinds that have a message; without `table` there is no Table of them. Raises NotAcceptable, worded
     for built-in kinds if `builtin`, and for the route of their lists and watches if `collection`.
     """
-    if not table:
-        representation = _untabled(accept)
-    else:
-        representation = _message(accept) if protobuf else _resource(accept)
+    offer = _UNTABLED if not table else _MESSAGE if protobuf else _RESOURCE
+    representation = _represent(accept, offer)
     if representation is None or (builtin and not _reaches_route(accept, collection=collection)):
         raise _not_acceptable(accept, builtin, collection=collection)
     return representation
@@ -137,7 +133,7 @@ def negotiate_watch(accept: str, *, builtin: bool = False, protobuf: bool = Fals
 
 def negotiate_plain(accept: str) -> Representation:
     """Returns the representation of a document that is neither an object nor a list: a history, usage figures."""
-    representation = _plain(accept)
+    representation = _represent(accept, _PLAIN)
     if representation is None:
         raise NotAcceptable(f"only the following media types are accepted: {MEDIA_TYPES[JSON]}, {MEDIA_TYPES[YAML]}")
     return representation
@@ -153,10 +149,8 @@ def negotiate_discovery(
     Only the lists of built-in resources are available in CBOR, which client-go's discovery client cannot read:
     kube-apiserver encodes the other documents with codecs that have no CBOR.
     """
-    if builtin_resources:
-        representation = _fixed(accept)
-    else:
-        representation = _aggregated_discovery(accept) if aggregated else _discovery(accept)
+    offer = _UNTRANSFORMED if builtin_resources else _AGGREGATED if aggregated else _DISCOVERY
+    representation = _represent(accept, offer)
     if representation is None or (fixed and not _reaches_route(accept, cbor=builtin_resources)):
         raise _not_acceptable(accept, builtin=fixed, cbor=builtin_resources)
     return representation
@@ -207,65 +201,15 @@ def error_encoding(accept: str) -> str:
 
     Follows apiserver pkg/endpoints/handlers/responsewriters/writers.go (WriteObjectNegotiated).
     """
-    return _error(accept)
+    representation = _represent(accept, _UNTRANSFORMED)
+    return representation.encoding if representation is not None else JSON
 
 
 # Longer headers are ignored: kubectl's longest Accept has some 200 bytes.
 LIMIT: Final = 4 * 1024
 
-# Headers of real clients are few and short; the caches keep parsing off the hot path.
-_CACHE = 256
-_MAX_CACHED_LENGTH = 1024
-_R = TypeVar("_R")
-_FORGET: Final[list[Callable[[], None]]] = []
-
-
-def _bounded_cache(read: Callable[[str], _R]) -> Callable[[str], _R]:
-    """Returns a cached `read`, whose cache is bounded whatever clients send."""
-    known = lru_cache(_CACHE)(read)
-    _FORGET.append(known.cache_clear)
-    return lambda accept: known(accept) if len(accept) <= _MAX_CACHED_LENGTH else read(accept)
-
-
-@_bounded_cache
-def _resource(accept: str) -> Representation | None:
-    return _negotiate(accept, _allows_resource)
-
-
-@_bounded_cache
-def _message(accept: str) -> Representation | None:
-    return _negotiate(accept, _allows_message)
-
-
-@_bounded_cache
-def _untabled(accept: str) -> Representation | None:
-    return _negotiate(accept, _allows_untabled)
-
-
-@_bounded_cache
-def _fixed(accept: str) -> Representation | None:
-    return _negotiate(accept, _allows_untransformed)
-
-
-@_bounded_cache
-def _discovery(accept: str) -> Representation | None:
-    return _negotiate(accept, _allows_discovery)
-
-
-@_bounded_cache
-def _plain(accept: str) -> Representation | None:
-    return _negotiate(accept, _allows_plain)
-
-
-@_bounded_cache
-def _aggregated_discovery(accept: str) -> Representation | None:
-    return _negotiate(accept, _allows_aggregated)
-
-
-@_bounded_cache
-def _error(accept: str) -> str:
-    representation = _negotiate(accept, _allows_untransformed)
-    return representation.encoding if representation is not None else JSON
+# Headers of real clients are few and short; longer ones are not cached.
+_MAX_CACHED_LENGTH: Final = 1024
 
 
 class _Target(NamedTuple):
@@ -276,36 +220,36 @@ class _Target(NamedTuple):
     version: str
 
 
-def _allows_resource(encoding: str, target: _Target | None) -> bool:
-    if target is None:
-        return encoding != PROTOBUF
-    if target.group != "meta.k8s.io" or target.version not in ("v1", "v1beta1"):
-        return False
-    return target.kind in (PARTIAL, PARTIAL_LIST) or (target.kind == TABLE and encoding in (JSON, YAML))
+@dataclass(frozen=True, slots=True, eq=False)
+class _Offer:
+    """The encodings that are served without a transformation, and the kinds of transformations."""
+
+    encodings: Collection[str]
+    kinds: Collection[str] = ()
+
+    def allows(self, encoding: str, target: _Target | None) -> bool:
+        if target is None:
+            return encoding in self.encodings
+        if target.kind not in self.kinds:
+            return False
+        if target.kind == _AGGREGATED_LIST:
+            return encoding in self.encodings and target[1:] == ("apidiscovery.k8s.io", "v2")
+        if target.group != "meta.k8s.io" or target.version not in ("v1", "v1beta1"):
+            return False
+        return target.kind != TABLE or encoding in (JSON, YAML)
 
 
-def _allows_message(encoding: str, target: _Target | None) -> bool:
-    return target is None or _allows_resource(encoding, target)
+_RESOURCE: Final = _Offer((JSON, YAML, CBOR), (TABLE, PARTIAL, PARTIAL_LIST))
+_MESSAGE: Final = _Offer((JSON, YAML, PROTOBUF, CBOR), (TABLE, PARTIAL, PARTIAL_LIST))
+_UNTABLED: Final = _Offer((JSON, YAML, PROTOBUF, CBOR), (PARTIAL, PARTIAL_LIST))
+_UNTRANSFORMED: Final = _Offer((JSON, YAML, PROTOBUF, CBOR))
+_DISCOVERY: Final = _Offer((JSON, YAML, PROTOBUF))
+_AGGREGATED: Final = _Offer((JSON, YAML, PROTOBUF), (_AGGREGATED_LIST,))
+_PLAIN: Final = _Offer((JSON, YAML))
 
 
-def _allows_untabled(encoding: str, target: _Target | None) -> bool:
-    return target is None or (target.kind != TABLE and _allows_resource(encoding, target))
-
-
-def _allows_untransformed(encoding: str, target: _Target | None) -> bool:
-    return target is None
-
-
-def _allows_discovery(encoding: str, target: _Target | None) -> bool:
-    return target is None and encoding != CBOR
-
-
-def _allows_plain(encoding: str, target: _Target | None) -> bool:
-    return target is None and encoding in (JSON, YAML)
-
-
-def _allows_aggregated(encoding: str, target: _Target | None) -> bool:
-    return encoding != CBOR and target in (None, ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2"))
+def _represent(accept: str, offer: _Offer) -> Representation | None:
+    return (_known if len(accept) <= _MAX_CACHED_LENGTH else _negotiate)(accept, offer)
 
 
 class _Clause(NamedTuple):
@@ -321,19 +265,22 @@ class _Clause(NamedTuple):
         return (self.type == main and self.subtype in (sub, "*")) or (self.type == "*" and self.subtype == "*")
 
 
-def _negotiate(accept: str, allows: _Allows) -> Representation | None:
+def _negotiate(accept: str, offer: _Offer) -> Representation | None:
     if not accept:
         return Representation()
     for clause in _clauses(accept):
         for encoding, media_type in _types().items():
             if clause.matches(media_type):
-                representation = _represent(clause.params, encoding, allows)
+                representation = _transform(clause.params, encoding, offer)
                 if representation is not None:
                     return representation
     return None
 
 
-def _represent(params: Mapping[str, str], encoding: str, allows: _Allows) -> Representation | None:
+_known = lru_cache(2048)(_negotiate)
+
+
+def _transform(params: Mapping[str, str], encoding: str, offer: _Offer) -> Representation | None:
     """Returns the representation for the parameters; None if it is not available in this encoding."""
     target = None
     if not params.keys().isdisjoint(("as", "g", "v")):
@@ -341,7 +288,7 @@ def _represent(params: Mapping[str, str], encoding: str, allows: _Allows) -> Rep
     stream, server_version = params.get("stream", ""), params.get("sv", "")
     if (stream and (stream != "watch" or encoding == YAML)) or server_version not in ("", "v1"):
         return None
-    if not allows(encoding, target):
+    if not offer.allows(encoding, target):
         return None
     pretty = params.get("pretty") == "1"
     drops_owners = encoding == JSON and _drops(params.get("drop", ""))
@@ -384,14 +331,10 @@ def _clause(text: str) -> _Clause | None:
             continue  # goautoneg ignores a parameter without a value, or with two
         name, value = name.strip(), value.strip()
         if name == "q":
-            quality = _quality(value)
+            quality = float(value) if _QUALITY.match(value) else 0.0
         elif name:
             params[name] = value
     return _Clause(parts[0].strip(), parts[1].strip(), quality, params)
-
-
-def _quality(text: str) -> float:
-    return float(text) if _QUALITY.match(text) else 0.0
 
 
 _QUALITY = re.compile(r"[0-9]{0,9}\.?[0-9]{1,9}\Z")

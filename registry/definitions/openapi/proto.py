@@ -75,7 +75,7 @@ class _Messages:
         if type_ in _SCALARS:
             return _SCALARS[type_]
         if type_ in self._choices:
-            choose, of_type = self._choices[type_], lru_cache(None)(self.encoder)
+            choose, of_type = self._choices[type_], lru_cache(8)(self.encoder)
             return lambda number, value: of_type(choose(value))(number, value)
         if type_.startswith("[]"):
             element = self.encoder(type_.removeprefix("[]"))
