@@ -27,8 +27,13 @@ from registry.authentication.user import User
 from registry.authorization.attributes import Attributes
 from registry.codec.model import DecodeError
 from registry.codec.yaml_decode import decode_yaml
+from registry.definitions.structs.base import StructDecodeError
+from registry.definitions.structs.declarations import read_structs
+from registry.definitions.structs.files import decode_file
+from registry.definitions.structs.meta import METAV1
 
 API_VERSIONS: Final = ("audit.k8s.io/v1",)
+_POLICY: Final = read_structs(__package__, "audit_v1.txt", METAV1)["Policy"]
 STAGES: Final = ("RequestReceived", "ResponseStarted", "ResponseComplete", "Panic")
 
 
@@ -146,103 +151,54 @@ def load(path: Path) -> AuditPolicy:
 def parse(data: bytes) -> AuditPolicy:
     """Parses a policy in YAML or JSON. Raises PolicyError."""
     try:
-        value = decode_yaml(data).value
-    except DecodeError as fault:
-        raise PolicyError(f"no YAML: {fault}") from fault
-    if not isinstance(value, dict):
-        raise PolicyError("no Policy")
-    if value.get("kind") != "Policy" or value.get("apiVersion") not in API_VERSIONS:
-        raise PolicyError("must be of kind Policy and apiVersion audit.k8s.io/v1")
-    _check_known(value, {"kind", "apiVersion", "metadata", "rules", "omitStages", "omitManagedFields"}, "")
-    stages = _stages(value, "omitStages")
-    omit = _boolean(value, "omitManagedFields", "omitManagedFields") or False
-    rules = value.get("rules")
-    if not isinstance(rules, list) or not rules:
+        policy = decode_file(_POLICY, decode_yaml(data), API_VERSIONS)
+    except (DecodeError, StructDecodeError) as fault:
+        raise PolicyError(str(fault)) from fault
+    stages = _stages(policy, "omitStages")
+    rules = policy.get("rules")
+    if not rules:
         raise PolicyError("rules: there must be one at least")
-    return AuditPolicy(tuple(_rule(rule, f"rules[{i}]", stages, omit=omit) for i, rule in enumerate(rules)))
+    omits = policy.get("omitManagedFields", False)
+    return AuditPolicy(tuple(_rule(rule, f"rules[{i}]", stages, omits=omits) for i, rule in enumerate(rules)))
 
 
-_RULE_KEYS: Final = {
-    "level",
-    "users",
-    "userGroups",
-    "verbs",
-    "resources",
-    "namespaces",
-    "nonResourceURLs",
-    "omitStages",
-    "omitManagedFields",
-}
-
-
-def _rule(rule: Any, where: str, stages: frozenset[str], *, omit: bool) -> AuditRule:
-    if not isinstance(rule, dict):
-        raise PolicyError(f"{where}: must be an object")
-    _check_known(rule, _RULE_KEYS, where)
+def _rule(rule: Mapping[str, Any], where: str, stages: frozenset[str], *, omits: bool) -> AuditRule:
     level = rule.get("level")
-    if not isinstance(level, str) or level not in NAMES:
+    if level not in NAMES:
         raise PolicyError(f"{where}.level: must be None, Metadata, Request or RequestResponse")
-    urls = _texts(rule, "nonResourceURLs", where)
-    resources, namespaces = rule.get("resources") or [], _texts(rule, "namespaces", where)
-    if urls and (resources or namespaces):
+    urls, resources = rule.get("nonResourceURLs", ()), rule.get("resources", ())
+    if urls and (resources or rule.get("namespaces")):
         raise PolicyError(f"{where}: rules cannot apply to both regular resources and non-resource URLs")
     for url in urls:
         if url != "*" and not url.startswith("/"):
             raise PolicyError(f'{where}.nonResourceURLs: {url}: must begin with "/"')
         if "*" in url[:-1]:
             raise PolicyError(f'{where}.nonResourceURLs: {url}: "*" may only be at the end')
-    if not isinstance(resources, list):
-        raise PolicyError(f"{where}.resources: must be a list")
-    own = _boolean(rule, "omitManagedFields", f"{where}.omitManagedFields")
     return AuditRule(
         level=NAMES[level],
-        users=frozenset(_texts(rule, "users", where)),
-        groups=frozenset(_texts(rule, "userGroups", where)),
-        verbs=frozenset(_texts(rule, "verbs", where)),
+        users=frozenset(rule.get("users", ())),
+        groups=frozenset(rule.get("userGroups", ())),
+        verbs=frozenset(rule.get("verbs", ())),
         resources=tuple(_group_resources(r, f"{where}.resources[{i}]") for i, r in enumerate(resources)),
-        namespaces=frozenset(namespaces),
+        namespaces=frozenset(rule.get("namespaces", ())),
         urls=tuple(urls),
         omit_stages=stages | _stages(rule, f"{where}.omitStages"),
-        omit_managed_fields=omit if own is None else own,
+        omit_managed_fields=rule.get("omitManagedFields", omits),
     )
 
 
-def _group_resources(entry: Any, where: str) -> GroupResources:
-    if not isinstance(entry, dict):
-        raise PolicyError(f"{where}: must be an object")
-    _check_known(entry, {"group", "resources", "resourceNames"}, where)
-    group = entry.get("group") or ""
-    if not isinstance(group, str) or "/" in group:
+def _group_resources(entry: Mapping[str, Any], where: str) -> GroupResources:
+    resources = GroupResources(entry.get("group", ""), entry.get("resources", ()), entry.get("resourceNames", ()))
+    if "/" in resources.group:
         raise PolicyError(f"{where}.group: must be the name of a group, without a version")
-    resources = GroupResources(group, _texts(entry, "resources", where), _texts(entry, "resourceNames", where))
     if resources.names and not resources.resources:
         raise PolicyError(f"{where}.resourceNames: needs resources")
     return resources
 
 
 def _stages(document: Mapping[str, Any], where: str) -> frozenset[str]:
-    stages = _texts(document, "omitStages", where)
+    stages = document.get("omitStages", ())
     for stage in stages:
         if stage not in STAGES:
             raise PolicyError(f"{where}: {stage}: must be one of {', '.join(STAGES)}")
     return frozenset(stages)
-
-
-def _texts(document: Mapping[str, Any], name: str, where: str) -> list[str]:
-    texts = document.get(name) or []
-    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise PolicyError(f"{where}.{name}: must be a list of texts")
-    return texts
-
-
-def _boolean(document: Mapping[str, Any], name: str, where: str) -> bool | None:
-    value = document.get(name)
-    if value is not None and not isinstance(value, bool):
-        raise PolicyError(f"{where}: must be true or false")
-    return value
-
-
-def _check_known(document: Mapping[str, Any], names: set[str], where: str) -> None:
-    for name in document:
-        if name not in names:
-            raise PolicyError(f"{where}: unknown field {name}" if where else f"unknown field {name}")

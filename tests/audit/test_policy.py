@@ -75,11 +75,11 @@ def rule(text: str) -> str:
 
 
 BAD: dict[str, tuple[str, str]] = {
-    "no YAML": ("a: [", "no YAML"),
+    "no YAML": ("a: [", "yaml: line 1"),
     "another kind": ("apiVersion: v1\nkind: Pod", "kind Policy"),
     "an old version": ("apiVersion: audit.k8s.io/v1beta1\nkind: Policy\nrules: [{level: None}]", "audit.k8s.io/v1"),
     "no rules": ("apiVersion: audit.k8s.io/v1\nkind: Policy", "rules"),
-    "an unknown field": (rule("{level: None, user: [a]}"), "unknown field user"),
+    "an unknown field": (rule("{level: None, user: [a]}"), 'unknown field "rules.0..user"'),
     "no level": (rule("{}"), "level"),
     "an unknown level": (rule("{level: All}"), "level"),
     "an unknown stage": (rule("{level: None, omitStages: [Never]}"), "Never"),
@@ -88,7 +88,7 @@ BAD: dict[str, tuple[str, str]] = {
     "a star amid": (rule('{level: None, nonResourceURLs: ["/*/a"]}'), "end"),
     "a group with a version": (rule("{level: None, resources: [{group: a/v1}]}"), "group"),
     "names without resources": (rule("{level: None, resources: [{group: a, resourceNames: [b]}]}"), "resourceNames"),
-    "users that are no list": (rule("{level: None, users: a}"), "list of texts"),
+    "users that are no list": (rule("{level: None, users: a}"), "users of type"),
 }
 
 

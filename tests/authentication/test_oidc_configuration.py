@@ -10,6 +10,7 @@ import pytest
 
 from registry.authentication.authenticator import Anonymous
 from registry.authentication.oidc.configuration import BadConfiguration, load_configuration, parse_configuration
+from registry.codec.model import Decoded
 
 OWN = "https://registry.example"
 GOOD: dict[str, Any] = {
@@ -75,11 +76,15 @@ def changed(path: str, value: Any) -> dict[str, Any]:
 
 M, I = "jwt.0.claimMappings", "jwt.0.issuer"  # noqa: E741
 WRONG: dict[str, tuple[str, Any, str]] = {
-    "kind": ("kind", "Pod", "must be an AuthenticationConfiguration"),
-    "version": ("apiVersion", "v1", "must be an AuthenticationConfiguration"),
-    "unknown at the top": ("jwts", [], "jwts: unknown field"),
-    "unknown below": (f"{I}.x", 1, "jwt[0].issuer.x: unknown"),
-    "jwt is no list": ("jwt", {}, "jwt: must be a list"),
+    "kind": ("kind", "Pod", "must be of kind AuthenticationConfiguration"),
+    "version": ("apiVersion", "v1", "must be of kind AuthenticationConfiguration"),
+    "unknown at the top": ("jwts", [], 'unknown field "jwts"'),
+    "unknown below": (f"{I}.x", 1, 'unknown field "jwt[0].issuer.x"'),
+    "jwt is no list": (
+        "jwt",
+        {},
+        "cannot unmarshal object into Go struct field AuthenticationConfiguration.jwt of type",
+    ),
     "too many": ("jwt", [{}] * 65, "at most 64"),
     "no url": (f"{I}.url", None, "jwt[0].issuer.url: Required value"),
     "http": (f"{I}.url", "http://a.example", "scheme must be https"),
@@ -122,7 +127,7 @@ WRONG: dict[str, tuple[str, Any, str]] = {
     "rule twice": ("jwt.0.claimValidationRules", [{"expression": "true"}] * 2, "Duplicate value"),
     "user rule": ("jwt.0.userValidationRules", [{"expression": "user.nothing"}], "compilation failed"),
     "user rule on claims": ("jwt.0.userValidationRules", [{"expression": "claims.a == ''"}], "compilation failed"),
-    "anonymous": ("anonymous", {"enabled": "yes"}, "true or false"),
+    "anonymous": ("anonymous", {"enabled": "yes"}, "of type bool"),
     "conditions of nobody": ("anonymous", {"enabled": False, "conditions": [{"path": "/"}]}, "should be set to true"),
     "two of one issuer": ("jwt", GOOD["jwt"] * 2, "Duplicate value: https://issuer.example"),
 }
@@ -131,7 +136,7 @@ WRONG: dict[str, tuple[str, Any, str]] = {
 @pytest.mark.parametrize("path, value, fault", WRONG.values(), ids=WRONG)
 def test_invalid_configurations(path: str, value: Any, fault: str) -> None:
     with pytest.raises(BadConfiguration) as caught:
-        parse_configuration(changed(path, value), OWN)
+        parse_configuration(Decoded(changed(path, value)), OWN)
     assert fault in str(caught.value)
 
 
@@ -146,12 +151,15 @@ def test_email_with_email_verified_is_accepted() -> None:
     ):
         document = changed("jwt.0.claimMappings.username", {"expression": "claims.email"})
         document["jwt"][0] |= more
-        assert parse_configuration(document, OWN).issuers
+        assert parse_configuration(Decoded(document), OWN).issuers
 
 
+HEAD = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\n"
 FILES = {
     "no yaml": "a: [",
     "a list": "[]",
+    "a duplicate": f"{HEAD}jwt: []\njwt: []",
+    "a text as a list": f"{HEAD}jwt: a",
     "empty": "",
     "a tag": "!!python/object/apply:os.getcwd []",
     "deep": "[" * 5000,

@@ -16,16 +16,20 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-import yaml
-
 from registry.authentication.authenticator import Anonymous
 from registry.authentication.oidc.expressions import CLAIMS, USER, BadExpression, ClaimExpression
+from registry.codec.model import Decoded, DecodeError, TooManyValues
+from registry.codec.yaml_decode import decode_yaml
+from registry.definitions.structs.base import StructDecodeError
+from registry.definitions.structs.declarations import read_structs
+from registry.definitions.structs.files import decode_file
+from registry.definitions.structs.meta import METAV1
 from registry.schema.hosts import HostError, split_host_port
 from registry.schema.names import dns1123_subdomain
 
 TENANT_KEY: Final = "tenancy.registry/tenant"
-_VERSIONS: Final = frozenset({"v1", "v1beta1", "v1alpha1"})
-_GROUP: Final = "apiserver.config.k8s.io"
+_API_VERSIONS: Final = tuple(f"apiserver.config.k8s.io/{version}" for version in ("v1", "v1beta1", "v1alpha1"))
+_CONFIGURATION: Final = read_structs(__package__, "apiserver_v1.txt", METAV1)["AuthenticationConfiguration"]
 _MAX_ISSUERS: Final = 64
 _MAX_RULES: Final = 64
 _MAX_BYTES: Final = 1 << 20
@@ -86,18 +90,17 @@ def load_configuration(path: Path, own_issuer: str) -> Configuration:
             data = file.read(_MAX_BYTES + 1)
         if len(data) > _MAX_BYTES:
             raise BadConfiguration(f"{path}: longer than {_MAX_BYTES} bytes")
-        document = yaml.safe_load(data)
-    except (OSError, yaml.YAMLError, RecursionError) as error:
-        raise BadConfiguration(f"{path}: {error}") from error
-    try:
-        return parse_configuration(document, own_issuer)
-    except BadConfiguration as error:
+        return parse_configuration(decode_yaml(data), own_issuer)
+    except (OSError, DecodeError, TooManyValues, BadConfiguration) as error:
         raise BadConfiguration(f"{path}: {error}") from error
 
 
-def parse_configuration(document: Any, own_issuer: str) -> Configuration:
+def parse_configuration(file: Decoded, own_issuer: str) -> Configuration:
     reader = _Reader(own_issuer)
-    configuration = reader.configuration(document)
+    try:
+        configuration = reader.configuration(decode_file(_CONFIGURATION, file, _API_VERSIONS))
+    except StructDecodeError as error:
+        raise BadConfiguration(str(error)) from error
     if reader.errors:
         raise BadConfiguration("\n".join(reader.errors))
     return configuration
@@ -111,42 +114,13 @@ class _Reader:
     def fault(self, path: str, text: str) -> None:
         self.errors.append(f"{path}: {text}")
 
-    def members(self, value: Any, path: str, names: frozenset[str]) -> dict[str, Any]:
-        if value is None:
-            return {}
-        if not isinstance(value, dict):
-            self.fault(path, "must be an object")
-            return {}
-        for name in value:
-            if name not in names:
-                self.fault(f"{path}.{name}".lstrip("."), "unknown field")
-        return value
-
-    def text(self, members: Mapping[str, Any], name: str, path: str) -> str:
-        value = members.get(name)
-        if value is None:
-            return ""
-        if not isinstance(value, str):
-            self.fault(f"{path}.{name}", "must be a string")
-            return ""
-        return value
-
     def items(self, members: Mapping[str, Any], name: str, path: str, limit: int) -> list[Any]:
-        value = members.get(name)
-        if value is None:
-            return []
-        if not isinstance(value, list):
-            self.fault(f"{path}.{name}".lstrip("."), "must be a list")
-            return []
-        if len(value) > limit:
+        items: list[Any] = members.get(name, [])
+        if len(items) > limit:
             self.fault(f"{path}.{name}".lstrip("."), f"must have at most {limit} items")
-        return value[:limit]
+        return items[:limit]
 
-    def configuration(self, document: Any) -> Configuration:
-        top = self.members(document, "", frozenset({"apiVersion", "kind", "jwt", "anonymous"}))
-        group, _, version = str(top.get("apiVersion")).partition("/")
-        if group != _GROUP or version not in _VERSIONS or top.get("kind") != "AuthenticationConfiguration":
-            self.fault("apiVersion", f"must be an AuthenticationConfiguration of {_GROUP}/v1")
+    def configuration(self, top: Mapping[str, Any]) -> Configuration:
         issuers = [self.issuer(item, f"jwt[{i}]") for i, item in enumerate(self.items(top, "jwt", "", _MAX_ISSUERS))]
         for name, values in (
             ("issuer.url", [i.url for i in issuers]),
@@ -156,54 +130,31 @@ class _Reader:
                 self.fault(f"jwt[*].{name}", f"Duplicate value: {value}")
         return Configuration(issuers, self.anonymous(top.get("anonymous")))
 
-    def anonymous(self, value: Any) -> Anonymous | None:
-        if value is None:
+    def anonymous(self, members: Mapping[str, Any] | None) -> Anonymous | None:
+        if members is None:
             return None
-        members = self.members(value, "anonymous", frozenset({"enabled", "conditions"}))
-        enabled, paths = members.get("enabled"), []
-        if not isinstance(enabled, bool):
-            self.fault("anonymous.enabled", "must be true or false")
-        for i, item in enumerate(self.items(members, "conditions", "anonymous", _MAX_RULES)):
-            path = f"anonymous.conditions[{i}]"
-            paths.append(self.text(self.members(item, path, frozenset({"path"})), "path", path))
-        if paths and enabled is False:
+        enabled = members.get("enabled", False)
+        paths = [item.get("path", "") for item in self.items(members, "conditions", "anonymous", _MAX_RULES)]
+        if paths and not enabled:
             self.fault("anonymous.conditions", "enabled should be set to true when conditions are defined")
-        return Anonymous(enabled is True, frozenset(paths) if paths else None)
+        return Anonymous(enabled, frozenset(paths) if paths else None)
 
-    def issuer(self, value: Any, path: str) -> Issuer:
-        top = self.members(
-            value, path, frozenset({"issuer", "claimMappings", "claimValidationRules", "userValidationRules"})
-        )
-        at = f"{path}.issuer"
-        issuer = self.members(
-            top.get("issuer"),
-            at,
-            frozenset({"url", "discoveryURL", "certificateAuthority", "audiences", "audienceMatchPolicy"}),
-        )
-        url = self.url(self.text(issuer, "url", at), f"{at}.url")
+    def issuer(self, top: Mapping[str, Any], path: str) -> Issuer:
+        issuer, at = top.get("issuer", {}), f"{path}.issuer"
+        url = self.url(issuer.get("url", ""), f"{at}.url")
         if not url:
             self.fault(f"{at}.url", "Required value")
         if url == self.own_issuer or url.startswith(f"{self.own_issuer}/clusters/"):
             self.fault(f"{at}.url", "URL must not overlap with the issuer of service account tokens")
-        discovery = self.url(self.text(issuer, "discoveryURL", at), f"{at}.discoveryURL")
+        discovery = self.url(issuer.get("discoveryURL", ""), f"{at}.discoveryURL")
         if discovery and discovery.rstrip("/") == url.rstrip("/"):
             self.fault(f"{at}.discoveryURL", "discoveryURL must be different from URL")
-        mappings = self.mappings(top.get("claimMappings"), f"{path}.claimMappings")
+        mappings = self.mappings(top.get("claimMappings", {}), f"{path}.claimMappings")
         claim_rules = self.rules(top, "claimValidationRules", path, CLAIMS)
         user_rules = self.rules(top, "userValidationRules", path, USER)
         self.email(mappings, claim_rules, path)
-        return Issuer(
-            url,
-            self.audiences(issuer, at),
-            discovery,
-            self.ca(issuer, at),
-            mappings["username"],
-            mappings["groups"],
-            mappings["uid"],
-            mappings["extra"],
-            claim_rules,
-            user_rules,
-        )
+        audiences, ca = self.audiences(issuer, at), self.ca(issuer, at)
+        return Issuer(url, audiences, discovery, ca, **mappings, claim_rules=claim_rules, user_rules=user_rules)
 
     def url(self, text: str, path: str) -> str:
         if not text:
@@ -230,17 +181,17 @@ class _Reader:
 
     def audiences(self, issuer: Mapping[str, Any], path: str) -> frozenset[str]:
         audiences = self.items(issuer, "audiences", path, _MAX_RULES)
-        policy = self.text(issuer, "audienceMatchPolicy", path)
+        policy = issuer.get("audienceMatchPolicy", "")
         if not audiences:
             self.fault(f"{path}.audiences", "Required value: at least one audience is required")
-        if not all(isinstance(a, str) and a for a in audiences) or len(set(map(str, audiences))) < len(audiences):
+        if not all(audiences) or len(set(audiences)) < len(audiences):
             self.fault(f"{path}.audiences", "must be different texts, none of them empty")
         if (len(audiences) > 1 and policy != "MatchAny") or policy not in ("", "MatchAny"):
             self.fault(f"{path}.audienceMatchPolicy", "must be MatchAny for multiple audiences, else empty or MatchAny")
-        return frozenset(str(a) for a in audiences)
+        return frozenset(audiences)
 
     def ca(self, issuer: Mapping[str, Any], path: str) -> str:
-        text = self.text(issuer, "certificateAuthority", path)
+        text: str = issuer.get("certificateAuthority", "")
         if text:
             try:
                 ssl.create_default_context(cadata=text)
@@ -257,26 +208,23 @@ class _Reader:
             self.fault(path, str(error))
             return None
 
-    def mappings(self, value: Any, path: str) -> dict[str, Any]:
-        top = self.members(value, path, frozenset({"username", "groups", "uid", "extra"}))
+    def mappings(self, top: Mapping[str, Any], path: str) -> dict[str, Any]:
         extra: dict[str, ClaimExpression] = {}
         for i, item in enumerate(self.items(top, "extra", path, _MAX_RULES)):
-            at = f"{path}.extra[{i}]"
-            members = self.members(item, at, frozenset({"key", "valueExpression"}))
-            key, text = self.text(members, "key", at), self.text(members, "valueExpression", at)
+            at, key, text = f"{path}.extra[{i}]", item.get("key", ""), item.get("valueExpression", "")
             self.extra_key(key, f"{at}.key", extra)
             if not text:
                 self.fault(f"{at}.valueExpression", "Required value")
             expression = self.expression(text, f"{at}.valueExpression", CLAIMS)
             if expression is not None:
                 extra[key] = expression
-        username = self.read_mapping(top.get("username"), f"{path}.username", prefixed=True)
+        username = self.mapping(top, "username", path)
         if not username.is_set:
             self.fault(f"{path}.username", "Required value: claim or expression is required")
         return {
             "username": username,
-            "groups": self.read_mapping(top.get("groups"), f"{path}.groups", prefixed=True),
-            "uid": self.read_mapping(top.get("uid"), f"{path}.uid", prefixed=False),
+            "groups": self.mapping(top, "groups", path),
+            "uid": self.mapping(top, "uid", path, prefixed=False),
             "extra": extra,
         }
 
@@ -291,11 +239,9 @@ class _Reader:
         if key in known:
             self.fault(path, f"Duplicate value: {key}")
 
-    def read_mapping(self, value: Any, path: str, *, prefixed: bool) -> Mapped:
-        names = frozenset({"claim", "prefix", "expression"} if prefixed else {"claim", "expression"})
-        members = self.members(value, path, names)
-        claim, text = self.text(members, "claim", path), self.text(members, "expression", path)
-        prefix = members.get("prefix")
+    def mapping(self, top: Mapping[str, Any], name: str, path: str, *, prefixed: bool = True) -> Mapped:
+        members, path = top.get(name, {}), f"{path}.{name}"
+        claim, prefix, text = members.get("claim", ""), members.get("prefix"), members.get("expression", "")
         if claim and text:
             self.fault(path, "claim and expression can't both be set")
         if text and prefix is not None:
@@ -305,16 +251,13 @@ class _Reader:
                 f"{path}.prefix",
                 "prefix is required when claim is set. It can be set to an empty string to disable prefixing",
             )
-        return Mapped(claim, self.text(members, "prefix", path), self.expression(text, f"{path}.expression", CLAIMS))
+        return Mapped(claim, prefix or "", self.expression(text, f"{path}.expression", CLAIMS))
 
     def rules(self, top: Mapping[str, Any], name: str, path: str, variable: str) -> list[ClaimValidationRule]:
         rules: list[ClaimValidationRule] = []
-        names = {"expression", "message"} | ({"claim", "requiredValue"} if variable == CLAIMS else set())
         for i, item in enumerate(self.items(top, name, path, _MAX_RULES)):
             at = f"{path}.{name}[{i}]"
-            members = self.members(item, at, frozenset(names))
-            claim, text = self.text(members, "claim", at), self.text(members, "expression", at)
-            value, message = self.text(members, "requiredValue", at), self.text(members, "message", at)
+            claim, text, value, message = (item.get(n, "") for n in ("claim", "expression", "requiredValue", "message"))
             if bool(claim) == bool(text):
                 self.fault(at, "claim and expression can't both be set" if claim else "claim or expression is required")
             if claim and message:
