@@ -30,11 +30,19 @@ ALL: Final = ObjectKey("*")
 
 
 class DueDefinitions:
-    """The definitions to reconcile, by tenant: a worker takes all of a tenant's at once."""
+    """The definitions to reconcile, by tenant: a worker takes all of a tenant's at once.
+
+    Each status that it writes makes the definition due again, and most need nothing then: `reconciled` are the
+    revisions of those, until they are taken.
+    """
 
     def __init__(self) -> None:
         self._keys: dict[TenantId, dict[ObjectKey, None]] = {}
         self._count = 0
+        self.reconciled: dict[TenantId, dict[ObjectKey, int]] = {}
+
+    def __contains__(self, tenant: Tenant) -> bool:
+        return bool(self._keys.get(tenant.id))
 
     def add(self, tenant: Tenant, keys: Iterable[ObjectKey]) -> None:
         """Adds definitions, of a tenant at most as many as there is still room for; the leader's sweep finds others."""
@@ -53,10 +61,16 @@ class DueDefinitions:
 
 async def reconcile_due(client: ControllerClient, due: DueDefinitions) -> list[ObjectKey]:
     """Writes the status of all definitions of a tenant that are due. Returns those to be reconciled individually,
-    because their objects must be deleted, or their status could not be written."""
-    keys = due.take(client.tenant)
+    because their objects must be deleted, or their status could not be written. Those that keep changing are due
+    again."""
+    keys, reconciled = due.take(client.tenant), due.reconciled.pop(client.tenant.id, {})
     try:
-        outcomes = await write_due_statuses(client, keys)
+        outcomes = await write_due_statuses(client, keys, reconciled)
+        written = {key: o.written for key, o in outcomes.items() if isinstance(o, Reconciled) and o.written is not None}
+        if written:
+            due.reconciled[client.tenant.id] = written
+        if changing := [key for key, outcome in outcomes.items() if isinstance(outcome, Requeue)]:
+            due.add(client.tenant, changing)
         await _release_names(client, {key for key, outcome in outcomes.items() if _releases_names(outcome)})
     except TenantNotFound:
         raise
@@ -66,7 +80,8 @@ async def reconcile_due(client: ControllerClient, due: DueDefinitions) -> list[O
     return [
         key
         for key, outcome in outcomes.items()
-        if not isinstance(outcome, Reconciled) or (outcome.crd is not None and strategy.awaits_cleanup(outcome.crd))
+        if not isinstance(outcome, Requeue)
+        and (not isinstance(outcome, Reconciled) or (outcome.crd is not None and strategy.awaits_cleanup(outcome.crd)))
     ]
 
 

@@ -17,7 +17,8 @@ from __future__ import annotations
 import asyncio
 import datetime
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from registry.api.catalog import DEFINITIONS, TenantCatalog
@@ -30,7 +31,7 @@ from registry.api.verbs.update import UpdateOperation, copy_of
 from registry.controllers.controller_client import ControllerClient
 from registry.controllers.queue import Requeue
 from registry.definitions.conditions import is_true
-from registry.definitions.naming import held_names, next_statuses
+from registry.definitions.naming import held_names, needs_reconsidering, next_statuses
 from registry.flowcontrol.evaluation import begins_again
 from registry.flowcontrol.watchdog import EvaluationStopped
 from registry.store.errors import GuardsChanged, NotFound, RevisionConflict, StoreError
@@ -44,21 +45,27 @@ _MAX_DEFINITIONS: Final = 32
 _MAX_BYTES: Final = 2 << 20
 # Attempts when definitions, or others of the tenant, have changed meanwhile.
 _ATTEMPTS: Final = 8
+NOTHING_RECONCILED: Final[Mapping[ObjectKey, int]] = MappingProxyType({})
 
 _GROUPS = itertools.count(1)
 
 
 class Reconciled(NamedTuple):
-    """A definition with no more status due: None if it is gone. `renamed` says that its accepted names have changed."""
+    """A definition with no more status due: None if it is gone. `renamed` says that its accepted names have changed.
+
+    `written` is its revision if this wrote its status, and nothing is due before the definition changes.
+    """
 
     crd: Object | None
     renamed: bool
+    written: int | None = None
 
 
 async def write_due_statuses(
-    client: ControllerClient, keys: Iterable[ObjectKey]
+    client: ControllerClient, keys: Iterable[ObjectKey], reconciled: Mapping[ObjectKey, int] = NOTHING_RECONCILED
 ) -> dict[ObjectKey, Reconciled | StatusError | StoreError | Requeue]:
-    """Writes every due status of these definitions. Returns an outcome for each, which may be an error.
+    """Writes every due status of these definitions. Returns an outcome for each, which may be an error; none for those
+    that still have the revision in `reconciled`.
 
     Requeue is the outcome if it, or the tenant's definitions, keep changing.
     """
@@ -67,14 +74,14 @@ async def write_due_statuses(
     for _ in range(_ATTEMPTS):
         if not left:
             break
-        writer = _StatusWriter(client, await client.catalog())
+        writer = _StatusWriter(client, await client.catalog(), reconciled)
         try:
             for at in range(0, len(left), _MAX_DEFINITIONS):
                 await writer.write_due(left[at : at + _MAX_DEFINITIONS])
         except GuardsChanged:
             pass  # the names of the tenant's definitions are others by now
         results |= writer.results
-        left = [key for key in left if key not in results]
+        left = [key for key in left if key not in results and key not in writer.unchanged]
     return results | {key: Requeue() for key in left}
 
 
@@ -86,6 +93,7 @@ class _Definition(NamedTuple):
     crd: Object
     is_shared: bool
     renamed: bool = False
+    written: bool = False
 
     @property
     def alone(self) -> bool:
@@ -98,8 +106,9 @@ class _StatusWriter:
     Invariant: `_in_use` are the names of the tenant's definitions at `_guards`.
     """
 
-    def __init__(self, client: ControllerClient, catalog: TenantCatalog) -> None:
+    def __init__(self, client: ControllerClient, catalog: TenantCatalog, reconciled: Mapping[ObjectKey, int]) -> None:
         self._controlled = client
+        self._reconciled = reconciled
         self._catalog = catalog
         self._in_use = catalog.names_in_use()
         self._guards = catalog.guards
@@ -108,6 +117,7 @@ class _StatusWriter:
         self._definition, self._version = definition, definition.versions["v1"]
         self._served = catalog.at_version(self._definition, self._version)
         self.results: dict[ObjectKey, Reconciled | StatusError | StoreError] = {}
+        self.unchanged: set[ObjectKey] = set()
 
     async def write_due(self, keys: Sequence[ObjectKey]) -> None:
         """Writes due statuses. Definitions that others change meanwhile get no outcome. Raises GuardsChanged."""
@@ -118,9 +128,11 @@ class _StatusWriter:
                 raise GuardsChanged(state.guards)
         rows = {key: row for key, (row, _) in zip(keys, loaded, strict=True)}
         self.results |= {key: Reconciled(None, False) for key, row in rows.items() if row is None}
+        present = [row for row in rows.values() if row is not None]
+        self.unchanged |= {row.key for row in present if row.revision == self._reconciled.get(row.key)}
         # A definition that is not established when it is loaded cannot be bound before its row changes.
         shared = await store.sharing.shared_among(tenant, keys)
-        for part in _parts([row for row in rows.values() if row is not None]):
+        for part in _parts([row for row in present if row.key not in self.unchanged]):
             pending = {row.key: _Definition(row, self._served.object(row), row.key in shared) for row in part}
             while pending:
                 await self._step(pending)
@@ -133,7 +145,8 @@ class _StatusWriter:
             key = ObjectKey(name)
             if status is None:
                 done = pending.pop(key)
-                self.results[key] = Reconciled(done.crd, done.renamed)
+                is_final = done.written and not needs_reconsidering(done.crd)
+                self.results[key] = Reconciled(done.crd, done.renamed, done.row.revision if is_final else None)
             else:
                 due[key] = status
         drafts = await self._drafts(pending, due)
@@ -181,12 +194,17 @@ class _StatusWriter:
     async def _draft(
         self, served: Served, key: ObjectKey, row: Row, status: Object
     ) -> tuple[ResourceRequest, UpdateOperation, Draft]:
-        """Evaluates the write of a status: again beside the event loop if that takes too long on it."""
+        """Evaluates the write of a status, up to its stored form: commits that wait for nothing share a transaction.
+
+        Evaluates it again beside the event loop if that takes too long on it.
+        """
         while True:
             request = self._controlled.request(self._catalog, served, key, "status")
             operation = UpdateOperation(_replacing_status(status), "update", self._controlled.manager)
             try:
-                return request, operation, await draft_of(request, operation, Start(row, self._guards))
+                draft = await draft_of(request, operation, Start(row, self._guards))
+                draft.stored = await request.encode(draft.new)
+                return request, operation, draft
             except EvaluationStopped:
                 if not begins_again():
                     raise
@@ -204,7 +222,7 @@ class _StatusWriter:
             self.results[key] = Reconciled(draft.new, renamed)
             return
         self._guards = _newer(self._guards, outcome.guards)
-        pending[key] = _Definition(outcome.row, draft.new, before.is_shared, renamed)
+        pending[key] = _Definition(outcome.row, draft.new, before.is_shared, renamed, written=True)
 
 
 def _parts(rows: Sequence[Row]) -> Iterator[list[Row]]:

@@ -27,7 +27,7 @@ from registry.controllers.controller_client import ControllerClient
 from registry.controllers.garbage.collector import RENEW_SECONDS, Collector
 from registry.controllers.namespace_defaults import Trust, ensure_defaults, namespace_to_complete
 from registry.controllers.policy_status import POLICIES
-from registry.controllers.queue import WorkQueue
+from registry.controllers.queue import Requeue, WorkQueue
 from registry.controllers.storage_migration.runner import MigrationSettings, Migrator
 from registry.controllers.work import Work, flow_of
 from registry.store.errors import StoreError
@@ -196,6 +196,8 @@ class ControllerManager:
             return
         for key in await definitions.reconcile_due(client, self._due):
             self._queue.enqueue(work._replace(key=key))
+        if work.tenant in self._due:
+            raise Requeue
 
     async def _sweep(self) -> None:
         """Enqueues, as the leader, the unfinished work of every tenant, whichever process started it."""

@@ -5,8 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import psycopg
+import pytest
+
+from registry.codec.json_encode import encode_json_text
+from registry.flowcontrol.evaluation import Evaluations
 from tests.api.client import Client, eventually
-from tests.api.widgets import DEFINITIONS, definition, established
+from tests.api.widgets import DEFINITIONS, define, definition, established
 
 
 async def test_definitions_created_together_are_established(api: Client) -> None:
@@ -16,6 +21,37 @@ async def test_definitions_created_together_are_established(api: Client) -> None
     await asyncio.gather(*[established(api, one["metadata"]["name"]) for one in made])
     for one in made:
         (await api.get(f"/apis/many.example.com/v1/{one['spec']['names']['plural']}")).ok(200)
+
+
+async def test_steps_share_transactions_on_a_busy_event_loop(
+    api: Client, api_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tenant that has kept the loop busy is evaluated in threads: its statuses are ready one after the other."""
+    monkeypatch.setattr(Evaluations, "owes", lambda *_: True)
+    made = [definition(f"busy{n}s", f"Busy{n}", group="busy.example.com") for n in range(24)]
+    await asyncio.gather(*[api.post(DEFINITIONS, one) for one in made])
+    await asyncio.gather(*[established(api, one["metadata"]["name"]) for one in made])
+    with psycopg.connect(api_database) as connection:
+        steps, transactions = connection.execute(
+            "SELECT count(*), count(DISTINCT batch) FROM changes WHERE key LIKE 'busy%' AND type = 'MODIFIED'"
+        ).fetchone() or (0, 0)
+    assert steps == 2 * len(made)
+    assert transactions < len(made)
+
+
+async def test_a_status_write_leaves_the_canonical_spec(api: Client) -> None:
+    """The stored spec is taken over as it is, also when a client sends another one with a status."""
+    one = definition("kept", "Kept", group="kept.example.com")
+    one["spec"]["conversion"] = {"strategy": "None"}
+    await define(api, one)
+    stored = (await api.get(f"{DEFINITIONS}/kept.kept.example.com")).ok()
+    sent = {**stored, "spec": {**stored["spec"], "preserveUnknownFields": False, "scope": "Cluster"}}
+    sent["status"] = {**stored["status"], "storedVersions": ["v1"]}
+    answer = (await api.put(f"{DEFINITIONS}/kept.kept.example.com/status", sent)).ok()
+    assert [*answer] == [*stored]
+    assert encode_json_text(answer["spec"]) == encode_json_text(stored["spec"])
+    owned = [e["fieldsV1"] for e in stored["metadata"]["managedFields"] if e.get("subresource") == "status"]
+    assert [[*fields] for fields in owned] == [["f:status"]]
 
 
 async def test_only_one_of_several_definitions_gets_a_kind(api: Client) -> None:

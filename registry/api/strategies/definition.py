@@ -110,6 +110,12 @@ class StatusOfDefinitions(DefinitionStrategy):
     def validate_update(self, new: Object, old: Object, warnings: list[str]) -> Sequence[FieldError]:
         return validation.validate_status_update(*with_revision(new, old))
 
+    def as_written(self, obj: Object) -> Object:
+        return canonical(obj)  # with the client's spec
+
+    def finish(self, obj: Object) -> Object:
+        return with_spec(canonical(with_spec(obj, {})), obj["spec"])
+
     def warnings(self, new: Object, old: Object | None) -> Sequence[str]:
         return ()
 
@@ -120,6 +126,9 @@ class UnsharedStatus(StatusOfDefinitions):
     def __init__(self, definition: Definition, version: Version, group: int) -> None:
         super().__init__(definition, version)
         self._group = group
+
+    def as_written(self, obj: Object) -> Object:
+        return self.finish(obj)  # the controller leaves the stored spec
 
     def write_effects(self, new: Object, old: Object | None) -> WriteEffects:
         effects = super().write_effects(new, None)
@@ -147,6 +156,11 @@ def replace_in_place(obj: Object, other: Object) -> None:
     if obj is not other:
         obj.clear()
         obj.update(other)
+
+
+def with_spec(obj: Object, spec: Object) -> Object:
+    """Returns the definition with this spec itself: a stored one is canonical, and the largest part by far."""
+    return {**obj, "spec": spec}
 
 
 def with_revision(new: Object, old: Object) -> tuple[Object, Object]:

@@ -25,7 +25,7 @@ from registry.api.errors import StatusError, modified
 from registry.api.options import DeleteOptions, WriteOptions
 from registry.api.ownership import keep_valid_ownership
 from registry.api.request import ResourceRequest
-from registry.api.served import Object
+from registry.api.served import Object, StoredForm
 from registry.flowcontrol.evaluation import evaluate
 from registry.store.errors import AlreadyExists, RevisionConflict
 from registry.store.types import Guards, Row
@@ -47,7 +47,10 @@ class Start(NamedTuple):
 
 @dataclass(slots=True)
 class Draft:
-    """An object in the pipeline. `name` is the name that admission sees: empty if it is to be generated."""
+    """An object in the pipeline. `name` is the name that admission sees: empty if it is to be generated.
+
+    `stored` is its stored form, if that was made before the commit.
+    """
 
     start: Start
     name: str
@@ -55,6 +58,7 @@ class Draft:
     new: Object
     # The resource version given with an object to be created.
     revision: object = None
+    stored: StoredForm | None = None
 
 
 class Outcome(NamedTuple):

@@ -182,7 +182,7 @@ class UpdateOperation(Operation[ObjectAnswer]):
             if not self.dry_run:
                 await remove(request, draft.start, new, actor)
             return Outcome(obj=new)
-        stored = await request.encode(new)
+        stored = draft.stored or await request.encode(new)
         version, _, body = stored
         if body == row.body and version == row.version:
             if draft.start.handed_over:
