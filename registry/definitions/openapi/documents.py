@@ -142,8 +142,9 @@ def _document(paths: Json, schemas: Json, groups: Iterable[GroupVersion] = (), *
 
 
 def info() -> Json:
-    """The info of documents of built-in kinds and of the v2 document."""
-    return {"title": "Kubernetes", "version": emulated().git_version}
+    """The info of documents of built-in kinds and of the v2 document: the version without the patch release, as in
+    apiserver pkg/server/config.go (completeOpenAPI)."""
+    return {"title": "Kubernetes", "version": emulated().name}
 
 
 # The same for kinds of definitions.
