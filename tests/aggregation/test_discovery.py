@@ -352,6 +352,9 @@ async def test_discovery_follows_the_server(api_database: str, tmp_path: Path) -
         behind.discovery = discovery
         await register(client, behind)
         assert len((await freshness(client))["resources"]) == 1
+        etag = (await client.get("/apis", accept=AGGREGATED)).header("etag")
+        known = {"accept": AGGREGATED, "if-none-match": etag}
+        assert (await client.request("GET", "/apis", headers=known)).code == 304
         resources.append({**first, "name": "others"})
         (await client.patch(f"{PATH}/{NAME}", {"metadata": {"labels": {"a": "b"}}})).ok(200)
 
@@ -359,3 +362,4 @@ async def test_discovery_follows_the_server(api_database: str, tmp_path: Path) -
             return len((await freshness(client))["resources"]) == 2
 
         await eventually(listed)
+        assert (await client.request("GET", "/apis", headers=known)).code == 200

@@ -74,6 +74,23 @@ async def test_forwarded_requests(api_database: str, tmp_path: Path) -> None:
     assert refused.isdisjoint(headers)
 
 
+async def test_the_user_is_forwarded(api_database: str, tmp_path: Path) -> None:
+    async with behind(api_database, tmp_path) as (client, _):
+        impersonated = {
+            "impersonate-user": "jane", "impersonate-uid": "u-1", "impersonate-group": "system:masters",
+            "impersonate-extra-example.com%2fscopes": "50% of all",
+        }  # fmt: skip
+        seen = (await client.request("GET", METRICS, headers=impersonated)).ok(200)
+    headers = [(name, value) for name, value in seen["headers"] if name.startswith("x-remote-")]
+    assert headers == [
+        ("x-remote-user", "jane"),
+        ("x-remote-uid", "u-1"),
+        ("x-remote-group", "system:masters"),
+        ("x-remote-group", "system:authenticated"),
+        ("x-remote-extra-example.com%2fscopes", "50% of all"),
+    ]
+
+
 async def test_forwarded_responses(api_database: str, tmp_path: Path) -> None:
     async def answer(request: Request) -> None:
         await request.answer(
