@@ -1,7 +1,7 @@
 """The schema of a resource as published in OpenAPI: v3 without loss, v2 restricted to what its clients support.
 
 Pure functions from the JSON of an openAPIV3Schema (canonical form) to a schema object. The given schema is not changed;
-unmodified parts of it are shared.
+unmodified parts of it are shared. Properties are sorted by name, as Go encodes a map: generators keep their order.
 
 Follows apiextensions-apiserver pkg/controller/openapi/{builder/builder,v2/conversion}.go and
 pkg/apiserver/schema/unfold.go.
@@ -58,7 +58,7 @@ def published_v3(schema: Schema) -> Json:
         if find_unsupported(schema) is not None or validate_structural(schema, ""):
             return {"type": "object"}
     out = _v3(schema)
-    return _native(out, dict(out.get("properties") or {}), metadata_v3())
+    return _native(out, metadata_v3())
 
 
 def published_v2(schema: Schema) -> Json:
@@ -67,7 +67,7 @@ def published_v2(schema: Schema) -> Json:
     if schema.get("x-kubernetes-preserve-unknown-fields") or schema.get(KEEPS_ALL):
         return {"type": "object"}
     out = _v2(schema)
-    return _native(out, dict(out.get("properties") or {}), metadata_v2())
+    return _native(out, metadata_v2())
 
 
 def metadata_v3(description: str = METADATA, kind: str = "ObjectMeta") -> Json:
@@ -87,9 +87,9 @@ def type_meta(api_version: str = API_VERSION, kind: str = KIND) -> Json:
     }
 
 
-def _native(out: Json, properties: Json, metadata: Json) -> Json:
-    properties |= {**type_meta(), "metadata": metadata}
-    return {**out, "properties": properties}
+def _native(out: Json, metadata: Json) -> Json:
+    properties = {**(out.get("properties") or {}), **type_meta(), "metadata": metadata}
+    return {**out, "properties": dict(sorted(properties.items()))}
 
 
 def _v3(schema: Schema) -> Json:
@@ -155,12 +155,12 @@ def _with_children(schema: Schema, convert: Callable[[Schema], Json]) -> Json:
     if isinstance(out.get("additionalProperties"), Mapping):
         out["additionalProperties"] = convert(out["additionalProperties"])
     if out.get("properties"):
-        out["properties"] = {name: convert(s) for name, s in out["properties"].items()}
+        out["properties"] = {name: convert(s) for name, s in sorted(out["properties"].items())}
     return out
 
 
 def _embed(out: Json, metadata: Json) -> None:
-    properties = dict(out.get("properties") or {})
-    out["properties"] = properties | {**type_meta(EMBEDDED_API_VERSION, EMBEDDED_KIND), "metadata": metadata}
+    properties = {**(out.get("properties") or {}), **type_meta(EMBEDDED_API_VERSION, EMBEDDED_KIND), "metadata": metadata}
+    out["properties"] = dict(sorted(properties.items()))
     needed = list(out.get("required") or ())
     out["required"] = needed + [name for name in ("kind", "apiVersion") if name not in needed]

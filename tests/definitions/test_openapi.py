@@ -207,3 +207,16 @@ def test_v2_has_fewer_keywords() -> None:
     ).items()
     assert create["responses"]["201"]["schema"] == {"$ref": f"#/definitions/{WIDGET}"}
     assert "schema" not in create["responses"]["401"]
+
+
+def test_properties_and_media_types_are_in_the_order_of_kube_apiserver() -> None:
+    """Generators keep the order of properties, and take the first media type."""
+    widget = defined(subresources={"status": {}})
+    for found, types in ((document(widget), "components"), (openapi_v2([widget]), "definitions")):
+        schemas = found[types]["schemas"] if types == "components" else found[types]
+        assert list(schemas[WIDGET]["properties"]) == ["apiVersion", "kind", "metadata", "spec"]
+        assert list(schemas[f"{WIDGET}List"]["properties"]) == ["apiVersion", "items", "kind", "metadata"]
+    path = f"/apis/{GROUP}/v1/namespaces/{{namespace}}/widgets/{{name}}"
+    patches = ["application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"]
+    assert list(document(widget)["paths"][path]["patch"]["requestBody"]["content"]) == patches
+    assert openapi_v2([widget])["paths"][path]["patch"]["consumes"][0] == "application/json-patch+json"

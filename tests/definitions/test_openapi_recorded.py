@@ -237,7 +237,13 @@ FIELDS: list[tuple[str, str, str, Any, Any]] = [
         {"type": "string", "default": ""},
         {"type": "string"},
     ),
-    ("api/v1", f"{CORE}.ServiceSpec", "type", {"type": "string"}, None),
+    (
+        "api/v1",
+        f"{CORE}.ServiceSpec",
+        "type",
+        {"type": "string", "enum": ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"]},
+        None,
+    ),
     ("api/v1", f"{CORE}.ServiceSpec", "healthCheckNodePort", {"type": "integer", "format": "int32"}, None),
     (
         "api/v1",

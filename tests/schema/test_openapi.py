@@ -57,7 +57,7 @@ def test_v3_spells_out_int_or_string(field: Schema, published: Schema) -> None:
 
 def test_the_root_has_kind_and_metadata() -> None:
     found = published_v3({**OBJECT, "properties": {"metadata": {**OBJECT, "properties": {"name": {"type": "string"}}}}})
-    assert list(found["properties"]) == ["metadata", "apiVersion", "kind"]
+    assert list(found["properties"]) == ["apiVersion", "kind", "metadata"]
     assert found["properties"]["metadata"]["allOf"] == [
         {"$ref": "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"}
     ]

@@ -63,7 +63,7 @@ def _with_references(name: str, schema: Json, prefix: str, types: Json) -> Json:
     required = schema.get("required") or ()
     fields = _table().get(name, {})
     replaced = {}
-    for field, published in properties.items():
+    for field, published in sorted(properties.items()):
         if field in fields:
             published = _reference(published, fields[field], prefix, types)
         elif prefix == V3_PREFIX:

@@ -136,9 +136,25 @@ def _document(paths: Json, schemas: Json, groups: Iterable[GroupVersion] = (), *
     return {
         "openapi": "3.0.0",
         "info": info() if own else _CUSTOM_INFO,
-        "paths": dict(sorted(paths.items())),
+        "paths": {path: _with_sorted_content(item) for path, item in sorted(paths.items())},
         "components": components,
     }
+
+
+def _with_sorted_content(item: Json) -> Json:
+    """Sorts the media types of bodies, as Go encodes a map: generators prefer the first. v2 has them in lists."""
+    return {name: value if name == "parameters" else _sorted_content(value) for name, value in item.items()}
+
+
+def _sorted_content(operation: Json) -> Json:
+    changed: Json = {"responses": {code: _in_order(answer) for code, answer in operation["responses"].items()}}
+    if "requestBody" in operation:
+        changed["requestBody"] = _in_order(operation["requestBody"])
+    return {**operation, **changed}
+
+
+def _in_order(body: Json) -> Json:
+    return {**body, "content": dict(sorted(body["content"].items()))} if "content" in body else body
 
 
 def info() -> Json:
@@ -230,19 +246,20 @@ LIST_METADATA = "The metadata that every list has."
 
 
 def list_schema(definition: Definition, version: Version, resource: PathResource, metadata: Json) -> Json:
-    names = definition.names
+    names, properties = definition.names, type_meta()
     return {
         "description": f"{names.list_kind} is a list of {names.kind}",
         "type": "object",
         "required": ["items"],
         "properties": {
-            **type_meta(),
-            "metadata": metadata,
+            "apiVersion": properties["apiVersion"],
             "items": {
                 "description": f"The {names.plural}.",
                 "type": "array",
                 "items": {"$ref": resource.prefix + resource.kind_name},
             },
+            "kind": properties["kind"],
+            "metadata": metadata,
         },
         **_extensions(definition, version, names.list_kind),
     }

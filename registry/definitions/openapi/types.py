@@ -130,6 +130,8 @@ def _with_refs(value: Any, *, v3: bool) -> Any:
     if not isinstance(value, dict):
         return value
     out = {k: _with_refs(v, v3=v3) for k, v in value.items() if k != "ref" and (v3 or k != "default")}
+    if isinstance(out.get("properties"), dict):
+        out["properties"] = dict(sorted(out["properties"].items()))
     if isinstance(value.get("ref"), str):
         reference = {"$ref": (V3_PREFIX if v3 else V2_PREFIX) + type_name(value["ref"])}
         # In v3 a reference must not have siblings.
