@@ -160,7 +160,7 @@ def _with_children(schema: Schema, convert: Callable[[Schema], Json]) -> Json:
 
 
 def _embed(out: Json, metadata: Json) -> None:
-    properties = {**(out.get("properties") or {}), **type_meta(EMBEDDED_API_VERSION, EMBEDDED_KIND), "metadata": metadata}
-    out["properties"] = dict(sorted(properties.items()))
+    own = {**type_meta(EMBEDDED_API_VERSION, EMBEDDED_KIND), "metadata": metadata}
+    out["properties"] = dict(sorted({**(out.get("properties") or {}), **own}.items()))
     needed = list(out.get("required") or ())
     out["required"] = needed + [name for name in ("kind", "apiVersion") if name not in needed]

@@ -45,11 +45,17 @@ def run_as_upstream(
     namespaces: Sequence[str],
     seconds: int,
     skipped: str = "",
+    program: str = "",
 ) -> None:
-    """Runs the tests that match `wanted` and not `skipped`, and fails as they do. `folder` is for scripts."""
+    """Runs the tests that match `wanted` and not `skipped`, and fails as they do. `folder` is for scripts.
+
+    `program` is the name that upstream gives the suite, if it is another one: clients are field managers by this name.
+    """
     data_dir = str(server.data_dir)
+    if program:
+        (folder / program).symlink_to(suite)
     result = subprocess.run(
-        [suite, "-test.v", "-test.timeout", f"{seconds}s", "-test.run", wanted, "-test.skip", skipped or "^$"],
+        [folder / program if program else suite, "-test.v", "-test.timeout", f"{seconds}s", "-test.run", wanted, "-test.skip", skipped or "^$"],
         env={
             **os.environ,
             "TENANT_COMMAND": str(_script(folder / "tenant", "tenant", data_dir, *namespaces)),

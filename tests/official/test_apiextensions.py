@@ -43,6 +43,7 @@ _PARTS: Final = {
 # The namespaces that tests write into; a server for definitions alone has none.
 _NAMESPACES: Final = (
     "not-the-default",
+    "test",
     "namespace-1",
     "namespace-2",
     "another-default-is-possible",
@@ -68,4 +69,12 @@ def server() -> Iterator[RunningServer]:
 def test_as_upstream(name: str, server: RunningServer, tmp_path: Path) -> None:
     if name in _NOT_OF_A_BLACK_BOX:
         pytest.skip(_NOT_OF_A_BLACK_BOX[name])
-    run_as_upstream(_SUITE, server, tmp_path, _PARTS.get(name, f"^{name}$"), namespaces=_NAMESPACES, seconds=_SECONDS)
+    run_as_upstream(
+        _SUITE,
+        server,
+        tmp_path,
+        _PARTS.get(name, f"^{name}$"),
+        namespaces=_NAMESPACES,
+        seconds=_SECONDS,
+        program="integration.test",
+    )
