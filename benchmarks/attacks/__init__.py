@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from benchmarks.attacks import background, found, queries, storms
+from benchmarks.attacks import aggregated, background, found, queries, storms
 from benchmarks.attacks.attacker import Attacker
 
 ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
@@ -55,4 +55,8 @@ ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
     "migrations": background.migrations,
     "indexes": background.indexes,
     "dependents": background.dependents,
+    "pieces": aggregated.pieces,
+    "floods": aggregated.floods,
+    "reconnects": aggregated.reconnects,
+    "bundles": aggregated.bundles,
 }

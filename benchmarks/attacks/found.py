@@ -284,7 +284,7 @@ async def webhooks(attacker: Attacker) -> None:
             await writer.drain()
         writer.close()
 
-    async with _tls_server(answer) as (port, authority):
+    async with tls_server(answer) as (port, authority):
         path = await attacker.define("hooked", ANYTHING)
         rule = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["CREATE"], "resources": ["hooked"]}
         hook = {
@@ -323,7 +323,7 @@ async def hanging_webhooks(attacker: Attacker) -> None:
             await reader.read()
         writer.close()
 
-    async with _tls_server(answer) as (port, authority):
+    async with tls_server(answer) as (port, authority):
         path = await attacker.define("hung", ANYTHING)
         await attacker.ask("POST", path, an_object(path, "large", {"list": [{"k": i} for i in range(150_000)]}))
         rule = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["DELETE"], "resources": ["hung"]}
@@ -357,7 +357,7 @@ async def hanging_webhooks(attacker: Attacker) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _tls_server(handler: Any) -> AsyncIterator[tuple[int, bytes]]:
+async def tls_server(handler: Any) -> AsyncIterator[tuple[int, bytes]]:
     """Port and certificate of a server of ours on 127.0.0.1."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "hostile")])

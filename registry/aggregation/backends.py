@@ -24,7 +24,7 @@ from registry.schema.names import dns1123_label, dns1123_subdomain
 from registry.store.types import Tenant, TenantId
 from registry.webhooks.connection import Lost, Origin, Unreachable
 from registry.webhooks.egress import is_address
-from registry.webhooks.http1 import Connection
+from registry.webhooks.http1 import MAX_SMALL_PIECES, Connection
 from registry.webhooks.https import HttpsClient
 from registry.webhooks.services import Services
 from registry.webhooks.streaming import Connections, PooledServer
@@ -75,7 +75,7 @@ class Backends:
         if place is None:
             place = self._places.put(key, await self._locate(tenant, server.service), _PLACE_SECONDS)
         try:
-            context = self.proxy.context(tenant.id, server.ca, insecure=server.insecure)
+            context = await self.proxy.contexts.get(tenant.id, server.ca, insecure=server.insecure)
         except ssl.SSLError as error:
             raise Unreachable("unable to load root certificates: unable to parse bytes as PEM block") from error
         return PooledServer(tenant.id, place, (server.ca, server.insecure), context)
@@ -126,7 +126,7 @@ class Backends:
     async def _exchange(self, target: PooledServer, head: bytes, limit_bytes: int) -> Fetched:
         connection = await self.connections.acquire(target, fresh=True)
         try:
-            connection.begin(head)
+            connection.begin(head, max_small_pieces=MAX_SMALL_PIECES)
             return await _whole(connection, limit_bytes)
         finally:
             self.connections.release(target, connection)

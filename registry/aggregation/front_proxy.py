@@ -23,17 +23,14 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from registry.caches import ExpiringCache
 from registry.certificates import certificate_pem, issue_authority, issue_certificate, key_pem
-from registry.webhooks.tls import tls_context
+from registry.webhooks.tls import TlsContexts
 
 # The common name of the client certificate for proxied requests, in every tenant.
 CLIENT_NAME: Final = "front-proxy-client"
 SECRET_BYTES: Final = 32
 _AUTHORITY_LIFETIME: Final = datetime.timedelta(days=20 * 365)
 _CLIENT_LIFETIME: Final = datetime.timedelta(days=2)
-_RENEWED_SECONDS: Final = 12 * 3600.0
-_CONTEXTS: Final = 512
 # The order of P-256 (FIPS 186-4, D.1.2.3): a private key is a number below it.
 _ORDER: Final = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 
@@ -49,7 +46,8 @@ class FrontProxy:
     def __init__(self, secret: bytes, created: datetime.datetime) -> None:
         self._secret = secret
         self._created = created
-        self._contexts: ExpiringCache[tuple[int, str, bool], ssl.SSLContext] = ExpiringCache(_CONTEXTS)
+        # Kept for a part of the client certificate's lifetime.
+        self.contexts = TlsContexts(self._complete)
 
     def authority(self, tenant: int) -> str:
         """The CA of a tenant in PEM. Its key is always the same, its signature varies."""
@@ -77,19 +75,8 @@ class FrontProxy:
         texts["requestheader-client-ca-file"] = self.authority(tenant)
         return {**texts, "client-ca-file": client_ca} if client_ca else texts
 
-    def context(self, tenant: int, ca: str, *, insecure: bool) -> ssl.SSLContext:
-        """TLS to a server of the tenant, verified by `ca` in PEM ("" for the system's roots). Raises ssl.SSLError."""
-        key = (tenant, ca, insecure)
-        tls = self._contexts.get(key)
-        if tls is None:
-            tls = self._contexts.put(key, self._new_context(*key), _RENEWED_SECONDS)
-        return tls
-
-    def _new_context(self, tenant: int, ca: str, insecure: bool) -> ssl.SSLContext:
-        context = tls_context(ca, shared=False)
-        if insecure:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
+    def _complete(self, context: ssl.SSLContext, tenant: int) -> None:
+        """Adds the tenant's client certificate."""
         context.set_alpn_protocols(["http/1.1"])
         client = self._client(tenant)
         # OpenSSL only loads certificates from files.
@@ -97,7 +84,6 @@ class FrontProxy:
             file.write(key_pem(client.key) + certificate_pem(client.certificate))
             file.flush()
             context.load_cert_chain(file.name)
-        return context
 
     def _authority(self, tenant: int) -> _Identity:
         key = self._derive_key(f"front-proxy-ca {tenant}")

@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+import time
 from collections import deque
 from typing import Final, NamedTuple, cast
 
@@ -31,6 +32,7 @@ from registry.webhooks.connection import (
     plain_address,
     socket_text,
 )
+from registry.webhooks.loop_share import BYTE_SECONDS, HANDSHAKE_SECONDS, PIECE_SECONDS, LoopShare
 from registry.webhooks.tls import tls_failure
 
 BUFFER_BYTES: Final = 64 * 1024
@@ -39,8 +41,13 @@ HEAD_LIMIT_BYTES: Final = 128 * 1024
 FIELDS_LIMIT: Final = 1000
 # The most data between two pieces of a body: chunk extensions and trailers.
 _EXCESS_LIMIT_BYTES: Final = 64 * 1024
+# Pieces of an answer that are shorter than 64 bytes on average: each costs about as much as a kilobyte.
+MAX_SMALL_PIECES: Final = 4096
 _SMALL_BYTES: Final = 64
+# Decrypted and parsed at once; in chunks of one byte, it takes two milliseconds.
 _PARSED_AT_ONCE: Final = 16 * 1024
+# What the system and the event loop receive ahead of that.
+_RECEIVED_BYTES: Final = 64 * 1024
 # Interim responses (1xx) before the final one.
 _INTERIM_LIMIT: Final = 5
 
@@ -54,10 +61,18 @@ class Head(NamedTuple):
     headers: Headers
 
 
-class Connection(asyncio.Protocol):
-    """Invariant: `_parser` exists exactly while a response is awaited or read."""
+class Connection(asyncio.BufferedProtocol):
+    """Invariant: `_parser` exists exactly while a response is awaited or read.
 
-    def __init__(self) -> None:
+    Its work is charged to `share`, and waits while that is used up. All connections share the buffer: the event loop
+    reads from no other one between `get_buffer` and `buffer_updated`.
+    """
+
+    _buffer: Final = memoryview(bytearray(_PARSED_AT_ONCE))
+
+    def __init__(self, share: LoopShare) -> None:
+        self._share = share
+        self._delayed = b""
         self._transport: asyncio.Transport | None = None
         self._parser: httptools.HttpResponseParser | None = None
         self._head: asyncio.Future[Head] | None = None
@@ -117,12 +132,15 @@ class Connection(asyncio.Protocol):
                 return b""
             self._reader = asyncio.get_running_loop().create_future()
             await self._reader
+        await self._share.turn()
         data = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        self._share.charge(PIECE_SECONDS + len(data) * BYTE_SECONDS)
         self._pieces.clear()
         self._buffered = 0
         if self._reading_paused and self._transport is not None:
             self._reading_paused = False
-            self._transport.resume_reading()
+            if not self._delayed:
+                self._transport.resume_reading()
         return data
 
     async def write(self, data: bytes) -> None:
@@ -130,8 +148,10 @@ class Connection(asyncio.Protocol):
         if self._writing_paused and not self.is_lost:
             self._writer = asyncio.get_running_loop().create_future()
             await self._writer
+        await self._share.turn()
         if self.is_lost or self._transport is None:
             raise self._failure or Lost("EOF")
+        self._share.charge(PIECE_SECONDS + len(data) * BYTE_SECONDS)
         self._transport.write(data)
 
     def close(self) -> None:
@@ -142,8 +162,10 @@ class Connection(asyncio.Protocol):
     # -- called by asyncio
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's transports are not of this class
+        transport.set_read_buffer_limits(_RECEIVED_BYTES)  # type: ignore[attr-defined]
 
     def connection_lost(self, error: Exception | None) -> None:
+        self._receive_delayed()
         self.is_lost = True
         self.is_reusable = False
         if self._parser is not None and not self.is_tunnel and not self._is_complete:
@@ -165,7 +187,28 @@ class Connection(asyncio.Protocol):
         if self._writer is not None and not self._writer.done():
             self._writer.set_result(None)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        data = bytes(self._buffer[:nbytes])
+        if self._share.is_free:
+            self._receive(data)
+            return
+        self._delayed += data
+        if self._transport is not None:
+            self._transport.pause_reading()
+        self._share.when_free(self._receive_delayed)
+
+    def _receive_delayed(self) -> None:
+        data, self._delayed = self._delayed, b""
+        if data:
+            self._receive(data)
+            if not self._reading_paused and not self.is_lost and self._transport is not None:
+                self._transport.resume_reading()
+
+    def _receive(self, data: bytes) -> None:
+        began = time.thread_time()
         if self.is_tunnel:
             self._keep(data)
         elif self._parser is None or self._is_complete:
@@ -174,16 +217,13 @@ class Connection(asyncio.Protocol):
             self.has_answered = True
             self._feed(self._parser, data)
         self._wake()
+        self._share.charge(time.thread_time() - began)
 
     def _feed(self, parser: httptools.HttpResponseParser, data: bytes) -> None:
         before = self._buffered
         if self._in_head:
             self._head_bytes += len(data)
-        # The parser does not stop at a problem, so it gets little at once.
-        for start in range(0, len(data), _PARSED_AT_ONCE):
-            self._parse(parser, data, start)
-            if self._problem or self.is_tunnel:
-                break
+        self._parse(parser, data)
         if self._in_head and self._head_bytes > HEAD_LIMIT_BYTES:
             self._problem = self._problem or "net/http: server response headers exceeded the limit"
         if self._buffered == before and not self._in_head and not self._is_complete:
@@ -196,14 +236,14 @@ class Connection(asyncio.Protocol):
             self._fail(Lost(self._problem))
             self.close()
 
-    def _parse(self, parser: httptools.HttpResponseParser, data: bytes, start: int) -> None:
+    def _parse(self, parser: httptools.HttpResponseParser, data: bytes) -> None:
         try:
-            parser.feed_data(data[start : start + _PARSED_AT_ONCE])
+            parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
             if not self.is_tunnel:
                 self._problem = "malformed HTTP response: it switches protocols"
             else:
-                self._keep(data[start + upgrade.args[0] :])
+                self._keep(data[upgrade.args[0] :])
         except httptools.HttpParserError:
             self._problem = self._problem or "net/http: HTTP/1.x transport connection broken: malformed HTTP response"
 
@@ -286,22 +326,29 @@ class Connection(asyncio.Protocol):
 
 
 async def connect(
-    dialer: Dialer, origin: Origin, context: ssl.SSLContext, *, connect_seconds: float, tls_seconds: float
+    dialer: Dialer,
+    origin: Origin,
+    context: ssl.SSLContext,
+    share: LoopShare,
+    *,
+    connect_seconds: float,
+    tls_seconds: float,
 ) -> Connection:
     """Opens a connection to a permitted address of the origin. Raises Unreachable."""
     addresses, port = await dialer.addresses(origin)
     for address in addresses[:-1]:
         try:
-            return await _connect(dialer, origin, context, address, port, connect_seconds, tls_seconds)
+            return await _connect(dialer, origin, context, share, address, port, connect_seconds, tls_seconds)
         except NotConnected:
             continue
-    return await _connect(dialer, origin, context, addresses[-1], port, connect_seconds, tls_seconds)
+    return await _connect(dialer, origin, context, share, addresses[-1], port, connect_seconds, tls_seconds)
 
 
 async def _connect(
     dialer: Dialer,
     origin: Origin,
     context: ssl.SSLContext,
+    share: LoopShare,
     address: str,
     port: int,
     connect_seconds: float,
@@ -314,6 +361,7 @@ async def _connect(
     opened = socket.socket(family, kind, protocol)
     try:
         opened.setblocking(False)
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVED_BYTES)
         try:
             async with asyncio.timeout(connect_seconds):
                 await loop.sock_connect(opened, place)
@@ -322,10 +370,12 @@ async def _connect(
         except OSError as error:
             raise NotConnected(f"dial tcp {peer}: connect: {connect_problem(error)}") from error
         dialer.check_peer(origin, opened.getpeername(), peer)
+        await share.turn()
+        share.charge(HANDSHAKE_SECONDS)
         try:
             async with asyncio.timeout(tls_seconds):
                 _, connection = await loop.create_connection(
-                    Connection, sock=opened, ssl=context, server_hostname=origin.host
+                    lambda: Connection(share), sock=opened, ssl=context, server_hostname=origin.host
                 )
         except TimeoutError as error:
             raise Unreachable("net/http: TLS handshake timeout") from error

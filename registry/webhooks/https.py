@@ -9,22 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import ssl
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeVar
 
-from registry.caches import LruCache
 from registry.webhooks.answers import run_aside
-from registry.webhooks.connection import Dialer, Lost, Origin, Unreachable
+from registry.webhooks.connection import Dialer, Lost, Origin
 from registry.webhooks.egress import EgressPolicy
-from registry.webhooks.http1 import Connection, Head
+from registry.webhooks.http1 import MAX_SMALL_PIECES, Connection, Head
 from registry.webhooks.resolver import Resolver
 from registry.webhooks.slots import Slots
 from registry.webhooks.streaming import Connections, PooledServer
-from registry.webhooks.tls import tls_context
+from registry.webhooks.tls import TlsContexts, system_context
 
 T = TypeVar("T")
 
@@ -33,9 +31,6 @@ PLATFORM: Final = 0
 # Concurrent calls of a tenant, to one server and in all; each has a connection. Others wait, which is head time.
 _CALLS_OF_SERVER: Final = 16
 _CALLS_OF_TENANT: Final = 64
-# CA bundles are the clients'; the system's has about 220 KiB. What TLS makes of one takes several times as much.
-_BUNDLE_LIMIT: Final = 512 * 1024
-_CONTEXTS: Final = 64
 # Few enough that a tenant with all of them and all its calls is below the limit of connections.
 _IDLE: Final = 128
 # How much of an unsuccessful answer is read, for the error.
@@ -43,8 +38,6 @@ _REFUSAL_BYTES: Final = 64 * 1024
 # Answers beyond the first size are read and decoded this many at a time per process.
 _LARGE_BYTES: Final = 1024 * 1024
 _LARGE_AT_ONCE: Final = 4
-# Pieces of an answer that are shorter than 64 bytes on average: each costs about as much as a kilobyte.
-_MAX_SMALL_PIECES: Final = 4096
 _SENT_AT_ONCE: Final = 256 * 1024
 _INFLATED_AT_ONCE: Final = 256 * 1024
 
@@ -79,7 +72,7 @@ class HttpsClient:
         self._connections = Connections(
             self.dialer, connect_seconds=limits.connect_seconds, tls_seconds=limits.tls_seconds, most_idle=_IDLE
         )
-        self._contexts: LruCache[str, ssl.SSLContext] = LruCache(_CONTEXTS)
+        self._contexts = TlsContexts()
         self._of_server: Slots[PooledServer] = Slots(_CALLS_OF_SERVER)
         self._of_tenant: Slots[int] = Slots(_CALLS_OF_TENANT)
         self._large_of_tenant: Slots[int] = Slots(1)
@@ -108,10 +101,10 @@ class HttpsClient:
         `target` is the path with its query, in ASCII. `new` asks for a new connection. One that may be closed by the
         server at any moment is only used if the request is `repeatable`.
         """
-        server = self._server(tenant, origin)
         async with AsyncExitStack() as held:
             try:
                 async with asyncio.timeout(self._limits.head_seconds):
+                    server = await self._server(tenant, origin)
                     await held.enter_async_context(self._of_server.hold(server))
                     await held.enter_async_context(self._of_tenant.hold(tenant))
                     connection = await self._connections.acquire(server, fresh=not repeatable, new=new)
@@ -122,11 +115,9 @@ class HttpsClient:
             answer = await self._body(tenant, connection, head, held)
             return await run_aside(len(answer.data), lambda: read(answer))
 
-    def _server(self, tenant: int, origin: Origin) -> PooledServer:
-        if len(origin.ca) > _BUNDLE_LIMIT:
-            raise Unreachable(f"tls: the CA bundle is longer than {_BUNDLE_LIMIT} bytes")
+    async def _server(self, tenant: int, origin: Origin) -> PooledServer:
+        context = await self._contexts.get(tenant, origin.ca) if origin.ca else system_context()
         digest = hashlib.sha256(origin.ca.encode()).hexdigest() if origin.ca else ""
-        context = self._contexts.get(digest) or self._contexts.put(digest, tls_context(origin.ca))
         return PooledServer(tenant, replace(origin, ca=""), digest, context)
 
     async def _body(self, tenant: int, connection: Connection, head: Head, held: AsyncExitStack) -> HttpsAnswer:
@@ -179,7 +170,7 @@ def _head(method: str, target: str, origin: Origin, headers: Mapping[str, str], 
 
 async def _send(connection: Connection, head: bytes, body: bytes) -> Head:
     """Sends a request, and returns the head of the response. A server may respond before it has read everything."""
-    connection.begin(head + body[:_SENT_AT_ONCE], max_small_pieces=_MAX_SMALL_PIECES)
+    connection.begin(head + body[:_SENT_AT_ONCE], max_small_pieces=MAX_SMALL_PIECES)
     try:
         for start in range(_SENT_AT_ONCE, len(body), _SENT_AT_ONCE):
             await connection.write(body[start : start + _SENT_AT_ONCE])

@@ -12,8 +12,10 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from registry.caches import LruCache
 from registry.webhooks.connection import Dialer, Origin
 from registry.webhooks.http1 import Connection, connect
+from registry.webhooks.loop_share import LoopShare
 
 # Per tenant and process, including watches.
 CONNECTIONS_OF_TENANT: Final = 512
@@ -24,6 +26,7 @@ _IDLE_SECONDS: Final = 30.0
 # Servers close idle connections after some seconds (uvicorn after 5): a request that must not be sent twice uses one
 # that was used recently.
 _FRESH_SECONDS: Final = 2.0
+_SHARES: Final = 1000
 
 
 class TooManyConnections(Exception):
@@ -55,6 +58,7 @@ class Connections:
         self._idle: dict[PooledServer, list[tuple[Connection, asyncio.TimerHandle, float]]] = {}
         self._idle_count = 0
         self._of_tenants: dict[int, int] = {}
+        self._shares: LruCache[int, LoopShare] = LruCache(_SHARES)
 
     async def acquire(self, server: PooledServer, *, fresh: bool = False, new: bool = False) -> Connection:
         """Returns a connection for one exchange. Raises Unreachable, TooManyConnections. Give it back with `release`.
@@ -69,6 +73,7 @@ class Connections:
                 self._dialer,
                 server.origin,
                 server.context,
+                self._shares.get(server.owner) or self._shares.put(server.owner, LoopShare()),
                 connect_seconds=self._connect_seconds,
                 tls_seconds=self._tls_seconds,
             )

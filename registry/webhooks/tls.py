@@ -2,35 +2,141 @@
 
 from __future__ import annotations
 
+import hashlib
 import ssl
+import time
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
+from typing import Final, NamedTuple
 
+from registry.caches import LruCache
+from registry.flowcontrol.evaluation import aside
 from registry.webhooks.connection import Unreachable
+from registry.webhooks.slots import Slots
+
+# CA bundles are the clients'; the system's has about 220 KiB.
+BUNDLE_LIMIT: Final = 512 * 1024
+_SYSTEM_BYTES: Final = 256 * 1024
+# What a context takes without certificates.
+_CONTEXT_BYTES: Final = 8 * 1024
+# Bytes of bundles: of the contexts that are kept, and of those that one tenant has in use. OpenSSL takes seven times as
+# much.
+_KEPT_BYTES: Final = 4 * 1024 * 1024
+_BYTES_OF_TENANT: Final = 4 * 1024 * 1024
+_KEPT_SECONDS: Final = 12 * 3600.0
+# A certificate takes a fifth of a millisecond or more, in which no other thread runs.
+_LOADED_AT_ONCE: Final = 8
+_INLINE_BYTES: Final = 8 * 1024
+_BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
+
+_background: Final = ThreadPoolExecutor(1, "tls-contexts")
 
 
-def tls_context(ca: str, *, shared: bool = True) -> ssl.SSLContext:
-    """Returns a context for `ca` in PEM, or the system's roots if it is empty, as Go's client has. Raises ssl.SSLError.
+class _Kept(NamedTuple):
+    context: ssl.SSLContext
+    weight: int
+    until: float
 
-    One that is not `shared` belongs to the caller, who may change it.
+
+class TlsContexts:
+    """The contexts of tenants, kept for a while, and bounded by the bundles that they are made from.
+
+    `complete` changes a new context for its tenant. Invariant: `_of_tenants` counts the contexts that exist.
+    """
+
+    def __init__(self, complete: Callable[[ssl.SSLContext, int], None] = lambda context, tenant: None) -> None:
+        self._complete = complete
+        self._kept: LruCache[tuple[int, str, bool], _Kept] = LruCache(_KEPT_BYTES, lambda kept: kept.weight)
+        self._of_tenants: Counter[int] = Counter()
+        self._making: Slots[int] = Slots(1)
+
+    async def get(self, tenant: int, ca: str, *, insecure: bool = False) -> ssl.SSLContext:
+        """Returns a context for the tenant's servers that trusts `ca` in PEM; "" stands for the system's roots.
+
+        Raises ssl.SSLError for what is no bundle, and Unreachable beyond the limits.
+        """
+        if len(ca) > BUNDLE_LIMIT:
+            raise Unreachable(f"tls: the CA bundle is longer than {BUNDLE_LIMIT} bytes")
+        key = (tenant, hashlib.sha256(ca.encode()).hexdigest() if ca else "", insecure)
+        if (found := self._find(key)) is not None:
+            return found
+        async with self._making.hold(tenant):
+            return self._find(key) or await self._make(key, ca)
+
+    def _find(self, key: tuple[int, str, bool]) -> ssl.SSLContext | None:
+        entry = self._kept.get(key)
+        return entry.context if entry is not None and time.monotonic() < entry.until else None
+
+    async def _make(self, key: tuple[int, str, bool], ca: str) -> ssl.SSLContext:
+        tenant, _, insecure = key
+        weight = _CONTEXT_BYTES + (0 if insecure else len(ca) or _SYSTEM_BYTES)
+        self._make_room(tenant, weight)
+
+        def work() -> ssl.SSLContext:
+            context = _context(ca, insecure=insecure)
+            self._complete(context, tenant)
+            return context
+
+        context = work() if weight <= _CONTEXT_BYTES + _INLINE_BYTES else await aside(work, _background)
+        self._of_tenants[tenant] += weight
+        weakref.finalize(context, self._give_back, tenant, weight).atexit = False
+        self._kept.put(key, _Kept(context, weight, time.monotonic() + _KEPT_SECONDS))
+        return context
+
+    def _make_room(self, tenant: int, weight: int) -> None:
+        for key in self._kept.keys():  # noqa: SIM118 - it is not a dict
+            if self._of_tenants[tenant] + weight <= _BYTES_OF_TENANT:
+                return
+            if key[0] == tenant:
+                self._kept.pop(key)
+        if self._of_tenants[tenant] + weight > _BYTES_OF_TENANT:
+            raise Unreachable("tls: the tenant's connections use too many long CA bundles")
+
+    def _give_back(self, tenant: int, weight: int) -> None:
+        self._of_tenants[tenant] -= weight
+        if not self._of_tenants[tenant]:
+            del self._of_tenants[tenant]
+
+
+@lru_cache(1)
+def system_context() -> ssl.SSLContext:
+    """Returns the context for the system's roots that all share."""
+    return _context("")
+
+
+def _context(ca: str, *, insecure: bool = False) -> ssl.SSLContext:
+    """Returns a context for `ca`, or for the system's roots if it is empty, as Go's client has. Raises ssl.SSLError.
 
     Each certificate of the bundle is trusted, including intermediate ones and the server's own. Names must be subject
     alternative names; the subject is ignored.
     """
-    return _context(ca) if ca or not shared else _system_context()
-
-
-@lru_cache(1)
-def _system_context() -> ssl.SSLContext:
-    return _context("")
-
-
-def _context(ca: str) -> ssl.SSLContext:
-    context = ssl.create_default_context(cadata=ca or None)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
     # Newer Pythons set it; CAs that Go creates without key identifiers fail it.
     context.verify_flags &= ~ssl.VerifyFlags.VERIFY_X509_STRICT
     context.hostname_checks_common_name = False
+    if insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    elif ca:
+        certificates = list(_certificates(ca))
+        if not certificates:
+            raise ssl.SSLError("no certificate")
+        for start in range(0, len(certificates), _LOADED_AT_ONCE):
+            context.load_verify_locations(cadata="\n".join(certificates[start : start + _LOADED_AT_ONCE]))
+    else:
+        context.load_default_certs()
     return context
+
+
+def _certificates(ca: str) -> Iterator[str]:
+    """Yields the certificates of a bundle; other texts and keys between them are skipped, as by Go."""
+    for piece in ca.split(_END)[:-1]:
+        if (start := piece.rfind(_BEGIN)) >= 0:
+            yield f"{piece[start:]}{_END}\n"
 
 
 def tls_failure(error: BaseException) -> Unreachable:
