@@ -7,7 +7,7 @@
     instrumentation metrics and the access log
     errors          failures become Status documents
     console         pages for browsers, if enabled
-    deadline        ?timeout= is a duration, within which the request is answered
+    deadline        ?timeout= is a duration, within which the request is answered; it ends when its client disconnects
     fairness        fair queuing across tenants
     authentication  the user
     tenancy         the tenant

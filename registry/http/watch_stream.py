@@ -26,6 +26,7 @@ from registry.codec.protobuf.envelope import encode_watch_event
 from registry.codec.stored import decode_stored
 from registry.flowcontrol.evaluation import LARGE_BYTES, evaluate
 from registry.flowcontrol.fair_queue import TooManyRequests
+from registry.flowcontrol.interruption import current_interruption
 from registry.flowcontrol.time_slice import TimeSlice
 from registry.http import metrics
 from registry.http.forms import Form
@@ -61,6 +62,7 @@ async def respond_watch(
     await send({"type": "http.response.body", "body": b"", "more_body": True})
     sender = asyncio.create_task(_send_events(send, answer, form))
     tasks = (sender, asyncio.create_task(_wait_for_disconnect(receive)), asyncio.create_task(stopping.wait()))
+    current_interruption().defer()  # to the end: a client ends its watch by disconnecting, and nothing has failed
     metrics.WATCHES.inc()
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

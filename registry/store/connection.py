@@ -10,6 +10,7 @@ from typing import Any, Final, LiteralString
 
 import psycopg
 
+from registry.flowcontrol.interruption import current_interruption
 from registry.store.database import CONNECT_TIMEOUT_SECONDS as CONNECT_TIMEOUT_SECONDS
 from registry.store.database import Database
 from registry.store.errors import Closed, Unavailable, Uncertain
@@ -60,11 +61,14 @@ class Pool:
             if connection is None:
                 connection = await self._open()
             self._lent.add(connection)
+            interruption = current_interruption()
+            interruption.defer()
             try:
                 yield connection
             except psycopg.Error as error:
                 raise translate(error) from error
             finally:
+                interruption.allow()
                 self._lent.discard(connection)
                 await self._give_back(connection)
         finally:

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from registry.flowcontrol.interruption import WHEN_GONE
 from tests.admission.policies import ADMISSION, rule, widget
-from tests.api.client import MERGE, Answer, Client
+from tests.api.client import MERGE, PATIENCE_SECONDS, Answer, Client, NotAnswered
 from tests.api.widgets import WIDGETS
 from tests.webhooks.hostile import Certificates, Server, body, certificates, serving
 
@@ -119,3 +120,22 @@ async def test_few_reviews_of_a_large_object_are_made_at_once(api: Client, trust
         gate.opened.set()
         for done in await asyncio.gather(*changes):
             done.ok()
+
+
+async def test_a_client_that_disconnects_waits_for_no_webhook(api: Client, trusted: Certificates) -> None:
+    """200 deletions whose clients had left went on when the webhook they waited for was removed, all at once."""
+    (await api.post(WIDGETS, widget("large", **LARGE))).ok(201)
+    gate = Gate()
+    disconnect: list[Callable[[], None] | None] = []
+    async with serving(trusted, gate) as server:
+        (await api.post(f"{ADMISSION}/validatingwebhookconfigurations", configuration(server, "a"))).ok(201)
+        path = f"{WIDGETS}/large"
+        left = asyncio.create_task(api.request("DELETE", path, scope={WHEN_GONE: disconnect.append}))
+        await gate.has("large")
+        (call,) = disconnect
+        assert call is not None
+        call()
+        with pytest.raises(NotAnswered):
+            await asyncio.wait_for(left, PATIENCE_SECONDS)
+        gate.opened.set()
+        (await api.get(path)).ok()

@@ -86,7 +86,9 @@ class Client:
         content_type: str = JSON,
         accept: str = "",
         headers: Mapping[str, str] | None = None,
+        scope: Mapping[str, Any] | None = None,
     ) -> Answer:
+        """`scope` is added to the ASGI scope. Raises NotAnswered."""
         sent = _encoded(body)
         exchange = _Exchange([{"type": "http.request", "body": sent, "more_body": False}])
         all_headers = dict(headers or {})
@@ -95,7 +97,7 @@ class Client:
             all_headers.setdefault("content-length", str(len(sent)))
         if accept:
             all_headers["accept"] = accept
-        await self._app(self._scope(method, path, all_headers), exchange.receive, exchange.send)
+        await self._app({**self._scope(method, path, all_headers), **(scope or {})}, exchange.receive, exchange.send)
         return exchange.answer()
 
     async def get(self, path: str, **options: Any) -> Answer:
@@ -157,6 +159,10 @@ class Client:
         }
 
 
+class NotAnswered(Exception):
+    """The application has sent nothing, since the client has disconnected."""
+
+
 class _Exchange:
     """The ASGI messages of one request and its response."""
 
@@ -174,6 +180,8 @@ class _Exchange:
         self._sent.append(message)
 
     def answer(self) -> Answer:
+        if not self._sent:
+            raise NotAnswered
         start, *rest = self._sent
         assert rest, "the answer has no body"
         assert not rest[-1].get("more_body"), "the answer is not whole"

@@ -1,15 +1,18 @@
-"""`?timeout=`: a request that exceeds it is cancelled and answered with 504."""
+"""A request that exceeds its `?timeout=` is cancelled and answered with 504; one whose client disconnects is cancelled."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 
 import pytest
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from registry import logs
 from registry.api.errors import StatusError
+from registry.flowcontrol.interruption import WHEN_GONE, current_interruption
+from registry.flowcontrol.time_slice import ClientGone
 from registry.http.middleware.deadline import DeadlineMiddleware
 from registry.http.request_info import request_info
 from registry.http.request_state import STATE, RequestState
@@ -40,7 +43,21 @@ class Endpoint:
         self.seen.append("answered")
 
 
-async def ask(endpoint: Endpoint, path: str, query: bytes) -> None:
+class Connection:
+    """`lose` calls what the application wants called when its client disconnects."""
+
+    def __init__(self) -> None:
+        self.calls: list[Callable[[], None] | None] = []
+
+    def when_gone(self, call: Callable[[], None] | None) -> None:
+        self.calls.append(call)
+
+    def lose(self) -> None:
+        if (call := self.calls[-1]) is not None:
+            call()
+
+
+async def ask(endpoint: ASGIApp, path: str, query: bytes, connection: Connection | None = None) -> None:
     info = request_info("GET", path, query)
     state = RequestState(info, {}, info.attributes(), logs.begin_request(), time.perf_counter(), [])
 
@@ -50,7 +67,8 @@ async def ask(endpoint: Endpoint, path: str, query: bytes) -> None:
     async def send(message: object) -> None:
         raise AssertionError("a deadline sends nothing")
 
-    await DeadlineMiddleware(endpoint)({STATE: state}, receive, send)
+    scope = {STATE: state} if connection is None else {STATE: state, WHEN_GONE: connection.when_gone}
+    await DeadlineMiddleware(endpoint)(scope, receive, send)
 
 
 EXPIRED = "Timeout: request did not complete within the allotted timeout"
@@ -81,6 +99,55 @@ async def test_work_without_a_deadline_or_within_it_completes(path: str, query: 
     endpoint = Endpoint(waits=False)
     await ask(endpoint, path, query)
     assert endpoint.seen == ["called", "answered"]
+
+
+async def test_a_request_whose_client_disconnects_is_cancelled() -> None:
+    endpoint, connection = Endpoint(), Connection()
+    asyncio.get_running_loop().call_later(0.01, connection.lose)
+    with pytest.raises(ClientGone):
+        await ask(endpoint, "/api/v1/namespaces", b"timeout=30s", connection)
+    assert endpoint.seen == ["called", "cancelled"]
+    assert connection.calls[-1] is None  # nothing of the request is kept by its connection
+
+
+async def test_a_disconnect_waits_for_what_is_deferred() -> None:
+    connection, seen = Connection(), []
+
+    async def endpoint(scope: Scope, receive: Receive, send: Send) -> None:
+        interruption = current_interruption()
+        interruption.defer()
+        interruption.defer()
+        connection.lose()
+        await asyncio.sleep(0.01)
+        interruption.allow()
+        await asyncio.sleep(0.01)
+        seen.append("finished")
+        interruption.allow()
+        await asyncio.Event().wait()
+
+    with pytest.raises(ClientGone):
+        await ask(endpoint, "/api/v1/namespaces", b"", connection)
+    assert seen == ["finished"]
+
+
+async def test_what_a_request_has_started_outlives_it() -> None:
+    """A task with the request's context may end its deferral when the request has been answered."""
+    connection, started, seen = Connection(), [], []
+
+    async def work() -> None:
+        current_interruption().defer()
+        await asyncio.sleep(0.01)
+        current_interruption().allow()
+        seen.append("finished")
+
+    async def endpoint(scope: Scope, receive: Receive, send: Send) -> None:
+        started.append(asyncio.create_task(work()))
+        await asyncio.sleep(0)
+        connection.lose()
+
+    await ask(endpoint, "/api/v1/namespaces", b"", connection)
+    await started[0]
+    assert seen == ["finished"]
 
 
 async def test_a_timeout_of_something_else_is_not_the_deadline() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from registry.flowcontrol.interruption import WHEN_GONE
 from registry.http.serving import protocol
 from registry.http.serving.protocol import HEAD_LIMIT_BYTES, Protocol
 from tests.http.streams import PATIENCE_SECONDS, REQUEST, answer, connection, ended, hello
@@ -168,3 +169,26 @@ async def test_headers_cannot_be_forged(value: bytes) -> None:
     async with connection(forging) as (reader, writer):
         writer.write(REQUEST)
         assert b"set-cookie" not in await ended(reader)
+
+
+@pytest.mark.parametrize("requests", [1, 3], ids=["one request", "with two more behind it"])
+async def test_what_the_application_wants_called_at_a_disconnect(requests: int) -> None:
+    begun, noticed = asyncio.Event(), asyncio.Event()
+    answered: list[str] = []
+
+    async def waiting(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        if scope["path"] == "/":
+            scope[WHEN_GONE](lambda: answered.append("too late"))
+            await hello(scope, receive, send)
+            return
+        scope[WHEN_GONE](noticed.set)
+        begun.set()
+        await noticed.wait()
+
+    async with connection(waiting) as (reader, writer):
+        writer.write(REQUEST + REQUEST.replace(b" / ", b" /waits ") * requests)
+        await answer(reader)
+        await asyncio.wait_for(begun.wait(), PATIENCE_SECONDS)
+        writer.transport.abort()
+        await asyncio.wait_for(noticed.wait(), PATIENCE_SECONDS)
+        assert not answered

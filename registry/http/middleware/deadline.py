@@ -1,5 +1,6 @@
 """The deadline of requests: `?timeout=`, or a minute. An invalid duration is refused, even before authentication. A
 request that exceeds its `?timeout=` is cancelled and answered with 504; one without calls no webhook after its minute.
+One whose client disconnects is cancelled, too (registry/flowcontrol/interruption.py).
 
 A write that is cancelled before it was sent to the database does not happen; one that is cancelled later does, as in
 kube-apiserver (registry/store/commit/writer.py).
@@ -16,6 +17,8 @@ from typing import Final
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from registry.api.errors import bad_request, deadline_exceeded
+from registry.flowcontrol.interruption import WHEN_GONE, WhenGone, interruptible
+from registry.flowcontrol.time_slice import ClientGone
 from registry.http.request_info import RequestInfo
 from registry.http.request_state import STATE, RequestState
 from registry.schema.goduration import parse_duration
@@ -34,20 +37,27 @@ class DeadlineMiddleware:
         state: RequestState = scope[STATE]
         seconds = _timeout_seconds(state.info)
         left = (_MAXIMUM_SECONDS if seconds is None else seconds) - (time.perf_counter() - state.started)
-        if seconds is None:
-            state.deadline = asyncio.get_running_loop().time() + left
-            await self._app(scope, receive, send)
-            return
+        when_gone: WhenGone = scope.get(WHEN_GONE, _ignore)
+        state.deadline = asyncio.get_running_loop().time() + max(left, 0)
         try:
-            async with asyncio.timeout(max(left, 0)) as deadline:
-                state.deadline = deadline.when()
-                # A deadline that has already passed cancels at the first await: nothing is started.
-                await asyncio.sleep(0)
-                await self._app(scope, receive, send)
+            async with asyncio.timeout_at(None if seconds is None else state.deadline) as timer:
+                with interruptible(timer) as interruption:
+                    when_gone(interruption.request)
+                    if left <= 0:
+                        await asyncio.sleep(0)  # which is cancelled: nothing is started
+                    await self._app(scope, receive, send)
         except TimeoutError as error:
-            if not deadline.expired():
+            if not timer.expired():
                 raise
+            if interruption.is_requested:
+                raise ClientGone from error
             raise deadline_exceeded() from error
+        finally:
+            when_gone(None)
+
+
+def _ignore(_: object) -> None:
+    """Servers other than ours do not report that a client has disconnected."""
 
 
 def _timeout_seconds(info: RequestInfo) -> float | None:

@@ -84,6 +84,7 @@ class Cycle(RequestResponseCycle):
         self._count_kept = update_held_bytes
         self._begin_tunnel = begin_tunnel
         self._leaves_body = leaves_body
+        self._when_gone: Callable[[], None] = _nothing
 
     async def run_asgi(self, app: ASGI3Application) -> None:
         try:
@@ -124,6 +125,18 @@ class Cycle(RequestResponseCycle):
     def is_gone(self) -> bool:
         """Whether the client has disconnected."""
         return self.disconnected
+
+    def when_gone(self, call: Callable[[], None] | None) -> None:
+        """Calls `call` when the client disconnects before it is answered; None calls nothing any more."""
+        self._when_gone = call or _nothing
+        if self.disconnected:
+            self._when_gone()
+
+    def connection_lost(self) -> None:
+        """Notifies the application, which may wait for its client."""
+        self.disconnected = True
+        self.message_event.set()
+        self._when_gone()
 
     def abort(self) -> None:
         """Closes the connection at once: the answer has begun and cannot be finished."""

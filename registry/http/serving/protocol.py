@@ -24,10 +24,11 @@ from urllib.parse import unquote
 import httptools
 from uvicorn._types import ASGI3Application
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from registry.flowcontrol.byte_shares import ABORT
+from registry.flowcontrol.interruption import WHEN_GONE
 from registry.flowcontrol.time_slice import IS_GONE
 from registry.http.serving.cycle import Cycle
 from registry.http.serving.fast_path import FAST_PATHS, FastPath
@@ -116,7 +117,7 @@ class Protocol(HttpToolsProtocol):
     _unread_bytes = 0
     _kept_bytes = 0
     _read_messages = 0
-    _running: RequestResponseCycle | None = None
+    _running: Cycle | None = None
     # Receives all further data once protocols have been switched.
     _tunnel: Tunnel | None = None
     _last_words: bytes | None = None
@@ -163,8 +164,7 @@ class Protocol(HttpToolsProtocol):
         self.pipeline.clear()
         if self._running is not None and not self._running.response_complete:
             # uvicorn only notifies the last request, which need not be the one in progress.
-            self._running.disconnected = True
-            self._running.message_event.set()
+            self._running.connection_lost()
         super().connection_lost(exc)
         # uvicorn leaves the timer of an idle connection running after a reset. It refers to the connection, which would
         # keep its memory without being counted any more.
@@ -314,6 +314,7 @@ class Protocol(HttpToolsProtocol):
             leaves_body=self._leaves_body,
         )
         scope[IS_GONE] = cycle.is_gone  # type: ignore[typeddict-unknown-key]
+        scope[WHEN_GONE] = cycle.when_gone  # type: ignore[typeddict-unknown-key]
         scope[ABORT] = cycle.abort  # type: ignore[typeddict-unknown-key]
         scope[FAST_PATHS] = self  # type: ignore[typeddict-unknown-key]
         if parser.should_upgrade():
@@ -372,7 +373,7 @@ class Protocol(HttpToolsProtocol):
         self.scope = None  # type: ignore[assignment]
 
     # -- output
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+    def _start_asgi_task(self, cycle: Cycle, app: ASGI3Application) -> None:  # type: ignore[override]
         self._running = cycle
         super()._start_asgi_task(cycle, app)
 
