@@ -59,7 +59,7 @@ style:
 # Each process of a test run imports all tests, for which pytest first rewrites their assertions, unless that is kept from
 # before: two thirds of the time until they begin. In a new checkout it is done once, for all of them.
 rewritten:
-	@ls tests/__pycache__/conftest.*-pytest-*.pyc >/dev/null 2>&1 || $(BIN)/python -m pytest -n 0 --collect-only -qq >/dev/null
+	@find tests -maxdepth 2 -name 'conftest.*-pytest-*.pyc' | grep -q . || $(BIN)/python -m pytest -n 0 --collect-only -qq >/dev/null
 
 format: $(VENV)/.developing ## rewrite the code as the formatter has it
 	$(BIN)/ruff check --fix-only --quiet .

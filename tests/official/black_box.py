@@ -55,7 +55,16 @@ def run_as_upstream(
     if program:
         (folder / program).symlink_to(suite)
     result = subprocess.run(
-        [folder / program if program else suite, "-test.v", "-test.timeout", f"{seconds}s", "-test.run", wanted, "-test.skip", skipped or "^$"],
+        [
+            folder / program if program else suite,
+            "-test.v",
+            "-test.timeout",
+            f"{seconds}s",
+            "-test.run",
+            wanted,
+            "-test.skip",
+            skipped or "^$",
+        ],
         env={
             **os.environ,
             "TENANT_COMMAND": str(_script(folder / "tenant", "tenant", data_dir, *namespaces)),
