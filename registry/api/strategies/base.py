@@ -9,9 +9,10 @@ Follows apiserver pkg/registry/rest/{create,update,delete}.go (RESTCreateStrateg
 from __future__ import annotations
 
 import datetime
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 from registry.api.admission.escalation import Authority
 from registry.api.options import DeleteOptions
@@ -134,100 +135,125 @@ class Translation(NamedTuple):
     api_version: str = "v1"
 
 
-class Strategy(Protocol):
-    """Functions may change `obj` and `new` in place, never `old`."""
+class Strategy(ABC):
+    """What decoding, creating, updating and deleting mean for a kind at one version.
+
+    Methods may change `obj` and `new` in place, never `old`. Defaults are those of a kind without rules of its own.
+    """
 
     # A PUT without a resourceVersion replaces any object; a PUT without an object creates one.
-    allow_unconditional_update: bool
-    allow_create_on_update: bool
+    allow_unconditional_update = False
+    allow_create_on_update = False
     # A delete returns the object instead of a Status.
-    returns_deleted_object: bool
+    returns_deleted_object = False
     # propagationPolicy becomes a finalizer.
-    propagates: bool
+    propagates = True
     # The policy that `orphanDependents: false` stands for, the older form of propagationPolicy.
-    policy_without_orphans: str
+    policy_without_orphans = "Background"
     # A controller reconciles after each write (names of a definition, the termination of a namespace).
-    controlled: bool
+    controlled = False
     # A deleted object may be kept for a while (`grace_seconds`), and be undeleted during that time.
-    has_grace_period: bool
+    has_grace_period = False
     # A body may omit kind and apiVersion.
-    completes_type: bool
+    completes_type = False
     # Decoding reports repeated fields (registry/codec/model.py, Repeated) among the unknown ones.
-    tells_repeated: bool
+    tells_repeated = False
     # Subresources in addition to status and scale.
-    subresources: Sequence[str]
+    subresources: Sequence[str] = ()
     # Subresources that have no Table.
-    without_table: Sequence[str]
+    without_table: Sequence[str] = ()
     # Nothing is stored: a create asks a question, and returns the object with a status (reviews).
-    virtual: bool
+    virtual = False
     # Fields for selectors that are read from the objects, since their values are not stored with the labels of rows.
-    scanned_fields: Sequence[str]
+    scanned_fields: Sequence[str] = ()
+    # Converts an object of a built-in kind for field owners of another version; None if only apiVersion differs.
+    convert_for_owners: Callable[[Object, str], Object] | None = None
 
     @property
-    def translation(self) -> Translation | None: ...
-
-    # Converts an object of a built-in kind for field owners of another version; None if only apiVersion differs.
-    convert_for_owners: Callable[[Object, str], Object] | None
+    def translation(self) -> Translation | None:
+        return None
 
     @property
     def only_name_and_namespace(self) -> bool:
         """Whether a field selector is refused with the message of kinds without fields of their own."""
+        return False
 
+    @abstractmethod
     def part(self, subresource: str) -> Strategy:
         """Returns the strategy of a write through a subresource."""
 
     def check_type(self, obj: Object) -> None:
         """Raises a StatusError for an object of another kind or version, if that is reported before other errors."""
+        return
 
     def conversion_fault(self, obj: Object) -> str | None:
         """Returns the error of converting the result of a strategic merge patch, if it is not that of decoding."""
+        return None
 
     def type_fault(self, obj: Object) -> str | None:
         """Returns the decoding error for an object of another kind or version; None if it is accepted as this one."""
+        return None
 
+    @abstractmethod
     def field_labels(self) -> Sequence[str]:
         """Returns the fields for selectors in addition to metadata.name and metadata.namespace: `spec.color`."""
 
     def stored_field(self, label: str) -> str:
         """Returns the stored name (as in `selectable`) of a field in a selector."""
+        return label
 
+    @abstractmethod
     def selectable(self, obj: Object) -> Iterable[tuple[str, str]]:
         """Returns the selectable fields with their texts; empty ones are optional."""
 
+    @abstractmethod
     def decode(self, obj: Object, unknown: list[str]) -> Object:
         """Checks types, prunes and defaults a body; adds unknown fields to `unknown`. Raises DecodeError."""
 
+    @abstractmethod
     def complete(self, obj: Object) -> Object:
         """Defaults the result of an apply. Raises DecodeError."""
 
+    @abstractmethod
     def prepare_for_create(self, obj: Object, context: Context) -> None: ...
 
+    @abstractmethod
     def validate(self, obj: Object) -> Sequence[FieldError]: ...
 
+    @abstractmethod
     def prepare_for_update(self, new: Object, old: Object, context: Context) -> None: ...
 
+    @abstractmethod
     def validate_update(self, new: Object, old: Object, warnings: list[str]) -> Sequence[FieldError]:
         """Returns the errors of a change. Errors in unchanged parts that existed before only go to `warnings`."""
 
     def prepare_for_undelete(self, obj: Object, context: Context) -> None:
         """Restores an object in its grace period. Raises a StatusError for any other object."""
+        return
 
     def as_written(self, obj: Object) -> Object:
         """Returns the form of a decoded object from which the fields of its writer are computed."""
+        return self.finish(obj)
 
     def finish(self, obj: Object) -> Object:
         """Returns the form of a valid object that is stored and served."""
+        return obj
 
     def write_effects(self, new: Object, old: Object | None) -> WriteEffects:
         """Returns the effects of a write; `new` is the last state if the object is removed."""
+        return {}
 
+    @abstractmethod
     def warnings(self, new: Object, old: Object | None) -> Sequence[str]: ...
 
     def waits(self, obj: Object) -> bool:
         """Whether a deletion only marks the object even without finalizers (because of a namespace's own ones)."""
+        return False
 
     def grace_seconds(self, options: DeleteOptions) -> int:
         """Returns how many seconds a deleted object stays before it is removed (RESTGracefulDeleteStrategy)."""
+        return 0
 
     def prepare_for_delete(self, obj: Object, context: Context) -> None:
         """Prepares a deletion, or its mark. May raise a StatusError that refuses it, or add finalizers."""
+        return

@@ -7,12 +7,11 @@ pkg/apiserver/customresource_handler.go (the decoder).
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from registry.api.options import DeleteOptions
 from registry.api.served import field_value
-from registry.api.strategies.base import Context, Object, ObjectDecodeError, Translation, WriteEffects
+from registry.api.strategies.base import Context, Object, ObjectDecodeError, Strategy
 from registry.apply.validate import go_plain
 from registry.apply.values import equal
 from registry.cel.rules.rules import compile_rules
@@ -33,23 +32,8 @@ from registry.schema.values import deep_copy
 _HEAD = ("apiVersion", "kind", "metadata")
 
 
-class CustomStrategy:
+class CustomStrategy(Strategy):
     """The main resource of a custom resource at one version."""
-
-    allow_unconditional_update = False
-    allow_create_on_update = False
-    returns_deleted_object = False
-    has_grace_period = False
-    completes_type = False
-    tells_repeated = False
-    controlled = False
-    propagates = True
-    policy_without_orphans = "Background"
-    virtual = False
-    subresources: Sequence[str] = ()
-    without_table: Sequence[str] = ()
-    scanned_fields: Sequence[str] = ()
-    convert_for_owners: Callable[[Object, str], Object] | None = None
 
     def __init__(self, definition: Definition, version: Version) -> None:
         self.definition = definition
@@ -65,31 +49,11 @@ class CustomStrategy:
     def part(self, subresource: str) -> CustomStrategy:
         return StatusStrategy(self.definition, self.version) if subresource == "status" else self
 
-    def check_type(self, obj: Object) -> None:
-        """Does nothing: custom resources report their type among the other errors."""
-
-    def type_fault(self, obj: Object) -> str | None:
-        return None
-
-    def conversion_fault(self, obj: Object) -> str | None:
-        return None
-
     def field_labels(self) -> Sequence[str]:
         return [path.lstrip(".") for path in self.version.selectable_fields]
 
-    def stored_field(self, label: str) -> str:
-        return label
-
     def selectable(self, obj: Object) -> Iterable[tuple[str, str]]:
         return [(path, field_value(obj, path)) for path in self.definition.selectable_fields]
-
-    @property
-    def translation(self) -> Translation | None:
-        return None
-
-    @property
-    def only_name_and_namespace(self) -> bool:
-        return False
 
     # -- decoding
     def decode(self, obj: Object, unknown: list[str]) -> Object:
@@ -212,27 +176,6 @@ class CustomStrategy:
         return errors + self._rule_errors(new, old, errors, warnings)
 
     # -- delete and the rest
-    def waits(self, obj: Object) -> bool:
-        return False
-
-    def grace_seconds(self, options: DeleteOptions) -> int:
-        return 0
-
-    def prepare_for_delete(self, obj: Object, context: Context) -> None:
-        pass
-
-    def prepare_for_undelete(self, obj: Object, context: Context) -> None:
-        pass
-
-    def as_written(self, obj: Object) -> Object:
-        return self.finish(obj)
-
-    def finish(self, obj: Object) -> Object:
-        return obj
-
-    def write_effects(self, new: Object, old: Object | None) -> WriteEffects:
-        return {}
-
     def warnings(self, new: Object, old: Object | None) -> Sequence[str]:
         return finalizer_warnings(new["metadata"], old["metadata"] if old else None)
 
