@@ -9,13 +9,14 @@ Follows apiextensions-apiserver pkg/controller/{status,establish,finalizer}.
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable, Iterable
 from typing import Final
 
 from registry.api.catalog import DEFINITIONS
+from registry.api.clock import timestamp
 from registry.api.options import DeleteOptions
 from registry.api.served import Object
+from registry.api.verbs.update import copy_of
 from registry.controllers.controller_client import ControllerClient
 from registry.controllers.establishment import GROUP, PLURAL, Reconciled, write_due_statuses
 from registry.controllers.queue import LIMIT, Requeue
@@ -97,15 +98,7 @@ async def reconcile(client: ControllerClient, key: ObjectKey) -> None:
 
 
 async def _write(client: ControllerClient, key: ObjectKey, make: Callable[[Object], Object]) -> Object | None:
-    return await client.change(GROUP, PLURAL, key, lambda old: _copy(make(old)), subresource="status")
-
-
-def _copy(obj: Object) -> Object:
-    return {**obj, "metadata": dict(obj["metadata"])}
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return await client.change(GROUP, PLURAL, key, lambda old: copy_of(make(old)), subresource="status")
 
 
 def _releases_names(outcome: object) -> bool:
@@ -124,12 +117,12 @@ async def _release_names(client: ControllerClient, changed: set[ObjectKey]) -> N
 
 async def _clean_up(client: ControllerClient, key: ObjectKey, crd: Object) -> None:
     if is_true(crd, "Established"):
-        terminating = await _write(client, key, lambda old: strategy.begin_cleanup(old, _now()))
+        terminating = await _write(client, key, lambda old: strategy.begin_cleanup(old, timestamp()))
         if terminating is None:
             return
         if await _delete_objects(client, terminating):
             raise Requeue
-    await _write(client, key, lambda old: strategy.finish_cleanup(old, _now()))
+    await _write(client, key, lambda old: strategy.finish_cleanup(old, timestamp()))
     await _release_names(client, {key})
 
 

@@ -15,13 +15,13 @@ Follows apiextensions-apiserver pkg/controller/{status,establish}.
 from __future__ import annotations
 
 import asyncio
-import datetime
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from registry.api.catalog import DEFINITIONS, TenantCatalog
+from registry.api.clock import timestamp
 from registry.api.errors import StatusError
 from registry.api.request import ResourceRequest
 from registry.api.served import Object, Served
@@ -139,7 +139,7 @@ class _StatusWriter:
 
     async def _step(self, pending: dict[ObjectKey, _Definition]) -> None:
         """Writes the next status of some, and removes finished ones from `pending`."""
-        statuses = next_statuses([one.crd for one in pending.values()], self._in_use, _now())
+        statuses = next_statuses([one.crd for one in pending.values()], self._in_use, timestamp())
         due: dict[ObjectKey, Object] = {}
         for name, status in statuses.items():
             key = ObjectKey(name)
@@ -244,7 +244,3 @@ def _replacing_status(status: Object) -> Callable[[ResourceRequest, Object], Obj
 
 def _newer(one: Guards, other: Guards) -> Guards:
     return one if one.definitions >= other.definitions else other
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

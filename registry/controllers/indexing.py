@@ -10,18 +10,20 @@ A definition with the annotation `query.registry/condition: "true"` has a condit
 from __future__ import annotations
 
 import asyncio
-import datetime
 from contextlib import ExitStack
 from functools import partial
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from registry.api.catalog import DEFINITIONS
+from registry.api.clock import timestamp
 from registry.api.query.listing import INDEXES
 from registry.api.request import Backend
 from registry.api.served import Object, Served
+from registry.api.verbs.update import copy_of
 from registry.controllers.controller_client import ControllerClient
 from registry.controllers.queue import Requeue, WorkQueue
 from registry.controllers.work import Work, flow_of
+from registry.definitions.conditions import find, with_condition
 from registry.flowcontrol.evaluation import evaluate
 from registry.store.errors import QuotaExceeded
 from registry.store.types import ObjectKey, ResourceName, Tenant
@@ -159,18 +161,9 @@ async def _update_condition(
 
 
 def _with_condition(old: Object, reason: str, message: str, *, keeps_refusal: bool) -> Object:
-    status = dict(old.get("status") or {})
-    conditions = [c for c in status.get("conditions") or () if c["type"] != "Indexed"]
-    before = next((c for c in status.get("conditions") or () if c["type"] == "Indexed"), None)
+    before = find(old, "Indexed")
     if keeps_refusal and reason == _BUILDING and before is not None and before["reason"] == _QUOTA_EXCEEDED:
         reason, message = before["reason"], before["message"]
     value = "True" if reason == "Complete" else "False"
-    now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    condition: dict[str, Any] = {
-        "type": "Indexed",
-        "status": value,
-        "reason": reason,
-        "message": message,
-        "lastTransitionTime": before["lastTransitionTime"] if before and before["status"] == value else now,
-    }
-    return {**old, "metadata": dict(old["metadata"]), "status": {**status, "conditions": [*conditions, condition]}}
+    status = with_condition(old.get("status") or {}, "Indexed", value, reason, message, timestamp())
+    return {**copy_of(old), "status": status}

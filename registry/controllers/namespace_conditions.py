@@ -29,8 +29,11 @@ def with_conditions(
     `failures` other errors.
     """
     conditions = list(status.get("conditions") or ())
-    for condition in [*_deletion_conditions(undiscovered, failures), *_conditions(remaining, finalizers)]:
-        _put(conditions, {**condition, "lastTransitionTime": now})
+    problems = _problems(remaining, finalizers, undiscovered, failures)
+    for kind, (reason, otherwise, message) in _REASONS.items():
+        found = problems.get(kind, "")
+        condition = {"type": kind, "status": "True" if found else "False", "reason": reason if found else otherwise}
+        _put(conditions, {**condition, "message": found or message, "lastTransitionTime": now})
     return {**status, "conditions": conditions}
 
 
@@ -43,75 +46,50 @@ def _put(conditions: list[Status], new: Status) -> None:
     conditions.append(new)
 
 
-def _deletion_conditions(undiscovered: Sequence[str], failures: Sequence[str]) -> list[Status]:
-    discovery = _condition(
-        "NamespaceDeletionDiscoveryFailure", "False", "ResourcesDiscovered", "All resources successfully discovered"
-    )
-    if undiscovered:
-        stale = ", ".join(f"{name}: stale GroupVersion discovery: {name}" for name in undiscovered)
-        discovery |= {
-            "status": "True",
-            "reason": "DiscoveryFailed",
-            "message": f"Discovery failed for some groups, {len(undiscovered)} failing: unable to retrieve the "
-            f"complete list of server APIs: {stale}",
-        }
-    content = _condition(
-        "NamespaceDeletionContentFailure",
-        "False",
-        "ContentDeleted",
-        "All content successfully deleted, may be waiting on finalization",
-    )
-    if failures:
-        content |= {
-            "status": "True",
-            "reason": "ContentDeletionFailed",
-            "message": f"Failed to delete all resource types, {len(failures)} remaining: {', '.join(failures)}"[
-                :_MESSAGE
-            ],
-        }
-    parsing = _condition(
-        "NamespaceDeletionGroupVersionParsingFailure",
-        "False",
+# The reason of each condition where it has a problem to report; the reason and message where it has none.
+_REASONS: Final = {
+    "NamespaceDeletionDiscoveryFailure": (
+        "DiscoveryFailed",
+        "ResourcesDiscovered",
+        "All resources successfully discovered",
+    ),
+    "NamespaceDeletionGroupVersionParsingFailure": (
+        "GroupVersionParsingFailed",
         "ParsedGroupVersions",
         "All legacy kube types successfully parsed",
-    )
-    return [discovery, parsing, content]
+    ),
+    "NamespaceDeletionContentFailure": (
+        "ContentDeletionFailed",
+        "ContentDeleted",
+        "All content successfully deleted, may be waiting on finalization",
+    ),
+    "NamespaceContentRemaining": ("SomeResourcesRemain", "ContentRemoved", "All content successfully removed"),
+    "NamespaceFinalizersRemaining": (
+        "SomeFinalizersRemain",
+        "ContentHasNoFinalizers",
+        "All content-preserving finalizers finished",
+    ),
+}
 
 
-def _conditions(remaining: Mapping[str, int], finalizers: Mapping[str, int]) -> list[Status]:
-    conditions = []
+def _problems(
+    remaining: Mapping[str, int], finalizers: Mapping[str, int], undiscovered: Sequence[str], failures: Sequence[str]
+) -> dict[str, str]:
+    """Returns the messages of the conditions that have a problem to report."""
+    problems = {}
+    if undiscovered:
+        stale = ", ".join(f"{name}: stale GroupVersion discovery: {name}" for name in undiscovered)
+        problems["NamespaceDeletionDiscoveryFailure"] = (
+            f"Discovery failed for some groups, {len(undiscovered)} failing: unable to retrieve the complete list of "
+            f"server APIs: {stale}"
+        )
+    if failures:
+        text = f"Failed to delete all resource types, {len(failures)} remaining: {', '.join(failures)}"
+        problems["NamespaceDeletionContentFailure"] = text[:_MESSAGE]
     if remaining:
         counts = ", ".join(f"{name} has {count} resource instances" for name, count in sorted(remaining.items()))
-        conditions.append(
-            _condition(
-                "NamespaceContentRemaining", "True", "SomeResourcesRemain", f"Some resources are remaining: {counts}"
-            )
-        )
-    else:
-        conditions.append(
-            _condition("NamespaceContentRemaining", "False", "ContentRemoved", "All content successfully removed")
-        )
+        problems["NamespaceContentRemaining"] = f"Some resources are remaining: {counts}"
     if finalizers:
         counts = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(finalizers.items()))
-        conditions.append(
-            _condition(
-                "NamespaceFinalizersRemaining",
-                "True",
-                "SomeFinalizersRemain",
-                f"Some content in the namespace has finalizers remaining: {counts}",
-            )
-        )
-    else:
-        conditions.append(
-            _condition(
-                "NamespaceFinalizersRemaining",
-                "False",
-                "ContentHasNoFinalizers",
-                "All content-preserving finalizers finished",
-            )
-        )
-    return conditions
-
-
-def _condition(kind: str, status: str, reason: str, message: str) -> Status:
-    return {"type": kind, "status": status, "reason": reason, "message": message}
+        problems["NamespaceFinalizersRemaining"] = f"Some content in the namespace has finalizers remaining: {counts}"
+    return problems

@@ -16,6 +16,7 @@ from registry.aggregation.model import GROUP as AGGREGATION
 from registry.aggregation.model import PLURAL
 from registry.api.admission.namespace_lifecycle import NAMESPACES
 from registry.api.catalog import TenantCatalog
+from registry.api.clock import timestamp
 from registry.api.options import DeleteOptions
 from registry.api.served import Object, Served
 from registry.api.strategies.namespace import FINALIZER
@@ -141,7 +142,7 @@ async def _update_conditions(
         return
     undiscovered = [server.path.removeprefix("/apis/").removeprefix("/api/") for server in elsewhere.unavailable]
     left = {**remaining, **elsewhere.remaining}
-    now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    now = timestamp()
 
     def update(old: Object) -> Object:
         status = with_conditions(

@@ -12,23 +12,24 @@ others do not: their status is kube-apiserver's.
 from __future__ import annotations
 
 import asyncio
-import datetime
 import logging
 from contextlib import ExitStack
 from functools import cache, partial
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from prometheus_client import Counter
 
 from registry.api.catalog import DEFINITIONS
+from registry.api.clock import timestamp
 from registry.api.request import Backend
 from registry.api.served import Object
+from registry.api.verbs.update import copy_of
 from registry.builtin import definitions
 from registry.codec.stored import decode_stored
 from registry.controllers.controller_client import ControllerClient
 from registry.controllers.queue import Requeue, WorkQueue
 from registry.controllers.work import Work, flow_of
-from registry.definitions.conditions import is_true
+from registry.definitions.conditions import find, is_true, with_condition
 from registry.flowcontrol.evaluation import evaluate
 from registry.reporting.evolution import grow
 from registry.reporting.facets import Documents
@@ -228,7 +229,7 @@ async def _update_condition(
 ) -> None:
     """Writes the condition if it is requested, or needed because there are no views; else removes it."""
     tells = report.wants_condition or outcome.state == "refused"
-    present = any(c["type"] == "Reported" for c in (crd.get("status") or {}).get("conditions") or ())
+    present = find(crd, "Reported") is not None
     if tells or present:
         await client.change(
             "apiextensions.k8s.io",
@@ -240,24 +241,12 @@ async def _update_condition(
 
 
 def _with_condition(old: Object, outcome: ReportOutcome | None) -> Object:
-    """Returns `old` with a condition `Reported`, whose time is that of its last transition; without one for None."""
-    status = dict(old.get("status") or {})
-    conditions = [c for c in status.get("conditions") or () if c["type"] != "Reported"]
-    before = next((c for c in status.get("conditions") or () if c["type"] == "Reported"), None)
+    """Returns `old` with a condition `Reported`, or without one."""
+    status: Object = old.get("status") or {}
     if outcome is None:
-        return {**old, "metadata": dict(old["metadata"]), "status": {**status, "conditions": conditions}}
-    now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        conditions = [c for c in status.get("conditions") or () if c["type"] != "Reported"]
+        return {**copy_of(old), "status": {**status, "conditions": conditions}}
     value = "True" if outcome.state == "ready" else "False"
-    message = (
-        f"reports.{outcome.view}" + (f": {outcome.reason}" if outcome.reason else "")
-        if outcome.view
-        else outcome.reason
-    )
-    condition: dict[str, Any] = {
-        "type": "Reported",
-        "status": value,
-        "reason": outcome.state.capitalize(),
-        "message": message,
-        "lastTransitionTime": before["lastTransitionTime"] if before and before["status"] == value else now,
-    }
-    return {**old, "metadata": dict(old["metadata"]), "status": {**status, "conditions": [*conditions, condition]}}
+    message = ": ".join(filter(None, (outcome.view and f"reports.{outcome.view}", outcome.reason)))
+    status = with_condition(status, "Reported", value, outcome.state.capitalize(), message, timestamp())
+    return {**copy_of(old), "status": status}

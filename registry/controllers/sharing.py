@@ -7,12 +7,12 @@ offered gets the same answer whether or not the export, or its tenant, exists.
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from registry.api.bound_definitions import BINDINGS, DEFINITIONS
 from registry.api.catalog import TenantCatalog
+from registry.api.clock import timestamp
 from registry.api.errors import StatusError
 from registry.api.options import DeleteOptions
 from registry.api.request import CatalogStale
@@ -28,7 +28,7 @@ from registry.codec.json_encode import encode_json_text
 from registry.codec.stored import decode_stored
 from registry.controllers.controller_client import ControllerClient
 from registry.controllers.queue import Requeue
-from registry.definitions.conditions import is_true
+from registry.definitions.conditions import is_true, with_condition
 from registry.definitions.naming import accept_names
 from registry.store.errors import TenantNotFound
 from registry.store.types import ObjectKey, ResourceName, Row, Tenant, TenantName
@@ -171,23 +171,16 @@ def _why_not(catalog: TenantCatalog, name: str, definition: Object | None) -> st
         return f"NamingConflict: the tenant has a definition {name} already"
     names = (definition.get("status") or {}).get("acceptedNames") or {}
     crd = {"metadata": {"name": ""}, "spec": {"group": group, "names": names}, "status": {}}
-    status = accept_names(crd, catalog.names_in_use(), _now()) or {}
+    status = accept_names(crd, catalog.names_in_use(), timestamp()) or {}
     conflicts = [c for c in status.get("conditions") or () if c["type"] == "NamesAccepted" and c["status"] != "True"]
     return f"NamingConflict: {name}: {conflicts[0]['message']}" if conflicts else ""
 
 
 def _status(binding: Object, outcome: BindingOutcome) -> Object:
-    before: Object = binding.get("status") or {}
-    ready = {
-        "type": "Ready",
-        "status": "False" if outcome.reason else "True",
-        "reason": outcome.reason or "Bound",
-        "message": outcome.message,
-    }
-    was: Object = next((c for c in before.get("conditions") or () if c.get("type") == "Ready"), {})
-    since = was.get("lastTransitionTime") if was.get("status") == ready["status"] else None
-    ready["lastTransitionTime"] = since or _now()
-    status: Object = {"phase": "Bound" if outcome.bound else "Binding", "conditions": [ready]}
+    value, reason = ("False", outcome.reason) if outcome.reason else ("True", "Bound")
+    kept = {"conditions": (binding.get("status") or {}).get("conditions")}
+    status = with_condition(kept, "Ready", value, reason, outcome.message, timestamp())
+    status = {"phase": "Bound" if outcome.bound else "Binding", **status}
     if outcome.bound:
         status["boundDefinitions"] = outcome.bound
     return status
@@ -235,7 +228,3 @@ async def _write(
 def _object(row: Row) -> Object:
     obj: Object = decode_stored('{"metadata":{' + row.body)
     return obj
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

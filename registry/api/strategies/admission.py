@@ -18,12 +18,12 @@ from registry.admission.validation_policies import (
 )
 from registry.admission.validation_webhooks import webhook_configuration_errors
 from registry.api.strategies.base import Context, Object, WriteEffects
+from registry.api.strategies.conditions import conditions_errors
 from registry.api.strategies.typed import TypedStrategy
 from registry.apply.values import equal
 from registry.builtin.structs import ADMISSION_REGISTRATION
 from registry.emulation import emulated
-from registry.schema.field import FieldError, duplicate, invalid, not_supported, required
-from registry.schema.names import label_key
+from registry.schema.field import FieldError, invalid, required
 from registry.store.types import NO_FLAGS, WriteFlag
 
 _HEAD = frozenset({"apiVersion", "kind", "metadata", "status"})
@@ -170,36 +170,7 @@ class PolicyStatusStrategy(ValidatingPolicyStrategy):
                 errors.append(required(f"{path}.warning"))
             if not (warning.get("fieldRef") or "").strip():
                 errors.append(required(f"{path}.fieldRef"))
-        seen: set[str] = set()
-        for i, condition in enumerate(status.get("conditions") or ()):
-            path, kind = f"status.conditions[{i}]", condition.get("type") or ""
-            errors += _condition_errors(condition, path)
-            if kind in seen:
-                errors.append(duplicate(f"{path}.type", kind))
-            seen.add(kind)
-        return errors
-
-
-_STATUSES = ["False", "True", "Unknown"]
-
-
-def _condition_errors(condition: dict[str, Any], path: str) -> list[FieldError]:
-    """Follows apimachinery pkg/apis/meta/v1/validation/validation.go (ValidateCondition)."""
-    kind, status = condition.get("type") or "", condition.get("status") or ""
-    errors = [invalid(f"{path}.type", kind, why) for why in label_key(kind)]
-    if status not in _STATUSES:
-        errors.append(not_supported(f"{path}.status", status, _STATUSES))
-    if (condition.get("observedGeneration") or 0) < 0:
-        errors.append(
-            invalid(
-                f"{path}.observedGeneration", condition["observedGeneration"], "must be greater than or equal to zero"
-            )
-        )
-    if not condition.get("lastTransitionTime"):
-        errors.append(required(f"{path}.lastTransitionTime"))
-    if not condition.get("reason"):
-        errors.append(required(f"{path}.reason"))
-    return errors
+        return errors + conditions_errors(status.get("conditions") or (), "status.conditions")
 
 
 class ValidatingBindingStrategy(PolicyBindingStrategy):

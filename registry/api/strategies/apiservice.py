@@ -9,10 +9,10 @@ Follows kube-aggregator pkg/registry/apiservice/strategy.go and pkg/apis/apiregi
 from __future__ import annotations
 
 import base64
-import datetime
 from collections.abc import Iterable
 from typing import Any, Final
 
+from registry.api.clock import timestamp
 from registry.api.strategies.base import Context, Object, WriteEffects
 from registry.api.strategies.typed import TypedStrategy, keep
 from registry.apply.values import equal
@@ -102,7 +102,7 @@ def is_remote(obj: Object) -> bool:
 
 def local_status(status: Object) -> dict[str, Any]:
     """Returns the status of an APIService that this server serves."""
-    now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    now = timestamp()
     return with_condition(status, AVAILABLE, "True", "Local", "Local APIServices are always available", now)
 
 

@@ -1,7 +1,7 @@
 """StorageVersionMigrations as objects; registry/controllers/storage_migration/controller.py carries them out.
 
-Follows kubernetes pkg/registry/storagemigration/storagemigration/strategy.go, pkg/apis/storagemigration/validation and
-apimachinery pkg/apis/meta/v1/validation/validation.go (ValidateConditions).
+Follows kubernetes pkg/registry/storagemigration/storagemigration/strategy.go and
+pkg/apis/storagemigration/validation.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ import re
 from typing import Any
 
 from registry.api.strategies.base import Context, Object, WriteEffects
+from registry.api.strategies.conditions import conditions_errors
 from registry.api.strategies.typed import TypedStrategy, keep
 from registry.apply.values import equal
 from registry.builtin.structs import STORAGE_MIGRATION
 from registry.definitions.conditions import is_true
 from registry.definitions.structs.meta import META
 from registry.emulation import emulated
-from registry.schema.field import FieldError, GoText, duplicate, go_json, invalid, not_supported, required, too_long
-from registry.schema.names import dns1035_label, dns1123_subdomain, label_key
+from registry.schema.field import FieldError, GoText, go_json, invalid, required
+from registry.schema.names import dns1035_label, dns1123_subdomain
 from registry.store.types import WriteFlag
 
 RUNNING, SUCCEEDED, FAILED = "Running", "Succeeded", "Failed"
@@ -82,9 +83,6 @@ def _resource_errors(resource: dict[str, str]) -> list[FieldError]:
 # -- the status
 
 _is_revision = re.compile("[1-9][0-9]*|0").fullmatch
-_REASON = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?"
-_is_reason = re.compile(_REASON).fullmatch
-_MAX_REASON, _MAX_MESSAGE = 1024, 32 * 1024
 
 
 def _status_errors(new: Object, old: Object) -> list[FieldError]:
@@ -96,7 +94,7 @@ def _status_errors(new: Object, old: Object) -> list[FieldError]:
             invalid("status.resourceVersion", revision, f"resource version is not well formed: {go_json(revision)}")
         )
     conditions = status.get("conditions") or []
-    errors += _conditions_errors(conditions, "status.conditions")
+    errors += conditions_errors(conditions, "status.conditions", declarative=emulated().is_1_37)
     if revision_before and revision != revision_before:
         errors.append(invalid("status.resourceVersion", revision, "field is immutable"))
     for wrong, why in (
@@ -112,51 +110,6 @@ def _status_errors(new: Object, old: Object) -> list[FieldError]:
     ):
         if wrong:
             errors.append(invalid("status.conditions", GoText(_go_conditions(conditions)), why))
-    return errors
-
-
-def _conditions_errors(conditions: list[dict[str, Any]], path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    seen: set[str] = set()
-    for i, condition in enumerate(conditions):
-        kind = condition.get("type") or ""
-        if kind in seen:
-            errors.append(duplicate(f"{path}[{i}]" if emulated().is_1_37 else f"{path}[{i}].type", kind))
-        seen.add(kind)
-        errors += _condition_errors(condition, kind, f"{path}[{i}]")
-    return errors
-
-
-def _condition_errors(condition: dict[str, Any], kind: str, path: str) -> list[FieldError]:
-    names_missing = emulated().is_1_37
-    errors = [invalid(f"{path}.type", kind, problem) for problem in label_key(kind)]
-    if not kind and names_missing:
-        errors = [required(f"{path}.type", "is required")]
-    status = condition.get("status") or ""
-    if not status and names_missing:
-        errors.append(required(f"{path}.status"))
-    elif status not in ("True", "False", "Unknown"):
-        errors.append(not_supported(f"{path}.status", status, ["False", "True", "Unknown"]))
-    generation = condition.get("observedGeneration") or 0
-    if generation < 0:
-        errors.append(invalid(f"{path}.observedGeneration", generation, "must be greater than or equal to zero"))
-    if not condition.get("lastTransitionTime"):
-        errors.append(required(f"{path}.lastTransitionTime"))
-    reason, message = condition.get("reason") or "", condition.get("message") or ""
-    if not reason:
-        errors.append(required(f"{path}.reason"))
-    elif not _is_reason(reason):
-        why = (
-            "a condition reason must start with alphabetic character, optionally followed by a string of "
-            "alphanumeric characters or '_,:', and must end with an alphanumeric character or '_' (e.g. "
-            "'my_name',  or 'MY_NAME',  or 'MyName',  or 'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex used for "
-            f"validation is '{_REASON}')"
-        )
-        errors.append(invalid(f"{path}.reason", reason, why))
-    if len(reason.encode()) > _MAX_REASON:
-        errors.append(too_long(f"{path}.reason", _MAX_REASON))
-    if len(message.encode()) > _MAX_MESSAGE:
-        errors.append(too_long(f"{path}.message", _MAX_MESSAGE))
     return errors
 
 

@@ -17,6 +17,7 @@ from registry.api.strategies.base import Context, Object, WriteEffects
 from registry.api.strategies.custom import CustomStrategy, StatusStrategy
 from registry.builtin.tenancy import GROUP, PLURAL, SYSTEM
 from registry.codec.json_encode import encode_json_text
+from registry.definitions.conditions import with_condition
 from registry.schema.field import FieldError, invalid
 from registry.schema.field import forbidden as forbidden_field
 from registry.store.types import NO_FLAGS, WriteFlag
@@ -192,20 +193,12 @@ def _row(obj: Object, *, ending: bool, returns: bool) -> str:
 
 def _status(obj: Object, old: Object | None, context: Context) -> Object:
     """Returns the status after a write: true with the commit, which also changes the row."""
-    before = dict((old or {}).get("status") or {})
     if obj["metadata"].get("deletionTimestamp"):
-        phase, status, message = (
-            "Terminating",
-            "False",
-            "all that the tenant holds is removed from metadata.deletionTimestamp on",
-        )
+        phase, value = "Terminating", "False"
+        message = "all that the tenant holds is removed from metadata.deletionTimestamp on"
     elif _spec(obj).get("suspended"):
-        phase, status, message = "Suspended", "True", "the tenant can be read but not written to"
+        phase, value, message = "Suspended", "True", "the tenant can be read but not written to"
     else:
-        phase, status, message = "Active", "True", ""
-    ready = {"type": "Ready", "status": status, "reason": phase, "message": message}
-    others = [c for c in before.get("conditions") or () if c.get("type") != "Ready"]
-    was: Object = next((c for c in before.get("conditions") or () if c.get("type") == "Ready"), {})
-    changed = was.get("lastTransitionTime") if was.get("status") == status else None
-    ready["lastTransitionTime"] = changed or context.timestamp
-    return {**before, "phase": phase, "conditions": [*others, ready]}
+        phase, value, message = "Active", "True", ""
+    status = {**((old or {}).get("status") or {}), "phase": phase}
+    return with_condition(status, "Ready", value, phase, message, context.timestamp)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import datetime
 import logging
 import time
 from collections.abc import Iterable, Sequence
@@ -22,6 +21,7 @@ from registry.aggregation.model import AVAILABLE, GROUP, PLURAL, Aggregated, API
 from registry.aggregation.openapi_documents import OpenAPIDocuments
 from registry.api.api_services import API_SERVICES
 from registry.api.catalog import TenantCatalog
+from registry.api.clock import timestamp
 from registry.api.errors import StatusError
 from registry.api.request import Backend
 from registry.api.served import Object
@@ -207,7 +207,7 @@ class Monitor:
 
     async def _write(self, tenant: Tenant, server: APIServer, verdict: AvailabilityVerdict) -> list[str]:
         """Writes the condition; returns the namespaces whose content is left in the server."""
-        now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = timestamp()
         left: list[str] = []
 
         def with_verdict(old: Object) -> Object:

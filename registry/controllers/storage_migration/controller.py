@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from registry.api.catalog import DEFINITIONS
+from registry.api.clock import timestamp
 from registry.api.request import Backend
 from registry.api.served import Object
 from registry.api.strategies.storageversionmigration import FAILED, RUNNING, SUCCEEDED, is_finished
@@ -125,7 +126,7 @@ class Migrations:
 
         def set_running(status: Object) -> Object:
             status = {**status, "resourceVersion": status.get("resourceVersion") or str(revision)}
-            return with_condition(status, RUNNING, "True", "MigrationRunning", "The migration is running", _now())
+            return with_condition(status, RUNNING, "True", "MigrationRunning", "The migration is running", timestamp())
 
         await _change_status(client, key, set_running)
 
@@ -282,7 +283,7 @@ async def _change(
 
 async def _end(client: ControllerClient, key: ObjectKey, kind: str, reason: str, message: str) -> None:
     def ended(status: Object) -> Object:
-        now = _now()
+        now = timestamp()
         status = with_condition(status, RUNNING, "False", "MigrationCompleted", "Migration completed", now)
         return with_condition(status, kind, "True", reason, message, now)
 
@@ -324,7 +325,7 @@ async def _finish_definition(client: ControllerClient, group: str, plural: str, 
 
 def _with_migrating(crd: Object, status: str, reason: str, message: str) -> dict[str, Any]:
     """Returns the status with the condition StorageMigrating, which includes its generation."""
-    new_status = with_condition(crd.get("status") or {}, "StorageMigrating", status, reason, message, _now())
+    new_status = with_condition(crd.get("status") or {}, "StorageMigrating", status, reason, message, timestamp())
     generation = crd["metadata"].get("generation")
     conditions = [
         {**c, "observedGeneration": generation} if c["type"] == "StorageMigrating" else c
@@ -342,7 +343,3 @@ def _outcome_message(outcome: RewriteOutcome | None) -> str:
 def _age_seconds(obj: Object) -> float:
     created = datetime.datetime.fromisoformat(obj["metadata"]["creationTimestamp"])
     return (datetime.datetime.now(datetime.UTC) - created).total_seconds()
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
