@@ -31,9 +31,9 @@ def with_conditions(
     conditions = list(status.get("conditions") or ())
     problems = _problems(remaining, finalizers, undiscovered, failures)
     for kind, (reason, otherwise, message) in _REASONS.items():
-        found = problems.get(kind, "")
-        condition = {"type": kind, "status": "True" if found else "False", "reason": reason if found else otherwise}
-        _put(conditions, {**condition, "message": found or message, "lastTransitionTime": now})
+        problem = problems.get(kind, "")
+        condition = {"type": kind, "status": "True" if problem else "False", "reason": reason if problem else otherwise}
+        _put(conditions, {**condition, "message": problem or message, "lastTransitionTime": now})
     return {**status, "conditions": conditions}
 
 

@@ -178,8 +178,8 @@ def _why_not(catalog: TenantCatalog, name: str, definition: Object | None) -> st
 
 def _status(binding: Object, outcome: BindingOutcome) -> Object:
     value, reason = ("False", outcome.reason) if outcome.reason else ("True", "Bound")
-    kept = {"conditions": (binding.get("status") or {}).get("conditions")}
-    status = with_condition(kept, "Ready", value, reason, outcome.message, timestamp())
+    before = {"conditions": (binding.get("status") or {}).get("conditions")}
+    status = with_condition(before, "Ready", value, reason, outcome.message, timestamp())
     status = {"phase": "Bound" if outcome.bound else "Binding", **status}
     if outcome.bound:
         status["boundDefinitions"] = outcome.bound
