@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
 
 from registry.cel.checker.cost_ranges import (
@@ -102,8 +102,13 @@ _ADDRESS: Final[Range] = (4, 16)  # bytes of an IPv4 or IPv6 address
 _CHECK: Final = fixed(350_000)
 
 
-def _one(_: CostedCall) -> CallCost:
-    return CallCost(ONE)
+def _of_target(estimate: Callable[[CostedCall], CallCost]) -> _Estimate:
+    """The estimate of a member function; a global one of the same name is left to the next estimator."""
+    return lambda call: None if call.target is None else estimate(call)
+
+
+def _with_argument(estimate: Callable[[CostedCall], CallCost]) -> _Estimate:
+    return lambda call: estimate(call) if call.arguments else None
 
 
 # --- cel-go's lists and sets
@@ -136,14 +141,6 @@ def _range(call: CostedCall) -> CallCost:
     return _new_list(1, fixed(_int_literal(call.arguments[0], LIMIT)))
 
 
-def _reverse(call: CostedCall) -> CallCost:
-    return _new_list(1, call.target_size())
-
-
-def _distinct(call: CostedCall) -> CallCost:
-    return _new_list(2, multiply(call.target_size(), call.target_size()))
-
-
 def _sort(of: str, by_keys: bool) -> _Estimate:
     factor = 2 + TRAVERSAL if of in ("string", "bytes") else 2.0
 
@@ -159,22 +156,16 @@ def _set(factor: float) -> _Estimate:
 
 
 _SORTED: Final = (
-    "int",
-    "uint",
-    "double",
-    "bool",
-    types.DURATION.runtime_name,
-    types.TIMESTAMP.runtime_name,
-    "string",
-    "bytes",
+    *("int", "uint", "double", "bool", "string", "bytes"),
+    *(types.DURATION.runtime_name, types.TIMESTAMP.runtime_name),
 )
 _EXTENSIONS: Final[dict[str, _Estimate]] = {
     "list_slice": _slice,
     "list_flatten": _flatten,
     "list_flatten_int": _flatten,
     "lists_range": _range,
-    "list_reverse": _reverse,
-    "list_distinct": _distinct,
+    "list_reverse": lambda call: _new_list(1, call.target_size()),
+    "list_distinct": lambda call: _new_list(2, multiply(call.target_size(), call.target_size())),
     "list_sets_contains_list": _set(1),
     "list_sets_intersects_list": _set(1),
     "list_sets_equivalent_list": _set(2),
@@ -186,10 +177,10 @@ _EXTENSIONS: Final[dict[str, _Estimate]] = {
 # --- Kubernetes
 
 
-def _each_element(call: CostedCall) -> CallCost | None:
+@_of_target
+def _each_element(call: CostedCall) -> CallCost:
     """One for each element, plus the cost of comparing it if it is a string; indexOf is also a function of strings."""
-    if call.target is None:
-        return None
+    assert call.target is not None
     if not call.target.type.parameters:
         return CallCost(traversal(call.target_size()))
     cost = ONE
@@ -206,15 +197,7 @@ def _includes(call: CostedCall) -> CallCost | None:
 
 
 def _read_argument(factor: float = TRAVERSAL) -> _Estimate:
-    return lambda call: CallCost(times(call.size(0), factor)) if call.arguments else None
-
-
-def _url(call: CostedCall) -> CallCost | None:
-    return CallCost(traversal(call.size(0)), call.size(0)) if len(call.arguments) == 1 else None
-
-
-def _read_target(call: CostedCall) -> CallCost | None:
-    return CallCost(traversal(call.target_size()), call.target_size()) if call.target is not None else None
+    return _with_argument(lambda call: CallCost(times(call.size(0), factor)))
 
 
 def _replace(call: CostedCall) -> CallCost | None:
@@ -237,9 +220,8 @@ def _replacements(length: int, old: int, kept: bool) -> tuple[int, int]:
     return math.ceil(float(length) / float(old)), 0
 
 
-def _split(call: CostedCall) -> CallCost | None:
-    if call.target is None:
-        return None
+@_of_target
+def _split(call: CostedCall) -> CallCost:
     size = call.target_size()
     most = size[1]
     if len(call.arguments) > 1:
@@ -250,9 +232,9 @@ def _split(call: CostedCall) -> CallCost | None:
     return CallCost(times(size, 2 * TRAVERSAL), (0, most))
 
 
-def _join(call: CostedCall) -> CallCost | None:
-    if call.target is None:
-        return None
+@_of_target
+def _join(call: CostedCall) -> CallCost:
+    assert call.target is not None
     length = call.target_size()
     size = multiply(length, call.element_size()) if call.target.type.parameters else FREE
     if call.arguments:
@@ -272,32 +254,15 @@ def _find(call: CostedCall) -> CallCost | None:
     return CallCost(_regex(size, call.size(0)), (0, size[1]))
 
 
-def _ip(call: CostedCall) -> CallCost | None:
-    if call.overload == "cidr_ip":
-        return CallCost(ONE)
-    return _read_argument()(call)
+def _contains_address(cost: Range, overload_of_text: str) -> _Estimate:
+    """`containsIP` and `containsCIDR`, which read an argument that is a text."""
+    return _with_argument(
+        lambda call: CallCost(add(cost, traversal(call.size(0))) if call.overload == overload_of_text else cost)
+    )
 
 
-def _contains_ip(call: CostedCall) -> CallCost | None:
-    if not call.arguments:
-        return None
-    cost = traversal(add(_ADDRESS, _ADDRESS))
-    if call.overload == "cidr_contains_ip_string":
-        cost = add(cost, traversal(call.size(0)))
-    return CallCost(cost)
-
-
-def _contains_cidr(call: CostedCall) -> CallCost | None:
-    if not call.arguments:
-        return None
-    cost = add(add(traversal(add(_ADDRESS, _ADDRESS)), traversal(_ADDRESS)), ONE)
-    if call.overload == "cidr_contains_cidr_string":
-        cost = add(cost, traversal(call.size(0)))
-    return CallCost(cost)
-
-
-def _validate(call: CostedCall) -> CallCost | None:
-    return CallCost(times(traversal(call.size(0)), _MAX_FORMAT_REGEX * REGEX)) if call.arguments else None
+_COMPARED: Final = traversal(add(_ADDRESS, _ADDRESS))
+_MASKED: Final = add(add(_COMPARED, traversal(_ADDRESS)), ONE)
 
 
 def _equal(call: CostedCall) -> CallCost | None:
@@ -314,52 +279,39 @@ def _equal(call: CostedCall) -> CallCost | None:
     return None
 
 
-def _estimate_each(estimate: _Estimate, names: Iterable[str]) -> dict[str, _Estimate]:
-    return dict.fromkeys(names, estimate)
+def _estimate_each(estimate: _Estimate, names: str) -> dict[str, _Estimate]:
+    return dict.fromkeys(names.split(), estimate)
 
 
 _KUBERNETES: Final[dict[str, _Estimate]] = {
     "check": lambda _: CallCost(_CHECK),
-    **_estimate_each(_each_element, ("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf")),
+    **_estimate_each(_each_element, "isSorted sum max min indexOf lastIndexOf"),
     "includes": _includes,
-    "url": _url,
-    **_estimate_each(_read_target, ("lowerAscii", "upperAscii", "substring", "trim")),
+    "url": lambda call: CallCost(traversal(call.size(0)), call.size(0)) if len(call.arguments) == 1 else None,
+    **_estimate_each(
+        _of_target(lambda call: CallCost(traversal(call.target_size()), call.target_size())),
+        "lowerAscii upperAscii substring trim",
+    ),
     "replace": _replace,
     "split": _split,
     "join": _join,
-    **_estimate_each(_find, ("find", "findAll")),
-    **_estimate_each(_read_argument(), ("cidr", "isIP", "isCIDR", "quantity", "isQuantity", "semver", "isSemver")),
-    "ip": _ip,
+    **_estimate_each(_find, "find findAll"),
+    **_estimate_each(_read_argument(), "cidr isIP isCIDR quantity isQuantity semver isSemver"),
+    "ip": lambda call: CallCost(ONE) if call.overload == "cidr_ip" else _read_argument()(call),
     "ip.isCanonical": _read_argument(2 * TRAVERSAL),
-    "containsIP": _contains_ip,
-    "containsCIDR": _contains_cidr,
-    "validate": _validate,
+    "containsIP": _contains_address(_COMPARED, "cidr_contains_ip_string"),
+    "containsCIDR": _contains_address(_MASKED, "cidr_contains_cidr_string"),
+    "validate": _with_argument(lambda call: CallCost(times(traversal(call.size(0)), _MAX_FORMAT_REGEX * REGEX))),
     "_==_": _equal,
     # Listed because some of these names have overloads in the standard library.
     **_estimate_each(
-        _one,
-        (
-            "serviceAccount",
-            "path",
-            "group",
-            "resource",
-            "subresource",
-            "namespace",
-            "name",
-            "allowed",
-            "reason",
-            "error",
-            "errored",
-        ),
+        lambda _: CallCost(ONE),
+        "serviceAccount path group resource subresource namespace name allowed reason error errored",
     ),
 }
 
 
 # --- the standard library
-
-
-def _format(call: CostedCall) -> CallCost | None:
-    return CallCost(traversal(call.target_size())) if call.target is not None else None
 
 
 def _string_to_bytes(call: CostedCall) -> CallCost:
@@ -377,49 +329,22 @@ def _quote(call: CostedCall) -> CallCost:
     return CallCost(traversal(size), (size[0] + 2 & LIMIT, size[1] * 2 + 2 & LIMIT))
 
 
-def _starts_with(call: CostedCall) -> CallCost:
-    return CallCost(traversal(call.size(0)))
-
-
-def _in_list(call: CostedCall) -> CallCost:
-    return CallCost(times(call.size(1), 1))
-
-
-def _matches(call: CostedCall) -> CallCost | None:
-    return CallCost(_regex(call.target_size(), call.size(0))) if call.target is not None else None
-
-
-def _contains(call: CostedCall) -> CallCost | None:
-    if call.target is None:
-        return None
-    return CallCost(multiply(traversal(call.target_size()), traversal(call.size(0))))
-
-
 def _compare(call: CostedCall) -> CallCost:
     most = min(call.size(0)[1], call.size(1)[1])
     return CallCost(traversal((min(most, 1), most)))
 
 
+_COMPARISONS: Final = "less_{0} less_equals_{0} greater_{0} greater_equals_{0} "
 _STANDARD: Final[dict[str, _Estimate]] = {
-    "string_format": _format,
+    "string_format": _of_target(lambda call: CallCost(traversal(call.target_size()))),
     "string_to_bytes": _string_to_bytes,
     "bytes_to_string": _bytes_to_string,
     "strings_quote": _quote,
-    "starts_with_string": _starts_with,
-    "ends_with_string": _starts_with,
-    "in_list": _in_list,
-    "matches_string": _matches,
-    "contains_string": _contains,
-    **_estimate_each(
-        _compare,
-        (
-            "equals",
-            "not_equals",
-            *(
-                f"{operator}_{of}"
-                for operator in ("less", "less_equals", "greater", "greater_equals")
-                for of in ("string", "bytes")
-            ),
-        ),
+    **_estimate_each(lambda call: CallCost(traversal(call.size(0))), "starts_with_string ends_with_string"),
+    "in_list": lambda call: CallCost(times(call.size(1), 1)),
+    "matches_string": _of_target(lambda call: CallCost(_regex(call.target_size(), call.size(0)))),
+    "contains_string": _of_target(
+        lambda call: CallCost(multiply(traversal(call.target_size()), traversal(call.size(0))))
     ),
+    **_estimate_each(_compare, "equals not_equals " + _COMPARISONS.format("string") + _COMPARISONS.format("bytes")),
 }
