@@ -13,17 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from registry.admission.environment import (
-    OUT_OF_BUDGET,
-    Activation,
-    Failed,
-    Inputs,
-    OutOfBudget,
-    PolicyExpression,
-    Scope,
-    compile_expression,
-    values,
-)
+from registry.admission.activation import OUT_OF_BUDGET, Activation, Failed, Inputs, OutOfBudget, values
+from registry.admission.environment import PolicyExpression, Scope, compile_expression
 from registry.admission.messages import JSON_PATCHES, OBJECT, configuration, operations
 from registry.admission.rules import Match
 from registry.apply import json_patch

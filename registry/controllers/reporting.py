@@ -34,12 +34,13 @@ from registry.flowcontrol.evaluation import evaluate
 from registry.reporting.evolution import grow
 from registry.reporting.facets import Documents
 from registry.reporting.fields import shape_of
-from registry.reporting.names import LONGEST_VIEW, view_name, with_digest
+from registry.reporting.names import LONGEST_VIEW, view_name
 from registry.reporting.report import documents_of, report_of
 from registry.store.connection import Pool
 from registry.store.errors import StoreError
 from registry.store.reporting.documents import Document, put_documents, stale_documents
 from registry.store.reporting.model import BUILT_IN, BuiltInViews, Report, ReportOutcome
+from registry.store.reporting.quoting import with_digest
 from registry.store.reporting.views import Reporting, ReportingUnavailable
 from registry.store.types import ObjectKey, ResourceName, Tenant
 from registry.tasks import cancel

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from registry.budget import BudgetExceeded
-from registry.cel.checker.checker import Checked
+from registry.cel.checker.checked import Checked
 from registry.cel.common.escaping import escape, unescape
 from registry.cel.common.times import Duration, Timestamp
 from registry.cel.common.types import TypeKind

@@ -19,7 +19,8 @@ from functools import lru_cache
 from typing import Any, Final
 
 from registry.budget import BudgetExceeded
-from registry.cel.checker.checker import Checked, check
+from registry.cel.checker.checked import Checked
+from registry.cel.checker.checker import check
 from registry.cel.checker.schema_types import declare
 from registry.cel.common import types
 from registry.cel.common.times import Timestamp

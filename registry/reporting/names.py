@@ -6,17 +6,15 @@ the field and the names before it, never on the process or the order of requests
 
 from __future__ import annotations
 
-import hashlib
 import re
 import unicodedata
 from collections.abc import Container, Sequence
 from typing import Final
 
-# NAMEDATALEN - 1: PostgreSQL truncates longer names.
-LONGEST: Final = 63
+from registry.store.reporting.quoting import LONGEST, with_digest
+
 # The name of a view leaves room for `_history_as_of`.
 LONGEST_VIEW: Final = 48
-_DIGEST: Final = 8
 
 # The leading columns of every view, and those of histories and child views: reserved, fields never get these names.
 METADATA: Final = (
@@ -46,18 +44,6 @@ def snake(text: str) -> str:
 def shorten(name: str, whole: str, longest: int = LONGEST) -> str:
     """`name` if it fits, else as much of it as fits before a digest of `whole`."""
     return name if name and len(name.encode()) <= longest else with_digest(name, whole, longest)
-
-
-def with_digest(name: str, whole: str, longest: int = LONGEST) -> str:
-    """`name` with a digest of `whole`."""
-    digest = hashlib.blake2b(whole.encode("utf-8", "replace"), digest_size=_DIGEST // 2).hexdigest()
-    room = longest - _DIGEST - 1
-    return f"{cut(name, room) or 'field'}_{digest}"
-
-
-def cut(text: str, size: int) -> str:
-    """The longest prefix of whole characters that fits into `size` bytes of UTF-8."""
-    return text.encode()[:size].decode("utf-8", "ignore").rstrip("_")
 
 
 def column_name(path: Sequence[str], taken: Container[str]) -> str:

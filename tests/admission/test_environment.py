@@ -9,19 +9,9 @@ from typing import Any
 
 import pytest
 
+from registry.admission.activation import Activation, Failed, Inputs, OutOfBudget, Paused, Rounds, values
 from registry.admission.authorizer import AuthorizerAnswer, AuthorizerQuestion, Undecided
-from registry.admission.environment import (
-    Activation,
-    Failed,
-    Inputs,
-    OutOfBudget,
-    Paused,
-    PolicyExpression,
-    Rounds,
-    Scope,
-    compile_expression,
-    values,
-)
+from registry.admission.environment import PolicyExpression, Scope, compile_expression
 from registry.admission.messages import JSON_PATCHES, OBJECT, configuration, operations
 from registry.budget import Budget
 from registry.cel.common import types

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from registry.admission.environment import Inputs
+from registry.admission.activation import Inputs
 from registry.admission.policies import MutatingPolicy, ValidatingPolicy
 from registry.admission.validation_policies import (
     mutating_binding_errors,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from registry.admission.environment import Inputs
+from registry.admission.activation import Inputs
 from registry.admission.policies import MutatingPolicy, MutationFailed, ValidatingPolicy
 from registry.admission.typecheck import TypedKind, type_warnings
 from registry.apply.types import compile_type

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from registry.cel.checker.checker import Checked, check
+from registry.cel.checker.checked import Checked
+from registry.cel.checker.checker import check
 from registry.cel.checker.declarations import FUNCTIONS
 from registry.cel.common import types
 from registry.cel.syntax import ast

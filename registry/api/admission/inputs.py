@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
+from registry.admission.activation import Paused, Rounds
 from registry.admission.attributes import Attributes, Resource
 from registry.admission.authorizer import AuthorizerAnswer, AuthorizerQuestion, Decisions, Undecided
-from registry.admission.environment import Paused, Rounds
 from registry.admission.policies import ParamKind, PolicyBinding
 from registry.admission.selectors import Labels
 from registry.api.admission.namespace_lifecycle import NAMESPACES

@@ -10,8 +10,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
+from registry.admission.activation import OUT_OF_BUDGET, Failed, Inputs
 from registry.admission.attributes import Attributes, Object, Resource
-from registry.admission.environment import OUT_OF_BUDGET, Failed, Inputs
 from registry.admission.policies import (
     MutatingPolicy,
     MutationFailed,

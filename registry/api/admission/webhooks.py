@@ -14,8 +14,8 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any
 
+from registry.admission.activation import Failed, Inputs
 from registry.admission.attributes import Attributes, Object, Resource
-from registry.admission.environment import Failed, Inputs
 from registry.admission.review import BadPatch, InvalidAnswer, Verdict, decode_patch, denial, request_body, verdict
 from registry.admission.webhooks import Webhook
 from registry.api.admission.inputs import AdmissionInputs

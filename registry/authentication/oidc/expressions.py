@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from registry.budget import BudgetExceeded
-from registry.cel.checker.checker import Checked, check
+from registry.cel.checker.checked import Checked
+from registry.cel.checker.checker import check
 from registry.cel.checker.schema_types import declare
 from registry.cel.common import types
 from registry.cel.common.values import EvalError, ListValue, Map, Value, evaluation_budget

@@ -11,60 +11,29 @@ Follows cel-go checker/checker.go.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any
 
+from registry.cel.checker.checked import Checked, Messages
 from registry.cel.checker.declarations import IDENTS, Function, declared_functions
 from registry.cel.common import types
 from registry.cel.common.escaping import RESERVED
 from registry.cel.common.types import Substitutions, Type, TypeKind, TypeTooLargeError
 from registry.cel.syntax import ast
-from registry.cel.syntax.ast import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, Select, StructExpr
+from registry.cel.syntax.ast import (
+    Call,
+    Comprehension,
+    Expr,
+    FieldEntry,
+    Ident,
+    ListExpr,
+    Literal,
+    MapExpr,
+    Select,
+    StructExpr,
+)
 from registry.cel.syntax.errors import NO_OFFSET, Issue
 from registry.cel.syntax.parser import Parsed
-
-
-class Messages(Protocol):
-    """The message types that `Name{field: value}` can construct, in addition to the standard ones."""
-
-    def type_of(self, name: str) -> Type | None: ...
-
-    def field(self, name: str, field: str) -> Type | None: ...
-
-    def make(self, name: str, fields: dict[str, Any]) -> Any: ...
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Checked:
-    """A tree with its types. `root` and the annotations are complete only if there are no `issues`."""
-
-    parsed: Parsed
-    issues: tuple[Issue, ...]
-    types: Mapping[int, Type]
-    overloads: Mapping[int, tuple[str, ...]]
-    idents: Mapping[int, str]
-    messages: Messages | None = None
-
-    @property
-    def root(self) -> Expr:
-        assert self.parsed.root is not None
-        return self.parsed.root
-
-    @property
-    def result(self) -> Type:
-        return self.types[self.root.id]
-
-    def nodes(self) -> Iterator[Expr]:
-        """Yields the nodes that are values, parents first; omits those that only spell a qualified name."""
-        stack = [self.root]
-        while stack:
-            node = stack.pop()
-            yield node
-            if node.id not in self.idents:
-                stack.extend(reversed(ast.children(node)))
-            elif isinstance(node, Call):
-                stack.extend(reversed(node.args))
 
 
 def check(
@@ -330,12 +299,7 @@ class _Checker:
             if entry.field not in ("seconds", "nanos"):
                 self.issues.append(Issue(entry.offset, f"undefined field '{entry.field}'"))
             elif not self.substitutions.assignable(types.INT, value):
-                self.issues.append(
-                    Issue(
-                        entry.offset,
-                        f"expected type of field '{entry.field}' is 'int' but provided type is '{value.text}'",
-                    )
-                )
+                self.report_field(entry, types.INT, value)
         return result
 
     def known_message(self, node: StructExpr, of: Type) -> Type:
@@ -346,16 +310,13 @@ class _Checker:
                 value = self.unwrap(entry.value, value)
             wanted = self.messages.field(node.name, entry.field)
             if wanted is None or not self.substitutions.assignable(wanted, value):
-                actual = self.substitutions.substitute(value, True).text
-                self.issues.append(
-                    Issue(
-                        entry.offset,
-                        f"expected type of field '{entry.field}' is "
-                        f"'{wanted.text if wanted else ''}' but provided type is "
-                        f"'{actual}'",
-                    )
-                )
+                self.report_field(entry, wanted, self.substitutions.substitute(value, True))
         return of
+
+    def report_field(self, entry: FieldEntry, wanted: Type | None, actual: Type) -> None:
+        expected = wanted.text if wanted else ""
+        text = f"expected type of field '{entry.field}' is '{expected}' but provided type is '{actual.text}'"
+        self.issues.append(Issue(entry.offset, text))
 
     def comprehension(self, node: Comprehension) -> Type:
         ranged = self.check(node.iter_range)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
-from registry.cel.checker.checker import Checked
+from registry.cel.checker.checked import Checked
 from registry.cel.checker.cost_functions import Argument, CallCost, CostedCall, Estimator, estimate_call
 from registry.cel.checker.cost_ranges import FREE, ONE, UNKNOWN, Range, add, fixed, multiply, traversal, union
 from registry.cel.checker.schema_types import Declared

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from registry.budget import BudgetExceeded
-from registry.cel.checker.checker import Checked
+from registry.cel.checker.checked import Checked
 from registry.cel.common.values import EvalError, Missing, Optional, Uint, Value, evaluation_budget, no_such_overload
 from registry.cel.ext.conversions import TYPE_NAMES
 from registry.cel.ext.standard import add, divide, modulo, multiply, negate, subtract

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from registry.cel.checker.checker import Checked
+from registry.cel.checker.checked import Checked
 from registry.cel.common.types import TypeKind
 from registry.cel.common.values import EvalError, Uint
 from registry.cel.ext import clock, conversions

@@ -10,13 +10,12 @@ loop continues.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Protocol
 
-from registry.cel.common.values import EvalError, ListValue, MapValue, Value, no_such_overload, type_of
+from registry.cel.common.values import EvalError, Value, no_such_overload
 from registry.cel.ext.table import LIST_COST
-from registry.cel.interpreter import access
 from registry.cel.interpreter.code import Code, Counting, Frame, Run, costing, value_of
+from registry.cel.interpreter.ranges import Range, range_of
 from registry.cel.interpreter.view import View
 from registry.cel.syntax.ast import (
     ADD,
@@ -48,101 +47,15 @@ class Compiler(Protocol):
 Begin = Callable[[Frame, "list[Value]"], Iterable[Value]]
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
-    """The range of a loop: `items(frame)` returns the values of the first variable, or pairs for two variables.
-
-    `second` is None with one variable. The views are those of the variables in the body.
-    """
-
-    items: Callable[[Frame], list[Value]]
-    cost: int
-    first: View | None
-    second: View | None
-    pairs: bool
-
-
 def compile_loop(compiler: Compiler, node: Comprehension) -> Code:
     if isinstance(node.loop_condition, Literal) and node.loop_condition.value is False:
         return _binding(compiler, node)
-    over = _range(compiler.compile(node.iter_range), bool(node.iter_var2))
+    over = range_of(compiler.compile(node.iter_range), bool(node.iter_var2))
     for recognise in (_all_or_exists, _exists_one, _map_or_filter):
         code = recognise(compiler, node, over)
         if code is not None:
             return code
     return _any_loop(compiler, node, over)
-
-
-# --- ranges
-
-
-def _range(source: Code, pairs: bool) -> Range:
-    view, run = source.view, source.run
-    if view is not None and view.element is not None:
-        run = _resolve_view(run, view)
-    if view is not None and view.kind == "list":
-        if pairs:
-            return Range(lambda frame: list(enumerate(run(frame))), source.cost, None, view.element, True)
-        return Range(run, source.cost, view.element, None, False)
-    if view is not None and view.kind == "map":
-        if pairs:
-            return Range(lambda frame: list(run(frame).items()), source.cost, None, view.element, True)
-        return Range(lambda frame: list(run(frame)), source.cost, None, None, False)
-    value = value_of(source)
-    if pairs:
-        return Range(lambda frame: _pairs(value(frame)), source.cost, None, None, True)
-    return Range(lambda frame: _items(value(frame)), source.cost, None, None, False)
-
-
-def _resolve_view(run: Run, view: View) -> Run:
-    """Returns the list or map after checking the types of its values: the body then accesses them unchecked."""
-    element = view.element
-    assert element is not None
-    expected, convert, of_map = access.container_type(element), element.convert, view.kind == "map"
-    if expected is None:
-        return run
-    kinds = {expected}
-
-    def look(frame: Frame) -> Value:
-        result = run(frame)
-        values = result.values() if of_map else result
-        if set(map(type, values)) != kinds:
-            for value in values:
-                convert(value)
-        return result
-
-    return look
-
-
-def _items(value: Value) -> list[Value]:
-    if type(value) is list:
-        return value
-    if isinstance(value, ListValue):
-        return value.elements()
-    if isinstance(value, MapValue):
-        return value.all_keys()
-    raise EvalError(f"got '{_GO_TYPES.get(type_of(value).name, 'ref.Val')}', expected iterable type")
-
-
-def _pairs(value: Value) -> list[Value]:
-    if isinstance(value, MapValue):
-        return [(key, value.find(key)) for key in value.all_keys()]
-    if type(value) is list or isinstance(value, ListValue):
-        return list(enumerate(_items(value)))
-    raise EvalError(f"unsupported comprehension range type: {_GO_TYPES.get(type_of(value).name, 'ref.Val')}")
-
-
-_GO_TYPES = {
-    "int": "types.Int",
-    "uint": "types.Uint",
-    "double": "types.Double",
-    "bool": "types.Bool",
-    "string": "types.String",
-    "bytes": "types.Bytes",
-    "null_type": "types.Null",
-    "google.protobuf.Timestamp": "types.Timestamp",
-    "google.protobuf.Duration": "types.Duration",
-}
 
 
 class _Scope:

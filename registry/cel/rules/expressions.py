@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from registry.cel.checker.checker import Checked, check
+from registry.cel.checker.checked import Checked
+from registry.cel.checker.checker import check
 from registry.cel.checker.cost import estimate
 from registry.cel.checker.schema_types import ROOT_NAME, Declared
 from registry.cel.common import types

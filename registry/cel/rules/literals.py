@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from registry.cel.checker.checker import Checked
+from registry.cel.checker.checked import Checked
 from registry.cel.common.types import Type, TypeKind
 from registry.cel.common.values import EvalError
 from registry.cel.ext.clock import to_duration, to_timestamp

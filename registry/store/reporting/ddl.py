@@ -19,10 +19,11 @@ from registry.store.connection import Connection
 from registry.store.reporting import choice as reporting_choice
 from registry.store.reporting.catalogue import shared_facets, stored_shape, update_view
 from registry.store.reporting.choice import TOO_MANY
+from registry.store.reporting.comments import comments
 from registry.store.reporting.locations import count_relations, has_view, places_of, run_as
 from registry.store.reporting.model import ReportView, Shape, shape_from_json
 from registry.store.reporting.setup import OWN_SCHEMA, Roles
-from registry.store.reporting.sql import ViewPlace, child_name, comments, drops, statements
+from registry.store.reporting.sql import ViewPlace, child_name, drops, statements
 from registry.store.translate import is_transient, translate
 from registry.store.types import TenantId
 

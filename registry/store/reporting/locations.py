@@ -13,8 +13,9 @@ from typing import Any, Final
 from registry.store.arrays import BigintArray
 from registry.store.connection import Connection
 from registry.store.reporting.model import BUILT_IN, ReportView
+from registry.store.reporting.quoting import identifier
 from registry.store.reporting.setup import ALL_SCHEMA, OWN_SCHEMA, Roles
-from registry.store.reporting.sql import SQL_VERSION, ViewPlace, identifier
+from registry.store.reporting.sql import SQL_VERSION, ViewPlace
 from registry.store.types import Tenant, TenantId
 
 SUFFIXES: Final = ("_raw", "_history", "_conditions_history", "_conditions", "_as_of", "_at_revision")

@@ -21,8 +21,8 @@ from psycopg.pq.abc import PGconn
 from registry.store.arrays import BigintArray
 from registry.store.connection import Connection
 from registry.store.reporting.login_limits import CONNECTIONS, TIMEOUT_SECONDS
+from registry.store.reporting.quoting import identifier, literal
 from registry.store.reporting.setup import ALL_SCHEMA, OWN_SCHEMA, Roles, begin, roles_of
-from registry.store.reporting.sql import identifier, literal
 from registry.store.statements import statement
 
 IDLE_SECONDS: Final = 60

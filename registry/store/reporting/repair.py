@@ -16,8 +16,8 @@ import psycopg
 from registry.store.arrays import TextArray
 from registry.store.connection import Connection
 from registry.store.reporting.logins import LIMITS, LoginSpec, apply_spec
+from registry.store.reporting.quoting import identifier, literal
 from registry.store.reporting.setup import Roles, begin
-from registry.store.reporting.sql import identifier, literal
 from registry.store.statements import statement
 
 logger = logging.getLogger(__name__)

@@ -19,7 +19,8 @@ from typing import Final
 
 from registry.store.connection import Connection
 from registry.store.reporting.model import BuiltInViews
-from registry.store.reporting.sql import TENANT_NAME, child_name, identifier, literal
+from registry.store.reporting.quoting import identifier, literal
+from registry.store.reporting.sql import TENANT_NAME, child_name
 
 OWN_SCHEMA: Final = "reports"
 ALL_SCHEMA: Final = "reports_all"

@@ -7,38 +7,16 @@ view need no privilege on any table. So the rows that a login sees are decided b
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from registry.store.reporting.model import LAST_APPLIED, Child, Path, ReportColumn, ReportKind, Shape
+from registry.store.reporting.quoting import array, identifier, literal, shorten
 
 # Increment when views are generated differently: all are recreated then.
 SQL_VERSION: Final = 11
-
-_DESCRIPTIONS: Final[Mapping[str, str]] = {
-    "tenant": "Tenant that the object belongs to",
-    "namespace": "metadata.namespace",
-    "name": "metadata.name",
-    "uid": "metadata.uid; child views have it too",
-    "labels": "metadata.labels",
-    "annotations": "metadata.annotations",
-    "owner_references": "metadata.ownerReferences",
-    "finalizers": "metadata.finalizers",
-    "generation": "metadata.generation",
-    "resource_version": "metadata.resourceVersion as a number: comparable within a tenant",
-    "stored_version": "API version that the object is stored in",
-    "created_at": "When the object was created",
-    "created_by": "User who created the object; NULL beyond the retention time of the log",
-    "updated_at": "When the object was last written",
-    "updated_by": "User who last wrote the object; NULL beyond the retention time of the log",
-    "deletion_timestamp": "metadata.deletionTimestamp: the object waits for its finalizers",
-    "ready": "Whether the condition Ready (else Available) is True",
-    "ready_reason": "Reason of that condition",
-    "ready_since": "lastTransitionTime of that condition",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +45,6 @@ class ViewPlace:
         return f"{identifier(self.schema)}.{identifier(self.name + suffix)}"
 
 
-def identifier(name: str) -> str:
-    return '"' + name.replace("\x00", "").replace('"', '""') + '"'
-
-
-def literal(text: str) -> str:
-    """Quotes a text, correctly with any standard_conforming_strings. U+0000 becomes U+FFFD, as in documents."""
-    text = text.replace("\x00", "\ufffd").encode("utf-8", "replace").decode()
-    return "E'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
-
-
 def _unseen(column: str) -> str:
     """Wraps a text column in an expression: so a condition on it cannot use an index or statistics, which contain other
     tenants' values, and is not evaluated before the policy. EXPLAIN shows the same, whatever others have stored."""
@@ -87,10 +55,6 @@ def _unseen(column: str) -> str:
 TENANT_NAME: Final = _unseen("t.name")
 
 
-def array(path: Path) -> str:
-    return "ARRAY[" + ", ".join(map(literal, path)) + "]::text[]"
-
-
 def statements(place: ViewPlace, shape: Shape, facets: Mapping[tuple[Path, ReportKind], str]) -> Iterator[str]:
     """Yields statements that create or replace all views of a shape. `facets` are columns for fields, including
     `ready`."""
@@ -99,37 +63,9 @@ def statements(place: ViewPlace, shape: Shape, facets: Mapping[tuple[Path, Repor
     yield _view(place.relation("_history"), _history(place, shape))
     yield from _as_of(place)
     for child in shape.children:
-        yield _view(_of_child(place, child), _child(place, shape, child))
+        yield _view(relation_of_child(place, child), _child(place, shape, child))
         if not shape.bare:
-            yield _view(_of_child(place, child, "_history"), _child_history(place, shape, child))
-
-
-def comments(place: ViewPlace, shape: Shape) -> Iterator[str]:
-    yield _comment("VIEW", place.relation(), shape.description or f"Objects of {place.resource}")
-    yield _comment("VIEW", place.relation("_raw"), f"Objects of {place.resource} whole, without sensitive fields")
-    yield _comment(
-        "VIEW",
-        place.relation("_history"),
-        f"States of objects of {place.resource} within the retention time, deleted ones too",
-    )
-    taken = {column.name for column in shape.columns}
-    for name, text in _DESCRIPTIONS.items():
-        if name in taken:
-            continue
-        yield _comment("COLUMN", f"{place.relation()}.{identifier(name)}", text)
-    yield from _column_comments(place.relation(), shape.columns, ())
-    yield from _column_comments(place.relation("_history"), shape.columns, ())
-    for child in shape.children:
-        relation = _of_child(place, child)
-        flat = tuple(step for path in child.path for step in (*path[:-1], f"{path[-1]}[]"))
-        elements = f"Elements of {'.'.join(flat)} of {place.resource}"
-        yield _comment("VIEW", relation, f"{elements}; position counts from 0")
-        if not shape.bare:
-            # Its columns are described on the view without history: each comment is a row of the catalog.
-            yield _comment(
-                "VIEW", _of_child(place, child, "_history"), f"{elements} in each state within the retention time"
-            )
-        yield from _column_comments(relation, child.columns, flat)
+            yield _view(relation_of_child(place, child, "_history"), _child_history(place, shape, child))
 
 
 def drops(place: ViewPlace, shape: Shape) -> Iterator[str]:
@@ -137,7 +73,7 @@ def drops(place: ViewPlace, shape: Shape) -> Iterator[str]:
     yield f"DROP FUNCTION IF EXISTS {place.relation('_at_revision')}(bigint)"
     for child in shape.children:
         for suffix in ("_history", ""):
-            yield f"DROP VIEW IF EXISTS {_of_child(place, child, suffix)}"
+            yield f"DROP VIEW IF EXISTS {relation_of_child(place, child, suffix)}"
     for suffix in ("_history", "_raw", ""):
         yield f"DROP VIEW IF EXISTS {place.relation(suffix)}"
 
@@ -145,36 +81,15 @@ def drops(place: ViewPlace, shape: Shape) -> Iterator[str]:
 def child_name(name: str, child: Child, suffix: str = "") -> str:
     """Returns a child view's name. Two underscores, which no main view has, avoid conflicts with other definitions; no
     child's own name ends like a history's (registry/reporting/fields.py)."""
-    return _short(f"{name}_conditions" if child.name == "conditions" else f"{name}__{child.name}", suffix)
+    return shorten(f"{name}_conditions" if child.name == "conditions" else f"{name}__{child.name}", suffix)
 
 
-def _of_child(place: ViewPlace, child: Child, suffix: str = "") -> str:
+def relation_of_child(place: ViewPlace, child: Child, suffix: str = "") -> str:
     return f"{identifier(place.schema)}.{identifier(child_name(place.name, child, suffix))}"
-
-
-def _short(name: str, suffix: str) -> str:
-    """Shortens to 63 bytes with the whole suffix; `name` has letters, digits and underscores. As reporting/names.py."""
-    data = name.encode()
-    longest = 63 - len(suffix)
-    if len(data) <= longest:
-        return name + suffix
-    digest = hashlib.blake2b(data, digest_size=4).hexdigest()
-    return data[: longest - 9].decode("utf-8", "ignore").rstrip("_") + "_" + digest + suffix
 
 
 def _view(relation: str, query: str) -> str:
     return f"CREATE OR REPLACE VIEW {relation} AS {query}"
-
-
-def _comment(what: str, which: str, text: str) -> str:
-    return f"COMMENT ON {what} {which} IS {literal(text)}"
-
-
-def _column_comments(relation: str, columns: Sequence[ReportColumn], above: tuple[str, ...]) -> Iterator[str]:
-    for column in columns:
-        path = ".".join((*above, *column.path))
-        text = f"{column.description}\n({path})" if column.description else path
-        yield _comment("COLUMN", f"{relation}.{identifier(column.name)}", text)
 
 
 def _main(place: ViewPlace, shape: Shape, facets: Mapping[tuple[Path, ReportKind], str]) -> str:

@@ -10,8 +10,8 @@ from registry.store.connection import Connection
 from registry.store.reporting.catalogue import views_of
 from registry.store.reporting.ddl import make, unmake
 from registry.store.reporting.locations import drop_schema_of, is_schema_name, one_row, run_as
+from registry.store.reporting.quoting import identifier
 from registry.store.reporting.setup import Roles
-from registry.store.reporting.sql import identifier
 from registry.store.reporting.statements import FOLLOW_BINDINGS, LEAVING_VIEWS
 from registry.store.types import Tenant, TenantId
 

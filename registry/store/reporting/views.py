@@ -56,9 +56,10 @@ from registry.store.reporting.locations import (
 )
 from registry.store.reporting.logins import ENFORCE, TRANSACTION_SECONDS
 from registry.store.reporting.model import BuiltInViews, Facet, Report, ReportOutcome, ReportView, Shape
+from registry.store.reporting.quoting import identifier, literal
 from registry.store.reporting.repair import Drift, repair
 from registry.store.reporting.setup import ALL_SCHEMA, OWN_SCHEMA, Roles, begin, make_policies, make_schema, roles_of
-from registry.store.reporting.sql import SQL_VERSION, identifier, literal
+from registry.store.reporting.sql import SQL_VERSION
 from registry.store.reporting.statements import BOUND, DEFINITIONS, GONE, MARK_DONE, OUTDATED
 from registry.store.reporting.tenant_schemas import follow_bindings, name_schema
 from registry.store.rows import tenant_of
