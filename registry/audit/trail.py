@@ -143,10 +143,10 @@ class Trail:
             "stage": stage,
             "requestURI": (scope.get("raw_path") or scope["path"].encode()).decode("latin-1") + (query and f"?{query}"),
             "verb": self._attributes.verb,
-            "user": _user(self._user),
+            "user": self._user.info() if self._user else {},
         }
         if self._impersonated is not None:
-            event["impersonatedUser"] = _user(self._impersonated)
+            event["impersonatedUser"] = self._impersonated.info() if self._impersonated else {}
         if self._constraint:
             event["authenticationMetadata"] = {"impersonationConstraint": self._constraint}
         client = scope.get("client")
@@ -243,19 +243,6 @@ class _CapturedBody:
         except TooManyValues:
             self.is_cut = True
             return None
-
-
-def _user(user: User | None) -> dict[str, Any]:
-    if user is None:
-        return {}
-    document: dict[str, Any] = {"username": user.name}
-    if user.uid:
-        document["uid"] = user.uid
-    if user.groups:
-        document["groups"] = list(user.groups)
-    if user.extra:
-        document["extra"] = {name: list(values) for name, values in user.extra.items()}
-    return document
 
 
 def _without_managed_fields(value: Any) -> Any:

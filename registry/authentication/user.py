@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 ADMINISTRATORS = "system:masters"
 AUTHENTICATED = "system:authenticated"
@@ -39,6 +40,12 @@ class User:
     @property
     def is_administrator(self) -> bool:
         return ADMINISTRATORS in self.groups
+
+    def info(self) -> dict[str, Any]:
+        """Returns the user as UserInfo (authentication.k8s.io/v1), without empty fields."""
+        extra = {key: list(values) for key, values in self.extra.items()}
+        info = {"username": self.name, "uid": self.uid, "groups": list(self.groups), "extra": extra}
+        return {name: value for name, value in info.items() if value}
 
 
 ANONYMOUS = User("system:anonymous", (UNAUTHENTICATED,))

@@ -274,7 +274,7 @@ def go_g(value: float) -> str:
     return f"{'-' if sign else ''}{mantissa}e{'-' if power < 0 else '+'}{abs(power):02d}"
 
 
-_ESCAPES = {
+GO_ESCAPES = {
     '"': '\\"',
     "\\": "\\\\",
     "\a": "\\a",
@@ -295,8 +295,8 @@ def go_quote(text: str) -> str:
 
 
 def _quote(character: str) -> str:
-    if character in _ESCAPES:
-        return _ESCAPES[character]
+    if character in GO_ESCAPES:
+        return GO_ESCAPES[character]
     if character.isprintable():
         return character
     code = ord(character)

@@ -42,7 +42,8 @@ def parse_duration(text: str) -> int:
         if unit not in _UNITS:
             raise ValueError(f"time: unknown unit {go_quote(unit)} in duration {go_quote(text)}")
         # A number that does not fit into 64 bits is rejected before its digits are parsed.
-        total += int(whole[:20] or "0") * _UNITS[unit] if len(whole.lstrip("0")) <= 19 else _LARGEST + 1
+        whole = whole.lstrip("0")
+        total += int(whole or "0") * _UNITS[unit] if len(whole) <= 19 else _LARGEST + 1
         digits = fraction[:18]
         total += int(digits or "0") * _UNITS[unit] // 10 ** len(digits)
         if total > _LARGEST - (not is_negative):

@@ -161,14 +161,7 @@ def _check_list(
             result.merge(_validate(schema.items, item, index(path, position), inner, fast_check))
             if len(result.problems) > MAX_ERRORS:
                 break
-    size = len(value)
-    if schema.min_items is not None and size < schema.min_items:
-        text = f"{path} in body should have at least {schema.min_items} items"
-        result.add(text, path, invalid("", size, text))
-    if schema.max_items is not None and size > schema.max_items:
-        result.add(
-            f"{path} in body should have at most {schema.max_items} items", path, too_many("", size, schema.max_items)
-        )
+    _check_size(schema.min_items, schema.max_items, len(value), "items", path, result)
 
 
 def _check_object(
@@ -180,7 +173,7 @@ def _check_object(
     result: Result,
 ) -> None:
     spend(len(value) + len(schema.required))
-    _check_size(schema, len(value), path, result)
+    _check_size(schema.min_properties, schema.max_properties, len(value), "properties", path, result)
     _check_additional(schema, value, path, correlation, fast_check, result)
     if len(value) < len(schema.properties):
         names = [name for name in value if name in schema.properties]
@@ -198,13 +191,12 @@ def _check_object(
             result.add(f"{missing} in body is required", missing, required(""))
 
 
-def _check_size(schema: Structural, size: int, path: str, result: Result) -> None:
-    if schema.min_properties is not None and size < schema.min_properties:
-        text = f"{path} in body should have at least {schema.min_properties} properties"
+def _check_size(least: int | None, most: int | None, size: int, what: str, path: str, result: Result) -> None:
+    if least is not None and size < least:
+        text = f"{path} in body should have at least {least} {what}"
         result.add(text, path, invalid("", size, text))
-    if schema.max_properties is not None and size > schema.max_properties:
-        text = f"{path} in body should have at most {schema.max_properties} properties"
-        result.add(text, path, too_many("", size, schema.max_properties))
+    if most is not None and size > most:
+        result.add(f"{path} in body should have at most {most} {what}", path, too_many("", size, most))
 
 
 def _check_additional(

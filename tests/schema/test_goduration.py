@@ -23,6 +23,7 @@ from registry.schema.goduration import parse_duration
         ("2562047h47m16.854775807s", (1 << 63) - 1),
         ("-2562047h47m16.854775808s", -(1 << 63)),
         ("+3ms", 3_000_000),
+        ("0000000000000000000000000001s", 1_000_000_000),
     ],
 )
 def test_durations(text: str, nanoseconds: int) -> None:

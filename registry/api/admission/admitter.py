@@ -13,7 +13,6 @@ Follows apiserver pkg/admission/{chain,reinvocation}.go and pkg/admission/plugin
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from registry.admission.attributes import Attributes, Object, Resource
 from registry.admission.configuration import Admission, policies_apply, webhooks_apply
@@ -98,7 +97,7 @@ class Admitter:
             old,
             self._options,
             self._dry_run,
-            _user_json(request),
+            request.context.user.info(),
             others,
         )
 
@@ -140,14 +139,3 @@ def _resource(request: ResourceRequest, definition: Definition, version: str) ->
     if request.subresource == "token":
         return Resource("", "v1", "serviceaccounts", *kind)
     return Resource(definition.group, version, definition.names.plural, *kind)
-
-
-def _user_json(request: ResourceRequest) -> dict[str, Any]:
-    user = request.context.user
-    info: dict[str, Any] = {
-        "username": user.name,
-        "uid": user.uid,
-        "groups": list(user.groups),
-        "extra": {key: list(values) for key, values in user.extra.items()},
-    }
-    return {name: value for name, value in info.items() if value}

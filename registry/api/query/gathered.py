@@ -13,7 +13,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 from registry.api.errors import StatusError, bad_request
 from registry.api.options import ListOptions
 from registry.api.query.filters import hidden_paths, visible
-from registry.api.query.parsing import COUNTS, MAX_OFFSET, parse_order_of
+from registry.api.query.parsing import parse_order_of, parse_token
 from registry.api.query.reading import MAX_EXAMINED, MAX_EXAMINED_BYTES
 from registry.api.request import ResourceRequest
 from registry.query.fields import Path
@@ -93,24 +93,11 @@ def is_gathered(options: ListOptions) -> bool:
 
 def parse_gathered(request: ResourceRequest, options: ListOptions, *where: object) -> GatheredQuery:
     """Parses the parameters; tokens are only valid for the same `where`."""
-    if options.count not in COUNTS:
-        raise bad_request(f'count must be exact or estimated, not "{options.count[:100]}"')
-    if options.offset > MAX_OFFSET:
-        raise bad_request(f"offset must not be more than {MAX_OFFSET}: go on with continue")
     which = digest(
         request.served.api_version, request.served.resource_name, request.namespace, options.filter, options.order_by,
         options.label_selector, options.field_selector, *where,
     )  # fmt: skip
-    token = None
-    if options.continue_:
-        try:
-            token = decode_token(options.continue_, which)
-        except TokenError as error:
-            raise bad_request(f"invalid continue token: {error}") from error
-        if options.resource_version not in ("", "0"):
-            raise bad_request("specifying resource version is not allowed when using continue")
-        if options.offset:
-            raise bad_request("offset is not allowed when using continue")
+    token = parse_token(options, which)
     hidden = hidden_paths(request)
     order = parse_order_of(request.served, options.order_by or None, hidden) or ()
     return GatheredQuery(order, hidden, token, which, options.limit, options.offset, options.count)

@@ -93,28 +93,14 @@ def parse_query(request: ResourceRequest, options: ListOptions) -> ListQuery:
     selection = parse_selection(request, plain)
     hidden = hidden_paths(request)
     wanted = parse_filter(request, options.filter, hidden) if options.filter else None
-    if options.count not in COUNTS:
-        raise bad_request(f'count must be exact or estimated, not "{options.count[:100]}"')
-    if options.offset > MAX_OFFSET:
-        raise bad_request(f"offset must not be more than {MAX_OFFSET}: go on with continue")
     which = digest(
         served.api_version, request.namespace, request.name, options.filter, options.order_by, options.label_selector,
         options.field_selector,
     )  # fmt: skip
-    text = options.resource_version
-    token = None
-    if options.continue_:
-        try:
-            token = decode_token(options.continue_, which)
-        except TokenError as error:
-            raise bad_request(f"invalid continue token: {error}") from error
-        if text not in ("", "0"):
-            raise bad_request("specifying resource version is not allowed when using continue")
-        if options.offset:
-            raise bad_request("offset is not allowed when using continue")
+    token = parse_token(options, which)
     order = parse_order_of(served, token.order if token is not None else options.order_by or None, hidden)
     now = request.context.now
-    revision = list_revision(text)
+    revision = list_revision(options.resource_version)
     exact = options.resource_version_match == "Exact" or (options.limit and not options.resource_version_match)
     at = token.revision if token is not None else (revision if exact and revision else None)
     return ListQuery(
@@ -131,6 +117,26 @@ def parse_query(request: ResourceRequest, options: ListOptions) -> ListQuery:
         options.offset,
         options.count,
     )
+
+
+def parse_token(options: ListOptions, which: str) -> Token | None:
+    """Returns where the page begins, by a token of the same query (`which`); None for the first page. Raises 400, also
+    for counts and offsets that are not served."""
+    if options.count not in COUNTS:
+        raise bad_request(f'count must be exact or estimated, not "{options.count[:100]}"')
+    if options.offset > MAX_OFFSET:
+        raise bad_request(f"offset must not be more than {MAX_OFFSET}: go on with continue")
+    if not options.continue_:
+        return None
+    try:
+        token = decode_token(options.continue_, which)
+    except TokenError as error:
+        raise bad_request(f"invalid continue token: {error}") from error
+    if options.resource_version not in ("", "0"):
+        raise bad_request("specifying resource version is not allowed when using continue")
+    if options.offset:
+        raise bad_request("offset is not allowed when using continue")
+    return token
 
 
 def _with_terms(constraints: Constraints, selection: Selection) -> Constraints:

@@ -9,7 +9,6 @@ pkg/registry/authentication/selfsubjectreview/rest.go.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from registry.admission.configuration import webhooks_apply
 from registry.api.answers import DocumentAnswer
@@ -183,17 +182,7 @@ async def _rules(request: ResourceRequest, spec: Object) -> Object:
 
 
 async def _who(request: ResourceRequest, spec: Object) -> Object:
-    return {"userInfo": _user_info(request.context.user)}
-
-
-def _user_info(user: User) -> Object:
-    info: dict[str, Any] = {
-        "username": user.name,
-        "uid": user.uid,
-        "groups": list(user.groups),
-        "extra": {key: list(values) for key, values in user.extra.items()},
-    }
-    return {name: value for name, value in info.items() if value}
+    return {"userInfo": request.context.user.info()}
 
 
 async def _token(request: ResourceRequest, spec: Object) -> Object:
@@ -212,7 +201,7 @@ async def _token(request: ResourceRequest, spec: Object) -> Object:
         audiences = tuple(a for a in wanted if a == own)
         if not audiences:
             return {"user": {}, "error": INVALID}
-    return {"authenticated": True, "user": _user_info(identity.user), "audiences": list(audiences)}
+    return {"authenticated": True, "user": identity.user.info(), "audiences": list(audiences)}
 
 
 _STATUS = {

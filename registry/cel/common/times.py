@@ -26,6 +26,7 @@ from registry.cel.common.values import (
     register_ordered,
     register_type,
 )
+from registry.schema import goduration
 
 SECOND: Final = 1_000_000_000
 MIN_SECONDS: Final = -62135596800  # 0001-01-01T00:00:00Z
@@ -253,40 +254,14 @@ def _days(year: int, month: int, day: int) -> int:
     return datetime.date(year, month, day).toordinal() - 719163
 
 
-_UNITS: Final = {
-    "ns": 1,
-    "us": 1_000,
-    "µs": 1_000,
-    "μs": 1_000,
-    "ms": 1_000_000,
-    "s": SECOND,
-    "m": 60 * SECOND,
-    "h": 3600 * SECOND,
-}
-_PART: Final = re.compile(r"(\d*)(\.(\d*))?(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
-
-
 def parse_duration(text: str) -> int | None:
     """Nanoseconds of a text such as `1h30m` or `-1.5s`, parsed as by Go's time.ParseDuration; None if invalid."""
     if len(text) > 4096:  # Go would add up any number of parts; no duration needs that many
         return None
-    rest = text[1:] if text[:1] in ("-", "+") else text
-    if rest == "0":
-        return 0
-    total, position = 0, 0
-    while position < len(rest):
-        match = _PART.match(rest, position)
-        if match is None or not (match[1] or match[3]):
-            return None
-        unit = _UNITS[match[4]]
-        total += int(match[1] or 0) * unit
-        if match[3]:
-            digits = match[3][:18]
-            total += int(digits) * unit // 10 ** len(digits)
-        position = match.end()
-    if not rest or total > INT_MAX + (text[0] == "-"):
+    try:
+        return goduration.parse_duration(text)
+    except ValueError:
         return None
-    return -total if text[0] == "-" else total
 
 
 # As in schema/formats/formats.py: a long run of digits without a unit must not be retried from each digit.
