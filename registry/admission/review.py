@@ -139,17 +139,22 @@ def decode_patch(answer: Verdict) -> Any:
     return value or None
 
 
-def denial(name: str, status: Mapping[str, Any]) -> tuple[int, str, str, Mapping[str, Any] | None]:
-    """Code, reason, message and details for a denial with this Status."""
+def denial(name: str, status: Mapping[str, Any]) -> Object:
+    """Returns the Status of a denial with this Status: all of it is the webhook's except for the start of the message.
+
+    Follows apiserver pkg/admission/plugin/webhook/errors/statuserror.go.
+    """
     code = status.get("code", 0)
-    reason, message = status.get("reason", ""), status.get("message", "")
     denied = f'admission webhook "{name}" denied the request'
-    if message or reason:
-        text = f"{denied}: {message or reason}"
-    else:
-        text = f"{denied} without explanation"
+    why = status.get("message") or status.get("reason")
     if code < 400:
         code = 400
     elif code > _MAX_CODE:
         code = 500
-    return code, reason, text, status.get("details")
+    outcome = status.get("status")
+    encoded: Object = META["Status"].encode(status)
+    return encoded | {
+        "status": outcome if outcome and outcome != "Success" else "Failure",
+        "message": f"{denied}: {why}" if why else f"{denied} without explanation",
+        "code": code,
+    }

@@ -30,7 +30,11 @@ class Qualified(NamedTuple):
 
 
 class StatusError(Exception):
-    """A failure as clients see it. `details` None omits the details from the Status."""
+    """A failure as clients see it. `details` None omits the details from the Status.
+
+    `metadata` and `status` are those of a Status: a list that has expired returns a token with which it can continue,
+    though not consistently, and a webhook chooses both.
+    """
 
     def __init__(
         self,
@@ -39,6 +43,9 @@ class StatusError(Exception):
         message: str,
         details: Mapping[str, Any] | None = None,
         retry_after_seconds: int | None = None,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+        status: str = "Failure",
     ) -> None:
         self.message = shorten(message, MAX_MESSAGE)
         super().__init__(self.message)
@@ -46,14 +53,13 @@ class StatusError(Exception):
         self.reason = reason
         self.details = None if details is None else {name: _short(value) for name, value in details.items()}
         self.retry_after_seconds = retry_after_seconds
-        # A token with which an expired list can continue, though not consistently.
-        self.continue_ = ""
+        self._metadata = {name: _short(value) for name, value in (metadata or {}).items()}
+        self._status = shorten(status)
 
     def status(self) -> dict[str, Any]:
         """The Status object: `{"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", ...}`."""
-        body: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
-        if self.continue_:
-            body["metadata"] = {"continue": self.continue_}
+        body: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": self._metadata}
+        body["status"] = self._status
         if self.message:
             body["message"] = self.message
         if self.reason:
@@ -127,9 +133,18 @@ def not_acceptable(message: str, *, with_details: bool = False) -> StatusError:
     return StatusError(406, "NotAcceptable", message, {} if with_details else None)
 
 
-def already_exists(resource: Qualified, name: str, *, terminating: bool = False) -> StatusError:
-    prefix = "object is being deleted: " if terminating else ""
-    return StatusError(409, "AlreadyExists", f"{prefix}{resource} {go_quote(name)} already exists", _of(resource, name))
+def already_exists(
+    resource: Qualified, name: str, *, terminating: bool = False, has_prefix: bool = False
+) -> StatusError:
+    """`has_prefix`: the object to create has a generateName, even if it has a name too."""
+    message = f"{resource} {go_quote(name)} already exists"
+    details = _of(resource, name)
+    if has_prefix:
+        message += ", the server was not able to generate a unique name for the object"
+        details["retryAfterSeconds"] = 1
+    if terminating:
+        message = f"object is being deleted: {message}"
+    return StatusError(409, "AlreadyExists", message, details, 1 if has_prefix else None)
 
 
 def conflict(resource: Qualified, name: str, why: str) -> StatusError:
@@ -160,8 +175,9 @@ def apply_conflict(message: str, conflicts: Iterable[tuple[str, str]]) -> Status
     return StatusError(409, "Conflict", message, {"causes": causes})
 
 
-def expired(message: str) -> StatusError:
-    return StatusError(410, "Expired", message)
+def expired(message: str, continue_: str = "") -> StatusError:
+    """`continue_` is a token with which an expired list can continue, though not consistently."""
+    return StatusError(410, "Expired", message, metadata={"continue": continue_} if continue_ else None)
 
 
 def too_large(message: str) -> StatusError:

@@ -68,13 +68,12 @@ def agree_on_name(request: ResourceRequest, obj: Object) -> None:
         raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({request.name})")
 
 
-# A client's values of these are replaced or dropped on create.
+# A client's values of these are replaced or dropped on create. A generation is replaced by the kinds that count it.
 _SYSTEM_FIELDS = (
     "uid",
     "creationTimestamp",
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
-    "generation",
     "selfLink",
     "managedFields",
 )
@@ -90,7 +89,8 @@ def fill_for_create(obj: Object, context: Context) -> None:
     metadata, memo = obj["metadata"], context.memo or RetryMemo()
     memo.uid = metadata["uid"] = memo.uid or random_uid()
     metadata["creationTimestamp"] = context.timestamp
-    if metadata.get("generateName") and not metadata.get("name"):
+    memo.has_prefix = bool(metadata.get("generateName"))
+    if memo.has_prefix and not metadata.get("name"):
         memo.name = metadata["name"] = memo.name or generate_name(metadata["generateName"])
 
 

@@ -39,11 +39,12 @@ class WebhookQuestion(NamedTuple):
 
 
 class RetryMemo:
-    """The memo of one request on one object."""
+    """The memo of one request on one object. `has_prefix`: the object to create has a generateName."""
 
-    __slots__ = ("answers", "name", "uid")
+    __slots__ = ("answers", "has_prefix", "name", "uid")
 
     def __init__(self) -> None:
         self.answers: dict[WebhookQuestion, Answer] = {}
         self.uid = ""
         self.name = ""
+        self.has_prefix = False

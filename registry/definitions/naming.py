@@ -164,10 +164,11 @@ def next_status(crd: Json, in_use: NamesInUse, now: str) -> Status | None:
 
     The caller writes it and calls again with the result; after at most five writes there is nothing to do.
     """
+    # kube-apiserver's controllers run at the same time; of these, the one for approval usually writes first.
     return (
-        accept_names(crd, in_use, now)
+        approve(crd, now)
+        or accept_names(crd, in_use, now)
         or establish(crd, now)
-        or approve(crd, now)
         or nonstructural.next_status(crd, now)
     )
 

@@ -225,20 +225,29 @@ def test_an_empty_patch_changes_nothing() -> None:
     assert decode_patch(verdict("v1", "U", answer(patch=encoded(), patchType="JSONPatch"), mutating=True)) is None
 
 
+DENIED = 'admission webhook "w" denied the request'
+
+
 @pytest.mark.parametrize(
     "status, expected",
     [
-        ({}, (400, "", 'admission webhook "w" denied the request without explanation', None)),
-        ({"message": "no"}, (400, "", 'admission webhook "w" denied the request: no', None)),
-        ({"reason": "Conflict"}, (400, "Conflict", 'admission webhook "w" denied the request: Conflict', None)),
-        ({"code": 200, "message": "x"}, (400, "", 'admission webhook "w" denied the request: x', None)),
-        ({"code": 700, "message": "x"}, (700, "", 'admission webhook "w" denied the request: x', None)),
-        ({"code": 70000, "message": "x"}, (500, "", 'admission webhook "w" denied the request: x', None)),
+        ({}, {"message": f"{DENIED} without explanation", "code": 400}),
+        ({"message": "no"}, {"message": f"{DENIED}: no", "code": 400}),
+        ({"reason": "Conflict"}, {"message": f"{DENIED}: Conflict", "reason": "Conflict", "code": 400}),
+        ({"code": 200, "message": "x"}, {"message": f"{DENIED}: x", "code": 400}),
+        ({"code": 700, "message": "x"}, {"message": f"{DENIED}: x", "code": 700}),
+        ({"code": 70000, "message": "x"}, {"message": f"{DENIED}: x", "code": 500}),
         (
-            {"code": 409, "details": {"name": "n"}},
-            (409, "", 'admission webhook "w" denied the request without explanation', {"name": "n"}),
+            {"code": 409, "details": {"name": "n", "causes": [], "retryAfterSeconds": 0}},
+            {"message": f"{DENIED} without explanation", "code": 409, "details": {"name": "n"}},
+        ),
+        ({"status": "Success", "message": "x"}, {"message": f"{DENIED}: x", "code": 400}),
+        ({"status": "Odd", "message": "x"}, {"message": f"{DENIED}: x", "code": 400, "status": "Odd"}),
+        (
+            {"metadata": {"continue": "c", "remainingItemCount": 0}, "message": "x"},
+            {"metadata": {"continue": "c", "remainingItemCount": 0}, "message": f"{DENIED}: x", "code": 400},
         ),
     ],
 )
 def test_denials(status: dict[str, Any], expected: Any) -> None:
-    assert denial("w", status) == expected
+    assert denial("w", status) == {"metadata": {}, "status": "Failure", **expected}

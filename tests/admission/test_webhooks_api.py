@@ -11,7 +11,7 @@ from tests.admission.policies import ADMISSION, CORE_EVENT, CORE_EVENTS, NEW_EVE
 from tests.admission.webhooks import Hook, Response, configure, patch
 from tests.api.client import MERGE, Answer, Client
 from tests.api.errors import failure
-from tests.api.widgets import WIDGETS
+from tests.api.widgets import NAMESPACES, WIDGETS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -28,6 +28,88 @@ async def test_a_refusal(api: Client, hook: Hook) -> None:
     assert answer.json["message"] == 'admission webhook "a.example.com" denied the request: taken'
     assert answer.warnings == ["careful"]
     assert (await api.get(f"{WIDGETS}/a")).code == 404
+
+
+async def test_a_refusal_with_all_of_a_status(api: Client, hook: Hook) -> None:
+    metadata = {"selfLink": "/x", "resourceVersion": "7", "continue": "c", "remainingItemCount": 3}
+    details = {"name": "n", "uid": "u", "retryAfterSeconds": 5}
+    status = {"metadata": metadata, "status": "Odd", "code": 429, "reason": "TooManyRequests", "details": details}
+    hook.answer = lambda path, request: {"allowed": False, "status": status}
+    await configure(api, hook, "a")
+    answer = await api.post(WIDGETS, widget("a"))
+    message = 'admission webhook "a.example.com" denied the request: TooManyRequests'
+    assert (answer.code, answer.json) == (429, status | {"kind": "Status", "apiVersion": "v1", "message": message})
+    assert answer.header("retry-after") == "5"
+
+
+@pytest.mark.parametrize(
+    "path, value, left",
+    [
+        ("/metadata/labels/a", 5, {}),
+        ("/metadata/labels", "x", {}),
+        ("/metadata/annotations", {"a": {}}, {"labels": {"b": "c"}}),
+        ("/metadata/finalizers", [5], {"labels": {"b": "c"}}),
+        ("/metadata/ownerReferences", "x", {"labels": {"b": "c"}}),
+        ("/metadata/generateName", 5, {"labels": {"b": "c"}}),
+    ],
+)
+async def test_a_webhook_that_patches_metadata_with_another_type(
+    api: Client, hook: Hook, path: str, value: Any, left: dict[str, Any]
+) -> None:
+    hook.answer = lambda _, request: patch({"op": "add", "path": path, "value": value})
+    await configure(api, hook, "a", kind="Mutating")
+    made = widget("a", size=1)
+    made["metadata"]["labels"] = {"b": "c"}
+    metadata = (await api.post(WIDGETS, made)).ok(201)["metadata"]
+    written = ("labels", "annotations", "finalizers", "ownerReferences", "generateName")
+    assert {name: metadata[name] for name in written if name in metadata} == left
+    assert (await api.get(f"{WIDGETS}/a")).ok()["metadata"] == metadata
+
+
+@pytest.mark.parametrize(
+    "revision, code, message",
+    [("7", 500, "resourceVersion should not be set on objects to be created"), ("x", 201, ""), ("0", 201, "")],
+)
+async def test_a_webhook_that_sets_the_revision_of_a_new_object(
+    api: Client, hook: Hook, revision: str, code: int, message: str
+) -> None:
+    hook.answer = lambda _, request: patch({"op": "add", "path": "/metadata/resourceVersion", "value": revision})
+    await configure(api, hook, "a", kind="Mutating")
+    answer = await api.post(WIDGETS, widget("a"))
+    assert (answer.code, answer.json.get("message", "")) == (code, message)
+
+
+async def test_a_webhook_that_sets_the_revision_of_an_update(api: Client, hook: Hook) -> None:
+    made = (await api.post(WIDGETS, widget("a", size=1))).ok(201)
+    revision = ""
+    hook.answer = lambda _, request: patch({"op": "add", "path": "/metadata/resourceVersion", "value": revision})
+    await configure(api, hook, "a", kind="Mutating")
+    assert (await api.put(f"{WIDGETS}/a", widget("a", size=2))).code == 422
+    assert len(hook.asked) == 1, "the webhook is asked before the resource version is missed"
+    revision = "7"
+    assert failure(await api.put(f"{WIDGETS}/a", made), 409, "Conflict")
+    revision = "x"
+    answer = await api.put(f"{WIDGETS}/a", made)
+    assert (answer.code, answer.json["message"]) == (500, 'strconv.ParseUint: parsing "x": invalid syntax')
+    revision = made["metadata"]["resourceVersion"]
+    assert (await api.put(f"{WIDGETS}/a", widget("a", size=2))).ok()["spec"]["size"] == 2
+
+
+async def test_reviews_of_a_namespace(api: Client, hook: Hook) -> None:
+    rules = [rule(group="", resources="namespaces")]
+    await configure(api, hook, "m", kind="Mutating", rules=rules)
+    await configure(api, hook, "v", rules=rules)
+    made = (await api.post(NAMESPACES, {"metadata": {"name": "reviewed"}})).ok(201)
+    _, first = hook.asked.pop(0)
+    assert (first["object"]["spec"], first["object"]["status"]) == ({}, {"phase": "Active"})
+    hook.asked.clear()
+    path = f"{NAMESPACES}/reviewed"
+    (await api.patch(path, {"metadata": {"finalizers": ["example.com/held"]}})).ok()
+    hook.asked.clear()
+    for _ in range(2):  # the second one changes nothing, and is not reviewed
+        (await api.delete(path, {"gracePeriodSeconds": 0})).ok()
+    preconditions = {"uid": made["metadata"]["uid"]}
+    assert [request["options"].get("preconditions") for _, request in hook.asked] == [preconditions, preconditions]
 
 
 async def test_the_admission_review_of_a_webhook(api: Client, hook: Hook) -> None:

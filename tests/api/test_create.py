@@ -185,3 +185,12 @@ async def test_each_character_of_a_field_manager_that_cannot_be_printed_is_repor
         ("fieldManager", "invalid character U+000A (at position 2)"),
         ("fieldManager", "invalid character U+0009 (at position 3)"),
     ]
+
+
+async def test_a_kind_that_counts_no_generations_keeps_that_of_the_client(api: Client) -> None:
+    path = "/api/v1/namespaces/default/configmaps"
+    made = (await api.post(path, {"metadata": {"name": "generation", "generation": 4}})).ok(201)
+    assert made["metadata"]["generation"] == 4
+    changed = (await api.put(f"{path}/generation", {"metadata": {"name": "generation", "generation": 5}})).ok()
+    assert changed["metadata"]["generation"] == 4
+    failure(await api.post(path, {"metadata": {"name": "negative", "generation": -1}}), 422, "Invalid")

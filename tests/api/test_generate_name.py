@@ -58,3 +58,15 @@ async def test_a_long_prefix_is_cut(api: Client) -> None:
 async def test_a_bad_prefix_is_refused(api: Client) -> None:
     status = failure(await api.post(WIDGETS, widget(metadata={"generateName": "Bad_"})), 422, "Invalid")
     assert {c["field"] for c in status["details"]["causes"]} == {"metadata.generateName", "metadata.name"}
+
+
+@pytest.mark.parametrize("query", ["", "?dryRun=All"])
+async def test_a_name_that_is_taken_beside_a_prefix(api: Client, query: str) -> None:
+    await make(api, "a")
+    answer = await api.post(f"{WIDGETS}{query}", widget("a", metadata={"generateName": "job-"}))
+    status = failure(answer, 409, "AlreadyExists")
+    assert status["message"].endswith(
+        '"a" already exists, the server was not able to generate a unique name for the object'
+    )
+    assert status["details"]["retryAfterSeconds"] == 1
+    assert answer.header("retry-after") == "1"

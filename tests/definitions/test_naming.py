@@ -190,6 +190,12 @@ def test_approval() -> None:
     assert approve({**definition, "status": status}, NOW) is None
 
 
+def test_the_approval_is_the_first_condition() -> None:
+    definition = prepared(crd(group="x.k8s.io", metadata={"annotations": {"api-approved.kubernetes.io": "https://h"}}))
+    found = [kind for kind, _, _ in reconcile(definition, [])[-1]]
+    assert found == ["KubernetesAPIApprovalPolicyConformant", "NamesAccepted", "Established"]
+
+
 def named(plural: str, kind: str, *, group: str = "g.example.com", **names: Any) -> dict[str, Any]:
     definition = prepared(crd(group=group, names={"plural": plural, "singular": kind.lower(), "kind": kind} | names))
     definition["metadata"] = {**definition["metadata"], "name": f"{plural}.{group}"}

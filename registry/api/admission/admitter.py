@@ -107,7 +107,9 @@ class Admitter:
         """Returns the object after all mutations, decoded by its kind; `obj` and `old` are not changed."""
         if not self._admission.mutates:
             return obj
-        attributes = self._attributes(operation, name, obj, old)
+        # A built-in kind is shown as Go encodes it: with members that the client has left out (`spec: {}`).
+        shown = None if obj is None else self._request.served.strategy.as_written(obj)
+        attributes = self._attributes(operation, name, shown, old)
         rounds = MutationRounds()
         for again in (False, True):
             if again and not rounds.again:
@@ -117,7 +119,7 @@ class Admitter:
                 await self._by_policies.mutate(self._admission.mutating_policies, attributes, rounds)
             if self._webhooks and self._admission.mutating_webhooks:
                 await self._by_webhooks.mutate(self._admission.mutating_webhooks, attributes, rounds)
-        return attributes.object
+        return obj if attributes.object is shown else attributes.object
 
     # -- validating
 

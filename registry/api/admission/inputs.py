@@ -30,6 +30,7 @@ from registry.codec.stored import decode_stored
 from registry.flowcontrol.evaluation import evaluate
 from registry.flowcontrol.time_slice import TimeSlice
 from registry.schema.field import MAX_TEXT, go_json
+from registry.schema.objectmeta.decoding import drop_malformed
 from registry.store.types import ObjectKey, Row
 
 T = TypeVar("T")
@@ -110,6 +111,7 @@ class AdmissionInputs:
     ) -> Object:
         """Decodes the result of a mutation: applies its kind's defaults, and drops unknown fields.
 
+        Metadata of another type is dropped from custom resources, as in kube-apiserver.
         Raises a StatusError (500) for another kind or version, for wrong types and, if `is_strict`, for fields that a
         built-in kind does not have.
         """
@@ -117,6 +119,9 @@ class AdmissionInputs:
             return obj
         served = self.served_at(resource)
         typed = _with_type(served, obj)
+        if not served.definition.builtin:
+            metadata = typed.get("metadata")
+            typed["metadata"] = drop_malformed(metadata) if isinstance(metadata, dict) else {}
         unknown: list[str] = []
         try:
             decoded = await evaluate(partial(served.strategy.decode, typed, unknown))

@@ -262,7 +262,17 @@ def _apply_operations(obj: Object, operations: Any) -> Any:
 
 
 def _denial(hook: Webhook, review: Verdict) -> StatusError:
-    return StatusError(*denial(hook.name, review.status))
+    status = denial(hook.name, review.status)
+    details = status.get("details")
+    return StatusError(
+        status["code"],
+        status.get("reason", ""),
+        status["message"],
+        details,
+        details.get("retryAfterSeconds") if details else None,
+        metadata=status["metadata"],
+        status=status["status"],
+    )
 
 
 def _unheard(call: WebhookCall, hook: Webhook, code: int) -> None:

@@ -69,7 +69,6 @@ class BuiltinStrategy(CustomStrategy):
 
     def prepare_for_create(self, obj: Object, context: Context) -> None:
         context.warnings.extend(late_owner_warnings(obj["metadata"]))
-        obj["metadata"].pop("generation", None)
 
     def meta_errors(self, obj: Object) -> list[FieldError]:
         """Returns the errors that the kind's own rules find in the metadata of a whole object."""

@@ -41,7 +41,8 @@ class NamespaceStrategy(TypedStrategy):
         return name_is_dns_label
 
     def default(self, obj: Object) -> None:
-        """Adds the name to the labels, early enough that the writer owns the field."""
+        """Adds the phase, and the name to the labels, early enough that the writer owns the label."""
+        obj["status"] = {"phase": "Active", **(obj.get("status") or {})}
         _name_label(obj)
 
     def prepare_for_create(self, obj: Object, context: Context) -> None:

@@ -19,7 +19,7 @@ from registry.api.options import WriteOptions, manager_of, write_options
 from registry.api.request import Body, ResourceRequest
 from registry.api.served import Object
 from registry.api.verbs.driver import run
-from registry.api.verbs.pipeline import Draft, Operation, Outcome
+from registry.api.verbs.pipeline import Draft, Operation, Outcome, Start
 from registry.flowcontrol.evaluation import evaluate
 
 
@@ -33,7 +33,7 @@ class ComputedOperation(Operation[DocumentAnswer]):
     tries: int = 1
     action = CREATE
 
-    def review_options(self) -> Mapping[str, Any]:
+    def review_options(self, request: ResourceRequest, start: Start) -> Mapping[str, Any]:
         return write_options_json("CreateOptions", self.options)
 
     def merge_back(self, request: ResourceRequest, draft: Draft, mutated: Object) -> None:

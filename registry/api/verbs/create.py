@@ -70,7 +70,7 @@ class CreateOperation(Operation[ObjectAnswer]):
     tries: int = 1
     action = CREATE
 
-    def review_options(self) -> Mapping[str, Any]:
+    def review_options(self, request: ResourceRequest, start: Start) -> Mapping[str, Any]:
         return write_options_json("CreateOptions", self.options)
 
     async def load(self, request: ResourceRequest) -> Start:
@@ -90,7 +90,6 @@ class CreateOperation(Operation[ObjectAnswer]):
 
     def _draft(self, request: ResourceRequest, start: Start, obj: Object) -> Draft:
         metadata = obj["metadata"]
-        revision = metadata.pop("resourceVersion", None)
         managed = metadata.get("managedFields")
         wipe_for_create(obj)
         if not self.owned:
@@ -100,16 +99,16 @@ class CreateOperation(Operation[ObjectAnswer]):
             managed = owned["metadata"].get("managedFields")
         if managed:
             metadata["managedFields"] = managed
-        return Draft(start, metadata.get("name") or "", None, obj, revision)
+        return Draft(start, metadata.get("name") or "", None, obj)
 
     def merge_back(self, request: ResourceRequest, draft: Draft, mutated: Object) -> None:
         draft.new = {**mutated, "metadata": dict(mutated["metadata"])}
-        draft.new["metadata"].pop("resourceVersion", None)
         agree_on_namespace(request, draft.new)
 
     def prepare(self, request: ResourceRequest, draft: Draft) -> None:
         obj = draft.new
         managed = obj["metadata"].get("managedFields")
+        draft.revision = self._given_revision(obj["metadata"].pop("resourceVersion", None))
         wipe_for_create(obj)
         fill_for_create(obj, request.context)
         request.served.strategy.prepare_for_create(obj, request.context)
@@ -117,13 +116,26 @@ class CreateOperation(Operation[ObjectAnswer]):
             obj["metadata"]["managedFields"] = managed
         draft.name = obj["metadata"].get("name") or ""
 
+    def _given_revision(self, text: str | None) -> str:
+        """Returns the resource version that the client or a webhook has set; "" if it has no effect.
+
+        A create ignores one that is not valid. An update that creates its object ignores one that is.
+        """
+        try:
+            is_set = bool(text) and parse_revision(text or "") != 0
+        except ValueError as error:
+            if self.verb != "create":
+                raise plain_internal(str(error)) from error
+            return ""
+        return text or "" if is_set and self.verb == "create" else ""
+
     def validate(self, request: ResourceRequest, draft: Draft) -> None:
         served, strategy = request.served, request.served.strategy
         errors = strategy.validate(draft.new)
         if errors:
             raise invalid(kind_of(served, draft.new), draft.name, errors)
         draft.new = strategy.finish(draft.new)
-        if isinstance(draft.revision, str) and _is_revision(draft.revision):
+        if draft.revision:
             if not self.dry_run:
                 raise plain_internal("resourceVersion should not be set on objects to be created")
             draft.new["metadata"]["resourceVersion"] = draft.revision
@@ -177,14 +189,6 @@ def _require_living_definition(request: ResourceRequest, obj: Object) -> None:
         )
 
 
-def _is_revision(text: str) -> bool:
-    """Whether a resource version is valid and not 0; the reference ignores any other here."""
-    try:
-        return parse_revision(text) != 0
-    except ValueError:
-        return False
-
-
 async def _require_free_name(request: ResourceRequest, name: str) -> None:
     """Raises 409 if a dry run finds the name taken."""
     key = request.served.key(request.namespace, name)
@@ -205,4 +209,6 @@ def _guards(request: ResourceRequest) -> Guards | None:
 
 def _exists(request: ResourceRequest, row: Row, name: str) -> StatusError:
     terminating = '"deletionTimestamp"' in row.body and is_terminating(request.served.leniently().object(row))
-    return already_exists(request.served.resource, name, terminating=terminating)
+    memo = request.context.memo
+    has_prefix = memo is not None and memo.has_prefix
+    return already_exists(request.served.resource, name, terminating=terminating, has_prefix=has_prefix)

@@ -31,7 +31,7 @@ from registry.api.options import (
     write_options,
 )
 from registry.api.request import ResourceRequest
-from registry.api.served import Object, kind_of
+from registry.api.served import Object, Served, kind_of
 from registry.api.strategies.base import Context
 from registry.api.verbs.driver import NoLongerServed, run, run_current
 from registry.api.verbs.list import parse_selection, row_texts, select
@@ -64,8 +64,12 @@ class DeleteOperation(Operation[Answer]):
     tries: int = CONFLICT_TRIES
     action = DELETE
 
-    def review_options(self) -> Mapping[str, Any]:
-        return delete_options_json(self.options)
+    def review_options(self, request: ResourceRequest, start: Start) -> Mapping[str, Any]:
+        options = self.options
+        if self.named and _is_of_its_own(request.served) and options.preconditions.uid is None:
+            assert start.row is not None
+            options = replace_fields(options, preconditions=replace_fields(options.preconditions, uid=start.row.uid))
+        return delete_options_json(options)
 
     async def load(self, request: ResourceRequest) -> Start:
         return Start(*await request.load())
@@ -80,12 +84,18 @@ class DeleteOperation(Operation[Answer]):
         """Presents the old object only: there is no new one that admission could change."""
         return None, draft.old
 
+    def skips_admission(self, request: ResourceRequest, draft: Draft) -> bool:
+        """Whether the object is a namespace that is already terminating, whatever the options."""
+        old = draft.old
+        assert old is not None
+        return is_terminating(old) and request.served.strategy.waits(old)
+
     async def commit(self, request: ResourceRequest, draft: Draft) -> Outcome:
         """Marks the object if something holds it, otherwise removes it. Raises a refusal if it is protected."""
         strategy, obj, old = request.served.strategy, draft.new, draft.old
         assert old is not None
-        if strategy.waits(old) and is_terminating(old):
-            return Outcome(obj=old)  # whatever the policy: it is already waiting
+        if self.skips_admission(request, draft):
+            return Outcome(obj=old)
         unless_used = await require_unprotected(request, old, dry_run=self.dry_run)
         strategy.prepare_for_delete(obj, request.context)
         if strategy.propagates:
@@ -135,15 +145,16 @@ def _check_preconditions(request: ResourceRequest, row: Row, options: DeleteOpti
         raise _precondition(request, "ResourceVersion", wanted.resource_version, str(row.revision))
 
 
-_OF_THEIR_OWN = frozenset({"Namespace", "CustomResourceDefinition"})
+def _is_of_its_own(served: Served) -> bool:
+    """Whether upstream the kind has its own deletion, with the uid as precondition and the errors of the storage."""
+    return served.definition.builtin and served.kind.name in ("Namespace", "CustomResourceDefinition")
 
 
 def _precondition(request: ResourceRequest, what: str, wanted: str, actual: str) -> StatusError:
     ending = "The object might have been " + ("deleted and then recreated" if what == "UID" else "modified")
     why = f"the {what} in the precondition ({wanted}) does not match the {what} in record ({actual}). {ending}"
     served = request.served
-    if served.kind.name in _OF_THEIR_OWN and served.definition.builtin:
-        # Upstream, namespaces and definitions have their own deletion, with the messages of its storage layer.
+    if _is_of_its_own(served):
         is_lower = emulated().is_1_37 and served.kind.name == "CustomResourceDefinition"
         begin = "precondition" if is_lower else "Precondition"
         why = f"{begin} failed: {what} in precondition: {wanted}, {what} in object meta: {actual}"

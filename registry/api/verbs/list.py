@@ -404,6 +404,5 @@ def list_expired(options: ListOptions, error: RevisionExpired) -> StatusError:
         return expired(
             f"The resourceVersion for the provided list is too old: {error.revision} ({error.compact_revision})"
         )
-    failure = expired(continuation.EXPIRED)
-    failure.continue_ = continuation.encode(continuation.NEWEST, continuation.decode(options.continue_).after)
-    return failure
+    after = continuation.decode(options.continue_).after
+    return expired(continuation.EXPIRED, continuation.encode(continuation.NEWEST, after))

@@ -56,8 +56,8 @@ class Draft:
     name: str
     old: Object | None
     new: Object
-    # The resource version given with an object to be created.
-    revision: object = None
+    # The resource version given with an object to be created; "" if none was.
+    revision: str = ""
     stored: StoredForm | None = None
 
 
@@ -93,7 +93,7 @@ class Operation(ABC, Generic[A]):
         return self.options.dry_run
 
     @abstractmethod
-    def review_options(self) -> Mapping[str, Any]:
+    def review_options(self, request: ResourceRequest, start: Start) -> Mapping[str, Any]:
         """Returns the options of the request as policies and webhooks see them."""
 
     @abstractmethod
@@ -128,6 +128,10 @@ class Operation(ABC, Generic[A]):
         """Returns the refusal after `tries` attempts at which other writes came first."""
         return modified(request.served.resource, request.name)
 
+    def skips_admission(self, request: ResourceRequest, draft: Draft) -> bool:
+        """Whether the write changes nothing whatever admission decides, so that it is not asked."""
+        return False
+
     def when_missing(self) -> Operation[A] | None:
         """Returns the operation that replaces this one if there is no object."""
         return None
@@ -140,8 +144,10 @@ async def attempt(request: ResourceRequest, operation: Operation[Any], start: St
 
 async def draft_of(request: ResourceRequest, operation: Operation[Any], start: Start) -> Draft:
     """Runs an attempt up to its commit."""
-    admitter = admitter_of(request, operation.review_options, dry_run=operation.dry_run)
+    admitter = admitter_of(request, partial(operation.review_options, request, start), dry_run=operation.dry_run)
     draft = await operation.make(request, start)
+    if operation.skips_admission(request, draft):
+        return draft
     new, old = operation.present(draft)
     mutated = await admitter.mutate(operation.action, draft.name, new, old)
     if new is not None and mutated is not None and mutated is not new:

@@ -107,7 +107,7 @@ class UpdateOperation(Operation[ObjectAnswer]):
     action = UPDATE
     is_serialized = True
 
-    def review_options(self) -> Mapping[str, Any]:
+    def review_options(self, request: ResourceRequest, start: Start) -> Mapping[str, Any]:
         return write_options_json("UpdateOptions", self.options)
 
     async def load(self, request: ResourceRequest) -> Start:
@@ -127,8 +127,11 @@ class UpdateOperation(Operation[ObjectAnswer]):
         new = self.make_object(request, old)
         if self.uid and self.uid != row.uid:
             raise _wrong_uid(request, self.uid, row.uid, dry_run=self.dry_run)
-        _check_revision(request, new, row)
-        has_revision = bool(new["metadata"].pop("resourceVersion", None)) or self.view is not None
+        if self.view is not None:
+            _check_revision(request, new, row)
+            new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
+        elif request.catalog.admission is None:  # else after it, which may change the resource version
+            _check_revision(request, new, row)
         if not self.owned:
             # Ownership is computed before the server restores its own fields.
             written = request.served.strategy.as_written(new)
@@ -137,8 +140,6 @@ class UpdateOperation(Operation[ObjectAnswer]):
                 written = {**written, "metadata": {**written["metadata"], "managedFields": managed}}
             owned = own_update(request, old, written, self.manager)
             new["metadata"]["managedFields"] = owned["metadata"].get("managedFields") or []
-        if has_revision:  # mutating admission sees none if the client has sent none
-            new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
         return new
 
     def present(self, draft: Draft) -> tuple[Object | None, Object | None]:
@@ -154,6 +155,8 @@ class UpdateOperation(Operation[ObjectAnswer]):
     def prepare(self, request: ResourceRequest, draft: Draft) -> None:
         new, old = draft.new, draft.old
         assert old is not None
+        assert draft.start.row is not None
+        _check_revision(request, new, draft.start.row)
         new["metadata"].pop("resourceVersion", None)
         restore_for_update(new, old)
         request.served.strategy.prepare_for_update(new, old, request.context)

@@ -29,6 +29,7 @@ from registry.schema.values import Json
 __all__ = [
     "MetadataDecodeError",
     "decode_object_meta",
+    "drop_malformed",
     "finalizer_warnings",
     "late_owner_warnings",
     "owner_reference_warnings",
@@ -63,6 +64,23 @@ def decode_object_meta(
         else:
             return meta
     return _Decoder(path, go_prefix, unknown).decode(meta)
+
+
+def drop_malformed(meta: dict[str, Any]) -> dict[str, Any]:
+    """`meta` without the fields that cannot be decoded, each as a whole: `{"labels": {"a": 1}}` gives `{}`.
+
+    Metadata of custom resources that a webhook has changed is read field by field; what has another type is not there
+    (apimachinery pkg/apis/meta/v1/unstructured/unstructured.go).
+    """
+    return {name: value for name, value in meta.items() if _is_decodable(name, value)}
+
+
+def _is_decodable(name: str, value: Json) -> bool:
+    try:
+        decode_object_meta({name: value}, unknown=None)
+    except MetadataDecodeError:
+        return False
+    return True
 
 
 # ---- fast path: would decoding change this field?
