@@ -19,7 +19,9 @@ from typing import Any, Final, NoReturn
 
 import cbor2
 
+from registry.codec.binary_fields import binary_members, tagged
 from registry.codec.model import MAX_CONTAINERS, CborError, Decoded, TooManyValues
+from registry.codec.protobuf.messages import kind_key
 
 Json = Any
 
@@ -207,14 +209,24 @@ def encode_cbor(value: Json) -> bytes:
     return _SELF_DESCRIBED + encode_item(value)
 
 
-def encode_item(value: Json) -> bytes:
-    """One data item without the self-described tag; keys in canonical order."""
-    return cbor2.dumps(_in_bytes(value), canonical=True)
+def encode_item(value: Json, head: Mapping[str, Json] | None = None) -> bytes:
+    """One data item without the self-described tag; keys in canonical order.
+
+    `head` has the apiVersion and kind of a value that does not have its own, as the items of a list.
+    """
+    return cbor2.dumps(_in_bytes(_with_bytes(value, head)), canonical=True)
+
+
+def _with_bytes(value: Json, head: Mapping[str, Json] | None = None) -> Json:
+    """Tags the bytes of an object of a built-in kind."""
+    head = head or (value if isinstance(value, dict) else {})
+    key = kind_key(head.get("apiVersion") or "", head.get("kind") or "")
+    return value if key is None else tagged(value, binary_members(key))
 
 
 def encode_event(type_: str, obj: Json) -> bytes:
     """A watch event. Its object has a tag of its own, since it is encoded separately."""
-    event = {b"type": type_.encode(), b"object": cbor2.CBORTag(55799, _in_bytes(obj))}
+    event = {b"type": type_.encode(), b"object": cbor2.CBORTag(55799, _in_bytes(_with_bytes(obj)))}
     return _SELF_DESCRIBED + cbor2.dumps(event, canonical=True)
 
 

@@ -159,7 +159,8 @@ async def _proto_list(answer: ListAnswer, form: Form) -> AsyncGenerator[bytes, N
 
 
 async def _cbor_list(answer: ListAnswer, form: Form) -> AsyncGenerator[bytes, None]:
-    items, _ = await _all_items(answer, form, encode_item)
+    head = {"apiVersion": answer.served.api_version, "kind": answer.served.kind.name}
+    items, _ = await _all_items(answer, form, partial(encode_item, head=head))
     if not items:
         yield _list_document(answer, form, [])
         return

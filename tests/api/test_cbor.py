@@ -58,6 +58,31 @@ async def test_the_life_of_an_object(cbor: Client, path: str, obj: dict[str, Any
     assert (await cbor.get(f"{path}/a")).code == 200
 
 
+async def test_bytes_have_a_tag_and_are_not_in_base64(cbor: Client) -> None:
+    """A Go client takes a byte string without the tag for the bytes themselves."""
+    secrets = MAPS.replace("configmaps", "secrets")
+    hooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+    client_config = {"url": "https://127.0.0.1/", "caBundle": "YWJj"}
+    webhook = {"name": "a.b.c", "clientConfig": client_config, "sideEffects": "None", "admissionReviewVersions": ["v1"]}
+    tagged = b"\xd6\x43abc"  # 22 and three bytes
+    for path, more, name in (
+        (secrets, {"data": {"k": "YWJj"}}, b"\x41k"),
+        (MAPS, {"binaryData": {"k": "YWJj"}}, b"\x41k"),
+        (hooks, {"webhooks": [webhook]}, b"\x48caBundle"),
+    ):
+        only = f"{path}?watch=true&resourceVersion={(await cbor.get(path)).json['metadata']['resourceVersion']}"
+        async with cbor.watch(only, accept=CBOR) as watch:
+            body = encode_cbor({"metadata": {"name": "bytes"}, **more})
+            made = await cbor.post(path, body, content_type=CBOR, accept=CBOR)
+            assert name + tagged in made.body
+            event = await watch.read(len(made.body) + len(b"ADDEDobjecttype") + 7)
+            assert name + tagged in event
+        one, several = await cbor.get(f"{path}/bytes", accept=CBOR), await cbor.get(path, accept=CBOR)
+        assert name + tagged in one.body
+        assert name + tagged in several.body
+        assert (await cbor.get(f"{path}/bytes")).ok() == read(one)
+
+
 async def test_there_are_no_tables(cbor: Client) -> None:
     """As in kube-apiserver, whose Tables are JSON or YAML (AllowsMediaTypeTransform)."""
     of_cbor = TABLE.replace("application/json", CBOR)

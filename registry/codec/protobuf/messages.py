@@ -49,6 +49,12 @@ def kind_key(api_version: str, kind: str) -> str | None:
     return key if key in facts else None
 
 
+def fields_of(key: str) -> Iterator[tuple[str, str]]:
+    """The names in JSON of a message's fields, with their types: those of the values for maps and lists."""
+    for _, name, _, type_ in _facts()[key]:
+        yield name, type_
+
+
 @cache
 def message_class(key: str) -> type[Message]:
     return GetMessageClass(_pool().FindMessageTypeByName(f"{_PACKAGE}.{_identifier(key)}"))
