@@ -3,7 +3,7 @@ take a byte string without the tag for the bytes themselves.
 
     tagged({"k": "YWJj"}, binary_members("v1/Secret")["data"])    # {"k": CBORTag(22, b"abc")}
 
-The fields are found in the messages of protobuf, which are those of the built-in kinds.
+The fields are members in the messages of protobuf, which are those of the built-in kinds.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _RAW: Final = frozenset(("raw", "Raw"))
 @cache
 def binary_members(key: str, within: frozenset[str] = frozenset()) -> Binary:
     """The members of a message that are bytes, or lead to some; `within` are the messages that contain this one."""
-    found: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     if key in within:
-        return found
+        return members
     for name, type_ in fields_of(key):
         if type_ == "bytes":
             if name not in _RAW:
-                found[name] = True
+                members[name] = True
         elif "/" in type_ and (inner := binary_members(type_, within | {key})):
-            found[name] = inner
-    return found
+            members[name] = inner
+    return members
 
 
 def tagged(value: Json, binary: Binary | bool) -> Json:

@@ -108,7 +108,7 @@ class CreateOperation(Operation[ObjectAnswer]):
     def prepare(self, request: ResourceRequest, draft: Draft) -> None:
         obj = draft.new
         managed = obj["metadata"].get("managedFields")
-        draft.revision = self._given_revision(obj["metadata"].pop("resourceVersion", None))
+        draft.revision = self._effective_revision(obj["metadata"].pop("resourceVersion", None))
         wipe_for_create(obj)
         fill_for_create(obj, request.context)
         request.served.strategy.prepare_for_create(obj, request.context)
@@ -116,7 +116,7 @@ class CreateOperation(Operation[ObjectAnswer]):
             obj["metadata"]["managedFields"] = managed
         draft.name = obj["metadata"].get("name") or ""
 
-    def _given_revision(self, text: str | None) -> str:
+    def _effective_revision(self, text: str | None) -> str:
         """Returns the resource version that the client or a webhook has set; "" if it has no effect.
 
         A create ignores one that is not valid. An update that creates its object ignores one that is.
