@@ -196,15 +196,19 @@ def _from_query(query: Query) -> tuple[DeleteOptions, list[FieldError]]:
     policy = first(query, "propagationPolicy") if "propagationPolicy" in query else None
     orphan = _boolean(query, "orphanDependents")
     dry_run = list(query.get("dryRun") or ())
+    # Not in the published parameters, but upstream's conversion reads them (apimachinery meta/v1/conversion.go).
+    preconditions = Preconditions(first(query, "uid") or None, first(query, "resourceVersion") or None)
     options = DeleteOptions(
         bool(dry_run),
         policy,
         orphan,
-        Preconditions(),
+        preconditions,
         _integer(query, "gracePeriodSeconds"),
         _is_unsafe(_boolean(query, UNSAFE)),
     )
-    return options, _delete_errors(policy, orphan, dry_run) + _unsafe_errors(options, has_preconditions=False)
+    return options, _delete_errors(policy, orphan, dry_run) + _unsafe_errors(
+        options, has_preconditions=preconditions != Preconditions()
+    )
 
 
 _NO_DELETE_OPTIONS = DeleteOptions()

@@ -39,6 +39,8 @@ def apply_to(kind: OwnershipKind, live: Object, applied: Object, managed: Manage
     owners = {
         manager: owner.owning(reconcile_fields(owner.fields, kind.type_or_error(owner.api_version)))
         for manager, owner in managed.items()
+        # Of a built-in kind, fields of another API (events.k8s.io) have no meaning here, and are given up.
+        if not kind.builtin or kind.has_version(owner.api_version)
     }
     last = owners.get(by.manager)
     mine = without(field_set(applied, node), kind.resets(by.api_version, by.subresource))

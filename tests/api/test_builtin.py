@@ -400,3 +400,25 @@ async def test_the_parameter_export_is_refused(api: Client, value: str, code: in
     if code == 400:
         status = failure(answer, 400, "BadRequest")
         assert status["message"] == "the export parameter, deprecated since v1.14, is no longer supported"
+
+
+async def test_an_apply_through_one_api_of_events_gives_up_what_the_other_has_applied(api: Client) -> None:
+    regarding = {"kind": "Pod", "name": "p", "namespace": "default"}
+    core = {"involvedObject": regarding, "reason": "R", "message": "m", "type": "Normal", "source": {"component": "c"}}
+    new = {
+        "regarding": regarding,
+        "reason": "R",
+        "note": "m",
+        "type": "Normal",
+        "eventTime": "2024-01-01T00:00:00.000000Z",
+        "action": "do",
+        "reportingController": "example.com/c",
+        "reportingInstance": "i",
+    }
+    name = {"metadata": {"name": "both-apis"}}
+    first = {"apiVersion": "events.k8s.io/v1", "kind": "Event", **name, **new}
+    (await api.patch(f"{NEW_EVENTS}/both-apis?fieldManager=new", first, APPLY)).ok(201)
+    second = {"apiVersion": "v1", "kind": "Event", **name, **core}
+    applied = (await api.patch(f"{EVENTS}/both-apis?fieldManager=core", second, APPLY)).ok(200)
+    assert [entry["manager"] for entry in applied["metadata"]["managedFields"]] == ["core"]
+    assert applied["action"] == "do"

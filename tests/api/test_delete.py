@@ -72,6 +72,25 @@ async def test_failed_preconditions(api: Client, precondition: dict[str, str]) -
     (await api.get(A)).ok()
 
 
+@pytest.mark.parametrize("query", ["uid=other", "resourceVersion=1"])
+@pytest.mark.parametrize("path", ["/a", ""], ids=["an object", "a collection"])
+async def test_failed_preconditions_of_the_query(api: Client, path: str, query: str) -> None:
+    await make(api, "a")
+    failure(await api.delete(f"{WIDGETS}{path}?{query}"), 409, "Conflict")
+    (await api.get(A)).ok()
+
+
+async def test_satisfied_preconditions_of_the_query(api: Client) -> None:
+    [made] = await make(api, "a")
+    meta = made["metadata"]
+    (await api.delete(f"{A}?uid={meta['uid']}&resourceVersion={meta['resourceVersion']}")).ok(200)
+
+
+async def test_a_body_replaces_the_preconditions_of_the_query(api: Client) -> None:
+    await make(api, "a")
+    (await api.delete(f"{A}?uid=other", {"gracePeriodSeconds": 0})).ok(200)
+
+
 async def test_satisfied_preconditions(api: Client) -> None:
     [made] = await make(api, "a")
     meta = made["metadata"]
