@@ -17,6 +17,8 @@ _PREFIX: Final = "#/definitions/"
 # Limit per server; further paths or types are omitted.
 _LIMIT: Final = 5000
 _DEPTH: Final = 100
+# What each value takes in memory, in addition to its text.
+_VALUE_BYTES: Final = 64
 
 
 class ServerDocument(NamedTuple):
@@ -43,6 +45,22 @@ def own_part(document: Any, server: APIServer) -> Json:
                 part[name] = types[name]
                 pending.append(types[name])
     return {"paths": own, "definitions": part}
+
+
+def memory_of(document: Any) -> int:
+    """About as many bytes as a decoded document takes: `[[],[]]` takes many more than its text."""
+    pending, size = [document], 0
+    while pending:
+        value = pending.pop()
+        size += _VALUE_BYTES
+        if isinstance(value, str):
+            size += len(value)
+        elif isinstance(value, dict):
+            size += sum(map(len, value)) + _VALUE_BYTES * len(value)
+            pending.extend(value.values())
+        elif isinstance(value, list):
+            pending.extend(value)
+    return size
 
 
 def merge_v2(local: Json, parts: Sequence[ServerDocument]) -> Json:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from registry.aggregation.backends import Backends
 from registry.aggregation.model import APIServer
-from registry.aggregation.openapi import Json, ServerDocument, own_part
+from registry.aggregation.openapi import Json, ServerDocument, memory_of, own_part
 from registry.caches import LruCache
 from registry.codec.model import DecodeError
 from registry.store.types import Tenant, TenantId
@@ -27,8 +27,10 @@ _FRESH_SECONDS: Final = 60.0
 _FETCH_SECONDS: Final = 5.0
 _DOCUMENT_BYTES: Final = 4 * 1024 * 1024
 _MAX_VALUES: Final = 200_000
-# Limits per process: bytes of JSON, and documents fetched at a time.
-_CACHE_BYTES: Final = 32 * 1024 * 1024
+# Bytes of the decoded parts of a tenant's servers that are merged; those that do not fit are not in its document.
+_BYTES_OF_TENANT: Final = 24 * 1024 * 1024
+# Limits per process: bytes of decoded parts, and documents fetched at a time.
+_CACHE_BYTES: Final = 48 * 1024 * 1024
 _AT_A_TIME: Final = 32
 _SERIALS: Final = itertools.count(1)
 
@@ -47,7 +49,9 @@ class _CachedPart(NamedTuple):
 class OpenAPIDocuments:
     def __init__(self, backends: Backends) -> None:
         self._backends = backends
-        self._cache: LruCache[_Key, _CachedPart] = LruCache(_CACHE_BYTES, lambda kept: kept.size + 1024)
+        self._cache: LruCache[_Key, _CachedPart] = LruCache(
+            _CACHE_BYTES, lambda kept: kept.size + len(kept.etag) + 1024
+        )
         self._fetching: dict[_Key, asyncio.Task[None]] = {}
 
     async def aclose(self) -> None:
@@ -59,10 +63,11 @@ class OpenAPIDocuments:
         waiting = [task for server in servers if (task := self._refresh(tenant, server)) is not None]
         if waiting:
             await asyncio.wait(waiting, timeout=WAIT_SECONDS)
-        documents = []
+        documents, left = [], _BYTES_OF_TENANT
         for server in servers:
             entry = self._cache.peek((tenant.id, server.name))
-            if entry is not None and entry.server == server and entry.document["paths"]:
+            if entry is not None and entry.server == server and entry.document["paths"] and entry.size <= left:
+                left -= entry.size
                 documents.append(ServerDocument(server, entry.document, entry.serial))
         return documents
 
@@ -88,12 +93,16 @@ class OpenAPIDocuments:
                 tenant, server, "/openapi/v2", seconds=_FETCH_SECONDS, limit_bytes=_DOCUMENT_BYTES, etag=entry.etag
             )
             if answer.status == 200:
-                part = await run_aside(
-                    len(answer.body), lambda: own_part(decode_bounded_json(answer.body, max_values=_MAX_VALUES), server)
-                )
+                part, size = await run_aside(len(answer.body), lambda: _measured_part(answer.body, server))
                 etag = answer.headers.get(b"etag", b"").decode("latin-1")
                 serial = entry.serial if part == entry.document else next(_SERIALS)
-                entry = _CachedPart(server, part, etag, 0.0, len(answer.body), serial)
+                entry = _CachedPart(server, part, etag, 0.0, size, serial)
         except (Unreachable, TooManyConnections, TimeoutError, DecodeError):
             pass  # keeps the previous document
         self._cache.put((tenant.id, server.name), entry._replace(at=time.monotonic()))
+
+
+def _measured_part(body: bytes, server: APIServer) -> tuple[Json, int]:
+    """The server's part of its document, and what it takes in memory. Raises DecodeError."""
+    part = own_part(decode_bounded_json(body, max_values=_MAX_VALUES), server)
+    return part, memory_of(part)

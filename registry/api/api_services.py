@@ -6,6 +6,8 @@ definitions.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from registry.aggregation.backends import FindService
@@ -21,6 +23,7 @@ from registry.aggregation.model import (
 from registry.api.strategies.apiservice import REMOTE
 from registry.api.strategies.base import Object
 from registry.codec.stored import decode_stored
+from registry.flowcontrol.evaluation import LARGE_BYTES, shared_aside
 from registry.store.store import Store
 from registry.store.types import Match, ObjectKey, Requirement, ResourceName, Tenant
 
@@ -44,5 +47,12 @@ async def load_aggregated(store: Store, tenant: Tenant) -> Aggregated:
     page = await store.page(tenant, API_SERVICES, limit=SERVERS_LIMIT, requirements=_ARE_REMOTE)
     if not page.rows:
         return NOTHING_AGGREGATED
-    servers = (api_server(decode_stored('{"metadata":{' + row.body)) for row in page.rows)
+    work = partial(_aggregated, [row.body for row in page.rows])
+    # The rows of a page have up to 4 MiB, and each change of a definition loads them.
+    large = sum(len(row.body) for row in page.rows) > LARGE_BYTES
+    return await shared_aside(work) if large else work()
+
+
+def _aggregated(bodies: Sequence[str]) -> Aggregated:
+    servers = (api_server(decode_stored('{"metadata":{' + body)) for body in bodies)
     return Aggregated(server for server in servers if server is not None)

@@ -15,6 +15,10 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeVar
 
+from prometheus_client import Counter, Gauge
+
+from registry.flowcontrol.byte_shares import ByteShares
+from registry.flowcontrol.fair_queue import TooManyRequests
 from registry.webhooks.answers import run_aside
 from registry.webhooks.connection import Dialer, Lost, Origin
 from registry.webhooks.egress import EgressPolicy
@@ -26,6 +30,9 @@ from registry.webhooks.tls import TlsContexts, system_context
 
 T = TypeVar("T")
 
+ANSWERS: Final = Gauge("registry_webhook_answer_bytes", "Bytes of large answers of webhooks that are read or decoded.")
+REFUSED: Final = Counter("registry_webhook_answers_refused", "Large answers of webhooks for which there was no room.")
+
 # The tenant of calls that are the server's own. No tenant has this number.
 PLATFORM: Final = 0
 # Concurrent calls of a tenant, to one server and in all; each has a connection. Others wait, which is head time.
@@ -35,9 +42,10 @@ _CALLS_OF_TENANT: Final = 64
 _IDLE: Final = 128
 # How much of an unsuccessful answer is read, for the error.
 _REFUSAL_BYTES: Final = 64 * 1024
-# Answers beyond the first size are read and decoded this many at a time per process.
+# Answers beyond the first size are read and decoded one at a time per tenant. The second is shared between tenants: an
+# answer does not wait for those of others, which might take their time.
 _LARGE_BYTES: Final = 1024 * 1024
-_LARGE_AT_ONCE: Final = 4
+_LARGE_BYTES_IN_ALL: Final = 64 * 1024 * 1024
 _SENT_AT_ONCE: Final = 256 * 1024
 _INFLATED_AT_ONCE: Final = 256 * 1024
 
@@ -76,7 +84,7 @@ class HttpsClient:
         self._of_server: Slots[PooledServer] = Slots(_CALLS_OF_SERVER)
         self._of_tenant: Slots[int] = Slots(_CALLS_OF_TENANT)
         self._large_of_tenant: Slots[int] = Slots(1)
-        self._large = asyncio.Semaphore(_LARGE_AT_ONCE)
+        self._large = ByteShares(_LARGE_BYTES_IN_ALL, ANSWERS, REFUSED)
 
     async def aclose(self) -> None:
         self._connections.close()
@@ -121,7 +129,7 @@ class HttpsClient:
         return PooledServer(tenant, replace(origin, ca=""), digest, context)
 
     async def _body(self, tenant: int, connection: Connection, head: Head, held: AsyncExitStack) -> HttpsAnswer:
-        """Reads the body within its bounds. A large one occupies a slot for large answers until `held` is closed."""
+        """Reads the body within its bounds. A large one counts among the tenant's until `held` is closed."""
         if head.status == 101:
             raise Lost("the server switches protocols")
         headers = {name: value.decode("latin-1") for name, value in head.headers}
@@ -143,7 +151,9 @@ class HttpsClient:
                         break
                     if before <= _LARGE_BYTES < size:
                         await held.enter_async_context(self._large_of_tenant.hold(tenant))
-                        await held.enter_async_context(self._large)
+                        before = 0
+                    if size > _LARGE_BYTES:
+                        self._take(tenant, size - before, held)
                     pieces.append(piece)
         except TimeoutError as error:
             pieces.clear()
@@ -154,6 +164,14 @@ class HttpsClient:
         return HttpsAnswer(
             head.status, headers.get(b"content-type", ""), headers.get(b"retry-after", ""), b"".join(pieces)
         )
+
+    def _take(self, tenant: int, count: int, held: AsyncExitStack) -> None:
+        """Counts a part of a large answer until `held` is closed. Raises Lost if there is no room for it."""
+        try:
+            self._large.take(str(tenant), count)
+        except TooManyRequests:
+            raise Lost("too many long answers are being read") from None
+        held.callback(self._large.give_back, str(tenant), count)
 
 
 def _head(method: str, target: str, origin: Origin, headers: Mapping[str, str], body: bytes) -> bytes:

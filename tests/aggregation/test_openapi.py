@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +13,7 @@ import pytest
 
 from registry.aggregation import openapi_documents
 from registry.aggregation.model import APIServer
-from registry.aggregation.openapi import ServerDocument, merge_v2, own_part
+from registry.aggregation.openapi import ServerDocument, memory_of, merge_v2, own_part
 from tests.aggregation.backend import BASE, Request, backend, placed, register
 from tests.aggregation.servers import server
 from tests.api.client import eventually
@@ -47,6 +50,25 @@ DOCUMENT = {
 def test_documents_of_a_server_are_validated(document: Any, paths: list[str], types: list[str]) -> None:
     part = own_part(document, METRICS)
     assert (list(part["paths"]), list(part["definitions"])) == (paths, types)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        pytest.param([[] for _ in range(100_000)], id="lists"),
+        pytest.param({f"{i}": {"a": {}} for i in range(50_000)}, id="objects"),
+        pytest.param({f"{i}": f"x{i}" * 10 for i in range(50_000)}, id="texts"),
+    ],
+)
+def test_the_memory_of_a_document(document: Any) -> None:
+    """Documents were counted by their text: `[[],[]]` takes twenty times as much."""
+    text = json.dumps(document)
+    gc.collect()
+    tracemalloc.start()
+    decoded = json.loads(text)
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert taken / 2.5 < memory_of(decoded) < taken * 2.5
 
 
 def part(of: APIServer, path: str, **types: Any) -> ServerDocument:
@@ -101,3 +123,23 @@ async def test_the_document(api_database: str, tmp_path: Path, monkeypatch: pyte
         hangs = True
         async with asyncio.timeout(60):
             assert await has_path()
+
+
+async def test_the_documents_of_a_tenant_have_a_limit_together(
+    api_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two hundred servers have 40 million values in a few megabytes."""
+    large: dict[str, Any] = {"paths": {f"{BASE}/metrics": {"x": [[] for _ in range(60_000)]}}, "definitions": {}}
+
+    async def answer(request: Request) -> None:
+        await request.answer_json(large if request.target == "/openapi/v2" else {})
+
+    async with backend(tmp_path / "server", answer) as behind, serving(api_database, tmp_path, **placed(behind)) as api:
+        await register(api, behind)
+
+        async def has_path() -> bool:
+            return f"{BASE}/metrics" in (await api.get("/openapi/v2")).ok(200)["paths"]
+
+        await eventually(has_path)
+        monkeypatch.setattr(openapi_documents, "_BYTES_OF_TENANT", 2 * 1024 * 1024)
+        assert not await has_path()

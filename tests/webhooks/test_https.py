@@ -265,6 +265,36 @@ async def test_memory_is_bounded(trusted: Certificates, client: WebhookClient) -
     assert peak < 100 * MB
 
 
+async def test_long_answers_of_some_tenants_leave_room_for_those_of_another(
+    trusted: Certificates, client: WebhookClient
+) -> None:
+    """Four tenants held all places for long answers as long as they liked, and another's failed after ten seconds."""
+    hanging = asyncio.Event()
+
+    async def half(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await received(reader)
+        writer.write(head(content_length=str(16 * MB)) + b"x" * (15 * MB))
+        await writer.drain()
+        hanging.set()
+        await reader.read()
+
+    async with serving(trusted, half) as slow, serving(trusted, answering([body(b" " * (3 * MB))])) as other:
+        calls = [asyncio.create_task(client.https.exchange(n, slow.origin, "GET", "/", {}, b"", len)) for n in range(8)]
+        await hanging.wait()
+        for tenant in (20, 21, 20):
+            data = await client.https.exchange(tenant, other.origin, "GET", "/", {}, b"", lambda answer: answer.data)
+            assert len(data) == 3 * MB
+        for call in calls:
+            call.cancel()
+        failures = await asyncio.gather(*calls, return_exceptions=True)
+        assert all("too many long answers" in str(one) or isinstance(one, asyncio.CancelledError) for one in failures)
+    async with serving(trusted, answering([body(b" " * (15 * MB))])) as whole:  # all was given back
+        assert (
+            await client.https.exchange(1, whole.origin, "GET", "/", {}, b"", lambda answer: len(answer.data))
+            == 15 * MB
+        )
+
+
 async def test_servers_of_others_keep_their_connections(trusted: Certificates, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where connections to too many servers are kept, one that nobody waits for is closed."""
     monkeypatch.setattr(https, "_IDLE", 2)
