@@ -36,6 +36,11 @@ class ObjectAnswer:
             self._object = decode_stored(self.text)
         return self._object
 
+    @property
+    def size(self) -> int:
+        """The length of the text, as far as it is known: 0 before it is computed."""
+        return len(self._text) if self._text is not None else 0
+
 
 @dataclass(slots=True)
 class ListAnswer:

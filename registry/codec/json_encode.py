@@ -16,6 +16,8 @@ from registry.codec.go_text import whole_number
 
 # Where a whole float below 1e21 may have been written. A string may match too, so this is only a hint.
 _WHOLE_FLOAT = re.compile(rb"\.0(?:[,}\]]|\Z)|e\+(?:1[6-9]|20)(?:[,}\]]|\Z)")
+# json.dumps would create an encoder for each call.
+_encode = json.JSONEncoder(ensure_ascii=False).encode
 _POINT = ord(".")
 _PLUS = ord("+")
 
@@ -93,7 +95,7 @@ def _pieces(value: Any) -> Iterator[str]:
 def _object_members(value: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     separator = ""
     for key, member in value.items():
-        yield f"{separator}{json.dumps(key, ensure_ascii=False)}:", member
+        yield f"{separator}{_encode(key)}:", member
         separator = ","
 
 
@@ -107,4 +109,4 @@ def _array_members(value: list[Any]) -> Iterator[tuple[str, Any]]:
 def _scalar(value: Any) -> str:
     if isinstance(value, float):
         value = _integer_if_whole(value)
-    return json.dumps(value, ensure_ascii=False)
+    return _encode(value)

@@ -101,7 +101,7 @@ async def respond_object(
         def encode() -> bytes:
             return encode_document(form.of_object(answer.object, time.time()), representation)
 
-        body = await evaluate(encode, repeatable=True)
+        body = await evaluate(encode, answer.size, repeatable=True)
     headers = headers_for(representation.media_type, warnings)
     if len(body) > GZIP_THRESHOLD_BYTES and accepts_gzip(accept_encoding):
         hold(2 * len(body))  # including what it was made from
