@@ -10,7 +10,7 @@ from alembic import context
 from sqlalchemy import Connection
 
 from migrations.functions import have_functions, make_functions, restore_functions
-from registry.store.tables import metadata
+from registry.store.reporting.tables import metadata
 
 connection = context.config.attributes["connection"]
 assert isinstance(connection, Connection)

@@ -33,7 +33,7 @@ from registry.api.strategies.base import Context
 from registry.api.verbs import dependents, dispatch, statistics, usage
 from registry.api.verbs.driver import NoLongerServed, run_current
 from registry.api.verbs.history import subresources as history
-from registry.api.verbs.list import parse_selection
+from registry.api.verbs.selection import parse_selection
 from registry.api.wildcard.requests import find_lead
 from registry.authorization.rbac.model import GROUP as RBAC
 from registry.budget import Budget

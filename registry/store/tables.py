@@ -33,7 +33,7 @@ TENANTS_NAME_UNIQUE: Final = "tenants_name_key"
 metadata = MetaData()
 
 
-def _bytewise() -> Text:
+def bytewise() -> Text:
     return Text(collation="C")
 
 
@@ -61,7 +61,7 @@ domains = Table(
     # it.
     Column("floor", BigInteger, nullable=False, server_default=text("0")),
     # Of a domain that tenants share by its name; NULL for one of a single tenant.
-    Column("name", _bytewise()),
+    Column("name", bytewise()),
     Column("lost", ARRAY(BigInteger)),
     PrimaryKeyConstraint("id", name="domains_pkey"),
     # A shared domain by its name.
@@ -92,15 +92,15 @@ tenants = Table(
     "tenants",
     metadata,
     Column("id", BigInteger, Identity(always=True), nullable=False),
-    Column("name", _bytewise(), nullable=False),
+    Column("name", bytewise(), nullable=False),
     Column("domain_id", BigInteger, nullable=False),
     Column("definitions_revision", BigInteger, nullable=False, server_default=text("0")),
     Column("namespaces_revision", BigInteger, nullable=False, server_default=text("0")),
     Column("attributes", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
     Column("created_at", DateTime(timezone=True), nullable=False, server_default=text("now()")),
     Column("deleted_at", DateTime(timezone=True)),
-    Column("parent", _bytewise()),
-    Column("sql_schema", _bytewise()),
+    Column("parent", bytewise()),
+    Column("sql_schema", bytewise()),
     Column("suspended", Boolean, nullable=False, server_default=text("false")),
     Column("objects", BigInteger, nullable=False, server_default=text("0")),
     Column("bytes", BigInteger, nullable=False, server_default=text("0")),
@@ -129,15 +129,15 @@ objects = Table(
     "objects",
     metadata,
     Column("tenant_id", BigInteger, nullable=False),
-    Column("resource", _bytewise(), nullable=False),
-    Column("key", _bytewise(), nullable=False),
-    Column("uid", _bytewise(), nullable=False),
+    Column("resource", bytewise(), nullable=False),
+    Column("key", bytewise(), nullable=False),
+    Column("uid", bytewise(), nullable=False),
     Column("revision", BigInteger, nullable=False),
-    Column("version", _bytewise(), nullable=False),
+    Column("version", bytewise(), nullable=False),
     Column("schema_id", BigInteger, nullable=False),
     Column("body", Text, nullable=False),
-    Column("labels", ARRAY(_bytewise())),
-    Column("owners", ARRAY(_bytewise())),
+    Column("labels", ARRAY(bytewise())),
+    Column("owners", ARRAY(bytewise())),
     Column("doc", JSONB),
     Column("pending", Boolean, nullable=False, server_default=text("false")),
     Column("created_at", DateTime(timezone=True), nullable=False),
@@ -146,9 +146,9 @@ objects = Table(
     # end HOT updates, could not serve a filter below row-level security, and never answer without the row.
     # `facet_any` tells whether there are such: the indexes are of those objects.
     _facet("any", Boolean(), "({0})::boolean"),
-    _facet("text1", _bytewise(), "{0}"),
-    _facet("text2", _bytewise(), "{0}"),
-    _facet("text3", _bytewise(), "{0}"),
+    _facet("text1", bytewise(), "{0}"),
+    _facet("text2", bytewise(), "{0}"),
+    _facet("text3", bytewise(), "{0}"),
     _facet("int1", BigInteger(), "({0})::bigint"),
     _facet("int2", BigInteger(), "({0})::bigint"),
     _facet("float1", DOUBLE_PRECISION(), "({0})::double precision"),
@@ -187,8 +187,8 @@ object_counts = Table(
     "object_counts",
     metadata,
     Column("tenant_id", BigInteger, nullable=False),
-    Column("resource", _bytewise(), nullable=False),
-    Column("namespace", _bytewise(), nullable=False),
+    Column("resource", bytewise(), nullable=False),
+    Column("namespace", bytewise(), nullable=False),
     Column("objects", BigInteger, nullable=False),
     # What a list begins with.
     PrimaryKeyConstraint("tenant_id", "resource", "namespace", name="object_counts_pkey"),
@@ -201,12 +201,12 @@ api_bindings = Table(
     "api_bindings",
     metadata,
     Column("tenant_id", BigInteger, nullable=False),
-    Column("resource", _bytewise(), nullable=False),
+    Column("resource", bytewise(), nullable=False),
     Column("since", BigInteger, nullable=False),
     Column("until", BigInteger),
     Column("provider_id", BigInteger, nullable=False),
-    Column("export", _bytewise(), nullable=False),
-    Column("binding", _bytewise(), nullable=False),
+    Column("export", bytewise(), nullable=False),
+    Column("binding", bytewise(), nullable=False),
     # What a tenant has bound.
     PrimaryKeyConstraint("tenant_id", "resource", "since", name="api_bindings_pkey"),
     # No two bindings of a tenant have one resource.
@@ -224,19 +224,19 @@ changes = Table(
     Column("revision", BigInteger, nullable=False),
     Column("batch", BigInteger, nullable=False),
     Column("tenant_id", BigInteger, nullable=False),
-    Column("resource", _bytewise(), nullable=False),
-    Column("key", _bytewise(), nullable=False),
-    Column("uid", _bytewise(), nullable=False),
-    Column("type", _bytewise(), nullable=False),
-    Column("version", _bytewise(), nullable=False),
+    Column("resource", bytewise(), nullable=False),
+    Column("key", bytewise(), nullable=False),
+    Column("uid", bytewise(), nullable=False),
+    Column("type", bytewise(), nullable=False),
+    Column("version", bytewise(), nullable=False),
     Column("schema_id", BigInteger, nullable=False),
     Column("body", Text),
-    Column("labels", ARRAY(_bytewise())),
+    Column("labels", ARRAY(bytewise())),
     Column("previous_revision", BigInteger),
-    Column("previous_version", _bytewise()),
+    Column("previous_version", bytewise()),
     Column("previous_schema_id", BigInteger),
     Column("previous_body", Text),
-    Column("previous_labels", ARRAY(_bytewise())),
+    Column("previous_labels", ARRAY(bytewise())),
     Column("actor_user", Text, nullable=False),
     Column("actor_manager", Text, nullable=False),
     Column("actor_verb", Text, nullable=False),
@@ -270,7 +270,7 @@ index_entries = Table(
     metadata,
     Column("tenant_id", BigInteger, nullable=False),
     Column("entry", LargeBinary, nullable=False),
-    Column("key", _bytewise(), nullable=False),
+    Column("key", bytewise(), nullable=False),
     # A range of an index, in either direction; objects with equal entries ordered by key.
     PrimaryKeyConstraint("tenant_id", "entry", "key", name="index_entries_pkey"),
 )
@@ -281,8 +281,8 @@ search_words = Table(
     "search_words",
     metadata,
     Column("tenant_id", BigInteger, nullable=False),
-    Column("resource", _bytewise(), nullable=False),
-    Column("key", _bytewise(), nullable=False),
+    Column("resource", bytewise(), nullable=False),
+    Column("key", bytewise(), nullable=False),
     Column("words", TSVECTOR, nullable=False),
     PrimaryKeyConstraint("tenant_id", "resource", "key", name="search_words_pkey"),
     # The objects that have words.
@@ -294,7 +294,7 @@ ready_indexes = Table(
     "ready_indexes",
     metadata,
     Column("tenant_id", BigInteger, nullable=False),
-    Column("resource", _bytewise(), nullable=False),
+    Column("resource", bytewise(), nullable=False),
     Column("index_id", BigInteger, nullable=False),
     Column("build", BigInteger, nullable=False),
     Column("revision", BigInteger),
@@ -307,7 +307,7 @@ tenant_keys = Table(
     metadata,
     Column("tenant_id", BigInteger, nullable=False),
     Column("number", BigInteger, nullable=False),
-    Column("master", _bytewise(), nullable=False),
+    Column("master", bytewise(), nullable=False),
     Column("wrapped", LargeBinary, nullable=False),
     Column("created_at", DateTime(timezone=True), nullable=False, server_default=text("now()")),
     PrimaryKeyConstraint("tenant_id", "number", name="tenant_keys_pkey"),
@@ -336,7 +336,7 @@ audit_events = Table(
 settings = Table(
     "settings",
     metadata,
-    Column("name", _bytewise(), nullable=False),
+    Column("name", bytewise(), nullable=False),
     Column("value", JSONB, nullable=False),
     PrimaryKeyConstraint("name", name="settings_pkey"),
 )
@@ -345,7 +345,7 @@ settings = Table(
 leaders = Table(
     "leaders",
     metadata,
-    Column("name", _bytewise(), nullable=False),
+    Column("name", bytewise(), nullable=False),
     Column("holder", Text, nullable=False),
     Column("expires_at", DateTime(timezone=True), nullable=False),
     PrimaryKeyConstraint("name", name="leaders_pkey"),
@@ -357,7 +357,7 @@ access_tokens = Table(
     "access_tokens",
     metadata,
     Column("tenant_id", BigInteger, nullable=False),
-    Column("id", _bytewise(), nullable=False),
+    Column("id", bytewise(), nullable=False),
     Column("hash", LargeBinary, nullable=False),
     Column("user_name", Text, nullable=False),
     Column("groups", ARRAY(Text), nullable=False),
@@ -373,84 +373,10 @@ access_tokens = Table(
 signing_keys = Table(
     "signing_keys",
     metadata,
-    Column("id", _bytewise(), nullable=False),
+    Column("id", bytewise(), nullable=False),
     Column("secret", LargeBinary, nullable=False),
     Column("signs_from", DateTime(timezone=True), nullable=False),
     Column("signs_until", DateTime(timezone=True), nullable=False),
     Column("verifies_until", DateTime(timezone=True), nullable=False),
     PrimaryKeyConstraint("id", name="signing_keys_pkey"),
-)
-
-# One row per set of reporting views: all tenants with the same definition share it. `shape` holds its columns in their
-# order, which is kept for good; `digests` the definitions that it has served. `relations` counts its views.
-report_views = Table(
-    "report_views",
-    metadata,
-    Column("id", BigInteger, Identity(always=True), nullable=False),
-    Column("resource", _bytewise(), nullable=False),
-    Column("name", _bytewise(), nullable=False),
-    Column("digests", ARRAY(_bytewise()), nullable=False),
-    Column("shape", JSONB, nullable=False),
-    Column("relations", BigInteger, nullable=False),
-    Column("last_tenant_id", BigInteger, nullable=False),
-    Column("empty_since", DateTime(timezone=True)),
-    PrimaryKeyConstraint("id", name="report_views_pkey"),
-    # No two views have one name; the views of a resource.
-    Index("report_views_name_key", "name", unique=True),
-    Index("report_views_resource_idx", "resource"),
-)
-
-# What has become of each definition in reports, as of its `revision`; a deleted one keeps its view, which shows its
-# history. `facets` are the indexed fields that all its objects carry, `short_name` what its view is called in the
-# tenant's own schema.
-report_definitions = Table(
-    "report_definitions",
-    metadata,
-    Column("tenant_id", BigInteger, nullable=False),
-    Column("resource", _bytewise(), nullable=False),
-    Column("revision", BigInteger, nullable=False),
-    Column("version", _bytewise(), nullable=False),
-    Column("view_id", BigInteger),
-    Column("state", _bytewise(), nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("short_name", _bytewise()),
-    Column("facets", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
-    Column("at", DateTime(timezone=True), nullable=False, server_default=text("now()")),
-    PrimaryKeyConstraint("tenant_id", "resource", name="report_definitions_pkey"),
-    # The tenants of a view.
-    Index("report_definitions_view_id_idx", "view_id", "tenant_id"),
-)
-
-# The revision of its definitions up to which a tenant's views have been created.
-report_tenants = Table(
-    "report_tenants",
-    metadata,
-    Column("tenant_id", BigInteger, autoincrement=False, nullable=False),
-    Column("definitions_revision", BigInteger, nullable=False),
-    PrimaryKeyConstraint("tenant_id", name="report_tenants_pkey"),
-)
-
-# The PostgreSQL schemas created by reporting; `tenant_id` if one is a tenant's own.
-report_schemas = Table(
-    "report_schemas",
-    metadata,
-    Column("name", _bytewise(), nullable=False),
-    Column("tenant_id", BigInteger),
-    PrimaryKeyConstraint("name", name="report_schemas_pkey"),
-    # The schema of a tenant.
-    Index("report_schemas_tenant_id_idx", "tenant_id"),
-)
-
-# Logins for reports. Not `across`: one tenant's. `across`: the named tenants', or with NULL all.
-report_logins = Table(
-    "report_logins",
-    metadata,
-    Column("name", _bytewise(), nullable=False),
-    Column("across", Boolean, nullable=False),
-    Column("tenant_ids", ARRAY(BigInteger)),
-    Column("timeout_seconds", BigInteger, nullable=False),
-    Column("created_at", DateTime(timezone=True), nullable=False, server_default=text("now()")),
-    # The tenant whose exports it sees, in the tenants that have bound them.
-    Column("provider_id", BigInteger),
-    PrimaryKeyConstraint("name", name="report_logins_pkey"),
 )

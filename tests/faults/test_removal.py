@@ -14,8 +14,8 @@ import pytest
 from psycopg import sql
 
 from registry.authentication.tokens.bearer import BearerTokens
+from registry.store.reporting.tables import metadata
 from registry.store.store import Store
-from registry.store.tables import metadata
 from registry.store.types import TenantName
 from tests.api.widgets import DEFINITIONS, GROUP, definition, widget, widgets_definition
 from tests.faults.clients import ServerClient, eventually

@@ -20,7 +20,7 @@ from registry.api.query.parsing import Spent, parse_query
 from registry.api.query.questions import Join, Question
 from registry.api.query.reading import MAX_EXAMINED, MAX_EXAMINED_BYTES
 from registry.api.query.records import AT_A_TIME, ByObjects, Record, record_of
-from registry.api.verbs.list import readable
+from registry.api.verbs.readable import readable
 from registry.codec.stored import decode_stored
 from registry.flowcontrol.evaluation import evaluate
 from registry.query.references import Referent, owners, referents

@@ -16,7 +16,7 @@ from registry.api.options import ListOptions
 from registry.api.query.parsing import ListQuery, parse_query
 from registry.api.query.reading import MAX_COUNTED, MAX_ESTIMATED, MAX_EXAMINED, ByIndex, Hit, Scan
 from registry.api.request import ResourceRequest
-from registry.api.verbs.list import list_revision
+from registry.api.verbs.selection import list_revision
 from registry.flowcontrol.evaluation import evaluate
 from registry.query.encoding import OVERFLOW
 from registry.query.ordering import order_text

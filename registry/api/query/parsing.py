@@ -13,7 +13,7 @@ from registry.api.options import ListOptions
 from registry.api.query.filters import hidden_paths, parse_filter, visible
 from registry.api.request import ResourceRequest
 from registry.api.served import Served
-from registry.api.verbs.list import Selection, list_revision, parse_selection
+from registry.api.verbs.selection import Selection, list_revision, parse_selection
 from registry.query.constraints import Constraints, Points, constraints_of
 from registry.query.encoding import MAX_ENTRY, encode
 from registry.query.fields import FieldKind, Path, QueryField, query_schema, resolve

@@ -20,7 +20,7 @@ from registry.api.request import ResourceRequest
 from registry.api.selectors.fields import NAME, NAMESPACE
 from registry.api.selectors.requirements import satisfies
 from registry.api.served import labels_of
-from registry.api.verbs.list import readable
+from registry.api.verbs.readable import readable
 from registry.codec.stored import decode_stored
 from registry.flowcontrol.evaluation import evaluate
 from registry.query.constraints import Points

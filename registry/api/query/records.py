@@ -20,7 +20,7 @@ from registry.api.query.listing import TooMuchToRead, matching, request_build
 from registry.api.query.parsing import ListQuery, Spent, parse_query
 from registry.api.query.questions import Input, Question
 from registry.api.query.reading import MAX_EXAMINED
-from registry.api.verbs.list import readable
+from registry.api.verbs.readable import readable
 from registry.codec.stored import decode_stored
 from registry.flowcontrol.evaluation import evaluate
 from registry.query.constraints import Constraint, Points

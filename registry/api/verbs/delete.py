@@ -34,9 +34,10 @@ from registry.api.request import ResourceRequest
 from registry.api.served import Object, Served, kind_of
 from registry.api.strategies.base import Context
 from registry.api.verbs.driver import NoLongerServed, run, run_current
-from registry.api.verbs.list import parse_selection, row_texts, select
 from registry.api.verbs.pipeline import Draft, Operation, Outcome, Start, render
+from registry.api.verbs.readable import row_texts
 from registry.api.verbs.rows import remove, replace
+from registry.api.verbs.selection import parse_selection, select
 from registry.api.verbs.unsafe_delete import delete_unreadable
 from registry.api.verbs.update import CONFLICT_TRIES, copy_of
 from registry.apply.values import equal

@@ -13,7 +13,7 @@ from registry.api.converted_texts import Image, convert_texts
 from registry.api.event_forms import EVENT_FORMS
 from registry.api.selectors.requirements import satisfies
 from registry.api.singleflight import singleflight
-from registry.api.verbs.list import Selection
+from registry.api.verbs.selection import Selection
 from registry.flowcontrol.evaluation import evaluate
 from registry.store.types import Change, ChangeType, ObjectKey
 

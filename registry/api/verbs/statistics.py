@@ -19,7 +19,8 @@ from registry.api.errors import bad_request
 from registry.api.options import ListOptions, Query, is_true
 from registry.api.request import ResourceRequest
 from registry.api.verbs.condition_counts import conditions_of, counts_by_time
-from registry.api.verbs.list import Selection, parse_selection, row_texts
+from registry.api.verbs.readable import row_texts
+from registry.api.verbs.selection import Selection, parse_selection
 from registry.flowcontrol.time_slice import TimeSlice
 from registry.store.reads.statistics import MAX_WRITES, Statistics, TooManyWrites
 from registry.store.types import ChangeType

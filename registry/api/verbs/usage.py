@@ -17,7 +17,7 @@ from registry.api.errors import bad_request, method_not_supported, not_found
 from registry.api.options import list_options
 from registry.api.request import ResourceRequest
 from registry.api.served import Served
-from registry.api.verbs.list import parse_selection
+from registry.api.verbs.selection import parse_selection
 from registry.builtin.tenancy import GROUP, PLURAL, SYSTEM
 from registry.flowcontrol.activity import Figures
 from registry.store.tenants import Usage

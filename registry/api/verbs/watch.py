@@ -27,7 +27,8 @@ from registry.api.query.listing import matching
 from registry.api.query.parsing import is_query, of_state, parse_query
 from registry.api.request import CatalogStale, ResourceRequest
 from registry.api.verbs.event_filter import EventFilter
-from registry.api.verbs.list import Selection, row_texts, select
+from registry.api.verbs.readable import row_texts
+from registry.api.verbs.selection import Selection, select
 from registry.budget import BudgetExceeded
 from registry.codec.json_encode import encode_json_text
 from registry.flowcontrol.evaluation import evaluate

@@ -20,7 +20,8 @@ from registry.api.errors import bad_request, forbidden, method_not_supported, re
 from registry.api.query.gathered import GatheredQuery, Item, is_gathered, parse_gathered, require_bounded
 from registry.api.request import Backend, ResourceRequest
 from registry.api.strategies.base import Context
-from registry.api.verbs.list import list_expired, list_position, list_revision
+from registry.api.verbs.list import list_expired
+from registry.api.verbs.selection import list_position, list_revision
 from registry.api.wildcard.view import WildcardView, wait
 from registry.api.wildcard.watch import watch
 from registry.authorization.wildcard import WildcardScope

@@ -20,7 +20,8 @@ from registry.api.query.reading import MAX_EXAMINED
 from registry.api.request import ResourceRequest
 from registry.api.selectors.requirements import satisfies
 from registry.api.served import Served
-from registry.api.verbs.list import Fields, image_of, parse_selection
+from registry.api.verbs.readable import image_of
+from registry.api.verbs.selection import Fields, parse_selection
 from registry.authorization.wildcard import WildcardScope
 from registry.codec.json_encode import encode_json_text
 from registry.codec.stored import decode_stored

@@ -129,56 +129,46 @@ def _is_list_of(checks: dict[str, Callable[[Json], bool]], needed: frozenset[str
 
 _ZERO_TIME = "0001-01-01T00:00:00Z"
 
-_ORDINARY: dict[str, Callable[[Json], bool]] = {
-    "name": _is_text,
-    "generateName": _is_text,
-    "namespace": _is_text,
-    "selfLink": _is_text,
-    "uid": _is_text,
-    "resourceVersion": _is_text,
-    "generation": lambda value: value.__class__ is int and value != 0,
-    "deletionGracePeriodSeconds": lambda value: value.__class__ is int,
-    "creationTimestamp": _is_time,
-    "deletionTimestamp": _is_time,
-    "labels": _is_text_map,
-    "annotations": _is_text_map,
-    "finalizers": _is_text_list,
-    "ownerReferences": _is_list_of(
-        {
-            "apiVersion": lambda value: value.__class__ is str,
-            "kind": lambda value: value.__class__ is str,
-            "name": lambda value: value.__class__ is str,
-            "uid": lambda value: value.__class__ is str,
-            "controller": lambda value: value.__class__ is bool,
-            "blockOwnerDeletion": lambda value: value.__class__ is bool,
-        },
-        frozenset({"apiVersion", "kind", "name", "uid"}),
-    ),
-    "managedFields": _is_list_of(
-        {
-            "manager": _is_text,
-            "operation": _is_text,
-            "apiVersion": _is_text,
-            "time": _is_time,
-            "fieldsType": _is_text,
-            "fieldsV1": lambda value: value.__class__ is dict,
-            "subresource": _is_text,
-        },
-        frozenset(),
-    ),
-}
+
+def _by_name(checks: dict[str, Callable[[Json], bool]]) -> dict[str, Callable[[Json], bool]]:
+    """Returns the check of each of several names: `{"name uid": check}`."""
+    return {name: check for names, check in checks.items() for name in names.split()}
+
+
+_ORDINARY: dict[str, Callable[[Json], bool]] = _by_name(
+    {
+        "name generateName namespace selfLink uid resourceVersion": _is_text,
+        "generation": lambda value: value.__class__ is int and value != 0,
+        "deletionGracePeriodSeconds": lambda value: value.__class__ is int,
+        "creationTimestamp deletionTimestamp": _is_time,
+        "labels annotations": _is_text_map,
+        "finalizers": _is_text_list,
+        "ownerReferences": _is_list_of(
+            _by_name(
+                {
+                    "apiVersion kind name uid": lambda value: value.__class__ is str,
+                    "controller blockOwnerDeletion": lambda value: value.__class__ is bool,
+                }
+            ),
+            frozenset({"apiVersion", "kind", "name", "uid"}),
+        ),
+        "managedFields": _is_list_of(
+            _by_name(
+                {
+                    "manager operation apiVersion fieldsType subresource": _is_text,
+                    "time": _is_time,
+                    "fieldsV1": lambda value: value.__class__ is dict,
+                }
+            ),
+            frozenset(),
+        ),
+    }
+)
 
 
 # ---- the complete algorithm
 
-_GO_VALUES: dict[type, str] = {
-    bool: "bool",
-    int: "number",
-    float: "number",
-    str: "string",
-    list: "array",
-    dict: "object",
-}
+_GO_VALUES = {bool: "bool", int: "number", float: "number", str: "string", list: "array", dict: "object"}
 
 
 class _Decoder:

@@ -23,7 +23,7 @@ from registry.api.verbs.history.states import (
     redact,
     row_at,
 )
-from registry.api.verbs.list import list_revision
+from registry.api.verbs.selection import list_revision
 from registry.apply.diff import json_diff, merge_diff
 from registry.store.types import Change as LoggedChange
 

@@ -18,7 +18,7 @@ from registry.api.request import ResourceRequest
 from registry.api.selectors.requirements import satisfies
 from registry.api.served import Object
 from registry.api.verbs.history.states import API_VERSION, MAX_LIMIT, change_entry, old_row, page_of, redact
-from registry.api.verbs.list import parse_selection
+from registry.api.verbs.selection import parse_selection
 from registry.flowcontrol.evaluation import evaluate
 from registry.store.reads.history import HistoryPage
 from registry.store.types import Change as LoggedChange

@@ -15,8 +15,8 @@ from registry.api.strategies.base import ObjectDecodeError
 from registry.api.verbs.create import create_object
 from registry.api.verbs.driver import run
 from registry.api.verbs.history.states import NEWEST, old_row, row_at
-from registry.api.verbs.list import list_revision
 from registry.api.verbs.pipeline import Draft, Outcome
+from registry.api.verbs.selection import list_revision
 from registry.api.verbs.update import UpdateOperation, copy_of
 from registry.codec.json_decode import decode_json
 from registry.codec.model import DecodeError as SyntaxFault

@@ -1,0 +1,300 @@
+"""What a list, a deletecollection and the initial events of a watch select.
+
+A Selection combines the label and field selectors, the paging and the revision of a request. Terms that the index
+supports become SQL; the others (names by `!=`, names over all namespaces) are filtered here, page by page, so that a
+limit still means that many objects.
+
+Follows apiserver pkg/storage/etcd3/store.go (GetList).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from registry.api import continuation
+from registry.api.errors import bad_request
+from registry.api.options import ListOptions, parse_revision, validate_list_options
+from registry.api.query.filters import hidden_paths, text_test
+from registry.api.request import ResourceRequest
+from registry.api.selectors.fields import NAME, NAMESPACE, FieldTerm, field_terms, parse_field_selector, required_name
+from registry.api.selectors.labels import parse_label_selector
+from registry.api.served import field_value
+from registry.api.verbs.readable import readable
+from registry.codec.stored import decode_stored
+from registry.query.fields import FieldPathError, query_schema, resolve
+from registry.query.indexes import is_hidden, selects_any_field
+from registry.store.bounds import READ_BYTES
+from registry.store.reads.pages import Where
+from registry.store.types import ObjectKey, Page, Requirement, Row
+
+
+class Fields(NamedTuple):
+    """A parsed field selector: at most one key, requirements for SQL, and a filter of keys.
+
+    `shows` tests the JSON of objects at the requested version. It is made of the filter (docs/query.md), and of terms
+    of the selector if conversion changes more than the apiVersion: versions then differ in their fields, and the
+    indexed values belong to only one of them.
+    """
+
+    key: ObjectKey | None
+    requirements: tuple[Requirement, ...]
+    accepts: Callable[[ObjectKey], bool] | None
+    shows: Callable[[str], bool] | None = None
+    # The terms that `shows` tests.
+    terms: tuple[FieldTerm, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """`at` None is the newest revision; `limit` 0 is none; `left` is what remained after the last page, if known."""
+
+    request: ResourceRequest
+    fields: Fields
+    requirements: tuple[Requirement, ...]
+    at: int | None = None
+    after: ObjectKey | None = None
+    limit: int = 0
+    left: int | None = None
+
+    async def page(self) -> Page:
+        """Returns the only page of a selection with a limit; it has fewer rows than that if they are large.
+
+        Raises CatalogStale if the definitions have changed, RevisionExpired below the compact revision.
+        """
+        assert self.limit, "without a limit there are pages"
+        if self.fields.accepts is None and self.fields.shows is None:
+            return await self._rows()
+        selected: list[Row] = []
+        size = 0
+        async with aclosing(self._all()) as pages:
+            async for page in pages:
+                rows = await self._filter(page.rows)
+                left = self.limit - len(selected)
+                selected += rows[:left]
+                size += sum([len(row.body) for row in rows[:left]])
+                if len(rows) > left or (len(selected) == self.limit and page.more) or size > READ_BYTES:
+                    more = page.more or len(rows) > left
+                    return Page(selected, page.revision, more, None, page.state)
+        return Page(selected, page.revision, False, None, page.state)
+
+    async def pages(self, *, fresh: bool = True) -> AsyncGenerator[Page, None]:
+        """Yields the selected rows in pages of bounded size, at least one, all at the revision of the first.
+
+        The first raises as `page` does, but CatalogStale only if `fresh`. With a limit there is only one page.
+        """
+        if self.limit:
+            yield await self.page()
+            return
+        async with aclosing(self._all(fresh=fresh)) as pages:
+            async for page in pages:
+                rows = await self._filter(page.rows)
+                yield page if rows is page.rows else replace(page, rows=rows)
+
+    async def keys(self) -> AsyncGenerator[tuple[int, Sequence[ObjectKey]], None]:
+        """Yields the revision, and the keys of the selected rows, for a selection without a limit."""
+        if self.fields.shows is not None:
+            async with aclosing(self.pages()) as pages:
+                async for page in pages:
+                    yield page.revision, [row.key for row in page.rows]
+            return
+        request, accepts = self.request, self.fields.accepts
+        parts = request.backend.store.places(request.tenant, request.served.resource_name, **self._where())
+        fresh = True
+        async with aclosing(parts):
+            async for part in parts:
+                if fresh:
+                    request.check_fresh(part.state)
+                fresh = False
+                yield part.revision, [p.key for p in part.places if accepts is None or accepts(p.key)]
+
+    async def _all(self, *, fresh: bool = True) -> AsyncGenerator[Page, None]:
+        """Yields the pages before the filters of this module."""
+        request = self.request
+        pages = request.backend.store.scan(request.tenant, request.served.resource_name, **self._where())
+        async with aclosing(pages):
+            async for page in pages:
+                if fresh:
+                    request.check_fresh(page.state)
+                fresh = False  # all are of the revision of the first
+                yield page
+
+    async def _filter(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """Applies the filters of this module: by key, and by fields after conversion."""
+        accepts, shows = self.fields.accepts, self.fields.shows
+        if accepts is not None:
+            rows = [row for row in rows if accepts(row.key)]
+        if shows is not None:
+            rows = [row for row, text in zip(*await readable(self.request, rows), strict=True) if shows(text)]
+        return rows
+
+    async def _rows(self) -> Page:
+        request = self.request
+        page = await request.backend.store.page(
+            request.tenant, request.served.resource_name, limit=self.limit, left=self.left, **self._where()
+        )
+        request.check_fresh(page.state)
+        return page
+
+    def _where(self) -> Where:
+        return {
+            "namespace": self.request.namespace or None,
+            "at": self.at,
+            "after": self.after,
+            "requirements": self.requirements,
+            "key": self.fields.key,
+        }
+
+    def continue_token(self, page: Page) -> str:
+        if not page.more or not page.rows:
+            return ""
+        return continuation.encode(page.revision, page.rows[-1].key, page.remaining, _list_name(self.request))
+
+
+def select(request: ResourceRequest, options: ListOptions) -> Selection:
+    """Parses the selectors and where the list starts. Raises 400 for what cannot be parsed."""
+    selection = parse_selection(request, options)
+    if options.watch:
+        return selection
+    position = list_position(options)
+    left = position.left if position.of == _list_name(request) else None
+    return replace(selection, at=position.at, after=position.after, limit=position.limit, left=left)
+
+
+def _list_name(request: ResourceRequest) -> str:
+    return f"{request.served.resource_name}/{request.namespace}"
+
+
+def parse_selection(request: ResourceRequest, options: ListOptions, *, by_identity: bool = False) -> Selection:
+    """Parses the selectors alone. Raises 400 for what cannot be parsed.
+
+    `by_identity` allows no fields but name and namespace.
+    """
+    labels = parse_label_selector(options.label_selector)
+    if options.field_selector:
+        field_terms(options.field_selector)  # its syntax comes first, whether its fields can be selected last
+    validate_list_options(options)
+    fields = _fields(request, options.field_selector, by_identity=by_identity)
+    requirements = (*labels.requirements, *fields.requirements)
+    if options.order_by or options.offset or options.count:
+        raise bad_request("orderBy, offset and count are parameters of lists in one tenant")
+    if options.filter:
+        fields = fields._replace(shows=_all_of(fields.shows, text_test(request, options.filter, watches=options.watch)))
+    return Selection(request, fields, requirements)
+
+
+class ListPosition(NamedTuple):
+    """Where a list begins. `left` objects of the list `of` follow, if its token says so."""
+
+    at: int | None
+    after: ObjectKey | None
+    limit: int
+    left: int | None = None
+    of: str = ""
+
+
+def list_position(options: ListOptions) -> ListPosition:
+    """Returns where a list begins. At revision 0 the limit is ignored: the original serves it from the watch cache."""
+    text = options.resource_version
+    limit = 0 if text == "0" else options.limit
+    if options.continue_:
+        token = continuation.decode(options.continue_)
+        if text not in ("", "0"):
+            raise bad_request("specifying resource version is not allowed when using continue")
+        at = None if token.revision == continuation.NEWEST else token.revision
+        return ListPosition(at, ObjectKey(token.after), limit, token.left, token.of)
+    revision = list_revision(text)
+    exact = options.resource_version_match == "Exact" or (limit and not options.resource_version_match)
+    return ListPosition(revision if exact and revision else None, None, limit)
+
+
+def list_revision(text: str) -> int:
+    try:
+        return parse_revision(text) if text else 0
+    except ValueError as error:
+        raise bad_request(f'invalid resource version: resourceVersion: Invalid value: "{text}": {error}') from error
+
+
+def _terms(request: ResourceRequest, text: str, *, by_identity: bool) -> Sequence[FieldTerm]:
+    """Returns the terms of the selector, or one for the name of the request: either can name a single object.
+
+    If both do, they must agree (apiserver pkg/endpoints/handlers/get.go).
+    """
+    by_name = [FieldTerm(NAME, True, request.name)] if request.name else []
+    if not text:
+        return by_name
+    served = request.served
+    strategy = served.strategy
+    selectable = (*strategy.field_labels(), *strategy.scanned_fields, *_any_fields(request, text))
+    # Cluster-scoped objects of built-in kinds without fields of their own can be selected by namespace: it is empty.
+    terms = parse_field_selector(
+        text,
+        namespaced=served.namespaced or (served.definition.builtin and not strategy.field_labels()),
+        selectable=() if by_identity else selectable,
+        only_name_and_namespace=strategy.only_name_and_namespace,
+    )
+    if request.name and terms and required_name(terms) != request.name:
+        raise bad_request("fieldSelector metadata.name doesn't match requested name")
+    return terms or by_name
+
+
+def _fields(request: ResourceRequest, text: str, *, by_identity: bool) -> Fields:
+    served = request.served
+    strategy = served.strategy
+    terms = _terms(request, text, by_identity=by_identity)
+    requirements: list[Requirement] = []
+    looked_at: list[FieldTerm] = []
+    tests: list[Callable[[ObjectKey], bool]] = []
+    key: ObjectKey | None = None
+    for term in terms:
+        if term.field == NAME and term.equal and (request.namespace or not served.namespaced):
+            wanted = served.key(request.namespace, term.value)
+            if key is not None and key != wanted:
+                tests.append(_nothing)
+            key = wanted
+        elif term.field in (NAME, NAMESPACE):
+            tests.append(_part_test(term.field == NAME, term.value, term.equal))
+        elif served.converts_contents or term.field not in strategy.field_labels():
+            looked_at.append(term)
+        else:
+            requirements.append(replace(term, field=strategy.stored_field(term.field)).requirement())
+    accepts = (lambda k: all(t(k) for t in tests)) if tests else None
+    shows = _text_test(looked_at) if looked_at else None
+    return Fields(key, tuple(requirements), accepts, shows, tuple(looked_at))
+
+
+def _any_fields(request: ResourceRequest, text: str) -> Iterator[str]:
+    """Yields the fields of a selector if the definition allows any scalar field that is not sensitive."""
+    if not selects_any_field(request.served.definition):
+        return
+    root, hidden = query_schema(request.served.version.schema().structural), hidden_paths(request)
+    for term in field_terms(text):
+        try:
+            field = resolve(root, tuple(term.field.split(".")))
+        except FieldPathError:
+            continue
+        if not field.is_array and not is_hidden(field.path, hidden):
+            yield term.field
+
+
+def _text_test(terms: Sequence[FieldTerm]) -> Callable[[str], bool]:
+    def shows(text: str) -> bool:
+        obj = decode_stored(text)
+        return all((field_value(obj, term.field) == term.value) is term.equal for term in terms)
+
+    return shows
+
+
+def _all_of(first: Callable[[str], bool] | None, second: Callable[[str], bool]) -> Callable[[str], bool]:
+    return second if first is None else lambda text: first(text) and second(text)
+
+
+def _nothing(_: ObjectKey) -> bool:
+    return False
+
+
+def _part_test(is_name: bool, value: str, equal: bool) -> Callable[[ObjectKey], bool]:
+    part = 2 if is_name else 0
+    return lambda key: (key.rpartition("/")[part] == value) is equal
