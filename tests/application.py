@@ -147,10 +147,15 @@ async def tenant_api(module_application: Client) -> Client:
 
     For tests that need neither their own settings nor a fresh revision counter. They may leave anything in the tenant.
     """
+    return await new_tenant(module_application)
+
+
+async def new_tenant(application: Client) -> Client:
+    """Creates a tenant that defines widgets, and returns a client of it with the same token."""
     name = f"t{next(_numbers)}"
     body = {"apiVersion": "tenancy.registry/v1", "kind": "Tenant", "metadata": {"name": name}}
-    (await module_application.of_tenant("system").post("/apis/tenancy.registry/v1/tenants", body)).ok(201)
-    client = module_application.of_tenant(name)
+    (await application.of_tenant("system").post("/apis/tenancy.registry/v1/tenants", body)).ok(201)
+    client = application.of_tenant(name)
     await define(client, widgets_definition())
     return client
 

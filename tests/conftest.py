@@ -14,10 +14,9 @@ from urllib.parse import urlsplit
 import hypothesis
 import psycopg
 import pytest
-from psycopg import sql
 
 from registry.store import migrate
-from tests.databases import embedded_postgres, temporary_database
+from tests.databases import embedded_postgres, temporary_database, temporary_roles
 from tests.replication import Node, running_node
 from tests.running import data_folder
 
@@ -89,15 +88,8 @@ def database_url(postgres_server: str, template_database: str) -> Iterator[str]:
 @pytest.fixture
 def roles(postgres_server: str) -> Iterator[Callable[[str], None]]:
     """Registers prefixes of role names. The roles are dropped after the test's database, since they belong to the server."""
-    names: list[str] = []
-    yield names.append
-    with psycopg.connect(postgres_server, autocommit=True) as connection:
-        for prefix in names:
-            found = connection.execute(
-                "SELECT rolname FROM pg_roles WHERE rolname LIKE %s", (prefix.replace("_", r"\_") + "%",)
-            ).fetchall()
-            for row in found:
-                connection.execute(sql.SQL("DROP ROLE IF EXISTS {}").format(sql.Identifier(row[0])))
+    with temporary_roles(postgres_server) as register:
+        yield register
 
 
 def _note_version(config: pytest.Config, url: str) -> None:

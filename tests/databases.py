@@ -6,7 +6,7 @@ import atexit
 import contextlib
 import itertools
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
@@ -89,6 +89,20 @@ def temporary_database(server: str, template: str) -> Iterator[str]:
         yield with_database(server, name)
     finally:
         drop_database(server, name)
+
+
+@contextlib.contextmanager
+def temporary_roles(server: str) -> Iterator[Callable[[str], None]]:
+    """Takes prefixes of role names, whose roles are dropped at the end: after the database in which they have rights."""
+    prefixes: list[str] = []
+    yield prefixes.append
+    with psycopg.connect(server, autocommit=True) as connection:
+        for prefix in prefixes:
+            found = connection.execute(
+                "SELECT rolname FROM pg_roles WHERE rolname LIKE %s", (prefix.replace("_", r"\_") + "%",)
+            ).fetchall()
+            for row in found:
+                connection.execute(sql.SQL("DROP ROLE IF EXISTS {}").format(sql.Identifier(row[0])))
 
 
 def drop_database(server: str, name: str) -> None:

@@ -1,9 +1,8 @@
-"""What Kubernetes 1.37 changed, and what a server that emulates 1.36 does in its place."""
+"""What Kubernetes 1.37 changed in what needs no server; api/test_emulation.py has the rest."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,27 +14,13 @@ from registry.cel.checker.schema_types import declare
 from registry.definitions.warnings import warnings
 from registry.schema.model import from_json
 from registry.schema.objectmeta.decoding import validate_object_meta
-from tests.api.client import APPLY, JSON_PATCH, MERGE, Client
-from tests.api.errors import failure
-from tests.api.widgets import DEFINITIONS, GROUP, NAMESPACES, WIDGETS, define, definition, make, widget
-from tests.application import serving
 from tests.definitions.crds import crd, prepared
-
-MIGRATIONS = "/apis/storagemigration.k8s.io/{}/storageversionmigrations"
 
 
 @pytest.fixture(params=emulation.NAMES)
 def version(request: pytest.FixtureRequest) -> Iterator[str]:
     emulation.emulate(request.param)
     yield request.param
-    emulation.emulate(emulation.DEFAULT)
-
-
-@pytest.fixture(params=emulation.NAMES)
-async def both(request: pytest.FixtureRequest, api_database: str, tmp_path: Path) -> AsyncIterator[tuple[Client, bool]]:
-    """A server of each version, and whether it is the newer one."""
-    async with serving(api_database, tmp_path, emulate_version=request.param) as client:
-        yield client, request.param == "1.37"
     emulation.emulate(emulation.DEFAULT)
 
 
@@ -93,224 +78,6 @@ def test_versions_of_built_in_kinds(version: str) -> None:
     assert migrations.storage_version == "v1beta1"
 
 
-async def test_the_reported_version(both: tuple[Client, bool]) -> None:
-    api, newer = both
-    found = (await api.get("/version")).ok()
-    assert (found["gitVersion"], found["minor"]) == (("v1.37.0", "37") if newer else ("v1.36.2", "36"))
-    assert (await api.get("/openapi/v2")).ok()["info"]["version"] == f"1.{found['minor']}"
-
-
-async def test_storage_migrations_at_v1(both: tuple[Client, bool]) -> None:
-    api, newer = both
-    migration = {
-        "apiVersion": "storagemigration.k8s.io/v1",
-        "kind": "StorageVersionMigration",
-        "metadata": {"name": "m"},
-        "spec": {"resource": {"group": "test.example.com", "resource": "widgets"}},
-    }
-    answer = await api.post(MIGRATIONS.format("v1"), migration)
-    if not newer:
-        failure(answer, 404, "NotFound")
-        return
-    made = answer.ok(201)
-    assert answer.warnings == []
-    again = (await api.get(MIGRATIONS.format("v1beta1") + "/m")).ok()
-    assert again["apiVersion"] == "storagemigration.k8s.io/v1beta1"
-    assert (again["metadata"]["uid"], again["spec"]) == (made["metadata"]["uid"], made["spec"])
-
-
-# What cel-go 0.29 compiles and 0.26 does not: a rule, a spec that it accepts, and one that it refuses.
-RULES = {
-    "a list": ("self.list.includes('b')", {"list": ["a", "b"]}, {"list": ["a"]}),
-    "one value": ("self.name.includes('b')", {"name": "b"}, {"name": "abc"}),
-    "elements of other types": ("[dyn(1), dyn('b')].includes(self.name)", {"name": "b"}, {"name": "x"}),
-    "numbers": ("[1, 2].includes(self.size)", {"size": 2}, {"size": 3}),
-    "an escaped name": ("self.map.`a/b-c.d` == 'x'", {"map": {"a/b-c.d": "x"}}, {"map": {"a/b-c.d": "y"}}),
-    "an escaped name that may be missing": ("!has(self.map.`a b`)", {"map": {"a": "x"}}, {"map": {"a b": "y"}}),
-    "an escaped name of a field": ("self.`name` == 'b'", {"name": "b"}, {"name": "c"}),
-}
-
-
-def of_version(rule: str, newer: bool) -> str:
-    """The rule as a text that only one version compiles: a process has one version, and keeps what it has compiled."""
-    return f"{rule} // {newer}"
-
-
-@pytest.mark.parametrize("rule, good, bad", RULES.values(), ids=RULES)
-async def test_rules_with_functions_of_newer_cel_versions(
-    both: tuple[Client, bool], rule: str, good: dict[str, Any], bad: dict[str, Any]
-) -> None:
-    api, newer = both
-    spec = {
-        "type": "object",
-        "x-kubernetes-validations": [{"rule": of_version(rule, newer)}],
-        "properties": {
-            "list": {"type": "array", "maxItems": 10, "items": {"type": "string", "maxLength": 10}},
-            "name": {"type": "string", "maxLength": 10},
-            "size": {"type": "integer"},
-            "map": {"type": "object", "maxProperties": 10, "additionalProperties": {"type": "string", "maxLength": 10}},
-        },
-    }
-    gears = definition("gears", "Gear", schema={"type": "object", "properties": {"spec": spec}})
-    if not newer:
-        status = failure(await api.post(DEFINITIONS, gears), 422, "Invalid")
-        why = "unsupported syntax: '`'" if "`" in rule else "undeclared reference to 'includes'"
-        assert why in status["message"]
-        return
-    await define(api, gears)
-    path = WIDGETS.replace("widgets", "gears")
-    gear = {"apiVersion": "test.example.com/v1", "kind": "Gear"}
-    (await api.post(path, {**gear, "metadata": {"name": "good"}, "spec": good})).ok(201)
-    failure(await api.post(path, {**gear, "metadata": {"name": "bad"}, "spec": bad}), 422, "Invalid")
-
-
-async def test_numbers_are_not_durations(both: tuple[Client, bool]) -> None:
-    """cel-go 0.26 has an overload for it, which fails whenever it is evaluated."""
-    api, newer = both
-    rules = [{"rule": of_version("self.size == 0 || duration(self.size) > duration('1s')", newer)}]
-    spec = {"type": "object", "x-kubernetes-validations": rules, "properties": {"size": {"type": "integer"}}}
-    gears = definition("gears", "Gear", schema={"type": "object", "properties": {"spec": spec}})
-    answer = await api.post(DEFINITIONS, gears)
-    if newer:
-        message = failure(answer, 422, "Invalid")["message"]
-        assert "found no matching overload for 'duration' applied to '(int)'" in message
-    else:
-        answer.ok(201)
-
-
-async def test_the_table_of_definitions(both: tuple[Client, bool]) -> None:
-    api, newer = both
-    table = (await api.get(DEFINITIONS, accept="application/json;as=Table;v=v1;g=meta.k8s.io")).ok()
-    columns = [(c["name"], c["type"], c["priority"]) for c in table["columnDefinitions"]]
-    [cells] = [row["cells"] for row in table["rows"] if row["cells"][0].startswith("widgets.")]
-    if not newer:
-        assert columns == [("Name", "string", 0), ("Created At", "date", 0)]
-        return
-    assert columns == [
-        ("Name", "string", 0),
-        ("Scope", "string", 0),
-        ("Versions", "string", 0),
-        ("Created At", "date", 0),
-        ("Group", "string", 1),
-        ("Kind", "string", 1),
-        ("ShortNames", "string", 1),
-        ("Established", "boolean", 1),
-    ]
-    assert cells[1:3] == ["Namespaced", "v1(storage)"]
-    assert cells[3].endswith("Z")
-    assert cells[4:] == ["test.example.com", "Widget", "wd", True]
-
-
-async def test_no_object_is_created_while_its_definition_terminates(both: tuple[Client, bool]) -> None:
-    """kube-apiserver 1.36 looks at the condition alone, which anybody who may write the status can take away."""
-    api, newer = both
-    (await api.post(WIDGETS, widget("a", metadata={"finalizers": ["example.com/hold"]}))).ok(201)
-    name = f"{DEFINITIONS}/widgets.test.example.com"
-    (await api.delete(name)).ok()
-    conditions = (await api.get(name)).ok()["status"]["conditions"]
-    left = [c for c in conditions if c["type"] != "Terminating"]
-    (await api.patch(f"{name}/status", {"status": {"conditions": left}})).ok()
-    answer = await api.post(f"{WIDGETS}?dryRun=All", widget("b"))
-    if newer:
-        status = failure(answer, 403, "Forbidden")
-        assert "create not allowed while custom resource definition is terminating" in status["message"]
-    (await api.patch(f"{WIDGETS}/a", {"metadata": {"finalizers": None}})).ok()
-
-
-async def test_the_response_to_a_deletion_has_its_revision(both: tuple[Client, bool]) -> None:
-    api, newer = both
-    [made] = await make(api, "a")
-    assert (await api.delete(f"{WIDGETS}/a?dryRun=All")).ok()["metadata"] == {}
-    metadata = (await api.delete(f"{WIDGETS}/a")).ok()["metadata"]
-    if not newer:
-        assert metadata == {}
-        return
-    assert int(metadata["resourceVersion"]) > int(made["metadata"]["resourceVersion"])
-    listed = (await api.get(WIDGETS)).ok()["metadata"]
-    assert int(listed["resourceVersion"]) >= int(metadata["resourceVersion"])
-    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "s"}}
-    accounts = f"{NAMESPACES}/default/serviceaccounts"
-    before = (await api.post(accounts, account)).ok(201)["metadata"]["resourceVersion"]
-    assert int((await api.delete(f"{accounts}/s")).ok()["metadata"]["resourceVersion"]) > int(before)
-
-
-BROKEN_PATCHES = {
-    "an apply that is no YAML": (
-        APPLY,
-        b"a: [",
-        "error decoding YAML: error converting YAML to JSON: yaml:",
-        "error encoding patch: yaml:",
-    ),
-    "an apply that looks like JSON": (
-        APPLY,
-        b"{a: [",
-        "error decoding YAML: error converting YAML to JSON: yaml:",
-        "error decoding patch: error converting YAML to JSON: yaml:",
-    ),
-    "a merge patch that is no JSON": (MERGE, b"{", f'widgets.{GROUP} "a" not found', "invalid JSON patch"),
-    "a JSON patch that is no JSON": (JSON_PATCH, b"", f'widgets.{GROUP} "a" not found', "invalid JSON patch"),
-    "a number that is too large": (
-        MERGE,
-        b'{"spec":{"size":1e999}}',
-        f'widgets.{GROUP} "a" not found',
-        f'widgets.{GROUP} "a" not found',
-    ),
-}
-
-
-@pytest.mark.parametrize("media_type, patch, older, newer", BROKEN_PATCHES.values(), ids=BROKEN_PATCHES)
-async def test_malformed_patches(
-    both: tuple[Client, bool], media_type: str, patch: bytes, older: str, newer: str
-) -> None:
-    api, is_newer = both
-    answer = await api.patch(f"{WIDGETS}/a?fieldManager=m", patch, media_type)
-    assert answer.code in (400, 404)
-    assert answer.json["message"].startswith(newer if is_newer else older)
-
-
-async def test_preconditions_of_definitions(both: tuple[Client, bool]) -> None:
-    api, newer = both
-    options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": "x"}}
-    status = failure(await api.delete(f"{DEFINITIONS}/widgets.test.example.com", options), 409, "Conflict")
-    assert f"{'precondition' if newer else 'Precondition'} failed: UID in precondition: x" in status["message"]
-
-
-FORMS = {
-    "an object": ("/a", "application/json;drop=metadata.managedFields", ("metadata",)),
-    "a list": ("", "application/json;drop=metadata.managedFields", ("items", 0, "metadata")),
-    "pretty": ("/a?pretty=1", "application/json;drop=metadata.managedFields", ("metadata",)),
-    "other fields, too": ("/a", "application/json;drop=metadata.x+metadata.managedFields", ("metadata",)),
-    "its metadata": (
-        "/a",
-        "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1;drop=metadata.managedFields",
-        ("metadata",),
-    ),
-}
-
-
-@pytest.mark.parametrize("path, accept, place", FORMS.values(), ids=FORMS)
-async def test_owners_can_be_left_out(
-    both: tuple[Client, bool], path: str, accept: str, place: tuple[str | int, ...]
-) -> None:
-    api, newer = both
-    await make(api, "a", size=1)
-    answer = await api.get(f"{WIDGETS}{path}", accept=accept)
-    metadata = answer.ok()
-    for step in place:
-        metadata = metadata[step]
-    assert metadata["name"] == "a"
-    assert ("managedFields" not in metadata) is newer
-    assert answer.header("content-type") == "application/json"
-
-
-@pytest.mark.parametrize("drop", ["", "metadata.annotations", "metadata.managedFields+metadata.managedFields"])
-async def test_invalid_drop_parameters_are_ignored(both: tuple[Client, bool], drop: str) -> None:
-    api, _ = both
-    await make(api, "a", size=1)
-    found = (await api.get(f"{WIDGETS}/a", accept=f"application/json;drop={drop}")).ok()
-    assert found["metadata"]["managedFields"]
-
-
 OWNER = {"apiVersion": "v1", "kind": "K", "name": "n", "uid": "u"}
 OWNERS: dict[str, tuple[dict[str, str], str, str]] = {
     "no kind": (
@@ -352,44 +119,6 @@ def test_errors_of_managed_fields(version: str, operation: str, older: str, newe
     assert error.message() == f"metadata.managedFields[0].operation: {newer if version == '1.37' else older}"
 
 
-@pytest.mark.parametrize(
-    "conditions, older, newer",
-    [
-        pytest.param(
-            [{}],
-            [
-                'type: Invalid value: ""',
-                "status: Unsupported value",
-                "lastTransitionTime: Required",
-                "reason: Required",
-            ],
-            [
-                "type: Required value: is required",
-                "status: Required",
-                "lastTransitionTime: Required",
-                "reason: Required",
-            ],
-            id="empty",
-        ),
-        pytest.param(
-            [{"type": "A", "status": "True", "reason": "R", "lastTransitionTime": "2026-01-01T00:00:00Z"}] * 2,
-            ["conditions[1].type: Duplicate value"],
-            ["conditions[1]: Duplicate value"],
-            id="twice",
-        ),
-    ],
-)
-async def test_errors_of_conditions(
-    both: tuple[Client, bool], conditions: list[dict[str, str]], older: list[str], newer: list[str]
-) -> None:
-    api, is_newer = both
-    path = MIGRATIONS.format("v1beta1")
-    (await api.post(path, {"metadata": {"name": "m"}, "spec": {"resource": {"group": "", "resource": "nothing"}}})).ok()
-    status = failure(await api.patch(f"{path}/m/status", {"status": {"conditions": conditions}}), 422, "Invalid")
-    for text in newer if is_newer else older:
-        assert text in status["message"]
-
-
 REVIEWED = {
     "an access review": ("authorization.k8s.io", "subjectaccessreviews", False),
     "a token review": ("authentication.k8s.io", "tokenreviews", False),
@@ -403,87 +132,3 @@ def test_kinds_that_webhooks_see(version: str, group: str, resource: str, newer:
     is_review = resource.endswith("reviews")
     assert webhooks_apply(group, resource) is (newer if version == "1.37" else newer or is_review)
     assert policies_apply(group, resource) is newer
-
-
-async def test_names_that_files_reserve(both: tuple[Client, bool]) -> None:
-    api, newer = both
-    path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
-    answer = await api.post(path, {"metadata": {"name": "a.static.k8s.io"}})
-    why = (
-        'names ending with ".static.k8s.io" are reserved for static manifest-based configurations and cannot be '
-        "managed via the API"
-    )
-    if not newer:
-        assert (answer.code, answer.warnings) == (201, [f"metadata.name: {why}"])
-        return
-    causes = failure(answer, 422, "Invalid")["details"]["causes"]
-    message = f'Invalid value: "a.static.k8s.io": {why}'
-    assert causes == [{"reason": "FieldValueInvalid", "field": "metadata.name", "message": message}]
-
-
-OPTION = "ignoreStoreReadErrorWithClusterBreakingPotential"
-GADGETS = f"/apis/{GROUP}/{{}}/namespaces/default/gadgets"
-
-
-async def unreadable_at_v2(api: Client) -> str:
-    """Makes an object that has a finalizer and whose conversion to v2 fails; its path at v2."""
-    body = definition("gadgets", "Gadget")
-    versions = body["spec"]["versions"]
-    versions.append({**versions[0], "name": "v2", "storage": False})
-    client = {"url": "https://127.0.0.1:9/"}
-    body["spec"]["conversion"] = {
-        "strategy": "Webhook",
-        "webhook": {"clientConfig": client, "conversionReviewVersions": ["v1"]},
-    }
-    await define(api, body)
-    gadget = {"apiVersion": f"{GROUP}/v1", "kind": "Gadget", "metadata": {"name": "g", "finalizers": ["a.b/c"]}}
-    (await api.post(GADGETS.format("v1"), gadget)).ok(201)
-    return f"{GADGETS.format('v2')}/g"
-
-
-async def test_an_unreadable_object_can_be_deleted(both: tuple[Client, bool]) -> None:
-    api, newer = both
-    path = await unreadable_at_v2(api)
-    failure(await api.delete(path), 500, "")
-    if not newer:
-        failure(await api.delete(path, {OPTION: True}), 500, "")
-        assert (await api.delete(f"{GADGETS.format('v1')}/g", {OPTION: True})).code == 200
-        return
-    readable = failure(await api.delete(f"{GADGETS.format('v1')}/g", {OPTION: True}), 409, "Conflict")
-    assert readable["message"].endswith("unsafe deletion is not allowed because the object is decodable from storage")
-    assert (await api.delete(f"{path}?{OPTION}=true&dryRun=All")).ok(200)["status"] == "Success"
-    status = (await api.delete(path, {OPTION: True})).ok(200)
-    assert status["details"] == {"name": "g", "kind": "Gadget"}
-    failure(await api.get(f"{GADGETS.format('v1')}/g"), 404, "NotFound")
-    failure(await api.delete(path, {OPTION: True}), 404, "NotFound")
-
-
-async def test_options_excluded_by_ignore_store_read_error(both: tuple[Client, bool]) -> None:
-    api, newer = both
-    (await api.post(WIDGETS, widget("a"))).ok(201)
-    body = {
-        OPTION: True,
-        "preconditions": {},
-        "gracePeriodSeconds": 1,
-        "propagationPolicy": "Orphan",
-        "dryRun": ["All"],
-    }
-    answer = await api.delete(f"{WIDGETS}/a", body)
-    of_all = await api.delete(WIDGETS, {OPTION: True, "dryRun": ["All"]})
-    if not newer:
-        assert (answer.code, of_all.code) == (200, 200)
-        return
-    causes = failure(answer, 422, "Invalid")["details"]["causes"]
-    fields = ("propagationPolicy", "gracePeriodSeconds", "preconditions")
-    assert [c["message"] for c in causes] == [f"Invalid value: true: cannot be set together with .{f}" for f in fields]
-    assert "is not allowed with DELETECOLLECTION" in failure(of_all, 422, "Invalid")["message"]
-    role = {"metadata": {"name": "deletes"}, "rules": [{"apiGroups": [GROUP], "resources": ["*"], "verbs": ["delete"]}]}
-    (await api.post("/apis/rbac.authorization.k8s.io/v1/clusterroles", role)).ok(201)
-    binding = {
-        "metadata": {"name": "deletes"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "deletes"},
-        "subjects": [{"kind": "User", "name": "pat"}],
-    }
-    (await api.post("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", binding)).ok(201)
-    refused = await api.delete(f"{WIDGETS}/a", {OPTION: True}, headers={"Impersonate-User": "pat"})
-    assert 'not permitted to do "unsafe-delete-ignore-read-errors"' in failure(refused, 403, "Forbidden")["message"]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import psycopg
 
 from registry.codec.json_encode import encode_canonical
+from registry.controllers.reporting import reporting_of
 from registry.reporting.report import documents_of, report_of
 from registry.store.reporting.model import ReportOutcome
 from registry.store.reporting.views import Reporting
@@ -131,3 +133,20 @@ class Reports:
                 (f'{schema}."{view}"',),
             ).fetchall()
         return [row[0] for row in rows]
+
+
+@contextlib.asynccontextmanager
+async def open_reports(roles: Callable[[str], None], url: str) -> AsyncIterator[Reports]:
+    """A database prepared for reports. `roles` is given the prefixes of the roles that this creates."""
+    with psycopg.connect(url) as connection:
+        row = connection.execute("SELECT current_database()").fetchone()
+        assert row is not None
+        roles(f"{row[0]}_re")
+        roles(f"login_{row[0]}_")
+    store = await Store.open(url, housekeeping=False)
+    try:
+        made = Reports(store, reporting_of(store.reporting_pool), url, {})
+        await made.reporting.prepare()
+        yield made
+    finally:
+        await store.close()

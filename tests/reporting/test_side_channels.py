@@ -4,31 +4,45 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import AsyncIterator
 from typing import Any
 
 import psycopg
 import pytest
+import pytest_asyncio
 
 from registry.store.feed.signals import channel_of, decode
+from tests.databases import temporary_database, temporary_roles
 from tests.reporting.outsiders import CRD, VIEW, Outsiders, logged_in
-from tests.reporting.reports import Reports
+from tests.reporting.reports import Reports, open_reports
 
+# Tests that use `shared` run on the event loop of its store.
+reads_only = pytest.mark.asyncio(loop_scope="module")
 VIEWS = [VIEW, f"{VIEW}_raw", f"{VIEW}_history", "usage", "definitions", "revision", "namespaces"]
 
 
 @pytest.fixture
 async def outsiders(reports: Reports) -> Outsiders:
-    made = await logged_in(reports)
-    # A provider, of whose tenants `some` sees none.
-    await reports.tenant("zeta")
-    return made
+    return await logged_in(reports)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared(postgres_server: str, template_database: str) -> AsyncIterator[Outsiders]:
+    """For the tests that only read."""
+    with temporary_roles(postgres_server) as roles, temporary_database(postgres_server, template_database) as url:
+        async with open_reports(roles, url) as reports:
+            made = await logged_in(reports)
+            # A provider, of whose tenants `some` sees none.
+            await reports.tenant("zeta")
+            yield made
 
 
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("login", ["one", "some"])
-async def test_names_of_other_tenants_cannot_be_read(outsiders: Outsiders, login: str, view: str) -> None:
+@reads_only
+async def test_names_of_other_tenants_cannot_be_read(shared: Outsiders, login: str, view: str) -> None:
     """A condition is tried on no name that is not seen, and a plan tells of none."""
-    with outsiders.connection(login) as connection:
+    with shared.connection(login) as connection:
         for condition in ("tenant::int = 1", "tenant <> 'acme' AND tenant::int = 1", "1 / (length(tenant) - 5) = 1"):
             text = ""
             try:
@@ -114,17 +128,19 @@ LOCKS = [
 
 
 @pytest.mark.parametrize("call", LOCKS)
-async def test_logins_cannot_call_functions_of_the_server(outsiders: Outsiders, call: str) -> None:
+@reads_only
+async def test_logins_cannot_call_functions_of_the_server(shared: Outsiders, call: str) -> None:
     """What would make the server wait, or fill its disk."""
-    with outsiders.connection("one") as connection:
+    with shared.connection("one") as connection:
         connection.execute("SET default_transaction_read_only = off")
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             connection.execute(f"SELECT {call}".encode())
 
 
-async def test_the_owner_of_the_tables_keeps_its_locks(outsiders: Outsiders) -> None:
+@reads_only
+async def test_the_owner_of_the_tables_keeps_its_locks(shared: Outsiders) -> None:
     """The server waits for such locks, whichever process grants logins."""
-    with psycopg.connect(outsiders.reports.url) as one:
+    with psycopg.connect(shared.reports.url) as one:
         row = one.execute(
             "SELECT has_function_privilege(relowner, 'pg_advisory_xact_lock(bigint)', 'EXECUTE')"
             " FROM pg_class WHERE oid = 'objects'::regclass"
