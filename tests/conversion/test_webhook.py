@@ -7,14 +7,17 @@ import base64
 import contextlib
 import json
 import threading
+from collections.abc import Awaitable, Callable, Hashable, MutableMapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from registry.api import converted_texts
+from registry.api.singleflight import singleflight
 from registry.webhooks.resolver import Resolver
-from tests.api.client import APPLY, Client
+from tests.api.client import APPLY, Client, eventually
 from tests.api.widgets import DEFINITIONS, define
 from tests.api.widgets import definition as definition_of
 from tests.conversion.webhook import Webhook
@@ -131,18 +134,31 @@ async def test_a_list_takes_one_call_and_the_next_uses_the_cache(defined: Client
     assert webhook.calls == 2
 
 
-async def test_lists_at_the_same_time_are_one_call(defined: Client, webhook: Webhook) -> None:
+async def test_lists_at_the_same_time_are_one_call(
+    defined: Client, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await _make(defined, 20)
     inner, go = webhook.application, threading.Event()
+    waiting: list[Hashable] = []
 
     async def held(scope: Scope, receive: Receive, send: Send) -> None:
         await asyncio.to_thread(go.wait)
         await inner(scope, receive, send)
 
+    async def counted(under_way: MutableMapping[Any, Any], key: Hashable, work: Callable[[], Awaitable[None]]) -> None:
+        waiting.append(key)
+        await singleflight(under_way, key, work)
+
+    async def all_wait() -> bool:
+        return len(waiting) == 10
+
     webhook.application = held
+    monkeypatch.setattr(converted_texts, "singleflight", counted)
     lists = [asyncio.create_task(defined.get(BETA)) for _ in range(10)]
-    await asyncio.sleep(0.5)  # what comes later is answered by what has been kept
-    go.set()
+    try:
+        await eventually(all_wait)  # A list that came later would be answered by what has been kept.
+    finally:
+        go.set()
     answers = [(await one).ok() for one in lists]
     assert all(answer == answers[0] for answer in answers)
     assert webhook.calls == 1
