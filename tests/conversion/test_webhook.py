@@ -145,7 +145,9 @@ async def test_lists_at_the_same_time_are_one_call(
         await asyncio.to_thread(go.wait)
         await inner(scope, receive, send)
 
-    async def counted(under_way: MutableMapping[Any, Any], key: Hashable, work: Callable[[], Awaitable[None]]) -> None:
+    async def count_waiting(
+        under_way: MutableMapping[Any, Any], key: Hashable, work: Callable[[], Awaitable[None]]
+    ) -> None:
         waiting.append(key)
         await singleflight(under_way, key, work)
 
@@ -153,7 +155,7 @@ async def test_lists_at_the_same_time_are_one_call(
         return len(waiting) == 10
 
     webhook.application = held
-    monkeypatch.setattr(converted_texts, "singleflight", counted)
+    monkeypatch.setattr(converted_texts, "singleflight", count_waiting)
     lists = [asyncio.create_task(defined.get(BETA)) for _ in range(10)]
     try:
         await eventually(all_wait)  # A list that came later would be answered by what has been kept.
