@@ -18,6 +18,7 @@ from registry.flowcontrol.evaluation import (
     LARGE_BYTES,
     Evaluations,
     Large,
+    LoopClock,
     aside,
     begins_again,
     evaluate,
@@ -40,6 +41,41 @@ def watching() -> Iterator[None]:
     yield
     dog.stop()
     loop.close()
+
+
+def use_processor(seconds: float) -> None:
+    until = time.thread_time() + seconds
+    while time.thread_time() < until:
+        pass
+
+
+def test_the_clock_counts_processor_time_and_not_the_time_that_passes() -> None:
+    clock = LoopClock()
+    began = clock.begin()
+    time.sleep(0.05)  # as if the system ran another program
+    assert clock.since(began) < 0.02
+    began = clock.begin()
+    use_processor(0.05)
+    assert 0.045 < clock.since(began) < 0.06
+
+
+def test_the_clock_reads_the_processor_time_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
+    readings: list[float] = []
+    read = time.thread_time
+
+    def reading() -> float:
+        readings.append(read())
+        return readings[-1]
+
+    monkeypatch.setattr(time, "thread_time", reading)
+    clock = LoopClock()
+    until = time.perf_counter() + 0.02
+    count = 0
+    while time.perf_counter() < until:
+        clock.since(clock.begin())
+        count += 1
+    assert len(readings) <= 2 * 20 + 1 + 2
+    assert count > 3 * len(readings)
 
 
 def for_ever() -> None:
