@@ -56,7 +56,7 @@ ZERO: Mapping[str, dict[str, Any]] = {
         "status": {"resourceRules": None, "nonResourceRules": None, "incomplete": False},
     },
     "Service": {"spec": {}, "status": {"loadBalancer": {}}},
-    "StorageVersionMigration": _SPEC_AND_STATUS,
+    "StorageVersionMigration": {"spec": {"resource": {"group": "", "resource": ""}}, "status": {}},
     "SubjectAccessReview": _REVIEW,
     "TokenRequest": {
         "spec": {"audiences": None, "boundObjectRef": None},

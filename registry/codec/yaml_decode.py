@@ -24,6 +24,8 @@ from registry.codec.yaml_scalar import MERGE, as_json, resolve_plain, resolve_ta
 # Construction recurses, one frame per level. Real documents are not as deep as this.
 MAX_YAML_DEPTH = 300
 _TOO_DEEP = "yaml: exceeded max depth"
+# How much of a document with too many values is examined for its depth.
+_BEGINNING = 1 << 16
 # Scalars, and the beginnings and ends of collections. So many take a second and 70 MB; a body of 3 MiB has them only if
 # nearly all are empty or of one digit.
 MAX_NODES = 500_000
@@ -57,7 +59,12 @@ def decode_yaml(data: bytes) -> Decoded:
     Raises YamlError: `yaml: line 3: found character that cannot start any token`; TooManyValues.
     """
     if data.startswith(b"{"):  # clients send JSON under YAML's media types
-        decoded = decode_canonical_json(data)
+        try:
+            decoded = decode_canonical_json(data)
+        except TooManyValues as error:
+            if _is_deep(data[:_BEGINNING]):
+                raise YamlError(_TOO_DEEP) from error
+            raise
         if decoded is not None:
             return decoded
     try:
@@ -105,6 +112,12 @@ class _Node:
     @property
     def is_merge_key(self) -> bool:
         return self.text == "<<" and (self.plain if self.tag is None else self.tag == MERGE)
+
+
+def _is_deep(data: bytes) -> bool:
+    """Whether too many collections are open at the end. Brackets in texts count as well."""
+    opened, closed = (sum(data.count(bracket) for bracket in pair) for pair in ((b"{", b"["), (b"}", b"]")))
+    return opened - closed > MAX_YAML_DEPTH
 
 
 def _compose(data: bytes) -> _Node | None:

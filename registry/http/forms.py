@@ -52,7 +52,8 @@ class Form:
             case kind if kind == TABLE:
                 assert self.table is not None
                 row = self.table.row(obj, now, self.include, self.representation.version)
-                metadata = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
+                revision = obj["metadata"].get("resourceVersion")  # an object of a dry run has none
+                metadata = {"resourceVersion": revision} if revision else {}
                 return self.table.document([row], metadata, self.representation.version, headers)
             case kind if kind == PARTIAL:
                 return self.project(partial_object_metadata(obj, self.representation.version))

@@ -161,6 +161,14 @@ async def test_over_http(api: Client) -> None:
     (await api.delete(f"{PATH}/{name}")).ok(200)
 
 
+async def test_owners_of_a_migration(api: Client) -> None:
+    """The members of the resource are there before a client writes them, so nobody adds the resource itself."""
+    body = migration(resource="widgets") | {"metadata": {"name": "owned"}}
+    made = (await api.post(f"{PATH}?fieldManager=me&dryRun=All", body)).ok(201)
+    [entry] = made["metadata"]["managedFields"]
+    assert entry["fieldsV1"] == {"f:spec": {"f:resource": {"f:group": {}, "f:resource": {}}}}
+
+
 async def test_the_kind_is_in_discovery(api: Client) -> None:
     resources = (await api.get("/apis/storagemigration.k8s.io/v1beta1")).ok()["resources"]
     assert [(r["name"], r["namespaced"]) for r in resources] == [

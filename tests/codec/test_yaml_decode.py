@@ -195,6 +195,7 @@ def _bomb() -> str:
             id="long text many times",
         ),
         pytest.param("[" * 1_000_000, "yaml: exceeded max depth", id="flow depth"),
+        pytest.param('{"a":' * 250_000 + "1" + "}" * 250_000, "yaml: exceeded max depth", id="depth of JSON"),
         pytest.param(
             "".join(f"{' ' * i}a:\n" for i in range(MAX_YAML_DEPTH + 1)), "yaml: exceeded max depth", id="block depth"
         ),

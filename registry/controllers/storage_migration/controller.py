@@ -26,10 +26,9 @@ from registry.api.request import Backend
 from registry.api.served import Object
 from registry.api.strategies.storageversionmigration import FAILED, RUNNING, SUCCEEDED, is_finished
 from registry.api.verbs.update import copy_of
-from registry.controllers.controller_client import ControllerClient
+from registry.controllers.controller_client import CONTROLLER_MANAGER, ControllerClient
 from registry.controllers.queue import Requeue
 from registry.controllers.storage_migration.rewriting import (
-    MANAGER,
     Pace,
     ResourceGone,
     RewriteOutcome,
@@ -70,7 +69,7 @@ class Migrations:
 
     async def reconcile(self, work: Work) -> None:
         """Continues one migration: that of a StorageVersionMigration, or of a definition. Raises Requeue."""
-        client = ControllerClient(self.backend, work.tenant, MANAGER)
+        client = ControllerClient(self.backend, work.tenant, CONTROLLER_MANAGER)
         if work.resource == MIGRATIONS:
             await self._start_requested(client, work.key)
         elif work.resource == DEFINITIONS:

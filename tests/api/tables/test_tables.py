@@ -105,3 +105,9 @@ async def test_errors_are_not_tables(api: Client) -> None:
 async def test_writes_return_tables(api: Client) -> None:
     body: Any = {"apiVersion": "test.example.com/v1", "kind": "Widget", "metadata": {"name": "a"}}
     assert (await api.post(WIDGETS, body, accept=TABLE)).ok(201)["kind"] == "Table"
+
+
+async def test_the_table_of_a_dry_run_has_no_resource_version(api: Client) -> None:
+    body = {"metadata": {"name": "dry"}}
+    answer = await api.post("/api/v1/namespaces/default/configmaps?dryRun=All", body, accept=TABLE)
+    assert answer.ok(201)["metadata"] == {}
