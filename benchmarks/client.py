@@ -102,7 +102,10 @@ class Connection:
 
     async def chunks(self) -> AsyncIterator[bytes]:
         while True:
-            size = int(await self.reader.readline(), 16)
+            line = await self.reader.readline()
+            if not line:
+                raise asyncio.IncompleteReadError(line, None)
+            size = int(line, 16)
             chunk = await self.reader.readexactly(size + 2)
             if size == 0:
                 return

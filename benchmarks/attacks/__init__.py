@@ -45,6 +45,8 @@ ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
     "watches": storms.watches,
     "handshakes": storms.handshakes,
     "resets": storms.resets,
+    "leavers": storms.leavers,
+    "timeouts": storms.timeouts,
     "tokens": storms.tokens,
     "reviews": storms.reviews,
     "discovery": storms.discovery,

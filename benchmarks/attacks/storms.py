@@ -163,6 +163,49 @@ async def resets(attacker: Attacker) -> None:
     await attacker.parallel(20, work)
 
 
+async def leavers(attacker: Attacker) -> None:
+    """Lists, writes and patches whose clients reset the connection while these are served."""
+    path = await attacker.define("left", ANYTHING)
+    for i in range(300):
+        await attacker.ask("POST", path, an_object(path, f"o{i}", {"text": "x" * 3_000}))
+    large = json.dumps(an_object(path, "", {"lists": [[]] * 20_000})).encode()
+    requests = cycle([("GET", f"{path}?limit=200", b""), ("POST", path, large), ("DELETE", f"{path}?dryRun=All", b"")])
+    pauses = cycle([0.0, 0.001, 0.003, 0.01])
+
+    async def work(one: Attacker) -> None:
+        method, of, body = next(requests)
+        try:
+            _, writer = await one.open()
+            writer.write(one.head(method, of, len(body)) + body)
+            await asyncio.sleep(next(pauses))
+            client = writer.get_extra_info("socket")
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            writer.transport.abort()
+            one.answers["left"] += 1
+        except OSError:
+            one.answers["closed"] += 1
+
+    await attacker.parallel(20, work)
+
+
+async def timeouts(attacker: Attacker) -> None:
+    """Lists, writes and deletions that are cancelled after a few milliseconds, at their own wish."""
+    path = await attacker.define("timed", ANYTHING)
+    for i in range(300):
+        await attacker.ask("POST", path, an_object(path, f"o{i}", {"text": "x" * 3_000}))
+    large = json.dumps(an_object(path, "", {"lists": [[]] * 20_000})).encode()
+    requests = cycle(
+        [("GET", f"{path}?limit=200", b""), ("POST", f"{path}?", large), ("DELETE", f"{path}?dryRun=All", b"")]
+    )
+    limits = cycle([1, 2, 4, 8, 16])
+
+    async def work(one: Attacker) -> None:
+        method, of, body = next(requests)
+        await one.ask(method, f"{of}&timeout={next(limits)}ms", body)
+
+    await attacker.parallel(20, work)
+
+
 async def tokens(attacker: Attacker) -> None:
     """Tokens that nobody has issued, each another, and reviews of such."""
     numbers = count()
