@@ -220,3 +220,11 @@ def test_properties_and_media_types_are_in_the_order_of_kube_apiserver() -> None
     patches = ["application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"]
     assert list(document(widget)["paths"][path]["patch"]["requestBody"]["content"]) == patches
     assert openapi_v2([widget])["paths"][path]["patch"]["consumes"][0] == "application/json-patch+json"
+
+
+def test_metadata_is_described_in_the_words_that_conformance_tests_look_for() -> None:
+    """`kubectl explain widgets.metadata`, in Kubernetes' test/e2e/apimachinery/crd_publish_openapi.go."""
+    schemas = document(defined())["components"]["schemas"]
+    assert "Standard object's metadata" in schemas[WIDGET]["properties"]["metadata"]["description"]
+    created = schemas["io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"]["properties"]["creationTimestamp"]
+    assert "CreationTimestamp is a timestamp" in created["description"]
