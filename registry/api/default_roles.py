@@ -30,7 +30,7 @@ from registry.authorization.rbac.defaults import AUTOUPDATE, default_objects
 from registry.authorization.rbac.match import CompiledRole
 from registry.authorization.rbac.model import GROUP, PolicyRule, rules_of
 from registry.authorization.rbac.stored import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, Entries, Which
-from registry.store.types import ObjectKey, ResourceName, Tenant
+from registry.store.types import ObjectKey, Tenant
 
 _SERVER = User("system:apiserver", (ADMINISTRATORS, AUTHENTICATED))
 _MANAGER = "kube-apiserver"
@@ -115,14 +115,10 @@ async def _write(
     namespace, _, name = which[1].rpartition("/")
 
     def address(catalog: TenantCatalog, context: Context) -> ResourceRequest:
-        served = catalog.served(GROUP, "v1", _plural(which[0]))
+        served = catalog.served(GROUP, "v1", which[0].partition(".")[0])
         assert served is not None
         catalog = catalog.without_admission()
         return ResourceRequest(backend, context, catalog, served, namespace, name if named else "", "", {})
 
     context = Context(tenant, _SERVER, _MANAGER, by_server=True)
     await run_current(backend, await backend.catalogs.get(tenant), context, address, write)
-
-
-def _plural(resource: ResourceName) -> str:
-    return resource.partition(".")[0]

@@ -8,7 +8,7 @@ Follows apimachinery pkg/util/strategicpatch/patch.go and apiserver's interpretS
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from registry.apply.errors import PatchInapplicable, PatchUndecodable, StrategicPatchError
@@ -125,7 +125,7 @@ def _merge_list(original: list[Json], patch: list[Json], field: StrategicField, 
         if deletes:
             removed = {comparable(item) for item in patch}
             return [item for item in original if comparable(item) not in removed]
-        return order_list(_unique([*original, *patch]), patch, original, _itself)
+        return order_list(list(dict.fromkeys([*original, *patch])), patch, original, _itself)
     if not field.key:
         raise StrategicPatchError("cannot merge lists without merge key")
     original, patch = _without_directives(original, patch, field.key)
@@ -240,10 +240,6 @@ def _items_kind(*lists: list[Json]) -> type:
 
 def _kind(value: Json) -> type:
     return type(value)
-
-
-def _unique(items: Iterable[Json]) -> list[Json]:
-    return list(dict.fromkeys(items))
 
 
 def _itself(item: Json) -> Any:

@@ -20,7 +20,7 @@ from registry.api.clock import timestamp
 from registry.api.options import DeleteOptions
 from registry.api.served import Object, Served
 from registry.api.strategies.namespace import FINALIZER
-from registry.api.verbs.update import copy_of
+from registry.api.verbs.update import copy_of, without_finalizer
 from registry.codec.stored import decode_stored
 from registry.controllers.api_services.namespaces import UNAVAILABLE_SECONDS, Elsewhere, NamespaceCleaner, with_left
 from registry.controllers.controller_client import CONTROLLER_MANAGER, ControllerClient, metadata_of
@@ -59,7 +59,13 @@ async def reconcile(client: ControllerClient, key: ObjectKey, cleaner: Namespace
         raise Requeue
     for server in elsewhere.unavailable:
         await client.change(AGGREGATION, PLURAL, ObjectKey(server.name), _with_left(str(key)))
-    await client.change("", "namespaces", key, _without_finalizer, subresource="finalize")
+    await client.change(
+        "",
+        "namespaces",
+        key,
+        lambda old: {**copy_of(old), "spec": without_finalizer(old.get("spec") or {}, FINALIZER)},
+        subresource="finalize",
+    )
 
 
 async def _delete_elsewhere(
@@ -90,16 +96,6 @@ def _spec_finalizers(body: str) -> list[str]:
 def _age_seconds(timestamp: str) -> float:
     marked = datetime.datetime.fromisoformat(timestamp)
     return (datetime.datetime.now(datetime.UTC) - marked).total_seconds()
-
-
-def _without_finalizer(old: Object) -> Object:
-    spec = dict(old.get("spec") or {})
-    left = [f for f in spec.get("finalizers") or [] if f != FINALIZER]
-    if left:
-        spec["finalizers"] = left
-    else:
-        spec.pop("finalizers", None)
-    return {**copy_of(old), "spec": spec}
 
 
 async def _delete_content(client: ControllerClient, namespace: str) -> tuple[Mapping[str, int], Mapping[str, int]]:

@@ -19,7 +19,7 @@ from registry.api.request import CatalogStale
 from registry.api.served import Object, Served
 from registry.api.strategies.sharing import FINALIZER, ControllerBindingStrategy
 from registry.api.verbs.driver import run
-from registry.api.verbs.update import UpdateOperation, copy_of
+from registry.api.verbs.update import UpdateOperation, copy_of, without_finalizer
 from registry.builtin.sharing import EXPORTS as EXPORTS_PLURAL
 from registry.builtin.sharing import GROUP, binding_definition
 from registry.builtin.tenancy import GROUP as TENANCY
@@ -202,13 +202,10 @@ async def _unbind(client: ControllerClient, catalog: TenantCatalog, key: ObjectK
         left += await client.backend.store.lookups.count(client.tenant, served.resource_name)
     if left:
         raise Requeue
-    await _write(client, await client.catalog(), key, _release, None)
-
-
-def _release(old: Object) -> Object:
-    new = copy_of(old)
-    new["metadata"]["finalizers"] = [f for f in new["metadata"].get("finalizers") or () if f != FINALIZER]
-    return new
+    catalog = await client.catalog()
+    await _write(
+        client, catalog, key, lambda old: {**old, "metadata": without_finalizer(old["metadata"], FINALIZER)}, None
+    )
 
 
 async def _write(

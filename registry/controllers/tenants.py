@@ -13,7 +13,7 @@ from typing import Final
 
 from registry.api.served import Object
 from registry.api.strategies.tenant import FINALIZER
-from registry.api.verbs.update import copy_of
+from registry.api.verbs.update import copy_of, without_finalizer
 from registry.builtin.tenancy import GROUP, PLURAL, SYSTEM
 from registry.codec.stored import decode_metadata
 from registry.controllers.controller_client import ControllerClient
@@ -43,7 +43,9 @@ async def reconcile(client: ControllerClient, key: ObjectKey) -> None:
         return
     if terminating is not None:
         await _remove(client, key, terminating)
-    await client.change(GROUP, PLURAL, key, _without_finalizer)
+    await client.change(
+        GROUP, PLURAL, key, lambda old: {**old, "metadata": without_finalizer(old["metadata"], FINALIZER)}
+    )
 
 
 async def _remove(client: ControllerClient, key: ObjectKey, terminating: TerminatingTenant) -> None:
@@ -71,13 +73,3 @@ async def _update_status(client: ControllerClient, key: ObjectKey, remaining: in
         return {**copy_of(old), "status": status}
 
     await client.change(GROUP, PLURAL, key, update, subresource="status")
-
-
-def _without_finalizer(old: Object) -> Object:
-    new = copy_of(old)
-    left = [f for f in new["metadata"].get("finalizers") or () if f != FINALIZER]
-    if left:
-        new["metadata"]["finalizers"] = left
-    else:
-        new["metadata"].pop("finalizers", None)
-    return new

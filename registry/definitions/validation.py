@@ -182,7 +182,7 @@ def _validate_spec(
     if len(versions) > MAX_VERSIONS:
         return [*errors, invalid("spec.versions", len(versions), f"must not be more than {MAX_VERSIONS}")]
     errors += _validate_schemas_present(spec, demands)
-    defaults = not demands.no_defaults and _has_defaults(spec)
+    defaults = not demands.no_defaults and any(has_defaults(schema) for schema in _schemas(spec))
     if spec.preserve_unknown_fields and defaults:
         errors.append(
             invalid("spec.preserveUnknownFields", True, "must be false in order to use defaults in the schema")
@@ -328,10 +328,6 @@ def _schema(validation: Json | None) -> Json | None:
 def _schemas(spec: InternalSpec) -> list[Json]:
     schemas = [_schema(spec.schema), *(_schema(v.schema) for v in spec.versions or ())]
     return [s for s in schemas if s is not None]
-
-
-def _has_defaults(spec: InternalSpec) -> bool:
-    return any(has_defaults(s) for s in _schemas(spec))
 
 
 def _old_schema(old: InternalSpec | None, version: str) -> Json | None:

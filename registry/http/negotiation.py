@@ -58,12 +58,8 @@ def _types() -> Mapping[str, str]:
     return MEDIA_TYPES if serves_cbor() else {e: t for e, t in MEDIA_TYPES.items() if e != CBOR}
 
 
-def _all_types() -> str:
-    return ", ".join(_types().values())
-
-
-def _types_without_cbor() -> str:
-    return ", ".join(t for e, t in MEDIA_TYPES.items() if e != CBOR)
+def _all_types(*, cbor: bool = True) -> str:
+    return ", ".join(t for e, t in _types().items() if cbor or e != CBOR)
 
 
 def _stream_types() -> str:
@@ -179,7 +175,7 @@ def negotiate_types(accept: str, media_types: Sequence[str]) -> str | None:
 
 def _reaches_route(accept: str, *, collection: bool = False, cbor: bool = True) -> bool:
     """Whether a fixed path of kube-apiserver accepts the header: it knows `*/*`, but not `application/*`."""
-    named = _all_types() if cbor else _types_without_cbor()
+    named = _all_types(cbor=cbor)
     plain = (*named.split(", "), "*/*", *([CBOR_SEQUENCE] if collection and serves_cbor() else []))
     return not accept or any(f"{clause.type}/{clause.subtype}" in plain for clause in _clauses(accept))
 
@@ -189,7 +185,7 @@ def _not_acceptable(accept: str, builtin: bool, *, collection: bool = False, cbo
 
     The routes of lists, which serve watches too, name the types of streams (apiserver pkg/endpoints/installer.go).
     """
-    named = _all_types() if cbor else _types_without_cbor()
+    named = _all_types(cbor=cbor)
     if builtin and not _reaches_route(accept, collection=collection, cbor=cbor):
         types = f"{named}, {_stream_types()}" if collection else named
         return NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {types}")

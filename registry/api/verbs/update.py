@@ -77,6 +77,13 @@ def copy_of(obj: Object) -> Object:
     return {**obj, "metadata": dict(obj["metadata"])}
 
 
+def without_finalizer(holder: Object, finalizer: str) -> Object:
+    """Returns metadata, or the spec of a namespace, without a finalizer; without the field if none is left."""
+    left = [name for name in holder.get("finalizers") or () if name != finalizer]
+    others = {name: value for name, value in holder.items() if name != "finalizers"}
+    return {**others, "finalizers": left} if left else others
+
+
 class AdmissionView(Protocol):
     """The form in which admission sees an object, and from which its changes are merged back."""
 
