@@ -11,7 +11,7 @@ from registry.apply.compare import FieldChanges
 from registry.apply.errors import Conflict, Conflicts, TypedError
 from registry.apply.fieldsets import FieldSet, difference, intersection, union, without
 from registry.apply.fieldtexts import paths
-from registry.apply.kind import NOBODYS, OwnershipKind, object_changes
+from registry.apply.kind import NOBODYS, OwnershipKind
 from registry.apply.managed import Managed, Manager, Owner
 from registry.apply.merge import merge, remove
 from registry.apply.objects import Object, display_name, without_managed
@@ -77,11 +77,7 @@ def _take(kind: OwnershipKind, live: Object, new: Object, owners: Managed, by: A
         version = owner.api_version
         there = by_version.get(version)
         if there is None:
-            there = by_version[version] = object_changes(
-                kind.convert(live, version, "failed to convert old object"),
-                kind.convert(new, version, "failed to convert new object"),
-                kind.type_of(version),
-            )
+            there = by_version[version] = kind.converted_changes(live, new, version, by.subresource)
         if not by.force:
             conflicts.extend(
                 Conflict(manager.text(), path) for path in paths(intersection(owner.fields, there.changed))

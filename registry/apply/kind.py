@@ -84,18 +84,27 @@ class OwnershipKind:
 
     def changes(self, live: Object, new: Object, api_version: str, subresource: str) -> FieldChanges:
         """The changes of a write through a subresource, except managedFields; both objects are at that version."""
-        diff = object_changes(live, new, self.type_of(api_version))
+        return self._of_subresource(object_changes(live, new, self.type_of(api_version)), api_version, subresource)
+
+    def _of_subresource(self, diff: FieldChanges, api_version: str, subresource: str) -> FieldChanges:
         reset = self.resets(api_version, subresource)
         return FieldChanges(without(diff.changed, reset), without(diff.removed, reset)) if reset else diff
 
-    def changes_at(self, api_version: str, live: Object, new: Object) -> FieldChanges:
+    def converted_changes(self, live: Object, new: Object, api_version: str, subresource: str) -> FieldChanges:
+        """The same for objects at another version. Raises a TypedError if they cannot be converted."""
+        live = self.convert(live, api_version, "failed to convert old object")
+        new = self.convert(new, api_version, "failed to convert new object")
+        return self.changes(live, new, api_version, subresource)
+
+    def changes_at(self, api_version: str, live: Object, new: Object, subresource: str) -> FieldChanges:
         """The changes at another version: fields that it does not know cannot be owned there."""
         node = self.type_of(api_version)
         live, new = self._convert(live, api_version), self._convert(new, api_version)
         try:
-            return object_changes(live, new, node)
+            diff = object_changes(live, new, node)
         except Untypable:
-            return object_changes(declared_members(live, node), declared_members(new, node), node)
+            diff = object_changes(declared_members(live, node), declared_members(new, node), node)
+        return self._of_subresource(diff, api_version, subresource)
 
     def convert(self, value: Object, api_version: str, what: str) -> Object:
         """`value` at another version, if it fits that; else raises a TypedError that begins with `what`."""

@@ -151,7 +151,7 @@ class FieldManager:
             if there is None:
                 if not kind.has_version(version):
                     continue  # fields of a removed version have no meaning any more
-                there = by_version[version] = kind.changes_at(version, live, new)
+                there = by_version[version] = kind.changes_at(version, live, new, me.subresource)
             fields = reconcile_fields(owner.fields, kind.type_of(version))
             if manager != me:
                 fields = difference(fields, there.changed)

@@ -348,3 +348,15 @@ def test_a_list_that_became_atomic_is_owned_as_a_whole() -> None:
     with pytest.raises(Conflicts, match=r'conflict with "a": .spec.l'):
         manager.apply(live, widget({"l": ["y"]}), "b", V1, T1)
     assert owners(manager.apply(live, widget(labels={"a": "b"}), "b", V1, T1))["a"] == {"f:spec": {"f:l": {}}}
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_owners_of_another_version_keep_what_a_subresource_ignores(force: bool) -> None:
+    schema = structural()
+    both = FieldManager("Widget", {V1: lambda: schema, V2: lambda: schema}, status_versions=[V1, V2])
+    live = stored(both.apply(None, {**widget({"size": 1}), "apiVersion": V2}, "other", V2, T1))
+    live = {**live, "apiVersion": V1}
+    result = both.apply(
+        live, widget({"size": 2}, status={"phase": "x"}), "s", V1, T2, subresource="status", force=force
+    )
+    assert owners(result) == {"other": {"f:spec": {"f:size": {}}}, "s": {"f:status": {"f:phase": {}}}}

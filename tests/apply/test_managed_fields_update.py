@@ -283,3 +283,13 @@ def test_is_unchanged_ignores_times_only() -> None:
     later["metadata"]["managedFields"][0]["manager"] = "x"
     assert not is_unchanged(live, later)
     assert not is_unchanged(live, {**live, "spec": {"size": True}})
+
+
+def test_an_update_of_a_subresource_takes_nothing_from_owners_of_another_version() -> None:
+    both = two_versions(status_versions=[V1, V2])
+    live = both.update(None, {**widget({"size": 1}), "apiVersion": V2}, "other", V2, NOW)
+    live = {**live, "apiVersion": V1}
+    result = both.update(live, widget({"size": 2}, status={"phase": "x"}, uid="u"), "s", V1, LATER, "status")
+    assert {entry["manager"] for entry in result["metadata"]["managedFields"]} == {"other", "s"}
+    [mine] = [entry for entry in result["metadata"]["managedFields"] if entry["manager"] == "other"]
+    assert mine["fieldsV1"]["f:spec"] == {".": {}, "f:size": {}}
