@@ -96,8 +96,9 @@ async def _send_events(send: Send, answer: WatchAnswer, form: Form) -> None:
             async with aclosing(writer.pieces(batch)) as pieces:
                 async for piece in pieces:
                     await send_part(send, piece)
+                    del piece
             counter.inc(len(batch))
-            del batch  # the next may take long
+            del batch, pieces  # the next may take long
             hold(0)
 
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
+from collections.abc import AsyncGenerator, MutableMapping, Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 
-from registry.api.answers import Event
+from registry.api.answers import Event, WatchAnswer
 from registry.api.errors import expired
 from registry.api.tables.builtin import builtin_table
 from registry.codec.json_encode import encode_json, encode_json_text
 from registry.codec.protobuf.envelope import encode_watch_event
 from registry.http.forms import form_of
 from registry.http.negotiation import negotiate_watch
-from registry.http.watch_stream import PART_BYTES, _EventWriter, plain_line
+from registry.http.watch_stream import PART_BYTES, _EventWriter, _send_events, plain_line
 from tests.api.client import JSON, PARTIAL, TABLE
 
 PROTOBUF = PARTIAL.replace(JSON, "application/vnd.kubernetes.protobuf")
@@ -40,3 +46,28 @@ async def test_events_are_sent_in_parts_of_at_most_a_tls_record() -> None:
     assert max(map(len, parts)) <= PART_BYTES
     # Short events are joined: several for each part.
     assert len(parts) < len(events)
+
+
+async def test_an_idle_watch_keeps_nothing_that_it_has_sent() -> None:
+    """Thousands of watches would keep as many last events."""
+    sent: list[bytes] = []
+    idle = asyncio.Event()
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message["body"])
+
+    async def events() -> AsyncGenerator[Sequence[Event], None]:
+        yield [Event("ADDED", encode_json_text({"data": "x" * 3_000}))]
+        idle.set()
+        await asyncio.Event().wait()
+
+    resource = SimpleNamespace(group="", name="configmaps")
+    answer = cast(WatchAnswer, SimpleNamespace(served=SimpleNamespace(resource=resource), events=events()))
+    form = form_of(negotiate_watch(JSON), builtin_table("", "ConfigMap"), {}, custom=False)
+    watch = asyncio.create_task(_send_events(send, answer, form))
+    await idle.wait()
+    alone = [encode_json("y" * 3_000)]
+    assert len(sent) == 1
+    assert sys.getrefcount(sent[0]) == sys.getrefcount(alone[0])
+    watch.cancel()
+    await asyncio.wait([watch])
