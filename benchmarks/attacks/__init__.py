@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from benchmarks.attacks import aggregated, background, found, queries, storms
+from benchmarks.attacks import aggregated, background, conversions, found, policies, queries, storms
 from benchmarks.attacks.attacker import Attacker
 
 ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
@@ -61,4 +61,8 @@ ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
     "floods": aggregated.floods,
     "reconnects": aggregated.reconnects,
     "bundles": aggregated.bundles,
+    "hangingconversions": conversions.hanging_conversions,
+    "params": policies.params,
+    "mutations": policies.mutations,
+    "manypolicies": policies.namespaced_policies,
 }

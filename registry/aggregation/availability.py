@@ -204,8 +204,8 @@ class Availability:
     """What this process knows about the servers of all tenants."""
 
     def __init__(self) -> None:
-        self._known: LruCache[tuple[TenantId, str], _Known] = LruCache(_KNOWN)
-        # Of the resources of each server.
+        self._known: LruCache[tuple[TenantId, str], _Known] = LruCache(_KNOWN, evicted=self._drop_size)
+        # Of the resources of each server that is known.
         self._characters: dict[TenantId, dict[str, int]] = {}
         self._collector = _Unavailable(self)
 
@@ -231,6 +231,7 @@ class Availability:
             if entries != resources.entries:
                 resources = Resources(entries, True, next(_SERIALS))
         resources = resources._replace(is_current=finding.resources is not None)
+        self._characters.setdefault(tenant.id, {}).setdefault(server.name, 0)
         self._known.put(key, _Known(server, verdict, time.monotonic(), resources, openapi))
 
     def _fits(self, tenant: Tenant, server: APIServer, size: int) -> bool:
@@ -253,15 +254,18 @@ class Availability:
         return known.openapi if known is not None and known.server == server else ""
 
     def forget(self, tenant: Tenant, names: Iterable[str]) -> None:
-        sizes = self._characters.get(tenant.id, {})
         for name in names:
-            self._known.pop((tenant.id, name))
-            sizes.pop(name, None)
+            self._drop_size((tenant.id, name), self._known.pop((tenant.id, name)))
+
+    def _drop_size(self, key: tuple[TenantId, str], _: object) -> None:
+        tenant, name = key
+        sizes = self._characters.get(tenant, {})
+        sizes.pop(name, None)
         if not sizes:
-            self._characters.pop(tenant.id, None)
+            self._characters.pop(tenant, None)
 
     def names_of(self, tenant: Tenant) -> list[str]:
-        return [key[1] for key in self._known.keys() if key[0] == tenant.id]  # noqa: SIM118 - it is not a dict
+        return list(self._characters.get(tenant.id, ()))
 
     def unavailable(self) -> dict[str, int]:
         """The number of tenants in which an APIService of each name is unavailable; 0 if in none."""

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from registry.api.conversions import ConversionNeeded, plan_of
 from registry.api.errors import plain_internal
 from registry.api.served import Served
 from registry.api.singleflight import singleflight
 from registry.conversion.errors import ConversionError
+from registry.flowcontrol.byte_shares import HeldAnswer
 from registry.flowcontrol.evaluation import Large, evaluate, large
 from registry.flowcontrol.time_slice import TimeSlice
 
 Object = dict[str, Any]
+# A list reads the next rows while it waits for the first.
+_HELD_TIMES: Final = 2
 T = TypeVar("T")
 
 
@@ -38,7 +41,13 @@ class Image(NamedTuple):
 
 
 async def convert_texts(served: Served, images: Iterable[Image]) -> list[str]:
-    """Returns the JSON of stored objects at the version of `served`, which has conversions."""
+    """Returns the JSON of stored objects at the version of `served`, which has conversions. Raises TooManyRequests.
+
+    They count as a part of the answer from now on: a webhook may keep them for half a minute.
+    """
+    images = list(images)
+    if (answer := HeldAnswer.current()) is not None:
+        answer.hold(max(answer.held_bytes, _HELD_TIMES * sum(len(image.body) for image in images)))
     return await _Batch(served).texts(images)
 
 
@@ -49,9 +58,8 @@ class _Batch:
         self._conversions = served.conversions
         self._definition = served.definition
 
-    async def texts(self, images: Iterable[Image]) -> list[str]:
+    async def texts(self, images: Sequence[Image]) -> list[str]:
         """Returns the JSON of stored objects at the served version; converts missing ones in batches."""
-        images = list(images)
         known = self._conversions.shared.cache.get
         key, target, passes = self._served.form_key, self._served.version.name, self._served.is_passthrough
         bodies: list[str | None] = []

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from registry.aggregation import availability
 from registry.aggregation.availability import CHECK_SECONDS, PASSED, Availability, Finding
 from registry.aggregation.discovery import (
     Resources,
@@ -94,6 +96,23 @@ def test_the_resources_of_a_tenants_servers_have_a_limit_together() -> None:
     known.note(owner, servers[9], Finding(PASSED, entries))
     assert len(known.resources(owner, servers[9]).entries) == 1000
     assert all(known.is_available(owner, one) for one in servers[1:])
+
+
+def test_servers_that_give_way_to_those_of_others_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They were, for good, so that a tenant had no room for the resources of its servers after that."""
+    monkeypatch.setattr(availability, "_KNOWN", 4)
+    known, owner, other = Availability(), tenant(), replace(tenant(), id=TenantId(7))
+    entries = fitting([listed(f"a{i}", singularResource="x" * 400) for i in range(1000)])
+    servers = [server(f"g{i}.example.com", "v1") for i in range(4)]
+    for _ in range(3):
+        for one in servers:
+            known.note(owner, one, Finding(PASSED, entries))
+        assert [len(known.resources(owner, one).entries) for one in servers] == [1000] * 4
+        assert sorted(known.names_of(owner)) == sorted(one.name for one in servers)
+        for i in range(4):
+            known.note(other, server(f"h{i}.example.com", "v1"), Finding(PASSED, entries))
+        assert known.names_of(owner) == []
+        servers = [server(f"{one.group}x", "v1") for one in servers]
 
 
 def test_a_thousand_groups_are_merged_in_a_moment() -> None:

@@ -1,0 +1,45 @@
+"""Conversion webhooks of a tenant that never answer."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import ssl
+from itertools import cycle
+from typing import Any
+
+from benchmarks.attacks.attacker import ANYTHING, DEFINITIONS, Attacker, an_object
+from benchmarks.attacks.found import tls_server
+
+_MERGE_PATCH = "application/merge-patch+json"
+
+
+async def hanging_conversions(attacker: Attacker) -> None:
+    """Lists and watches of objects of a megabyte, and writes, all of which need a webhook that never answers."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, ssl.SSLError, asyncio.CancelledError):
+            while await reader.read(1 << 16):
+                pass
+        writer.close()
+
+    async with tls_server(answer) as (port, authority):
+        path = await attacker.define("converted", ANYTHING)
+        for i in range(20):
+            await attacker.ask("POST", path, an_object(path, f"large{i}", {"list": [{"k": j} for j in range(90_000)]}))
+        schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": ANYTHING}}}
+        version: dict[str, Any] = {"served": True, "schema": schema}
+        client = {"url": f"https://127.0.0.1:{port}/", "caBundle": base64.b64encode(authority).decode()}
+        webhook = {"clientConfig": client, "conversionReviewVersions": ["v1"]}
+        versions = [{"name": "v1", "storage": True, **version}, {"name": "v2", "storage": False, **version}]
+        spec = {"versions": versions, "conversion": {"strategy": "Webhook", "webhook": webhook}}
+        await attacker.ask("PATCH", f"{DEFINITIONS}/converted.converted.example.com", {"spec": spec}, kind=_MERGE_PATCH)
+        await asyncio.sleep(1)
+        other = path.replace("/v1/", "/v2/")
+        ways = cycle([f"{other}?limit=20", f"{other}?watch=true", f"{other}/large1", other])
+
+        async def work(one: Attacker) -> None:
+            await one.ask("GET", next(ways))
+
+        await attacker.parallel(150, work)
