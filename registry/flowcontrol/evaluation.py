@@ -186,8 +186,8 @@ class LoopClock:
     """Measures how long evaluations hold the thread of the event loop, in processor time.
 
     One that is over within a millisecond is measured by the time that passes. For a longer one, during which another
-    thread or program may have run, the processor time since the last reading counts, which was at most a millisecond
-    before the evaluation began.
+    thread or program may have run, the processor time since the last reading counts, if it is less: that was at most a
+    millisecond before the evaluation began.
     """
 
     __slots__ = ("_read_at", "_used")
@@ -210,9 +210,9 @@ class LoopClock:
         passed = now - began
         if passed < _READING_SECONDS:
             return passed
-        used, before = time.thread_time(), self._used + (began - self._read_at)
+        used, before = time.thread_time(), self._used
         self._used, self._read_at = used, now
-        return max(0.0, min(passed, used - before))
+        return min(passed, used - before)
 
 
 class _Places:
