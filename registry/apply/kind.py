@@ -82,19 +82,26 @@ class OwnershipKind:
             return _NOT_OF_STATUS
         return _NOT_OF_MAIN if api_version in self._status_versions else {}
 
+    def _resets_elsewhere(self, api_version: str, subresource: str) -> FieldSet:
+        """The same for fields that are owned at another version than that of the write.
+
+        Of a custom resource, each version's main resource resets its own fields only, but a status those of all
+        versions that have one (apiextensions-apiserver pkg/apiserver/customresource_handler.go, getStatusResetFields).
+        """
+        if self.builtin or (subresource == "status" and api_version in self._status_versions):
+            return self.resets(api_version, subresource)
+        return {}
+
     def changes(self, live: Object, new: Object, api_version: str, subresource: str) -> FieldChanges:
         """The changes of a write through a subresource, except managedFields; both objects are at that version."""
-        return self._of_subresource(object_changes(live, new, self.type_of(api_version)), api_version, subresource)
-
-    def _of_subresource(self, diff: FieldChanges, api_version: str, subresource: str) -> FieldChanges:
-        reset = self.resets(api_version, subresource)
-        return FieldChanges(without(diff.changed, reset), without(diff.removed, reset)) if reset else diff
+        return _except(object_changes(live, new, self.type_of(api_version)), self.resets(api_version, subresource))
 
     def converted_changes(self, live: Object, new: Object, api_version: str, subresource: str) -> FieldChanges:
-        """The same for objects at another version. Raises a TypedError if they cannot be converted."""
+        """The same at another version. Raises a TypedError if the objects cannot be converted."""
         live = self.convert(live, api_version, "failed to convert old object")
         new = self.convert(new, api_version, "failed to convert new object")
-        return self.changes(live, new, api_version, subresource)
+        diff = object_changes(live, new, self.type_of(api_version))
+        return _except(diff, self._resets_elsewhere(api_version, subresource))
 
     def changes_at(self, api_version: str, live: Object, new: Object, subresource: str) -> FieldChanges:
         """The changes at another version: fields that it does not know cannot be owned there."""
@@ -104,7 +111,7 @@ class OwnershipKind:
             diff = object_changes(live, new, node)
         except Untypable:
             diff = object_changes(declared_members(live, node), declared_members(new, node), node)
-        return self._of_subresource(diff, api_version, subresource)
+        return _except(diff, self._resets_elsewhere(api_version, subresource))
 
     def convert(self, value: Object, api_version: str, what: str) -> Object:
         """`value` at another version, if it fits that; else raises a TypedError that begins with `what`."""
@@ -128,6 +135,10 @@ class OwnershipKind:
         mismatches = validate(live, self.type_of(api_version), duplicates=True)
         text = errors_text(mismatches) if mismatches else otherwise
         return TypedError(f"failed to create typed live object ({display_name(live)}): {text}")
+
+
+def _except(diff: FieldChanges, reset: FieldSet) -> FieldChanges:
+    return FieldChanges(without(diff.changed, reset), without(diff.removed, reset)) if reset else diff
 
 
 def object_changes(live: Object, new: Object, node: MergeType) -> FieldChanges:
