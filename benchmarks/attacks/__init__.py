@@ -40,7 +40,6 @@ ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
     "yamlbodies": queries.yaml_bodies,
     "protobuf": queries.protobuf,
     "manywebhooks": storms.many_webhooks,
-    "quotas": storms.quotas,
     "bindings": storms.bindings,
     "watches": storms.watches,
     "handshakes": storms.handshakes,
@@ -65,4 +64,6 @@ ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
     "params": policies.params,
     "mutations": policies.mutations,
     "manypolicies": policies.namespaced_policies,
+    # Last, since each write of a ConfigMap then takes hundreds.
+    "quotas": storms.quotas,
 }

@@ -16,7 +16,8 @@ from registry.api.verbs.create import create_object
 from registry.codec.stored import decode_stored
 from registry.controllers.garbage.references import served_by_name
 from registry.controllers.quota import _count as count
-from registry.store.types import ResourceName
+from registry.store.store import Store
+from registry.store.types import ObjectKey, ResourceName, Tenant
 from tests.api.client import PATIENCE_SECONDS, Client
 from tests.api.errors import failure
 from tests.api.widgets import WIDGETS, widget
@@ -182,3 +183,31 @@ async def test_a_create_in_progress_keeps_its_reservation(api_database: str) -> 
         # It comes to nothing after all.
         assert (await count(client, "default", lower))[0]
         assert await used() == "0"
+
+
+async def test_quotas_of_other_resources_are_read_once(api_database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """300 of them made each create in the namespace take 90 ms."""
+    read: list[str] = []
+    load = Store.load
+
+    async def record_count(store: Store, tenant: Tenant, resource: ResourceName, at: ObjectKey) -> Any:
+        if resource == QUOTA:
+            read.append(at)
+        return await load(store, tenant, resource, at)
+
+    async with process(api_database) as client:
+        quotas = served_by_name(await client.catalog(), QUOTA)
+        assert quotas is not None
+        for name, counted_resource in (("a", "configmaps"), ("b", WIDGET_COUNT), ("c", "count/secrets")):
+            request = ResourceRequest(
+                client.backend, client.context(), await client.catalog(), quotas, "default", "", "", {}
+            )
+            await create_object(request, quota(name), WriteOptions(), "tests", "create")
+            status = {"hard": {counted_resource: "5"}, "used": {counted_resource: "0"}}
+            await client.change("", "resourcequotas", key(name), partial(_with_status, status), "status")
+        making = ResourceRequest(
+            client.backend, client.context(), await client.catalog(), await widgets(client), "default", "", "", {}
+        )
+        monkeypatch.setattr(Store, "load", record_count)
+        async with reserve_quota(making, widget("x"), dry_run=False):
+            assert read == [key("b")]

@@ -23,6 +23,7 @@ from registry.api.request import QUOTAS, CatalogStale, ResourceRequest
 from registry.api.served import Object, Served, labels_of
 from registry.builtin.quantities import canonical_quantity, quantity
 from registry.cel.ext.quantity import align
+from registry.flowcontrol.time_slice import TimeSlice
 from registry.store.errors import NotFound, RevisionConflict
 from registry.store.types import NO_FLAGS, Actor, ObjectKey, Operation, Row, Uid, Write, WriteFlag
 
@@ -76,21 +77,28 @@ async def reserve_quota(
 
 
 async def _counting(request: ResourceRequest, change: Usage, name: str) -> Sequence[Row]:
-    """Returns the quotas of the namespace that have a status; caches that a namespace has none.
+    """Returns the quotas of the namespace that count the change; caches that a namespace has none with a status.
 
     Raises 403 if the usage of one is not known yet.
     """
     page = await request.backend.store.page(request.tenant, QUOTAS, namespace=request.namespace)
     if page.state.guards != request.catalog.guards:
         raise CatalogStale(page.state.guards)
-    served = _served_quota(request)
-    quotas = [(row, served.object(row)) for row in page.rows if '"hard"' in row.body]
-    quotas = [(row, quota) for row, quota in quotas if _hard(quota)]
-    if not quotas:
+    rows = [row for row in page.rows if '"hard"' in row.body]
+    if not rows:
         request.catalog.remember_unbounded(request.namespace)
-    for _, quota in quotas:
-        _check_known(request, quota, change, name)
-    return [row for row, _ in quotas]
+    # Most of many quotas are about other resources: these are not decoded.
+    names = [f'"{resource}"' for resource in change]
+    served, slices, counting = _served_quota(request), TimeSlice.current(), []
+    for row in rows:
+        if slices.expired():
+            await slices.yield_now()
+        if any(resource in row.body for resource in names):
+            quota = served.object(row)
+            _check_known(request, quota, change, name)
+            if not _hard(quota).keys().isdisjoint(change):
+                counting.append(row)
+    return counting
 
 
 async def _count(request: ResourceRequest, row: Row, change: Usage, name: str, *, dry_run: bool) -> bool:
