@@ -11,7 +11,7 @@ from registry.api.catalog import Catalogs, TenantCatalog
 from registry.api.commit_refusals import commit_refusal
 from registry.api.conversions import SharedConversions
 from registry.api.converted_texts import run_with_conversions
-from registry.api.errors import not_found
+from registry.api.errors import bad_request, not_found
 from registry.api.object_locks import Identity, ObjectLocks
 from registry.api.options import Query
 from registry.api.served import Object, Served, StoredForm
@@ -25,6 +25,8 @@ from registry.authorization.rbac.model import GROUP as RBAC
 from registry.codec.model import Decoded, DecodeError, TooManyValues
 from registry.flowcontrol.activity import Activity
 from registry.flowcontrol.evaluation import Evaluations, Large, large, note_size
+from registry.schema.field import go_quote
+from registry.schema.names import name_is_path_segment
 from registry.store.errors import QuotaExceeded, SharingRefused, TenancyRefused, TenantSuspended
 from registry.store.store import Store
 from registry.store.types import (
@@ -214,10 +216,16 @@ class ResourceRequest(NamedTuple):
             raise CatalogStale(state.guards)
 
     async def load(self) -> tuple[Row, Guards]:
-        """Returns the row of the named object, and the guards of the read. Raises 404 without it."""
+        """Returns the row of the named object, and the guards of the read.
+
+        Raises 404 without it, or 400 if no object can have the name: the check stands here as in kube-apiserver, after
+        what is wrong with the request otherwise (apiserver pkg/registry/generic/registry/store.go, NamespaceKeyFunc).
+        """
         row, state = await self.backend.store.load(self.tenant, self.served.resource_name, self.key)
         self.check_fresh(state)
         if row is None:
+            if problems := name_is_path_segment(self.name):
+                raise bad_request(f"Name parameter invalid: {go_quote(self.name)}: {';'.join(problems)}")
             raise not_found(self.served.resource, self.name)
         note_size(len(row.body))
         return row, state.guards

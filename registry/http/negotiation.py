@@ -152,12 +152,10 @@ def negotiate_discovery(
     return representation
 
 
-def require_json(accept: str) -> None:
-    """Raises NotAcceptable unless the header accepts JSON, by that name or as `*/*`: the version has no other form."""
-    if accept and not any(
-        f"{clause.type}/{clause.subtype}" in (MEDIA_TYPES[JSON], "*/*") for clause in _clauses(accept)
-    ):
-        raise NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {MEDIA_TYPES[JSON]}")
+def require_type(accept: str, media_type: str) -> None:
+    """Raises NotAcceptable unless the header accepts the only form of a document, by its name or as `*/*`."""
+    if accept and not any(f"{clause.type}/{clause.subtype}" in (media_type, "*/*") for clause in _clauses(accept)):
+        raise NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {media_type}")
 
 
 def negotiate_types(accept: str, media_types: Sequence[str]) -> str | None:

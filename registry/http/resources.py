@@ -201,8 +201,6 @@ def _check_method(served: Served, info: RequestInfo, verb: str, method: str) -> 
         raise method_not_supported(served.resource, "")
     if verb in ("update", "patch") and not info.name:
         raise bad_request("name must be provided")
-    if "%" in info.name:
-        raise bad_request(f"Name parameter invalid: \"{info.name}\": may not contain '%'")
     if info.subresource:
         dispatch.check_subresource(served, info.subresource, info.name, verb)
 

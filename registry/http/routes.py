@@ -12,6 +12,7 @@ from starlette.datastructures import URLPath
 from starlette.routing import BaseRoute, Match, NoMatchFound, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from registry.api.errors import resource_not_found
 from registry.api.request import Backend
 from registry.controllers.api_services.monitor import Monitor
 from registry.http.documents import process
@@ -34,18 +35,23 @@ def router(backend: Backend, monitor: Monitor, stopping: Stopping, jwks_uri: str
     openid = OpenIDEndpoint(backend.tokens, jwks_uri)
     health = health_endpoints(backend, stopping)
     routes = [
+        # kube-apiserver has no route for an empty segment at the beginning, and none for a group without a name.
+        Route(lambda info: info.path.startswith(("//", "/apis//")), _page_not_found),
         Route(lambda info: info.resource != "", ResourceEndpoint(backend, stopping)),
         Route(lambda info: info.is_api, DiscoveryEndpoint(backend.catalogs, monitor, cache)),
         Route(lambda info: info.path == "/openapi/v3/", openapi.v3_without_name),
-        Route(lambda info: info.document_path.startswith("/openapi/v3/"), openapi.v3),
+        Route(lambda info: info.path.startswith("/openapi/v3/"), openapi.v3),
         Route(path("/openapi/v3"), openapi.v3_index),
         Route(lambda info: info.path == "/openapi/v2", openapi.v2),
         *(Route(path(*endpoint.paths), endpoint) for endpoint in health),
-        Route(path("/version"), process.version),
-        Route(lambda info: info.document_path == "/metrics" and not info.tenant, process.exposition),
-        Route(path("/.well-known/openid-configuration"), openid.configuration),
-        Route(path("/openid/v1/jwks"), openid.key_set),
-        Route(path("/"), RootEndpoint(backend.catalogs, cache, ["/metrics", *(p for e in health for p in e.paths)])),
+        Route(lambda info: info.path == "/metrics" and not info.tenant, process.exposition),
+        *service("/version", process.version),
+        *service("/.well-known/openid-configuration", openid.configuration),
+        *service("/openid/v1/jwks", openid.key_set),
+        Route(
+            path("/", "/index.html"),
+            RootEndpoint(backend.catalogs, cache, ["/metrics", *(p for e in health for p in e.paths)]),
+        ),
     ]
     return Router(routes, redirect_slashes=False, default=_page_not_found)
 
@@ -71,8 +77,20 @@ class Route(BaseRoute):
 
 
 def path(*paths: str) -> Condition:
-    """Returns the condition that the path of a document is one of these."""
-    return lambda info: info.document_path in paths
+    """Returns the condition that the path is one of these, without a trailing slash (PathRecorderMux in apiserver)."""
+    return lambda info: info.path in paths
+
+
+def service(root: str, endpoint: ASGIApp) -> tuple[Route, Route]:
+    """Returns the routes of a web service of go-restful: it ignores trailing slashes, and answers all that is below."""
+    return (
+        Route(lambda info: info.document_path == root, endpoint),
+        Route(lambda info: info.path.startswith(f"{root}/"), _resource_not_found),
+    )
+
+
+async def _resource_not_found(scope: Scope, receive: Receive, send: Send) -> None:
+    raise resource_not_found()
 
 
 async def _page_not_found(scope: Scope, receive: Receive, send: Send) -> None:

@@ -14,7 +14,7 @@ OTHERS = "".join(f"[+]{name} ok\n" for name in ("migrations", "feed", "disk", "w
 
 
 @pytest.mark.parametrize(
-    "path", ["/healthz", "/livez", "/readyz", "/livez/ping", "/readyz/", "/readyz/shutdown", "/readyz/database"]
+    "path", ["/healthz", "/livez", "/readyz", "/livez/ping", "/readyz/shutdown", "/readyz/database"]
 )
 async def test_a_healthy_server(api: Client, path: str) -> None:
     answer = await api.get(path)

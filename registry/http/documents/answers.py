@@ -8,9 +8,10 @@ from typing import Any, Final
 from starlette.types import Scope, Send
 
 from registry.api.catalog import TenantCatalog
-from registry.api.errors import method_not_allowed
+from registry.api.errors import method_not_allowed, not_acceptable
 from registry.codec.json_encode import encode_json
 from registry.http.documents.cache import Document
+from registry.http.negotiation import NotAcceptable, require_type
 from registry.http.request_state import STATE, RequestState
 from registry.http.responses import headers_for, send_body
 
@@ -24,10 +25,18 @@ def size_of(catalog: TenantCatalog) -> int:
     return (len(catalog.entries) + len(catalog.bound)) * _DEFINITION_BYTES
 
 
-def require_get(scope: Scope) -> None:
-    """Raises 405 for any other method, even HEAD, as kube-apiserver does for a path with a route for GET alone."""
+def require_get(scope: Scope, media_type: str) -> None:
+    """Raises 405 for any other method, even HEAD, and 406 unless the client accepts this form of the document.
+
+    In kube-apiserver such a path has one route, for GET and for this media type.
+    """
     if scope["method"] != "GET":
         raise method_not_allowed()
+    state: RequestState = scope[STATE]
+    try:
+        require_type(state.header(b"accept"), media_type)
+    except NotAcceptable as error:
+        raise not_acceptable(str(error), with_details=True) from error
 
 
 async def send_document(send: Send, scope: Scope, code: int, media_type: str, body: bytes) -> None:

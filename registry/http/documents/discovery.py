@@ -65,6 +65,14 @@ class DiscoveryEndpoint:
         await send_with_etag(send, scope, answer, media_type)
 
 
+def _is_served(info: RequestInfo, catalog: TenantCatalog) -> bool:
+    """Whether there is such a group or version, here or at another server."""
+    served = [*discovery.group_versions(catalog.definitions()), *catalog.aggregated.servers]
+    if info.version:
+        return (info.group, info.version) in served
+    return not info.group or any(group == info.group for group, _ in served)
+
+
 def _not_found(info: RequestInfo, catalog: TenantCatalog) -> Exception:
     return resource_not_found() if info.version and catalog.is_builtin_group(info.group) else PageNotFound()
 
@@ -92,6 +100,8 @@ def _representation(state: RequestState, catalog: TenantCatalog) -> Representati
             fixed=builtin or info.document_path == "/api",
         )
     except NotAcceptable as error:
+        if not _is_served(info, catalog):
+            raise _not_found(info, catalog) from None  # a path without a route has no media types
         # On fixed paths of kube-apiserver the error has details, although empty ones.
         raise not_acceptable(str(error), with_details=str(error).startswith("406:")) from error
     return prettify(representation, state.info.query, state.headers)

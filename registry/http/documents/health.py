@@ -63,7 +63,7 @@ class HealthEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         info = scope[STATE].info
-        single = info.document_path.removeprefix(f"/{self._name}").strip("/")
+        single = info.path.removeprefix(f"/{self._name}").removeprefix("/")
         if single:
             await self._send_single(scope, send, self._checks[single])
             return

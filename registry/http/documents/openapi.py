@@ -92,17 +92,17 @@ class OpenAPIEndpoint:
         As in kube-apiserver, a document has the same ETag in both encodings, and the encoding depends on Accept.
         """
         state: RequestState = scope[STATE]
+        catalog = await self._catalogs.current(state.authorized.tenant)
+        name = state.info.path.removeprefix("/openapi/v3/")
+        tag = (await self._hashes_of(catalog)).get(name)
+        if tag is None:
+            await send_nothing(send, scope, 404)
+            return
         media_type = negotiate_types(state.header(b"accept"), (_JSON, *ACCEPTED_V3))
         if media_type is None:
             await send_nothing(send, scope, 406)
             return
         protobuf = media_type in ACCEPTED_V3
-        catalog = await self._catalogs.current(state.authorized.tenant)
-        name = state.info.document_path.removeprefix("/openapi/v3/")
-        tag = (await self._hashes_of(catalog)).get(name)
-        if tag is None:
-            await send_nothing(send, scope, 404)
-            return
         wanted = state.info.query.get("hash", [""])[0]
         if wanted and wanted != tag:
             await _redirect(send, scope, f"{_prefix(state)}/openapi/v3/{name}?hash={tag}")

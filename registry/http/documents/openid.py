@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from starlette.types import Receive, Scope, Send
 
@@ -14,6 +14,9 @@ from registry.http.documents.answers import require_get
 from registry.http.request_state import STATE, RequestState
 from registry.http.responses import headers_for, send_body
 
+_CONFIGURATION: Final = "application/json"
+_KEY_SET: Final = "application/jwk-set+json"
+
 
 class OpenIDEndpoint:
     def __init__(self, tokens: AccountTokens, jwks_uri: str) -> None:
@@ -22,15 +25,15 @@ class OpenIDEndpoint:
         self._jwks_uri = jwks_uri
 
     async def configuration(self, scope: Scope, receive: Receive, send: Send) -> None:
-        require_get(scope)
+        require_get(scope, _CONFIGURATION)
         state: RequestState = scope[STATE]
         address = self._jwks_uri or _address(scope)
         value = await self._tokens.metadata(state.authorized.tenant.name, address)
-        await _send(send, scope, "application/json", value)
+        await _send(send, scope, _CONFIGURATION, value)
 
     async def key_set(self, scope: Scope, receive: Receive, send: Send) -> None:
-        require_get(scope)
-        await _send(send, scope, "application/jwk-set+json", await self._tokens.key_set())
+        require_get(scope, _KEY_SET)
+        await _send(send, scope, _KEY_SET, await self._tokens.key_set())
 
 
 async def _send(send: Send, scope: Scope, media_type: str, value: Mapping[str, Any]) -> None:

@@ -7,20 +7,14 @@ import platform
 
 from starlette.types import Receive, Scope, Send
 
-from registry.api.errors import not_acceptable
 from registry.emulation import emulated
 from registry.http import metrics
 from registry.http.documents.answers import require_get, send_document, send_json
-from registry.http.negotiation import NotAcceptable, require_json
 
 
 async def version(scope: Scope, receive: Receive, send: Send) -> None:
     """Returns the version: the build is this Python's, the API the emulated one, by which clients detect features."""
-    require_get(scope)
-    try:
-        require_json(dict(scope["headers"]).get(b"accept", b"").decode("latin-1"))
-    except NotAcceptable as error:
-        raise not_acceptable(str(error), with_details=True) from error
+    require_get(scope, "application/json")
     version = emulated()
     await send_json(
         send,
