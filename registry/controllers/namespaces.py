@@ -138,11 +138,12 @@ async def _update_conditions(
         return
     undiscovered = [server.path.removeprefix("/apis/").removeprefix("/api/") for server in elsewhere.unavailable]
     left = {**remaining, **elsewhere.remaining}
+    held = Counter(finalizers) + Counter(elsewhere.finalizers)
     now = timestamp()
 
     def update(old: Object) -> Object:
         status = with_conditions(
-            old.get("status") or {}, left, finalizers, now, undiscovered=undiscovered, failures=elsewhere.failures
+            old.get("status") or {}, left, held, now, undiscovered=undiscovered, failures=elsewhere.failures
         )
         return {**copy_of(old), "status": status}
 

@@ -4,7 +4,7 @@ Nothing waits for a server: the requests for one namespace are a separate task, 
 unavailable server delays the namespace by at most UNAVAILABLE_SECONDS, and not at all if none of its resources can be
 deleted. Then the namespace is removed, its name is recorded in an annotation of the APIService, and its content there
 is deleted when the server is back. In kube-apiserver such a server blocks the termination of every namespace
-(kubernetes#119662).
+(kubernetes#119662). A process that has not checked a server does so first: what it holds is not known otherwise.
 
 Follows kubernetes pkg/controller/namespace/deletion/namespaced_resources_deleter.go.
 """
@@ -13,11 +13,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
+from urllib.parse import quote
 
-from registry.aggregation.availability import Availability
+from registry.aggregation.availability import Availability, inspect
 from registry.aggregation.backends import Backends
+from registry.aggregation.discovery import Json, Resources
 from registry.aggregation.headers import target
 from registry.aggregation.model import Aggregated, APIServer
 from registry.authentication.user import AUTHENTICATED, User
@@ -35,10 +38,13 @@ UNAVAILABLE_SECONDS: Final = 30.0
 LEFT: Final = "aggregation.registry/left-namespaces"
 _LEFT_NAMES: Final = 200
 _CALL_SECONDS: Final = 5.0
+_PAGE: Final = 500
+_METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 _ANSWER_BYTES: Final = 4 * 1024 * 1024
 # Namespaces, per tenant and in total, that are handled in other servers concurrently.
 _OF_TENANT: Final = 4
 _TASKS: Final = 1000
+_SERVERS_AT_A_TIME: Final = 32
 _CONTROLLER: Final = User(
     "system:serviceaccount:kube-system:namespace-controller",
     ("system:serviceaccounts", "system:serviceaccounts:kube-system", AUTHENTICATED),
@@ -46,12 +52,13 @@ _CONTROLLER: Final = User(
 
 
 class Elsewhere(NamedTuple):
-    """What became of a namespace's content in other servers: `metrics.example.com/v1` of those that are not available,
-    what failed, and how many objects are left, by resource and group."""
+    """What became of a namespace's content in other servers: the servers that are unavailable, what failed, how many
+    objects are left, by resource and group, and how many of those each finalizer holds."""
 
     unavailable: Sequence[APIServer] = ()
     failures: Sequence[str] = ()
     remaining: Mapping[str, int] = {}
+    finalizers: Mapping[str, int] = {}
 
 
 class NamespaceCleaner:
@@ -79,53 +86,117 @@ class NamespaceCleaner:
         return task.result()
 
     async def _delete(self, tenant: Tenant, servers: Iterable[APIServer], namespace: str) -> Elsewhere:
-        unavailable: list[APIServer] = []
+        places = asyncio.Semaphore(_SERVERS_AT_A_TIME)
+
+        async def delete_in(server: APIServer) -> Elsewhere:
+            async with places:
+                return await self._delete_in(tenant, server, namespace)
+
+        # No server waits for another one that hangs, unless there are many.
+        outcomes = await asyncio.gather(*map(delete_in, servers))
+        finalizers: Counter[str] = Counter()
+        for one in outcomes:
+            finalizers.update(one.finalizers)
+        return Elsewhere(
+            [server for one in outcomes for server in one.unavailable],
+            [failure for one in outcomes for failure in one.failures],
+            {resource: count for one in outcomes for resource, count in one.remaining.items()},
+            finalizers,
+        )
+
+    async def _delete_in(self, tenant: Tenant, server: APIServer, namespace: str) -> Elsewhere:
+        is_available, published = await self._published(tenant, server)
+        resources = deletable(published)
+        if resources is None or not is_available:
+            return Elsewhere(() if resources == [] else (server,))
         failures: list[str] = []
         remaining: dict[str, int] = {}
-        for server in servers:
-            resources = deletable(self._availability.resources(tenant, server).entries)
-            known = self._availability.is_available(tenant, server)
-            if not (server.available if known is None else known):
-                if resources is None or resources:
-                    unavailable.append(server)
+        finalizers: Counter[str] = Counter()
+        for resource in resources:
+            name, called = resource["resource"], f"{server.path}, Resource={resource['resource']}"
+            try:
+                left = await self.delete(tenant, server, namespace, resource)
+            except _FAILURES as error:
+                failures.append(f"{called}: {str(error) or 'timed out'}")
                 continue
-            for resource in resources or ():
-                try:
-                    count = await self.delete(tenant, server, namespace, resource)
-                except (Unreachable, TooManyConnections, TimeoutError, DecodeError, _Failed) as error:
-                    failures.append(f"{server.path}, Resource={resource}: {str(error) or 'timed out'}")
-                else:
-                    if count:
-                        remaining[f"{resource}.{server.group}"] = count
-        return Elsewhere(unavailable, failures, remaining)
+            if left:
+                remaining[f"{name}.{server.group}"] = len(left)
+                held = [finalizer for obj in left for finalizer in _finalizers(obj)]
+                finalizers.update(held)
+                if not held:
+                    failures.append(f"unexpected items still remain in namespace: {namespace} for gvr: {called}")
+        return Elsewhere((), failures, remaining, finalizers)
 
-    async def delete(self, tenant: Tenant, server: APIServer, namespace: str, resource: str) -> int:
-        """Deletes all objects of a resource in a namespace; returns how many are left."""
-        path = target(f"{server.path}/namespaces/{namespace}/{resource}", {}).decode()
-        await self._ask(tenant, server, "DELETE", path)
-        return _items(await self._ask(tenant, server, "GET", path))
+    async def _published(self, tenant: Tenant, server: APIServer) -> tuple[bool, Resources]:
+        """Returns whether a server is available, and what it serves."""
+        is_available = self._availability.is_available(tenant, server)
+        published = self._availability.resources(tenant, server)
+        if is_available is not None:
+            return is_available, published
+        finding = await inspect(self._backends, tenant, server)
+        if finding.resources is not None:
+            published = Resources(finding.resources.entries, True)
+        return finding.verdict.is_available, published
 
-    async def _ask(self, tenant: Tenant, server: APIServer, method: str, path: str) -> Any:
+    async def delete(self, tenant: Tenant, server: APIServer, namespace: str, resource: Json) -> list[Json]:
+        """Deletes the objects of a resource in a namespace; returns those that are left, at most _PAGE.
+
+        Deletes them one by one where there is no deletecollection, _PAGE with each call.
+        """
+        path = f"{server.path}/namespaces/{namespace}/{resource['resource']}"
+        can_list = "list" in resource["verbs"]
+        if "deletecollection" not in resource["verbs"] or not await self._delete_at(tenant, server, path):
+            for obj in await self._list(tenant, server, path) if can_list else ():
+                name = quote(str(_metadata(obj).get("name") or ""), safe="")
+                if name.strip("."):
+                    await self._delete_at(tenant, server, path, f"/{name}")
+        return await self._list(tenant, server, path) if can_list else []
+
+    async def _delete_at(self, tenant: Tenant, server: APIServer, path: str, name: str = "") -> bool:
+        """Returns False if the server has no such method, or nothing there."""
+        query = "?propagationPolicy=Background"
+        return await self._ask(tenant, server, "DELETE", target(path, {}).decode() + name + query) is not None
+
+    async def _list(self, tenant: Tenant, server: APIServer, path: str) -> list[Json]:
+        answer = await self._ask(tenant, server, "GET", target(path, {"limit": [str(_PAGE)]}).decode(), _METADATA)
+        items = answer.get("items") if isinstance(answer, dict) else None
+        return [obj for obj in items if isinstance(obj, dict)][:_PAGE] if isinstance(items, list) else []
+
+    async def _ask(
+        self, tenant: Tenant, server: APIServer, method: str, path: str, accept: str = "application/json"
+    ) -> Any:
+        """Returns the answer, or None for 404 and 405. Raises one of _FAILURES."""
         answer = await self._backends.fetch(
-            tenant, server, path, method=method, seconds=_CALL_SECONDS, limit_bytes=_ANSWER_BYTES, user=_CONTROLLER
+            tenant,
+            server,
+            path,
+            method=method,
+            accept=accept,
+            seconds=_CALL_SECONDS,
+            limit_bytes=_ANSWER_BYTES,
+            user=_CONTROLLER,
         )
-        if not 200 <= answer.status < 300 and answer.status not in (404, 405):
+        if answer.status in (404, 405):
+            return None
+        if not 200 <= answer.status < 300:
             raise _Failed(f"the server answered {answer.status}")
         body = answer.body or b"{}"
         return await run_aside(len(body), lambda: decode_bounded_json(body))
 
     async def delete_left(self, tenant: Tenant, server: APIServer, names: Sequence[str]) -> list[str]:
         """Deletes what was left in terminated namespaces; returns the names of those that succeeded."""
+        resources = deletable(self._availability.resources(tenant, server))
+        if resources is None:
+            return []
         done = []
         for namespace in names:
-            resources = deletable(self._availability.resources(tenant, server).entries)
             try:
-                for resource in resources or ():
-                    await self.delete(tenant, server, namespace, resource)
-            except (Unreachable, TooManyConnections, TimeoutError, DecodeError, _Failed) as error:
+                left = [await self.delete(tenant, server, namespace, resource) for resource in resources]
+            except _FAILURES as error:
                 logger.warning("%s: the content of namespace %s is not deleted yet: %s", server.name, namespace, error)
                 break
-            done.append(namespace)
+            if not any(left):
+                done.append(namespace)
         return done
 
 
@@ -133,11 +204,14 @@ class _Failed(Exception):
     pass
 
 
-def deletable(entries: Sequence[Mapping[str, Any]]) -> list[str] | None:
-    """Returns the namespaced resources that support deletecollection; None if nothing is known of a server."""
-    if not entries:
+_FAILURES: Final = (Unreachable, TooManyConnections, TimeoutError, DecodeError, _Failed)
+
+
+def deletable(published: Resources) -> list[Json] | None:
+    """Returns the namespaced resources whose objects can be deleted; None if nothing is known of a server."""
+    if not published.entries and not published.is_current:
         return None
-    return [e["resource"] for e in entries if e["scope"] == "Namespaced" and "deletecollection" in e["verbs"]]
+    return [e for e in published.entries if e["scope"] == "Namespaced" and "delete" in e["verbs"]]
 
 
 def with_left(annotations: Mapping[str, str] | None, namespace: str) -> dict[str, str]:
@@ -157,6 +231,11 @@ def left_names(annotations: Mapping[str, str] | None) -> list[str]:
     return [name for name in ((annotations or {}).get(LEFT) or "").split(",")[:_LEFT_NAMES] if name]
 
 
-def _items(answer: Any) -> int:
-    items = answer.get("items") if isinstance(answer, dict) else None
-    return len(items) if isinstance(items, list) else 0
+def _metadata(obj: Json) -> Json:
+    metadata = obj.get("metadata")
+    return metadata if isinstance(metadata, dict) else {}
+
+
+def _finalizers(obj: Json) -> set[str]:
+    finalizers = _metadata(obj).get("finalizers")
+    return {one for one in finalizers if isinstance(one, str)} if isinstance(finalizers, list) else set()
