@@ -14,8 +14,10 @@ import orjson
 
 from registry.codec.go_text import whole_number
 
-# Where a whole float below 1e21 may have been written. A string may match too, so this is only a hint.
-_WHOLE_FLOAT = re.compile(rb"\.0(?:[,}\]]|\Z)|e\+(?:1[6-9]|20)(?:[,}\]]|\Z)")
+# Where a whole float may have been written, below 1e16 and from there on. Each begins with a literal, for which `re`
+# looks twenty times as fast as for an alternative of both.
+_WHOLE_FLOAT = re.compile(rb"\.0(?:[,}\]]|\Z)")
+_LARGE_FLOAT = re.compile(rb"e\+(?:1[6-9]|20)(?:[,}\]]|\Z)")
 # json.dumps would create an encoder for each call.
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 _POINT = ord(".")
@@ -53,10 +55,11 @@ def encode_canonical(value: Any) -> str:
 
 
 def _may_have_whole_float(data: bytes) -> bool:
-    # Single bytes first: the search for one is twenty times as fast as that for two.
-    if (_POINT in data and data.find(b".0") >= 0) or (_PLUS in data and data.find(b"e+") >= 0):
-        return _WHOLE_FLOAT.search(data) is not None
-    return False
+    """Whether a whole float below 1e21 may have been written. A string may look like one, so this is only a hint."""
+    # Single bytes first, which most texts lack.
+    if _POINT in data and _WHOLE_FLOAT.search(data) is not None:
+        return True
+    return _PLUS in data and _LARGE_FLOAT.search(data) is not None
 
 
 def _with_integers(value: Any) -> Any:

@@ -102,11 +102,15 @@ class Context:
     @property
     def timestamp(self) -> str:
         """The time of the request in the format of metadata: 2026-11-21T03:17:59Z."""
-        return self.timestamp_in(0)
+        return _text_of(self.now)
 
     def timestamp_in(self, seconds: int) -> str:
         """Returns the timestamp of a time after that of the request."""
-        return (self.now + datetime.timedelta(seconds=seconds)).isoformat(timespec="seconds")[:19] + "Z"
+        return _text_of(self.now + datetime.timedelta(seconds=seconds))
+
+
+def _text_of(moment: datetime.datetime) -> str:
+    return moment.isoformat(timespec="seconds")[:19] + "Z"
 
 
 class ObjectDecodeError(Exception):

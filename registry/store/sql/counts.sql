@@ -4,8 +4,15 @@
 -- were created.
 --
 -- Commits of a tenant are serialized by the counter of its domain, so there is no contention for these rows.
+--
+-- registry_commit inserts and deletes in one statement, so both triggers fire for each batch, even of updates alone:
+-- they first look whether there is a row.
 CREATE OR REPLACE FUNCTION count_added_objects() RETURNS trigger LANGUAGE plpgsql AS $function$
 BEGIN
+    PERFORM FROM added LIMIT 1;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
     INSERT INTO object_counts AS c (tenant_id, resource, namespace, objects)
     SELECT a.tenant_id, a.resource, n.namespace, count(*)
     FROM added a CROSS JOIN LATERAL (
@@ -23,6 +30,10 @@ CREATE OR REPLACE FUNCTION count_removed_objects() RETURNS trigger LANGUAGE plpg
 DECLARE
     has_empty boolean;
 BEGIN
+    PERFORM FROM removed LIMIT 1;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
     WITH fewer AS (
         SELECT r.tenant_id, r.resource, n.namespace, count(*) AS objects
         FROM removed r CROSS JOIN LATERAL (
