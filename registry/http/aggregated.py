@@ -1,7 +1,8 @@
 """Proxies requests for group versions that another server serves; authorized before, with bodies streamed.
 
 Runs between the tenant's limits and the routes, since the paths are those of the tenant's APIServices. Of a body only
-what a connection buffers is held, so watches and uploads of any length pass.
+what a connection buffers is held, so watches and uploads of any length pass. A request whose client disconnects is
+cancelled (middleware/deadline.py), which closes its connection to the server.
 
     503 `service unavailable`           the APIService is not Available
     503 `error trying to reach service` there is no answer
@@ -45,7 +46,7 @@ from registry.webhooks.streaming import PooledServer, TooManyConnections
 # kube-apiserver's timeouts for requests that are not long-running, and for discovery of another server.
 REQUEST_SECONDS: Final = 60.0
 DISCOVERY_SECONDS: Final = 5.0
-# While a server answers within this time, nobody waits for its client to disconnect.
+# While a server answers within this time, nothing waits for this process to stop.
 _PROMPT_SECONDS: Final = 0.05
 _REPEATABLE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _CHANGES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection", "post", "put"})
@@ -220,8 +221,7 @@ class _Exchange:
         """Returns False if a kept connection, closed by the server, failed a `repeatable` request."""
         method, connections = self._scope["method"], self._backends.connections
         connection = await connections.acquire(target, fresh=method not in _REPEATABLE, new=new)
-        # While a body is still being sent, the task that sends it notices that the client disconnects.
-        timer = asyncio.get_running_loop().call_later(_PROMPT_SECONDS, self._look_after, connection, more)
+        timer = asyncio.get_running_loop().call_later(_PROMPT_SECONDS, self._close_when_stopping, connection)
         try:
             connection.begin(request, has_answer_body=method != "HEAD")
             if more:
@@ -274,7 +274,7 @@ class _Exchange:
         return fields.framing(len(body)) if body or self._scope["method"] in _WITH_BODY else b"\r\n"
 
     async def _send_body(self, connection: Connection) -> None:
-        """Sends the rest of the body as it arrives, then waits for the client to disconnect."""
+        """Sends the rest of the body as it arrives."""
         try:
             while True:
                 message = await self._receive()
@@ -289,28 +289,19 @@ class _Exchange:
             if self._is_chunked:
                 await connection.write(b"0\r\n\r\n")
         except Lost:
-            return  # the answer has the reason
-        await self._close_when_over(connection)
+            pass  # the answer has the reason
 
     def _give_back(self) -> None:
         """Releases the part of the upload that has been sent."""
         if self._state.upload is not None:
             self._state.upload.end()
 
-    def _look_after(self, connection: Connection, more: bool) -> None:
-        """From now on closes the connection when the client disconnects, or the server stops."""
-        if not more and not self._upgrade:
-            self._begin(self._close_when_over(connection))
-        self._begin(self._close_when_stopping(connection))
+    def _close_when_stopping(self, connection: Connection) -> None:
+        async def close() -> None:
+            await self._stopping.wait()
+            connection.close()
 
-    async def _close_when_over(self, connection: Connection) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
-        connection.close()
-
-    async def _close_when_stopping(self, connection: Connection) -> None:
-        await self._stopping.wait()
-        connection.close()
+        self._begin(close())
 
     def _begin(self, work: Coroutine[None, None, None]) -> None:
         self._tasks.add(asyncio.create_task(work))

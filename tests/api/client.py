@@ -16,6 +16,8 @@ from urllib.parse import quote, unquote
 import orjson
 from starlette.types import ASGIApp, Message
 
+from registry.flowcontrol.interruption import WHEN_GONE
+
 JSON = "application/json"
 MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
@@ -120,7 +122,7 @@ class Client:
         """A watch whose response has started. The client disconnects at the end of the block."""
         watch = Watch()
         headers = {"accept": accept} if accept else {}
-        scope = self._scope("GET", path, headers)
+        scope = {**self._scope("GET", path, headers), WHEN_GONE: watch.when_gone}
         task = asyncio.create_task(self._run(scope, watch))
         try:
             await _soon(watch.begun.wait())
@@ -199,6 +201,7 @@ class Watch:
         self._lines: list[bytes] = []
         self._rest = b""
         self._gone = asyncio.Event()
+        self._when_gone: Callable[[], None] | None = None
         self._reading = asyncio.Event()
         self._reading.set()
         self._ended = False
@@ -216,9 +219,15 @@ class Watch:
         if message.get("body"):
             self._pieces.put_nowait(message["body"])
 
+    def when_gone(self, call: Callable[[], None] | None) -> None:
+        """As the server's (registry/http/serving/cycle.py)."""
+        self._when_gone = call
+
     def hang_up(self) -> None:
         self._gone.set()
         self._reading.set()
+        if self._when_gone is not None:
+            self._when_gone()
 
     def stall(self) -> None:
         self._reading.clear()
