@@ -13,7 +13,7 @@ from registry.builtin import definitions
 from registry.cel.checker.schema_types import declare
 from registry.definitions.warnings import warnings
 from registry.schema.model import from_json
-from registry.schema.objectmeta.decoding import validate_object_meta
+from registry.schema.objectmeta.rules import validate_object_meta
 from tests.definitions.crds import crd, prepared
 
 

@@ -17,7 +17,7 @@ from registry.cel.common.types import Type
 from registry.cel.common.values import MISSING, EvalError, MapValue, Value, equal, register_type
 from registry.cel.common.values import TypeValue as RuntimeType
 from registry.cel.ext.table import function
-from registry.schema.field import go_quote
+from registry.codec.go_text import go_quote
 
 OBJECT: Final = types.struct("Object", {})
 JSON_PATCH: Final = types.struct(

@@ -13,12 +13,12 @@ from typing import Any
 from registry.admission.attributes import Attributes, Resource
 from registry.apply import json_patch
 from registry.apply.errors import ApplyError
+from registry.codec.go_text import go_quote
 from registry.codec.json_encode import encode_json
 from registry.codec.model import DecodeError
-from registry.definitions.structs.meta import META
-from registry.definitions.structs.scalars import BOOL, BYTES, STRING, UID, Scalar
-from registry.definitions.structs.structs import STRINGS, Field, Map, Pointer, Struct
-from registry.schema.field import go_quote
+from registry.codec.structs.meta import META
+from registry.codec.structs.scalars import BOOL, BYTES, STRING, UID, Scalar
+from registry.codec.structs.structs import STRINGS, Field, Map, Pointer, Struct
 from registry.webhooks.answers import decode_bounded_json
 from registry.webhooks.review import check_review_type, decode_struct, decoded_review, go_kind
 

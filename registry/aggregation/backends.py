@@ -19,7 +19,7 @@ from registry.aggregation.headers import framing, request_head
 from registry.aggregation.model import APIServer, ServiceReference
 from registry.authentication.user import ADMINISTRATORS, User
 from registry.caches import ExpiringCache
-from registry.schema.field import go_quote
+from registry.codec.go_text import go_quote
 from registry.schema.names import dns1123_label, dns1123_subdomain
 from registry.store.types import Tenant, TenantId
 from registry.webhooks.connection import Lost, Origin, Unreachable

@@ -23,9 +23,9 @@ from registry.codec.model import Decoded, JsonNumberError
 from registry.codec.model import DecodeError as SyntaxFault
 from registry.codec.protobuf.envelope import MessageError, UnknownKind
 from registry.codec.protobuf.envelope import decode_object as decode_protobuf
+from registry.codec.structs.base import RepeatedField
 from registry.codec.yaml_decode import decode_yaml
-from registry.definitions.structs.base import RepeatedField
-from registry.schema.objectmeta.decoding import owner_reference_warnings
+from registry.schema.objectmeta.rules import owner_reference_warnings
 
 # How many bytes of a body an error shows (runtime/serializer/json).
 _SHOWN_BYTES = 30

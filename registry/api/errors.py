@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from registry.schema.field import MAX_ERRORS, MAX_MESSAGE, OMIT_VALUE, ErrorType, FieldError, go_quote, shorten
+from registry.codec.go_text import go_quote
+from registry.schema.field import MAX_ERRORS, MAX_MESSAGE, OMIT_VALUE, ErrorType, FieldError, shorten
 from registry.store import errors as store
 
 

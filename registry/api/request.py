@@ -22,10 +22,10 @@ from registry.authentication.tokens.service_accounts import RESOURCES as TOKEN_R
 from registry.authentication.tokens.service_accounts import AccountTokens
 from registry.authorization.authorizer import Authorizer
 from registry.authorization.rbac.model import GROUP as RBAC
+from registry.codec.go_text import go_quote
 from registry.codec.model import Decoded, DecodeError, TooManyValues
 from registry.flowcontrol.activity import Activity
 from registry.flowcontrol.evaluation import Evaluations, Large, large, note_size
-from registry.schema.field import go_quote
 from registry.schema.names import name_is_path_segment
 from registry.store.errors import QuotaExceeded, SharingRefused, TenancyRefused, TenantSuspended
 from registry.store.store import Store

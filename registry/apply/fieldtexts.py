@@ -12,7 +12,8 @@ from functools import lru_cache
 from typing import Any
 
 from registry.apply.fieldsets import FieldSet, union
-from registry.schema.field import MAX_PATH, below, go_float, go_json, go_quote
+from registry.codec.go_text import go_float, go_json, go_quote
+from registry.schema.field import MAX_PATH, below
 from registry.schema.model import Json
 
 MAX_DEPTH = 200  # of clients' fieldsV1; deeper than any type of types.py

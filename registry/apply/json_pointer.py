@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from registry.budget import spend
-from registry.schema.field import go_quote
+from registry.codec.go_text import go_quote
 from registry.schema.model import Json
 
 _INDEX = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)

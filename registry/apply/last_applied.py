@@ -12,7 +12,7 @@ from registry.apply.fieldsets import FieldSet, difference
 from registry.apply.owned import Untypable, field_set
 from registry.apply.types import MergeType
 from registry.apply.validate import validate
-from registry.schema.field import go_json
+from registry.codec.go_text import go_json
 from registry.schema.model import Json
 
 ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from registry.apply.fieldsets import FieldSet, union
 from registry.apply.fieldtexts import UnreadableFields, read
-from registry.schema.field import go_quote
+from registry.codec.go_text import go_quote
 from registry.schema.model import Json
 
 APPLY = "Apply"

@@ -15,7 +15,7 @@ import enum
 from collections.abc import Mapping
 
 from registry.apply.fieldtexts import json_text
-from registry.schema.field import go_quote
+from registry.codec.go_text import go_quote
 from registry.schema.model import UNSET, Json, Structural
 
 SCHEMA_DEPTH = 100

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from registry.apply.fieldtexts import element_text
 from registry.apply.owned import BadItem, item_element
 from registry.apply.types import Items, MergeType, Scalar
-from registry.schema.field import below, go_float, go_quote
+from registry.codec.go_text import go_float, go_quote, go_type
+from registry.schema.field import below
 from registry.schema.model import Json
 
 # kube-apiserver has no limit, but each error costs a path, and nobody reads more.
@@ -99,7 +100,7 @@ def _unfit(value: Json, node: MergeType) -> str:
     if node.is_map:
         return f"expected map, got &{{{go_plain(value)}}}"
     if node.scalar is Scalar.NUMERIC:
-        return f"expected numeric (int or float), got {_go_type(value)}"
+        return f"expected numeric (int or float), got {go_type(value)}"
     if node.scalar is Scalar.STRING:
         return f"expected string, got &value.valueUnstructured{{Value:{go_syntax(value)}}}"
     if node.scalar is Scalar.BOOLEAN:
@@ -107,14 +108,6 @@ def _unfit(value: Json, node: MergeType) -> str:
     if node.scalar is Scalar.ANY:
         return f"expected any scalar, got &{{{go_plain(value)}}}"
     return f"expected list, got &{{{go_plain(value)}}}"
-
-
-def _go_type(value: Json) -> str:
-    if isinstance(value, dict):
-        return "map[string]interface {}"
-    if isinstance(value, list):
-        return "[]interface {}"
-    return "bool" if isinstance(value, bool) else "string"
 
 
 def go_plain(value: Json, depth: int = 0) -> str:

@@ -26,11 +26,11 @@ from typing import Any, Final, NamedTuple
 from registry.authentication.user import User
 from registry.authorization.attributes import Attributes
 from registry.codec.model import DecodeError
+from registry.codec.structs.base import StructDecodeError
+from registry.codec.structs.declarations import read_structs
+from registry.codec.structs.files import decode_file
+from registry.codec.structs.meta import METAV1
 from registry.codec.yaml_decode import decode_yaml
-from registry.definitions.structs.base import StructDecodeError
-from registry.definitions.structs.declarations import read_structs
-from registry.definitions.structs.files import decode_file
-from registry.definitions.structs.meta import METAV1
 
 API_VERSIONS: Final = ("audit.k8s.io/v1",)
 _POLICY: Final = read_structs(__package__, "audit_v1.txt", METAV1)["Policy"]

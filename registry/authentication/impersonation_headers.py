@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from urllib.parse import unquote_to_bytes
 
 from registry.authentication.user import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, User
-from registry.schema.field import go_quote
+from registry.codec.go_text import go_quote
 from registry.schema.names import name_is_dns_label, name_is_dns_subdomain
 
 _PREFIX = b"impersonate-"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from registry.authentication.user import User
-from registry.schema.field import go_quote
+from registry.codec.go_text import go_quote
 
 
 class Attributes(NamedTuple):

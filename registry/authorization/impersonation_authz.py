@@ -20,7 +20,8 @@ from registry.authentication.impersonation_headers import account_of
 from registry.authentication.user import ADMINISTRATORS, User
 from registry.authorization.attributes import Attributes, Decision
 from registry.caches import LruCache
-from registry.schema.field import FieldError, go_quote, invalid
+from registry.codec.go_text import go_quote
+from registry.schema.field import FieldError, invalid
 from registry.schema.names import dns1123_subdomain, name_is_dns_subdomain, regex_error
 from registry.store.types import TenantId
 

@@ -9,13 +9,13 @@ import re
 from typing import Any
 
 from registry.builtin.quantities import QuantityError, canonical_quantity
+from registry.codec.go_text import go_quote
+from registry.codec.go_time import RFC3339, TimeError, canonical_time
 from registry.codec.json_encode import encode_json_text
-from registry.definitions.structs.base import Context, GoType, Link, StructDecodeError
-from registry.definitions.structs.meta import Time
-from registry.definitions.structs.scalars import INT_32, Bytes
-from registry.definitions.structs.structs import Map
-from registry.schema.field import go_quote
-from registry.schema.gotime import RFC3339, TimeError, canonical_time
+from registry.codec.structs.base import Context, GoType, Link, StructDecodeError
+from registry.codec.structs.meta import Time
+from registry.codec.structs.scalars import INT_32, Bytes
+from registry.codec.structs.structs import Map
 
 _RFC3339_MICRO = "2006-01-02T15:04:05.000000Z07:00"
 _canonical_micro = re.compile(
@@ -77,7 +77,10 @@ class IntOrString(GoType):
     go = "int32"
 
     def decode(self, value: Any, link: Link, context: Context) -> Any:
-        return value if type(value) is str else INT_32.decode(value, link, context)
+        if type(value) is str:
+            return value
+        own = Context(None)
+        return own.finish(INT_32.decode(value, link, own))
 
     def is_empty(self, value: Any) -> bool:
         return False

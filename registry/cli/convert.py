@@ -77,10 +77,10 @@ def _plan(crd: Object) -> ConversionPlan:
 
 def _try(crd: Object, plan: ConversionPlan, sample: Object, *, quiet: bool) -> bool:
     """Returns whether a sample converts to each version and back."""
+    from registry.codec.structs.base import StructDecodeError
     from registry.codec.yaml_encode import encode_yaml
     from registry.conversion.errors import ConversionError
     from registry.definitions.compiled import compile_definition
-    from registry.schema.objectmeta.decoding import MetadataDecodeError as MetadataError
     from registry.schema.objectmeta.decoding import decode_object_meta
 
     definition = compile_definition(crd)
@@ -89,7 +89,7 @@ def _try(crd: Object, plan: ConversionPlan, sample: Object, *, quiet: bool) -> b
     try:
         metadata = sample.get("metadata")
         sample["metadata"] = decode_object_meta({} if metadata is None else metadata, unknown=None)
-    except MetadataError as error:
+    except StructDecodeError as error:
         print(f"{sample.get('kind')}: {error}", file=sys.stderr)
         return False
     name = sample["metadata"].get("name") or ""

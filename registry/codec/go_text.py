@@ -1,13 +1,15 @@
-"""Characters, strings and numbers as Go prints them."""
+"""Characters, strings, numbers and JSON as Go prints them."""
 
 from __future__ import annotations
 
+import json
+from itertools import islice
 from typing import Any
 
-_ESCAPES = {"\\": "\\\\", "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v"}
+GO_ESCAPES = {"\\": "\\\\", "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v"}
 
 
-def quote(text: str) -> str:
+def go_quote(text: str) -> str:
     """strconv.Quote: `say "hi"` becomes `"say \\"hi\\""`."""
     if text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
@@ -38,6 +40,21 @@ def json_type(value: object) -> str:
             return "null"
 
 
+_GO_TYPES = (
+    (dict, "map[string]interface {}"),
+    (list, "[]interface {}"),
+    (str, "string"),
+    (bool, "bool"),
+    (int, "int64"),
+    (float, "float64"),
+)
+
+
+def go_type(value: object) -> str:
+    """The Go type that a JSON value is decoded to: `map[string]interface {}`."""
+    return next((go for json_type, go in _GO_TYPES if isinstance(value, json_type)), "<nil>")
+
+
 _TYPE_META = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
 
 
@@ -53,8 +70,8 @@ def type_meta_error(value: Any) -> str | None:
 
 
 def _escape(character: str) -> str:
-    if character in _ESCAPES:
-        return _ESCAPES[character]
+    if character in GO_ESCAPES:
+        return GO_ESCAPES[character]
     if character.isprintable():
         return character
     code = ord(character)
@@ -63,17 +80,25 @@ def _escape(character: str) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def format_float(value: float) -> str:
-    """strconv.FormatFloat(value, 'g', -1, 64): `0.5`, `1e-05`, `1e+06`, `1.5e+300`."""
-    if value != value:
-        return "NaN"
-    if value in (float("inf"), float("-inf")):
-        return "+Inf" if value > 0 else "-Inf"
+def go_g(value: float) -> str:
+    """A float as fmt's `%v` and strconv.FormatFloat(value, 'g', -1, 64) print it: `0.5`, `1e-05`, `1e+06`."""
+    return _printed(value, 1e-4, 1e6, "02d")
+
+
+def go_float(value: float) -> str:
+    """A float as encoding/json writes it: 1 for 1.0, 0.000001, 1e-7, 1e+21."""
+    return _printed(value, 1e-6, 1e21, "d")
+
+
+def _printed(value: float, least: float, beyond: float, exponent_format: str) -> str:
+    """Prints the shortest digits: with an exponent below `least` and from `beyond` on."""
+    if value - value != 0:  # not a number, or infinite
+        return "NaN" if value != value else "+Inf" if value > 0 else "-Inf"
     sign, digits, exponent = _decimal(value)
-    if -4 <= exponent - 1 < 6:
+    if value == 0 or least <= abs(value) < beyond:
         return sign + _positional(digits, exponent)
     mantissa = digits[0] + ("." + digits[1:] if len(digits) > 1 else "")
-    return f"{sign}{mantissa}e{'-' if exponent < 1 else '+'}{abs(exponent - 1):02d}"
+    return f"{sign}{mantissa}e{'-' if exponent < 1 else '+'}{format(abs(exponent - 1), exponent_format)}"
 
 
 def whole_number(value: float) -> int:
@@ -107,16 +132,71 @@ def _positional(digits: str, exponent: int) -> str:
     return f"{digits[:exponent]}.{digits[exponent:]}"
 
 
+class GoText(str):
+    """A bad value that is printed verbatim, for example the JSON of a Go struct."""
+
+    __slots__ = ()
+
+
+def go_json(value: object, limit: int | None = None) -> str:
+    """`value` as Go's json.Marshal writes it: sorted keys, no blanks, `<`, `>` and `&` escaped; of any depth.
+
+    Stops once there are more characters than `limit`; of a longer value only the beginning is correct.
+    """
+    parts: list[str] = []
+    pending: list[object] = [value]
+    length = 0
+    while pending:
+        if limit is not None and parts:
+            length += len(parts[-1])
+            if length > limit:
+                break
+        item = pending.pop()
+        if isinstance(item, GoText):
+            parts.append(item)
+        elif isinstance(item, str):
+            parts.append(_json_text(item))
+        elif isinstance(item, bool) or item is None:
+            parts.append("null" if item is None else "true" if item else "false")
+        elif isinstance(item, int):
+            parts.append(str(item))
+        elif isinstance(item, float):
+            parts.append(go_float(item))
+        elif isinstance(item, dict):
+            parts.append("{")
+            pending.append(_END_OBJECT)
+            for place, name in enumerate(sorted(islice(item, limit), reverse=True), start=1):
+                pending += (item[name], GoText(f"{',' if place < len(item) else ''}{_json_text(name)}:"))
+        elif isinstance(item, list | tuple):
+            parts.append("[")
+            pending.append(_END_ARRAY)
+            for place in range(min(len(item), limit or len(item)) - 1, -1, -1):
+                pending.append(item[place])
+                if place:
+                    pending.append(_COMMA)
+        else:
+            raise TypeError(f"not JSON: {item!r}")
+    return "".join(parts)
+
+
+_COMMA, _END_OBJECT, _END_ARRAY = GoText(","), GoText("}"), GoText("]")
+_HTML = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
+
+
+def _json_text(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).translate(_HTML)
+
+
 def go_syntax(value: Any) -> str:
     """`%#v` of a value decoded from YAML: `"a"`, `1`, `true`, `[]interface {}{"a"}`."""
     if isinstance(value, str):
-        return quote(value)
+        return go_quote(value)
     if value is None:
         return "interface {}(nil)"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
-        return format_float(value)
+        return go_g(value)
     if isinstance(value, list):
         return "[]interface {}{" + ", ".join(go_syntax(v) for v in value) + "}"
     if isinstance(value, dict):

@@ -12,7 +12,7 @@ import re
 from json.decoder import scanstring  # type: ignore[attr-defined]  # typeshed leaves it out
 from typing import Any
 
-from registry.codec.go_text import quote, quote_rune
+from registry.codec.go_text import go_quote, quote_rune
 from registry.codec.model import MAX_DEPTH, MAX_STRICT_ERRORS, Decoded, JsonNumberError, JsonSyntaxError
 
 # Maximum characters of a duplicate field's path: a hostile body may have a very long key above many of them.
@@ -313,5 +313,5 @@ class _Scanner:
     def bad_escape(self, length: int) -> JsonSyntaxError:
         sequence = self.text[self.position : self.position + length]
         plain = sequence.isprintable() and "`" not in sequence and " " not in sequence
-        quoted = f"`{sequence}`" if plain else quote(sequence)
+        quoted = f"`{sequence}`" if plain else go_quote(sequence)
         return JsonSyntaxError(f"invalid escape sequence {quoted} in string")

@@ -16,7 +16,7 @@ import yaml
 from yaml import events
 from yaml._yaml import CParser
 
-from registry.codec.go_text import format_float, go_syntax, quote
+from registry.codec.go_text import go_g, go_quote, go_syntax
 from registry.codec.json_decode import decode_canonical_json
 from registry.codec.model import MAX_STRICT_ERRORS, Decoded, TooManyValues, YamlError
 from registry.codec.yaml_scalar import MERGE, as_json, resolve_plain, resolve_tagged
@@ -258,7 +258,7 @@ class _Constructor:
             key, text = self.key(key_node, depth)
             value = self.construct(value_node, depth + 1)
             if key in into and len(self.duplicates) < MAX_STRICT_ERRORS:
-                self.duplicates.append(f"line {value_node.line}: key {text or quote(key)} already set in map")
+                self.duplicates.append(f"line {value_node.line}: key {text or go_quote(key)} already set in map")
             into[key] = value
         return into
 
@@ -275,7 +275,7 @@ class _Constructor:
         if isinstance(value, int):
             return str(value), str(value)
         if isinstance(value, float):
-            text = format_float(value)
+            text = go_g(value)
             return {"+Inf": ".inf", "-Inf": "-.inf", "NaN": ".nan"}.get(text, text), text
         if value is None:
             raise YamlError("unsupported map key of type: %!s(<nil>), key: <nil>")

@@ -15,7 +15,7 @@ from typing import Any
 from yaml import events
 from yaml._yaml import CEmitter
 
-from registry.codec.go_text import format_float, whole_number
+from registry.codec.go_text import go_g, whole_number
 from registry.codec.yaml_scalar import is_timestamp, resolve_plain
 
 _SEXAGESIMAL = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?\Z")
@@ -82,7 +82,7 @@ def _scalar(value: Any) -> events.Event:
 
 def _number(value: float) -> str:
     """A number after Go's conversion through JSON: whole ones below 2^64 are integers."""
-    return str(whole_number(value)) if value.is_integer() and abs(value) < 1 << 64 else format_float(value)
+    return str(whole_number(value)) if value.is_integer() and abs(value) < 1 << 64 else go_g(value)
 
 
 def _text(value: str) -> events.Event:

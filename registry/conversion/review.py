@@ -10,23 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from registry.codec.go_text import go_quote, go_type, json_type
 from registry.codec.json_encode import encode_json, encode_json_text
+from registry.codec.structs.meta import META
+from registry.codec.structs.scalars import STRING, UID, RawExtension
+from registry.codec.structs.structs import Field, Pointer, Slice, Struct
 from registry.conversion.errors import ConversionError
-from registry.definitions.structs.meta import META
-from registry.definitions.structs.scalars import STRING, UID
-from registry.definitions.structs.structs import Field, Pointer, Slice, Struct
-from registry.schema.field import go_quote
-from registry.schema.objectmeta.decoding import validate_object_meta_common
+from registry.schema.objectmeta.rules import validate_object_meta_common
 from registry.webhooks.answers import shorten
 from registry.webhooks.errors import CallFailed
-from registry.webhooks.review import (
-    RawExtension,
-    check_review_type,
-    decode_struct,
-    decoded_review,
-    go_json_type,
-    go_kind,
-)
+from registry.webhooks.review import check_review_type, decode_struct, decoded_review, go_kind
 
 Object = dict[str, Any]
 
@@ -98,7 +91,7 @@ def _accept_one(original: Object, obj: Any, api_version: str, index: int) -> Obj
     if obj is None:
         raise ConversionError("unexpected end of JSON input")
     if not isinstance(obj, dict):
-        raise ConversionError(f"json: cannot unmarshal {go_json_type(obj)} into Go value of type {_GO_MAP}")
+        raise ConversionError(f"json: cannot unmarshal {json_type(obj)} into Go value of type {_GO_MAP}")
     if not _text(obj.get("kind")):
         raise ConversionError(f"Object 'Kind' is missing in '{shorten(encode_json_text(obj))}'")
     problem = _identity_problem(original, obj, api_version, index)
@@ -143,18 +136,11 @@ def _merge_metadata(original: Object, metadata: Any) -> Object:
 def _map_problem(name: str, value: Any, before: Mapping[str, Any]) -> str:
     """The error in labels or annotations that differ from `before`; empty if there is none."""
     if not isinstance(value, dict):
-        return f"invalid metadata.{name} of type {_go_type(value)} in converted object"
+        return f"invalid metadata.{name} of type {go_type(value)} in converted object"
     for key, text in value.items():
         if not isinstance(text, str):
-            return f"metadata.{name}[{key}] must be a string, but is {_go_type(text)} in converted object"
+            return f"metadata.{name}[{key}] must be a string, but is {go_type(text)} in converted object"
     if value == before:
         return ""
     errors = [error.message() for error in validate_object_meta_common({name: value})]
     return errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]" if errors else ""
-
-
-def _go_type(value: Any) -> str:
-    """The Go type that a JSON value is decoded to."""
-    return {dict: _GO_MAP, list: "[]interface {}", str: "string", bool: "bool", int: "int64", float: "float64"}.get(
-        type(value), "<nil>"
-    )

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from registry.codec.go_text import go_quote
 from registry.definitions.urls import is_request_uri
-from registry.schema.field import FieldError, go_quote, invalid, required
+from registry.schema.field import FieldError, invalid, required
 
 Json = Mapping[str, Any]
 

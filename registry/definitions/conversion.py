@@ -12,8 +12,9 @@ from typing import Any
 
 from cryptography import x509
 
+from registry.codec.go_text import GoText, go_json
 from registry.definitions.urls import UrlError, parse_url
-from registry.schema.field import FieldError, GoText, forbidden, go_json, invalid, not_supported, required
+from registry.schema.field import FieldError, forbidden, invalid, not_supported, required
 from registry.schema.hosts import HostError, split_host_port
 from registry.schema.names import dns1035_label, dns1123_subdomain
 

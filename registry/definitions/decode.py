@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from registry.codec.structs import structs as typed
+from registry.codec.structs.base import StructDecodeError
 from registry.definitions import types
-from registry.definitions.structs import structs as typed
-from registry.definitions.structs.base import StructDecodeError
 
 __all__ = ["Decoded", "StructDecodeError", "canonical", "decode_definition"]
 

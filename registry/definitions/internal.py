@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from registry.codec.go_text import go_json
+from registry.codec.structs.base import GoType
+from registry.codec.structs.structs import Slice
 from registry.definitions import types
-from registry.definitions.structs.base import GoType
-from registry.definitions.structs.structs import Slice
-from registry.schema.field import go_json
 from registry.schema.structural.go_schema import go_list, go_object, go_schema
 from registry.schema.values import same
 

@@ -18,12 +18,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
+from registry.codec.go_text import go_quote
+from registry.codec.structs import structs as typed
 from registry.definitions import nonstructural, types
 from registry.definitions.approval import approval_condition
 from registry.definitions.conditions import equivalent, find, is_true, with_condition
 from registry.definitions.conversion import has_invalid_ca_bundle
-from registry.definitions.structs import structs as typed
-from registry.schema.field import go_quote
 
 Json = Mapping[str, Any]
 Status = dict[str, Any]

@@ -18,8 +18,9 @@ from typing import Any, Final
 from registry.caches import LruCache
 from registry.cel.rules.check import check_rules
 from registry.cel.rules.rules import Rules
+from registry.codec.go_text import GoText
 from registry.definitions import types
-from registry.schema.field import FieldError, GoText, forbidden, invalid
+from registry.schema.field import FieldError, forbidden, invalid
 from registry.schema.model import Structural, from_json
 from registry.schema.regexp_errors import Patterns
 from registry.schema.structural.bounds import nodes, validate_bounds

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from registry.codec.structs import structs as typed
 from registry.definitions import types
 from registry.definitions.conditions import is_true, with_condition
 from registry.definitions.defaulting import default_stored_versions, storage_version
-from registry.definitions.structs import structs as typed
 from registry.schema.values import same
 
 Json = Mapping[str, Any]

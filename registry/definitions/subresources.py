@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from registry.codec.go_text import GoText, go_json
 from registry.definitions.columns import validate_simple_path
-from registry.schema.field import FieldError, GoText, go_json, invalid, required
+from registry.schema.field import FieldError, invalid, required
 
 Json = Mapping[str, Any]
 

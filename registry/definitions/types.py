@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from registry.definitions.structs.base import Context, Link, StructDecodeError
-from registry.definitions.structs.declarations import read_structs
-from registry.definitions.structs.meta import METAV1
-from registry.definitions.structs.structs import STRINGS, OneOf, Slice
+from registry.codec.structs.base import Context, Link, StructDecodeError
+from registry.codec.structs.declarations import read_structs
+from registry.codec.structs.meta import METAV1
+from registry.codec.structs.structs import STRINGS, OneOf, Slice
 
 
 def _schema_or_bool(value: Any, link: Link, context: Context) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from registry.schema.field import go_quote
+from registry.codec.go_text import go_quote
 
 
 class UrlError(ValueError):

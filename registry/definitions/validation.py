@@ -14,6 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from registry.codec.go_text import GoText
+from registry.codec.structs.base import GoType
+from registry.codec.structs.meta import META
+from registry.codec.structs.structs import Slice
 from registry.definitions import types
 from registry.definitions.approval import validate_approval
 from registry.definitions.columns import validate_columns
@@ -30,9 +34,6 @@ from registry.definitions.names import (
 from registry.definitions.nonstructural import is_structural
 from registry.definitions.schemas import STRICT, Leniency, has_defaults, has_extensions, validate_schema
 from registry.definitions.selectable import validate_selectable_fields
-from registry.definitions.structs.base import GoType
-from registry.definitions.structs.meta import META
-from registry.definitions.structs.structs import Slice
 from registry.definitions.subresources import has_status, validate_subresources
 from registry.definitions.versions import (
     validate_deprecation,
@@ -40,7 +41,7 @@ from registry.definitions.versions import (
     validate_uniqueness,
     validate_version_name,
 )
-from registry.schema.field import FieldError, GoText, forbidden, invalid, not_supported, required
+from registry.schema.field import FieldError, forbidden, invalid, not_supported, required
 from registry.schema.objectmeta.rules import validate_object_meta, validate_update_thrice
 from registry.schema.structural.bounds import nodes, validate_bounds
 from registry.schema.structural.keywords import TYPES

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import unicodedata
 
+from registry.codec.go_text import GoText, go_json
 from registry.definitions.internal import InternalVersion, go_versions
-from registry.schema.field import FieldError, GoText, go_json, invalid
+from registry.schema.field import FieldError, invalid
 from registry.schema.names import dns1035_label
 
 DEPRECATION_WARNING_MAX_BYTES = 256

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from registry.codec.go_text import go_quote
 from registry.definitions.internal import internal_spec
 from registry.emulation import emulated
-from registry.schema.field import go_quote
 from registry.schema.structural.bounds import nodes, validate_bounds
 
 Json = Mapping[str, Any]

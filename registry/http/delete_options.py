@@ -13,10 +13,10 @@ from registry.codec.go_text import type_meta_error
 from registry.codec.json_decode import decode_json
 from registry.codec.model import DecodeError, JsonSyntaxError
 from registry.codec.protobuf.envelope import decode_object as decode_protobuf
+from registry.codec.structs import structs as typed
+from registry.codec.structs.base import StructDecodeError
+from registry.codec.structs.meta import META
 from registry.codec.yaml_decode import decode_yaml
-from registry.definitions.structs import structs as typed
-from registry.definitions.structs.base import StructDecodeError
-from registry.definitions.structs.meta import META
 
 _SCHEME: Final = '"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"'
 

@@ -31,12 +31,12 @@ from registry.schema.field import ErrorType, FieldError, invalid
 from registry.schema.listtypes import ListTypes
 from registry.schema.model import KEEPS_ALL, Structural, from_json
 from registry.schema.nulls import drop_nulls
-from registry.schema.objectmeta.decoding import MetadataDecodeError, decode_object_meta
+from registry.schema.objectmeta.decoding import decode_object_meta
 from registry.schema.pruning import prune
 from registry.schema.ratcheting import Correlation
 from registry.schema.validation import validate
 
-__all__ = ["CompiledSchema", "MetadataDecodeError", "blocks_rules", "compile_schema", "unchecked_rules_error"]
+__all__ = ["CompiledSchema", "blocks_rules", "compile_schema", "unchecked_rules_error"]
 
 # Stored objects carry the identity of the schema that processed them; increment this when processing changes.
 ALGORITHM_VERSION = 1

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from registry.budget import spend
-from registry.schema.field import go_json
+from registry.codec.go_text import go_json
 from registry.schema.model import UNSET, Structural
 from registry.schema.values import Json, deep_copy
 

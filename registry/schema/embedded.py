@@ -10,15 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from registry.codec.structs.base import StructDecodeError
 from registry.schema.contains import nodes_with
 from registry.schema.field import FieldError, child, index, invalid, key, required
 from registry.schema.model import Structural
 from registry.schema.names import dns1035_label, name_is_path_segment
-from registry.schema.objectmeta.decoding import MetadataDecodeError, decode_object_meta, validate_object_meta
+from registry.schema.objectmeta.decoding import decode_object_meta
+from registry.schema.objectmeta.rules import validate_object_meta
 from registry.schema.values import Json
 
 
-class EmbeddedError(MetadataDecodeError):
+class EmbeddedError(StructDecodeError):
     """An embedded resource that cannot be decoded; the text is the error with its path."""
 
     def __init__(self, error: FieldError) -> None:
@@ -80,7 +82,7 @@ def _coerce_one(value: dict[str, Json], path: str, unknown: list[str] | None) ->
         where = child(path, "metadata")
         try:
             value["metadata"] = decode_object_meta(value["metadata"], unknown=unknown, path=where)
-        except MetadataDecodeError as error:
+        except StructDecodeError as error:
             raise EmbeddedError(invalid(where, value["metadata"], str(error))) from error
 
 
@@ -116,7 +118,7 @@ def _check_kind(value: Json, path: str, errors: list[FieldError]) -> None:
 def _check_metadata(value: Json, path: str, errors: list[FieldError]) -> None:
     try:
         meta = decode_object_meta(value, unknown=None)
-    except MetadataDecodeError as error:
+    except StructDecodeError as error:
         errors.append(invalid(path, value, str(error)))
         return
     if not meta.get("name"):

@@ -13,12 +13,10 @@ Follows apimachinery pkg/util/validation/field/{errors,path}.go.
 from __future__ import annotations
 
 import enum
-import json
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from decimal import Decimal
-from itertools import islice
+
+from registry.codec.go_text import go_g, go_json, go_quote
 
 # A validation may stop after this many errors; how many are listed is bounded in registry/api/errors.py.
 MAX_ERRORS = 1000
@@ -67,12 +65,6 @@ class OmitValue:
 
 
 OMIT_VALUE = OmitValue()
-
-
-class GoText(str):
-    """A bad value that is printed verbatim, for example the JSON of a Go struct."""
-
-    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,111 +187,3 @@ def go_value(value: object) -> str:
 def quote_shortened(text: str) -> str:
     """A quoted text, truncated: `"abc"...`."""
     return go_quote(text) if len(text) <= MAX_TEXT else go_quote(text[:MAX_TEXT]) + _CUT
-
-
-def go_json(value: object, limit: int | None = None) -> str:
-    """`value` as Go's json.Marshal writes it: sorted keys, no blanks, `<`, `>` and `&` escaped; of any depth.
-
-    Stops once there are more characters than `limit`; of a longer value only the beginning is correct.
-    """
-    parts: list[str] = []
-    pending: list[object] = [value]
-    length = 0
-    while pending:
-        if limit is not None and parts:
-            length += len(parts[-1])
-            if length > limit:
-                break
-        item = pending.pop()
-        if isinstance(item, GoText):
-            parts.append(item)
-        elif isinstance(item, str):
-            parts.append(_json_text(item))
-        elif isinstance(item, bool) or item is None:
-            parts.append("null" if item is None else "true" if item else "false")
-        elif isinstance(item, int):
-            parts.append(str(item))
-        elif isinstance(item, float):
-            parts.append(go_float(item))
-        elif isinstance(item, dict):
-            parts.append("{")
-            pending.append(_END_OBJECT)
-            for place, name in enumerate(sorted(islice(item, limit), reverse=True), start=1):
-                pending += (item[name], GoText(f"{',' if place < len(item) else ''}{_json_text(name)}:"))
-        elif isinstance(item, list | tuple):
-            parts.append("[")
-            pending.append(_END_ARRAY)
-            for place in range(min(len(item), limit or len(item)) - 1, -1, -1):
-                pending.append(item[place])
-                if place:
-                    pending.append(_COMMA)
-        else:
-            raise TypeError(f"not JSON: {item!r}")
-    return "".join(parts)
-
-
-# `%v` prints an exponent from this power of ten on, and below -4.
-_G_EXPONENT = 6
-
-_COMMA, _END_OBJECT, _END_ARRAY = GoText(","), GoText("}"), GoText("]")
-_HTML = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
-
-
-def _json_text(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False).translate(_HTML)
-
-
-def go_float(value: float) -> str:
-    """A float as encoding/json writes it: 1 for 1.0, 0.000001, 1e-7, 1e+21."""
-    if not math.isfinite(value):
-        return "NaN" if value != value else "+Inf" if value > 0 else "-Inf"
-    text = repr(value)
-    if value == 0 or 1e-6 <= abs(value) < 1e21:
-        return f"{Decimal(text):f}" if "e" in text else text.removesuffix(".0")
-    mantissa, _, exponent = text.partition("e")
-    return f"{mantissa.removesuffix('.0')}e{int(exponent):+d}"
-
-
-def go_g(value: float) -> str:
-    """A float as fmt's `%v` prints it: 0.5, 100, 1e+06, 1.5e-07."""
-    if not math.isfinite(value):
-        return go_float(value)
-    sign, digits, exponent = Decimal(repr(value)).as_tuple()
-    assert isinstance(exponent, int)
-    quote_shortened = "".join(map(str, digits)).rstrip("0")
-    power = len(digits) + exponent - 1
-    if not quote_shortened or -4 <= power < _G_EXPONENT:
-        return go_float(value)
-    mantissa = quote_shortened[0] + ("." + quote_shortened[1:] if len(quote_shortened) > 1 else "")
-    return f"{'-' if sign else ''}{mantissa}e{'-' if power < 0 else '+'}{abs(power):02d}"
-
-
-GO_ESCAPES = {
-    '"': '\\"',
-    "\\": "\\\\",
-    "\a": "\\a",
-    "\b": "\\b",
-    "\f": "\\f",
-    "\n": "\\n",
-    "\r": "\\r",
-    "\t": "\\t",
-    "\v": "\\v",
-}
-
-
-def go_quote(text: str) -> str:
-    """strconv.Quote: double quotes, Go escapes, printable letters of any script as they are."""
-    if text.isprintable() and '"' not in text and "\\" not in text:
-        return f'"{text}"'
-    return '"' + "".join(_quote(c) for c in text) + '"'
-
-
-def _quote(character: str) -> str:
-    if character in GO_ESCAPES:
-        return GO_ESCAPES[character]
-    if character.isprintable():
-        return character
-    code = ord(character)
-    if code < 0x80:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

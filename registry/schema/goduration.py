@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from registry.schema.field import go_quote
+from registry.codec.go_text import go_quote
 
 _UNITS: Final = {
     "ns": 1,

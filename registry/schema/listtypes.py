@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
+from registry.codec.go_text import go_json
 from registry.schema.contains import nodes_with
-from registry.schema.field import MAX_ERRORS, FieldError, child, duplicate, go_json, index, invalid, key
+from registry.schema.field import MAX_ERRORS, FieldError, child, duplicate, index, invalid, key
 from registry.schema.model import Structural
 from registry.schema.values import Json
 

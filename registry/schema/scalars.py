@@ -8,13 +8,11 @@ from __future__ import annotations
 from functools import lru_cache
 
 from registry.budget import MatchingExceeded
+from registry.codec.go_text import go_g, go_json, go_quote
 from registry.schema.field import (
     MAX_TEXT,
     ErrorType,
     FieldError,
-    go_g,
-    go_json,
-    go_quote,
     invalid,
     join_shortened,
     not_supported,

@@ -20,11 +20,11 @@ from collections.abc import Callable
 from itertools import islice
 
 from registry.budget import MatchingExceeded, spend
+from registry.codec.go_text import go_quote
 from registry.schema.field import (
     MAX_ERRORS,
     FieldError,
     child,
-    go_quote,
     index,
     invalid,
     quote_shortened,

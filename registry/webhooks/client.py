@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, TypeVar
 
-from registry.schema.field import go_quote
+from registry.codec.go_text import go_quote
 from registry.webhooks.connection import Lost, Origin, Unreachable
 from registry.webhooks.egress import EgressPolicy
 from registry.webhooks.endpoint import Endpoint, bad_bundle

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from registry.codec.go_text import go_quote
 from registry.definitions.urls import UrlError, parse_url
-from registry.schema.field import go_quote
 from registry.schema.hosts import HostError, split_host_port
 from registry.webhooks.connection import Origin
 from registry.webhooks.errors import CallFailed

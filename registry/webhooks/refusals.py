@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from registry.codec.go_text import go_quote
 from registry.codec.json_decode import decode_json
 from registry.codec.model import DecodeError
-from registry.schema.field import go_quote
 from registry.webhooks.answers import shorten
 from registry.webhooks.https import HttpsAnswer
 

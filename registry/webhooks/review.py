@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from registry.codec.go_text import type_meta_error
-from registry.definitions.structs.base import Context, GoType, Link, StructDecodeError
-from registry.definitions.structs.structs import Struct
+from registry.codec.structs.base import ROOT, Context, StructDecodeError
+from registry.codec.structs.structs import Struct
 from registry.webhooks.answers import decode_answer
 from registry.webhooks.errors import CallFailed
 
@@ -25,20 +25,11 @@ def decoded_review(data: bytes) -> dict[str, Any]:
     return value or {}
 
 
-class RawExtension(GoType):
-    """Any JSON, unchanged."""
-
-    go = "runtime.RawExtension"
-    by_reference = True
-
-    def decode(self, value: Any, link: Link, context: Context) -> Any:
-        return value
-
-
 def decode_struct(struct: Struct, review: dict[str, Any]) -> dict[str, Any]:
     """Decodes an answer as a Go struct; unknown fields are ignored. Raises CallFailed for a wrong type."""
     try:
-        decoded: dict[str, Any] = struct.decode(review, (None, "", None, False), Context([]))
+        context = Context(None)
+        decoded: dict[str, Any] = context.finish(struct.decode(review, ROOT, context))
     except StructDecodeError as error:
         raise CallFailed(str(error)) from error
     return decoded
@@ -61,8 +52,3 @@ def go_kind(review: dict[str, Any]) -> str:
     """Returns the type that an answer states, as Go prints a GroupVersionKind: `g/v1, Kind=K`, or `/, Kind=`."""
     group, _, version = (review.get("apiVersion") or "").rpartition("/")
     return f"{group}/{version}, Kind={review.get('kind') or ''}"
-
-
-def go_json_type(value: Any) -> str:
-    """Returns the name of a JSON value's type in Go's errors: `array`."""
-    return {list: "array", str: "string", bool: "bool"}.get(type(value), "number")

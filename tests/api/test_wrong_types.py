@@ -11,9 +11,9 @@ import pytest
 from registry.api.strategies import strategy_for
 from registry.builtin import definitions
 from registry.builtin.structs import CORE
+from registry.codec.structs.base import GoType
+from registry.codec.structs.structs import Map, OneOf, Pointer, Slice, Struct
 from registry.definitions.model import Definition
-from registry.definitions.structs.base import GoType
-from registry.definitions.structs.structs import Map, OneOf, Pointer, Slice, Struct
 from registry.definitions.types import CustomResourceDefinition
 from tests.api.client import APPLY, MERGE, Client
 from tests.api.errors import failure

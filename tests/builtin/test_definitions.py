@@ -9,9 +9,9 @@ import pytest
 from registry.api.strategies import strategy_for
 from registry.api.strategies.typed import TypedStrategy
 from registry.builtin import definitions
+from registry.codec.structs.base import GoType
+from registry.codec.structs.structs import Pointer, Slice, Struct
 from registry.definitions.model import Definition
-from registry.definitions.structs.base import GoType
-from registry.definitions.structs.structs import Pointer, Slice, Struct
 from registry.schema.model import Structural
 
 TYPED = [d for d in definitions() if isinstance(strategy_for(d, d.versions[d.storage_version]), TypedStrategy)]

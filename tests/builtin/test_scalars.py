@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from registry.builtin.scalars import BYTES_MAP, MICRO_TIME, QUANTITY, canonical_micro_time
-from registry.definitions.structs.base import StructDecodeError
-from registry.definitions.structs.structs import Field, Struct, decode
-from registry.schema.gotime import TimeError
+from registry.codec.go_time import TimeError
+from registry.codec.structs.base import StructDecodeError
+from registry.codec.structs.structs import Field, Struct, decode
 
 LAYOUT = '"2006-01-02T15:04:05.000000Z07:00"'
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from registry.codec.go_text import format_float, go_syntax, quote, quote_rune
+from registry.codec.go_text import go_g, go_quote, go_syntax, quote_rune
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ from registry.codec.go_text import format_float, go_syntax, quote, quote_rune
     ],
 )
 def test_floats(value: float, expected: str) -> None:
-    assert format_float(value) == expected
+    assert go_g(value) == expected
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_runes(character: str, expected: str) -> None:
     [("a", '"a"'), ('say "a"', '"say \\"a\\""'), ("tab\t", '"tab\\t"'), ("it's", '"it\'s"'), ("back\\", '"back\\\\"')],
 )
 def test_quotes(text: str, expected: str) -> None:
-    assert quote(text) == expected
+    assert go_quote(text) == expected
 
 
 @pytest.mark.parametrize(

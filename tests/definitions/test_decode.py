@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from registry.codec.structs.structs import MAX_JSON_DEPTH
 from registry.definitions.decode import StructDecodeError, canonical, decode_definition
-from registry.definitions.structs.structs import MAX_JSON_DEPTH
 from tests.definitions.crds import crd, version
 
 SCHEMA = "JSONSchemaProps.spec.versions.schema.openAPIV3Schema"

@@ -9,6 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from registry.codec.structs.base import GoType
+from registry.codec.structs.meta import Time
+from registry.codec.structs.scalars import Integer, Number, Raw
+from registry.codec.structs.structs import Map, OneOf, Pointer, Slice, Struct
 from registry.definitions import types
 from registry.definitions.compiled import compile_definition
 from registry.definitions.decode import StructDecodeError, canonical, decode_definition
@@ -18,10 +22,6 @@ from registry.definitions.naming import NamesInUse, next_status
 from registry.definitions.openapi.documents import openapi_v3, openapi_v3_hashes
 from registry.definitions.openapi.v2 import openapi_v2
 from registry.definitions.strategy import prepare_for_create, prepare_for_update
-from registry.definitions.structs.base import GoType
-from registry.definitions.structs.meta import Time
-from registry.definitions.structs.scalars import Integer, Number, Raw
-from registry.definitions.structs.structs import Map, OneOf, Pointer, Slice, Struct
 from registry.definitions.validation import validate_create, validate_update
 from registry.definitions.warnings import warnings
 from registry.schema.values import same

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from registry.schema.compiled import MetadataDecodeError, blocks_rules, compile_schema, unchecked_rules_error
+from registry.codec.structs.base import StructDecodeError
+from registry.schema.compiled import blocks_rules, compile_schema, unchecked_rules_error
 from registry.schema.field import invalid, required
 from registry.schema.values import same
 
@@ -72,7 +73,7 @@ def test_an_object_without_changes_is_returned_as_is() -> None:
     ],
 )
 def test_metadata_that_cannot_be_decoded_is_an_error(obj: dict[str, Any], text: str) -> None:
-    with pytest.raises(MetadataDecodeError) as caught:
+    with pytest.raises(StructDecodeError) as caught:
         compile_schema(SCHEMA).process({**HEAD, **obj}, [])
     assert str(caught.value) == text
 

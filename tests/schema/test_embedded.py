@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from registry.codec.structs.base import StructDecodeError
 from registry.schema.embedded import EmbeddedResources
 from registry.schema.model import from_json
-from registry.schema.objectmeta.decoding import MetadataDecodeError
 
 EMBEDDED = {"type": "object", "x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True}
 RESOURCES = EmbeddedResources(
@@ -84,7 +84,7 @@ def test_coerce(obj: dict[str, Any], expected: dict[str, Any], unknown: list[str
     ],
 )
 def test_metadata_that_cannot_be_decoded_is_an_error(obj: dict[str, Any], text: str) -> None:
-    with pytest.raises(MetadataDecodeError) as caught:
+    with pytest.raises(StructDecodeError) as caught:
         RESOURCES.coerce(obj, None)
     assert str(caught.value) == text
 

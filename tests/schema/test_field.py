@@ -4,15 +4,12 @@ from typing import Any
 
 import pytest
 
+from registry.codec.go_text import GoText, go_float, go_g, go_json
 from registry.schema.field import (
     MAX_PATH,
     MAX_TEXT,
     FieldError,
-    GoText,
     child,
-    go_float,
-    go_g,
-    go_json,
     go_value,
     index,
     invalid,

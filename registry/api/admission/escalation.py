@@ -15,7 +15,7 @@ from registry.authorization.attributes import Attributes
 from registry.authorization.rbac.cover import go_texts, missing_rules, missing_texts
 from registry.authorization.rbac.model import GROUP, PolicyRule, RoleReference
 from registry.authorization.rbac.policy import Policy, aggregate
-from registry.schema.field import go_quote
+from registry.codec.go_text import go_quote
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,11 +25,11 @@ from registry.api.served import Object, Served
 from registry.api.strategies.base import ObjectDecodeError
 from registry.authentication.user import AUTHENTICATED, User
 from registry.authorization.attributes import Attributes as Asked
-from registry.codec.go_text import type_meta_error
+from registry.codec.go_text import go_json, type_meta_error
 from registry.codec.stored import decode_stored
 from registry.flowcontrol.evaluation import evaluate
 from registry.flowcontrol.time_slice import TimeSlice
-from registry.schema.field import MAX_TEXT, go_json
+from registry.schema.field import MAX_TEXT
 from registry.schema.objectmeta.decoding import drop_malformed
 from registry.store.types import ObjectKey, Row
 

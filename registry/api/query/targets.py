@@ -16,9 +16,10 @@ from registry.api.request import ResourceRequest
 from registry.api.served import Served
 from registry.authorization.attributes import Attributes, refusal
 from registry.authorization.rbac.model import GROUP as RBAC
+from registry.codec.go_text import go_quote
 from registry.definitions.discovery import verbs_of
 from registry.query.fields import Path, query_schema
-from registry.schema.field import FieldError, go_quote
+from registry.schema.field import FieldError
 from registry.schema.field import invalid as invalid_field
 from registry.schema.model import Structural
 

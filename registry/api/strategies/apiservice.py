@@ -17,10 +17,11 @@ from registry.api.strategies.base import Context, Object, WriteEffects
 from registry.api.strategies.typed import TypedStrategy, keep
 from registry.apply.values import equal
 from registry.builtin.structs import API_REGISTRATION
+from registry.codec.go_text import go_quote
 from registry.definitions.conditions import with_condition
-from registry.schema.field import FieldError, go_quote, invalid, not_supported, required
+from registry.schema.field import FieldError, invalid, not_supported, required
 from registry.schema.names import NameFunction, dns1035_label, dns1123_subdomain, name_is_path_segment
-from registry.schema.objectmeta.decoding import validate_object_meta
+from registry.schema.objectmeta.rules import validate_object_meta
 from registry.store.types import WriteFlag
 
 AVAILABLE: Final = "Available"

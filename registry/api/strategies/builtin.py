@@ -14,8 +14,13 @@ from registry.api.strategies.custom import CustomStrategy
 from registry.builtin.known_kinds import is_known_kind
 from registry.schema.field import FieldError
 from registry.schema.names import NameFunction, name_is_dns_subdomain
-from registry.schema.objectmeta.decoding import late_owner_warnings, validate_object_meta, validate_object_meta_update
-from registry.schema.objectmeta.rules import finalizer_name_errors, validate_common_fields
+from registry.schema.objectmeta.rules import (
+    finalizer_name_errors,
+    late_owner_warnings,
+    validate_common_fields,
+    validate_object_meta,
+    validate_object_meta_update,
+)
 
 # Groups whose internal types are in a package of another name.
 _PACKAGES = {"": "core", "events.k8s.io": "core", "rbac.authorization.k8s.io": "rbac"}

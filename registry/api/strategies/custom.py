@@ -15,18 +15,19 @@ from registry.api.strategies.base import Context, Object, ObjectDecodeError, Str
 from registry.apply.validate import go_plain
 from registry.apply.values import equal
 from registry.cel.rules.rules import compile_rules
+from registry.codec.go_text import go_type
+from registry.codec.structs.base import StructDecodeError
 from registry.definitions.model import Definition, Version
 from registry.schema.compiled import CompiledSchema, blocks_rules, compile_schema, unchecked_rules_error
 from registry.schema.field import FieldError, invalid
-from registry.schema.objectmeta.decoding import MetadataDecodeError as SchemaDecodeError
-from registry.schema.objectmeta.decoding import (
-    decode_object_meta,
+from registry.schema.objectmeta.decoding import decode_object_meta
+from registry.schema.objectmeta.rules import (
     finalizer_warnings,
     late_owner_warnings,
+    validate_common_fields,
     validate_object_meta,
     validate_object_meta_update,
 )
-from registry.schema.objectmeta.rules import validate_common_fields
 from registry.schema.values import deep_copy
 
 _HEAD = ("apiVersion", "kind", "metadata")
@@ -64,7 +65,7 @@ class CustomStrategy(Strategy):
         try:
             schema = self._schema_for(obj.get("apiVersion"))
             schema.process(obj, unknown)
-        except SchemaDecodeError as error:
+        except StructDecodeError as error:
             raise ObjectDecodeError(str(error)) from error
         # A copy, because the server writes into it: a patched object shares its metadata with the old object.
         obj["metadata"] = dict(obj.get("metadata") or {})
@@ -76,7 +77,7 @@ class CustomStrategy(Strategy):
             obj = deep_copy(obj)
         try:
             obj["metadata"] = dict(decode_object_meta(obj.get("metadata"), unknown=None))
-        except SchemaDecodeError as error:
+        except StructDecodeError as error:
             raise ObjectDecodeError(str(error)) from error
         self.schema.default(obj)
         return obj
@@ -252,22 +253,4 @@ def _nested(obj: Object, path: str, wanted: type, go: str) -> tuple[Any, str]:
 
 
 def _accessor_error(path: str, value: Any, go: str) -> str:
-    return f"{path} accessor error: {go_plain(value)} is of the type {_go_type(value)}, expected {go}"
-
-
-def _go_type(value: object) -> str:
-    match value:
-        case bool():
-            return "bool"
-        case str():
-            return "string"
-        case int():
-            return "int64"
-        case float():
-            return "float64"
-        case list():
-            return "[]interface {}"
-        case dict():
-            return "map[string]interface {}"
-        case _:
-            return "<nil>"
+    return f"{path} accessor error: {go_plain(value)} is of the type {go_type(value)}, expected {go}"

@@ -9,6 +9,7 @@ from registry.api.dependents import SERVER_MANAGER, SERVER_NAME
 from registry.api.strategies.base import Context, Object, ObjectDecodeError, WriteEffects
 from registry.api.strategies.builtin import BuiltinStrategy
 from registry.codec.json_encode import encode_json_text
+from registry.codec.structs.conversion import conversion_fault
 from registry.conversion.declarative.check import validate_rules
 from registry.definitions import defaulting, strategy, validation
 from registry.definitions import warnings as definition_warnings
@@ -17,7 +18,6 @@ from registry.definitions.decode import StructDecodeError as DefinitionDecodeErr
 from registry.definitions.decode import canonical, decode_definition
 from registry.definitions.model import Definition, Version
 from registry.definitions.naming import needs_reconsidering
-from registry.definitions.structs.conversion import conversion_fault
 from registry.definitions.types import CustomResourceDefinition
 from registry.definitions.v1beta1.conversion import convert
 from registry.schema.field import FieldError

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from registry.api.strategies.base import Object, Translation
 from registry.api.strategies.typed import TypedStrategy
 from registry.builtin.structs import CORE, EVENTS
-from registry.schema.field import MAX_TEXT, FieldError, GoText, go_json, invalid, required
+from registry.codec.go_text import GoText, go_json
+from registry.schema.field import MAX_TEXT, FieldError, invalid, required
 from registry.schema.names import (
     NameFunction,
     dns1123_subdomain,

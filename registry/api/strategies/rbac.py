@@ -15,7 +15,8 @@ from registry.api.strategies.base import Context, Object
 from registry.api.strategies.typed import TypedStrategy
 from registry.authorization.rbac.model import EVERYTHING, GROUP, reference_of, rules_of
 from registry.builtin.structs import RBAC
-from registry.schema.field import FieldError, GoText, go_json, invalid, not_supported, required
+from registry.codec.go_text import GoText, go_json
+from registry.schema.field import FieldError, invalid, not_supported, required
 from registry.schema.names import NameFunction, name_is_dns_subdomain, name_is_path_segment, name_is_stored_segment
 
 _ROLE_KINDS = ("Role", "ClusterRole")

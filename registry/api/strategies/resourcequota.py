@@ -13,7 +13,8 @@ from registry.api.strategies.resource_names import SCOPES, counts_whole, is_stan
 from registry.api.strategies.typed import TypedStrategy, keep
 from registry.builtin.quantities import is_whole, quantity
 from registry.builtin.structs import CORE
-from registry.schema.field import MAX_ERRORS, FieldError, GoText, go_json, invalid, required
+from registry.codec.go_text import GoText, go_json
+from registry.schema.field import MAX_ERRORS, FieldError, invalid, required
 from registry.store.types import NO_FLAGS, WriteFlag
 
 _EXCLUSIVE = (("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating"))

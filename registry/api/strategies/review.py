@@ -12,8 +12,9 @@ from typing import Any, ClassVar
 from registry.api.strategies.base import Object
 from registry.api.strategies.typed import TypedStrategy
 from registry.builtin.structs import AUTHENTICATION, AUTHORIZATION
-from registry.definitions.structs.meta import META
-from registry.schema.field import FieldError, GoText, forbidden, go_json, invalid, required
+from registry.codec.go_text import GoText, go_json
+from registry.codec.structs.meta import META
+from registry.schema.field import FieldError, forbidden, invalid, required
 from registry.schema.names import label_key, label_value
 
 _RESOURCE, _PATH = "spec.resourceAttributes", "spec.nonResourceAttributes"

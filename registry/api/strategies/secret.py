@@ -13,6 +13,7 @@ from registry.api.strategies.base import Context, Object
 from registry.api.strategies.data_keys import MAX_DATA_BYTES, base64_length, immutable_errors, key_errors
 from registry.api.strategies.typed import TypedStrategy
 from registry.builtin.structs import CORE
+from registry.codec.go_text import json_type
 from registry.codec.json_decode import decode_json
 from registry.codec.model import DecodeError
 from registry.schema.field import FieldError, invalid, required, too_long
@@ -106,8 +107,7 @@ def _json_fault(text: bytes) -> str:
         return str(error)
     if value is None or isinstance(value, dict):
         return ""
-    words = {bool: "bool", str: "string", list: "array"}
-    return f"json: cannot unmarshal {words.get(type(value), 'number')} into Go value of type map[string]interface {{}}"
+    return f"json: cannot unmarshal {json_type(value)} into Go value of type map[string]interface {{}}"
 
 
 _RULES: dict[str, Rule] = {

@@ -12,9 +12,9 @@ from registry.api.strategies.builtin import BuiltinStrategy
 from registry.api.strategies.service_addresses import address_change_errors, address_warning, complete_addresses
 from registry.api.strategies.service_rules import is_externally_accessible, service_warnings, spec_errors
 from registry.builtin.structs import CORE
-from registry.definitions.structs import structs
-from registry.definitions.structs.base import StructDecodeError
-from registry.definitions.structs.conversion import conversion_fault
+from registry.codec.structs import structs
+from registry.codec.structs.base import StructDecodeError
+from registry.codec.structs.conversion import conversion_fault
 from registry.schema.field import FieldError, index
 from registry.schema.names import NameFunction, name_is_dns_label
 

@@ -14,10 +14,11 @@ from registry.api.strategies.conditions import conditions_errors
 from registry.api.strategies.typed import TypedStrategy, keep
 from registry.apply.values import equal
 from registry.builtin.structs import STORAGE_MIGRATION
+from registry.codec.go_text import GoText, go_json
+from registry.codec.structs.meta import META
 from registry.definitions.conditions import is_true
-from registry.definitions.structs.meta import META
 from registry.emulation import emulated
-from registry.schema.field import FieldError, GoText, go_json, invalid, required
+from registry.schema.field import FieldError, invalid, required
 from registry.schema.names import dns1035_label, dns1123_subdomain
 from registry.store.types import WriteFlag
 

@@ -11,13 +11,12 @@ from typing import ClassVar
 
 from registry.api.strategies.base import Context, Object, ObjectDecodeError
 from registry.api.strategies.builtin import BuiltinStrategy, with_revision
-from registry.definitions.structs import structs as typed
-from registry.definitions.structs.base import StructDecodeError as TypedDecodeError
-from registry.definitions.structs.conversion import conversion_fault
+from registry.codec.structs import structs as typed
+from registry.codec.structs.base import StructDecodeError as TypedDecodeError
+from registry.codec.structs.conversion import conversion_fault
 from registry.schema.field import FieldError
 from registry.schema.names import name_is_stored_segment
-from registry.schema.objectmeta.decoding import validate_object_meta
-from registry.schema.objectmeta.rules import validate_common_fields
+from registry.schema.objectmeta.rules import validate_common_fields, validate_object_meta
 
 
 class TypedStrategy(BuiltinStrategy):

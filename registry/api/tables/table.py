@@ -21,10 +21,9 @@ from typing import Any, Final
 from registry.api.tables.durations import human_duration
 from registry.api.tables.jsonpath import MAX_VISITS, TEXT_PER_VISIT, Byte, JsonPathError, compile_path
 from registry.budget import Budget, BudgetExceeded
-from registry.codec.go_text import format_float
+from registry.codec.go_text import go_g, go_json
+from registry.codec.go_time import TimeError, canonical_time
 from registry.definitions.model import Column
-from registry.schema.field import go_json
-from registry.schema.gotime import TimeError, canonical_time
 
 Json = Any
 # Returns the cells of an object at a time, the name first.
@@ -235,7 +234,7 @@ def _text(value: Json, now: float) -> str:
         return "true" if value else "false"
     # An integer beyond int64 is a float64 to Go.
     is_float = isinstance(value, float) or (isinstance(value, int) and not -(1 << 63) <= value < 1 << 63)
-    return format_float(value) if is_float else go_json(value)
+    return go_g(value) if is_float else go_json(value)
 
 
 def _date(value: Json, now: float) -> str | None:

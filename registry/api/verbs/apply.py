@@ -20,6 +20,7 @@ from registry.api.verbs.driver import run
 from registry.api.verbs.update import UpdateOperation, copy_of
 from registry.apply.objects import has_same_contents
 from registry.codec.cbor import decode_cbor
+from registry.codec.go_text import json_type
 from registry.codec.model import CborError, Decoded
 from registry.codec.model import DecodeError as CodecError
 from registry.codec.yaml_decode import decode_yaml
@@ -84,10 +85,9 @@ def decode_configuration(body: Body) -> Decoded:
     if decoded.value is None:
         decoded.value = {}
     if not isinstance(decoded.value, dict):
-        word = {list: "array", str: "string", bool: "bool"}.get(type(decoded.value), "number")
         raise bad_request(
             f"error decoding {_noun()}: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal "
-            f"{word} into Go value of type map[string]interface {{}}"
+            f"{json_type(decoded.value)} into Go value of type map[string]interface {{}}"
         )
     return decoded
 

@@ -34,13 +34,13 @@ from registry.apply import json_patch, strategic
 from registry.apply.errors import PatchInapplicable, PatchTooLong, PatchUndecodable, StrategicPatchError
 from registry.apply.merge_patch import apply_merge_patch, decode_merge_patch
 from registry.apply.validate import go_plain
-from registry.codec.go_text import json_type
+from registry.codec.go_text import go_json, json_type
 from registry.codec.json_decode import decode_json
 from registry.codec.model import Decoded, JsonNumberError
 from registry.codec.model import DecodeError as CodecError
 from registry.emulation import emulated
 from registry.flowcontrol.evaluation import evaluate
-from registry.schema.field import MAX_TEXT, go_json
+from registry.schema.field import MAX_TEXT
 from registry.schema.field import invalid as invalid_field
 from registry.schema.values import deep_copy
 

@@ -28,9 +28,9 @@ from registry.api.verbs.update import UpdateOperation
 from registry.builtin.structs import AUTOSCALING
 from registry.codec.go_text import type_meta_error
 from registry.codec.model import DecodeError as CodecError
+from registry.codec.structs import structs as typed
+from registry.codec.structs.base import StructDecodeError
 from registry.definitions.model import Column, Scale
-from registry.definitions.structs import structs as typed
-from registry.definitions.structs.base import StructDecodeError
 from registry.schema.field import shorten
 
 _API_VERSION = "autoscaling/v1"

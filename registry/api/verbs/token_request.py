@@ -20,8 +20,9 @@ from registry.api.verbs.computed import ComputedOperation, compute
 from registry.api.verbs.pipeline import Draft, Outcome, Start
 from registry.authentication.tokens.service_accounts import SECRETS, SERVICE_ACCOUNTS, BoundReference
 from registry.builtin import token_request_definition
+from registry.codec.go_text import go_quote
 from registry.flowcontrol.evaluation import evaluate
-from registry.schema.field import FieldError, go_quote
+from registry.schema.field import FieldError
 from registry.schema.field import invalid as invalid_field
 from registry.schema.names import name_is_path_segment
 from registry.store.types import ObjectKey

@@ -22,7 +22,7 @@ from registry.authentication.tokens.unverified import unverified_claims
 from registry.authentication.user import AUTHENTICATED, CREDENTIAL_ID, HOME_OF_STRANGERS, User, claims_foreign_name
 from registry.caches import ExpiringCache
 from registry.cel.common.values import Value
-from registry.schema.field import go_quote
+from registry.codec.go_text import go_quote
 from registry.webhooks.egress import EgressPolicy
 
 # As long as Kubernetes caches a result.

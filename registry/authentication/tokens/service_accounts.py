@@ -28,8 +28,8 @@ from registry.authentication.tokens.keys import ALGORITHM, SigningKeys, key_set,
 from registry.authentication.tokens.unverified import is_base64, unverified_claims
 from registry.authentication.user import AUTHENTICATED, CREDENTIAL_ID, User
 from registry.caches import ExpiringCache
+from registry.codec.go_text import go_quote
 from registry.codec.stored import decode_stored
-from registry.schema.field import go_quote
 from registry.store.errors import TenantNotFound
 from registry.store.store import Store
 from registry.store.types import ObjectKey, ResourceName, Row, Tenant, TenantId, TenantName

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from registry.authorization.rbac.model import PolicyRule
 from registry.budget import spend
-from registry.schema.field import go_quote
+from registry.codec.go_text import go_quote
 
 # Far more than a realistic role has (one verb of one resource each); any further parts count as not covered.
 MAX_PARTS = 100_000

@@ -17,7 +17,7 @@ from registry.authentication.user import User
 from registry.authorization.attributes import Attributes, Decision, Rules
 from registry.authorization.rbac.match import CompiledRole
 from registry.authorization.rbac.model import Binding, PolicyRule, RoleReference, Subject, SubjectKey
-from registry.schema.field import go_quote
+from registry.codec.go_text import go_quote
 
 # Maximum number of cached decisions; beyond it all are dropped. One takes about 400 bytes.
 REMEMBERED = 4_000

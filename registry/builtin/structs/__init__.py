@@ -1,6 +1,6 @@
 """The Go structs of the built-in kinds, by group; a file `<group>_<version>.txt` declares those of its group.
 
-definitions/structs/declarations.py describes the files. They follow staging/src/k8s.io/api/<group>/<version>/types.go
+codec/structs/declarations.py describes the files. They follow staging/src/k8s.io/api/<group>/<version>/types.go
 at v1.36, and kube-aggregator's pkg/apis/apiregistration/v1/types.go.
 """
 
@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from registry.builtin.scalars import BYTES_MAP, INT_OR_STRING, MICRO_TIME, QUANTITY
-from registry.definitions.structs.base import GoType
-from registry.definitions.structs.declarations import qualified, read_structs
-from registry.definitions.structs.meta import METAV1
-from registry.definitions.structs.structs import Struct
+from registry.codec.structs.base import GoType
+from registry.codec.structs.declarations import qualified, read_structs
+from registry.codec.structs.meta import METAV1
+from registry.codec.structs.structs import Struct
 
 _KNOWN: Final[Mapping[str, GoType]] = {
     **METAV1,

@@ -19,7 +19,7 @@ from registry.cel.common.values import EvalError, MapValue, TypeValue, Uint, Val
 from registry.cel.ext.conversions import plain_text
 from registry.cel.ext.strings import CHARACTERS
 from registry.cel.ext.table import member, mismatch, traversal
-from registry.schema.field import go_quote
+from registry.codec.go_text import go_quote
 
 # A precision is a number of printed digits: no double has as many as this.
 _MAX_PRECISION: Final = 1000

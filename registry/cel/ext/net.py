@@ -16,7 +16,7 @@ from registry.cel.common.caching import cache_by_text
 from registry.cel.common.values import EvalError, Opaque, TypeValue, Value, no_such_overload, register_type, size_of
 from registry.cel.ext.conversions import TYPE_NAMES
 from registry.cel.ext.table import STRING_FACTOR, Cost, function, member, mismatch, traversal
-from registry.schema.field import go_quote
+from registry.codec.go_text import go_quote
 
 IP_TYPE: Final = TypeValue("net.IP")
 CIDR_TYPE: Final = TypeValue("net.CIDR")

@@ -10,7 +10,7 @@ from typing import Final
 from registry.cel.common.caching import cache_by_text
 from registry.cel.common.values import EvalError, Opaque, TypeValue, Value, no_such_overload, register_type
 from registry.cel.ext.table import function, member, mismatch, traversal
-from registry.schema.field import go_quote
+from registry.codec.go_text import go_quote
 
 SEMVER: Final = TypeValue("kubernetes.Semver")
 

@@ -12,7 +12,7 @@ import math
 from registry.budget import spend
 from registry.cel.common.values import INT_MAX, EvalError, ListValue, Value, elements, equal, no_such_overload, size_of
 from registry.cel.ext.table import STRING_FACTOR, Cost, function, list_traversal, member, mismatch, traversal
-from registry.schema.field import GO_ESCAPES
+from registry.codec.go_text import GO_ESCAPES
 
 CHARACTERS = 10  # characters of a text that can be built in the time of comparing one element
 
@@ -176,7 +176,7 @@ def join(parts: Value, separator: Value = "") -> str:
     return separator.join(items)
 
 
-_QUOTED = str.maketrans(GO_ESCAPES)
+_QUOTED = str.maketrans({**GO_ESCAPES, '"': '\\"'})
 _quote_cost: Cost = traversal()
 
 

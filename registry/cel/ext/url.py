@@ -16,7 +16,7 @@ from registry.cel.ext.conversions import TYPE_NAMES
 from registry.cel.ext.net import AddressError, parse_zoned
 from registry.cel.ext.strings import CHARACTERS
 from registry.cel.ext.table import function, member, traversal
-from registry.schema.field import go_quote
+from registry.codec.go_text import go_quote
 
 URL: Final = TypeValue("kubernetes.URL")
 TYPE_NAMES[URL.name] = URL

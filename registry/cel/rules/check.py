@@ -18,7 +18,8 @@ from typing import Any, Final
 from registry.cel.checker.cost_ranges import LIMIT
 from registry.cel.checker.schema_types import MAX_REQUEST_BYTES, Declared, declare
 from registry.cel.rules.expressions import MESSAGE, RULE, RuleExpression, compile_expression
-from registry.schema.field import ErrorType, FieldError, GoText, forbidden, index, invalid, key, not_supported, required
+from registry.codec.go_text import GoText
+from registry.schema.field import ErrorType, FieldError, forbidden, index, invalid, key, not_supported, required
 from registry.schema.field_paths import PathError, resolve
 from registry.schema.model import Structural, ValidationRule, from_json
 from registry.schema.structural.go_schema import go_rule

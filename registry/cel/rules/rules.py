@@ -24,18 +24,8 @@ from registry.cel.ext.table import PER_CALL_LIMIT
 from registry.cel.interpreter.code import COST
 from registry.cel.interpreter.compile import ABSENT
 from registry.cel.rules.nodes import CompiledRule, Node, node_of
-from registry.schema.field import (
-    OMIT_VALUE,
-    FieldError,
-    child,
-    duplicate,
-    forbidden,
-    go_quote,
-    index,
-    invalid,
-    key,
-    required,
-)
+from registry.codec.go_text import go_quote
+from registry.schema.field import OMIT_VALUE, FieldError, child, duplicate, forbidden, index, invalid, key, required
 from registry.schema.model import Structural
 from registry.schema.ratcheting import Correlation
 

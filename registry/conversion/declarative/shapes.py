@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from registry.codec.go_text import go_json
 from registry.conversion.declarative.expression import ExpressionError, check_expression, element_at
 from registry.conversion.declarative.model import ConversionPath, ConversionRule, Default, Drop, MapValues, Move, Set
 from registry.conversion.declarative.paths import STAR, Path, format_path, split
-from registry.schema.field import FieldError, go_json, invalid, required
+from registry.schema.field import FieldError, invalid, required
 from registry.schema.model import Structural, from_json
 from registry.schema.validation import validate
 

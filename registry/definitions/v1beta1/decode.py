@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from registry.codec.structs import structs as typed
+from registry.codec.structs.declarations import qualified, read_structs
+from registry.codec.structs.meta import METAV1
 from registry.definitions import types
 from registry.definitions.decode import KIND, Decoded
 from registry.definitions.defaulting import default_stored_versions
-from registry.definitions.structs import structs as typed
-from registry.definitions.structs.declarations import qualified, read_structs
-from registry.definitions.structs.meta import METAV1
 
 Definition = dict[str, Any]
 

@@ -25,11 +25,11 @@ from prometheus_client.registry import Collector
 from starlette.types import Receive, Scope, Send
 
 from registry.api.request import Backend
+from registry.codec.go_text import go_quote
 from registry.http.documents.answers import TEXT, send_document
 from registry.http.request_state import STATE
 from registry.http.serving.stopping import Stopping
 from registry.logs import LoggedCondition
-from registry.schema.field import go_quote
 from registry.store.errors import StoreError
 
 logger = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ import time
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from registry import logs
-from registry.codec.go_text import quote
+from registry.codec.go_text import go_quote
 from registry.http.request_info import UnknownResource, request_info
 from registry.http.request_state import STATE, RequestState
 from registry.http.responses import send_text
@@ -43,4 +43,4 @@ def _unknown_resource(scope: Scope) -> str:
     query = scope["query_string"].decode("latin-1")
     uri = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1") + (query and f"?{query}")
     reason = f"failed to create RequestInfo: unable to determine kind and namespace from url, {uri}"
-    return html.escape(f"Internal Server Error: {quote(uri)}: {reason}", quote=False)
+    return html.escape(f"Internal Server Error: {go_quote(uri)}: {reason}", quote=False)

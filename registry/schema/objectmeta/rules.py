@@ -12,14 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from registry.codec.go_text import GoText, go_json, go_quote
 from registry.emulation import emulated
 from registry.schema.field import (
     MAX_ERRORS,
     FieldError,
-    GoText,
     forbidden,
-    go_json,
-    go_quote,
     invalid,
     join_shortened,
     not_supported,

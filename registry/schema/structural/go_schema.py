@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from registry.schema.field import go_json
+from registry.codec.go_text import go_json
 
 Schema = Mapping[str, Any]
 

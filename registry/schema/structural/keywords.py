@@ -15,7 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from registry.schema.field import FieldError, GoText, forbidden, go_json, index, invalid, key, not_supported, required
+from registry.codec.go_text import GoText, go_json
+from registry.schema.field import FieldError, forbidden, index, invalid, key, not_supported, required
 from registry.schema.structural.go_schema import go_items
 
 Schema = Mapping[str, Any]

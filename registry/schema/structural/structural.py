@@ -1,6 +1,6 @@
 """Validation that a schema is structural: every value that it describes has a type, and junctors only restrict.
 
-A pure function over the decoded JSON of an openAPIV3Schema (see registry/definitions/structs/structs.py: absent is nil,
+A pure function over the decoded JSON of an openAPIV3Schema (see registry/codec/structs/structs.py: absent is nil,
 an explicit empty list is not). Errors are sorted by their texts.
 
 These are the invariants of single nodes; completeness.py compares junctors with the schema outside of them.

@@ -15,11 +15,10 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from registry.codec import go_base64
-from registry.definitions.structs.base import Context, GoType, Link, StructDecodeError
-from registry.definitions.structs.scalars import Bytes, Integer, Number, Scalar
-from registry.definitions.structs.structs import Map, Pointer, Slice, Struct
+from registry.codec.structs.base import ROOT, Context, GoType, StructDecodeError
+from registry.codec.structs.scalars import Bytes, Integer, Number, Scalar
+from registry.codec.structs.structs import Map, Pointer, Slice, Struct
 
-_ROOT: Final[Link] = (None, "", None, False)
 _KINDS: Final = {str: "string", bool: "bool", int: "int64", float: "float64", list: "slice"}
 _GO_KINDS: Final = {str: "string", bool: "bool"}
 
@@ -90,7 +89,8 @@ def _scalar(go_type: Scalar | Integer | Number, value: Any) -> Iterator[str]:
 def _custom(go_type: GoType, value: Any) -> Iterator[str]:
     """Types that decode themselves do so here too."""
     try:
-        go_type.decode(value, _ROOT, Context([]))
+        context = Context(None)
+        context.finish(go_type.decode(value, ROOT, context))
     except StructDecodeError as error:
         yield str(error)
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from registry.codec.model import Decoded
-from registry.definitions.structs.base import RepeatedField, StructDecodeError
-from registry.definitions.structs.structs import Struct, decode
+from registry.codec.structs.base import RepeatedField, StructDecodeError
+from registry.codec.structs.structs import Struct, decode
 
 
 def decode_file(struct: Struct, file: Decoded, api_versions: Sequence[str]) -> dict[str, Any]:

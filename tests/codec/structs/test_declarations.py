@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from registry.builtin import structs as builtin
-from registry.definitions.structs import declarations
-from registry.definitions.structs.base import StructDecodeError
-from registry.definitions.structs.structs import decode, encode
+from registry.codec.structs import declarations
+from registry.codec.structs.base import StructDecodeError
+from registry.codec.structs.structs import decode, encode
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from registry.definitions.structs.base import Context, GoType, Link, StructDecodeError, mismatch
-from registry.definitions.structs.declarations import qualified, read_structs
-from registry.schema.gotime import TimeError, canonical_time
+from registry.codec.go_time import TimeError, canonical_time
+from registry.codec.structs.base import Context, GoType, Link, StructDecodeError, mismatch
+from registry.codec.structs.declarations import qualified, read_structs
+from registry.codec.structs.scalars import RawExtension
+
+ZERO_TIME: Final = "0001-01-01T00:00:00Z"
 
 
 class Time(GoType):
-    """A metav1.Time: RFC 3339 in UTC with whole seconds, or null. `canonical` converts other forms of time."""
+    """A metav1.Time: RFC 3339 in UTC with whole seconds. `canonical` converts other forms of time.
+
+    The zero time is encoded as null, and so decoded as absent.
+    """
 
     go = "string"
     by_reference = True
@@ -26,13 +32,14 @@ class Time(GoType):
         if type(value) is not str:
             raise mismatch(value, link, self.go)
         try:
-            return self._canonical(value)
+            time = self._canonical(value)
         except TimeError as error:
             raise StructDecodeError(str(error)) from error
+        return None if time in (ZERO_TIME, "0001-01-01T00:00:00.000000Z") else time
 
 
 TIME: Final = Time()
 
-META = read_structs(__package__, "meta_v1.txt", {"Time": TIME})
+META = read_structs(__package__, "meta_v1.txt", {"Time": TIME, "FieldsV1": RawExtension("v1.FieldsV1")})
 # The same for the declarations of other packages.
 METAV1: Final[Mapping[str, GoType]] = {"metav1.Time": TIME, **qualified("metav1", META)}

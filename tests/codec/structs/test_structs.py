@@ -6,19 +6,10 @@ import pytest
 
 from registry.codec.json_decode import decode_repeated_json
 from registry.codec.model import MAX_STRICT_ERRORS
-from registry.definitions.structs.base import MAX_UNKNOWN_CHARACTERS, RepeatedField, StructDecodeError
-from registry.definitions.structs.scalars import BOOL, BYTES, STRING
-from registry.definitions.structs.structs import (
-    STRINGS,
-    Field,
-    Map,
-    Pointer,
-    Slice,
-    Struct,
-    decode,
-    deeper_than,
-    encode,
-)
+from registry.codec.structs.base import MAX_UNKNOWN_CHARACTERS, RepeatedField, StructDecodeError
+from registry.codec.structs.meta import TIME
+from registry.codec.structs.scalars import BOOL, BYTES, STRING
+from registry.codec.structs.structs import STRINGS, Field, Map, Pointer, Slice, Struct, decode, deeper_than, encode
 
 Inner = Struct("Inner", (Field("name", STRING, required=True), Field("on", BOOL)))
 Outer = Struct(
@@ -126,3 +117,29 @@ def test_fields_that_are_given_twice(text: str, value: Any, faults: list[str]) -
     found = decode(Outer, decode_repeated_json(text.encode()))
     assert found.value == value
     assert [f"={path}" if isinstance(path, RepeatedField) else path for path in found.unknown] == faults
+
+
+TIMES = Struct("Times", (Field("at", TIME), Field("name", STRING), Field("labels", Map(STRING))))
+
+
+@pytest.mark.parametrize(
+    "body, text",
+    [
+        pytest.param({"name": 1, "labels": []}, "number into Go struct field Times.name of type string", id="first"),
+        pytest.param(
+            {"labels": {"a": 1, "b": True}}, "number into Go struct field Times.labels of type", id="in a map"
+        ),
+        pytest.param(
+            {"name": 1, "at": 2}, "number into Go struct field Times.at of type string", id="a time of a type"
+        ),
+        pytest.param({"name": 1, "at": "noon"}, 'parsing time "noon" as ', id="a time after another field"),
+    ],
+)
+def test_types_that_decode_themselves_are_refused_before_the_first_wrong_type(body: Any, text: str) -> None:
+    with pytest.raises(StructDecodeError) as caught:
+        decode(TIMES, body)
+    assert text in str(caught.value)
+
+
+def test_the_zero_time_is_absent() -> None:
+    assert decode(TIMES, {"at": "0001-01-01T00:00:00Z", "name": "a"}).value == {"name": "a"}

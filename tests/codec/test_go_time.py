@@ -2,7 +2,7 @@
 
 import pytest
 
-from registry.schema.gotime import TimeError, canonical_time
+from registry.codec.go_time import TimeError, canonical_time
 
 
 @pytest.mark.parametrize(

@@ -20,15 +20,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 from registry.codec.model import Repeated
-from registry.definitions.structs.base import Context, GoType, Link, RepeatedField, StructDecodeError, mismatch
-from registry.definitions.structs.scalars import STRING
+from registry.codec.structs.base import ROOT, Context, GoType, Link, RepeatedField, StructDecodeError
+from registry.codec.structs.scalars import STRING
 
 # kube-apiserver accepts 10,000 levels. Functions that walk a definition here recurse, and orjson writes at most 254
 # levels, so that a more deeply nested definition could not be served.
 MAX_JSON_DEPTH = 200
+
+
+_first = itemgetter(0)
 
 
 class Pointer(GoType):
@@ -60,7 +64,7 @@ class Slice(GoType):
 
     def decode(self, value: Any, link: Link, context: Context) -> Any:
         if type(value) is not list:
-            raise mismatch(value, link, self.go)
+            return context.mismatch(value, link, self.go)
         element = self.element
         return [
             element.zero if v is None else element.decode(v, (link, i, None, False), context)
@@ -86,9 +90,9 @@ class Map(GoType):
 
     def decode(self, value: Any, link: Link, context: Context) -> Any:
         if not isinstance(value, dict):
-            raise mismatch(value, link, self.go)
+            return context.mismatch(value, link, self.go)
         element, out = self.element, {}
-        for k, v in members(value):
+        for k, v in _members(value, context):
             step = (link, k, None, False)
             if k in out:
                 context.note(step, RepeatedField)
@@ -115,11 +119,8 @@ class OneOf(GoType):
         self.go, self._decode, self._encode = go, decode, encode
 
     def decode(self, value: Any, link: Link, context: Context) -> Any:
-        context.quiet += 1
-        try:
-            return self._decode(plain(value), (link[0], link[1], link[2], True), context)
-        finally:
-            context.quiet -= 1
+        own = Context(None)
+        return own.finish(self._decode(plain(value), (link[0], link[1], link[2], True), own))
 
     def encode(self, value: Any) -> Any:
         return self._encode(value)
@@ -160,10 +161,10 @@ class Struct(GoType):
 
     def decode(self, value: Any, link: Link, context: Context) -> Any:
         if not isinstance(value, dict):
-            raise mismatch(value, link, self.go)
+            return context.mismatch(value, link, self.go)
         types, name = self._types, self.name
         out: dict[str, Any] = {}
-        for key, v in members(value):
+        for key, v in _members(value, context):
             field_type, step = types.get(key), (link, key, name, False)
             if field_type is None:
                 context.note(step)
@@ -175,7 +176,8 @@ class Struct(GoType):
                 if key in self._shown:
                     step = (link, self._shown[key], name, False)
                 decoded = field_type.decode(v, step, context)
-                out[key] = field_type.merge(out[key], decoded) if is_repeated else decoded
+                if decoded is not None:
+                    out[key] = field_type.merge(out[key], decoded) if is_repeated else decoded
             elif is_repeated and field_type.by_reference:
                 del out[key]
         return out
@@ -207,8 +209,10 @@ class Struct(GoType):
         return False  # Go never omits a struct
 
 
-def members(value: dict[str, Any]) -> Iterable[tuple[str, Any]]:
+def _members(value: dict[str, Any], context: Context) -> Iterable[tuple[str, Any]]:
     """The members of an object in document order, including repeated ones."""
+    if context.is_reencoded:
+        return sorted(value.items(), key=_first)
     if type(value) is not Repeated:
         return value.items()
     keys = {key for key, _ in value.pairs}
@@ -234,12 +238,12 @@ class Typed:
 
 
 def decode(struct: Struct, body: Any) -> Typed:
-    """`body` as `struct`; null is the zero value. Raises DecodeError with Go's text. `body` is not changed."""
+    """`body` as `struct`; null is the zero value. Raises StructDecodeError with Go's text. `body` is not changed."""
     if deeper_than(body, MAX_JSON_DEPTH):
         raise StructDecodeError("exceeded max depth")
-    context = Context([])
-    root: Link = (None, "", None, False)
-    return Typed({} if body is None else struct.decode(body, root, context), context.unknown)
+    unknown: list[str] = []
+    context = Context(unknown)
+    return Typed(context.finish({} if body is None else struct.decode(body, ROOT, context)), unknown)
 
 
 def encode(struct: Struct, value: dict[str, Any]) -> dict[str, Any]:

@@ -23,9 +23,9 @@ from dataclasses import replace
 from importlib import resources
 from typing import Final
 
-from registry.definitions.structs.base import GoType
-from registry.definitions.structs.scalars import BOOL, BYTES, FLOAT_64, INT_32, INT_64, RAW, STRING, UID, Scalar
-from registry.definitions.structs.structs import Field, Map, Pointer, Slice, Struct
+from registry.codec.structs.base import GoType
+from registry.codec.structs.scalars import BOOL, BYTES, FLOAT_64, INT_32, INT_64, RAW, STRING, UID, Scalar
+from registry.codec.structs.structs import Field, Map, Pointer, Slice, Struct
 
 _COMMON: Final[Mapping[str, GoType]] = {
     "string": STRING,

@@ -6,7 +6,8 @@ import base64
 from typing import Any
 
 from registry.codec import go_base64
-from registry.definitions.structs.base import Context, GoType, Link, StructDecodeError, mismatch, mismatch_of
+from registry.codec.go_text import go_float, whole_number
+from registry.codec.structs.base import Context, GoType, Link, StructDecodeError
 
 INT32 = (-(2**31), 2**31 - 1)
 INT64 = (-(2**63), 2**63 - 1)
@@ -17,9 +18,7 @@ class Scalar(GoType):
         self.go, self.json_type, self.zero = go, json_type, zero
 
     def decode(self, value: Any, link: Link, context: Context) -> Any:
-        if type(value) is self.json_type:
-            return value
-        raise mismatch(value, link, self.go)
+        return value if type(value) is self.json_type else context.mismatch(value, link, self.go)
 
 
 class Integer(GoType):
@@ -31,12 +30,16 @@ class Integer(GoType):
     def decode(self, value: Any, link: Link, context: Context) -> Any:
         if type(value) is int and self.bounds[0] <= value <= self.bounds[1]:
             return value
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
+        if type(value) is float:
+            if context.is_reencoded:
+                if value.is_integer() and self.bounds[0] <= value <= self.bounds[1]:
+                    return int(value)
+                return context.mismatch(value, link, self.go, f"number {go_float(value)}")
             # An integer that does not fit into 64 bits is a float by now, but was most likely written as an
             # integer.
-            printed = int(value) if isinstance(value, float) and value.is_integer() and abs(value) >= 2**63 else value
-            raise mismatch_of(f"number {printed}", link, self.go)
-        raise mismatch(value, link, self.go)
+            value = int(value) if value.is_integer() and abs(value) >= 2**63 else value
+        printed = f"number {value}" if type(value) in (int, float) else ""
+        return context.mismatch(value, link, self.go, printed)
 
 
 class Number(GoType):
@@ -50,7 +53,7 @@ class Number(GoType):
             return value if -(2**53) <= value <= 2**53 else _whole(float(value))
         if type(value) is float:
             return _whole(value)
-        raise mismatch(value, link, self.go)
+        return context.mismatch(value, link, self.go)
 
 
 class Bytes(GoType):
@@ -61,16 +64,16 @@ class Bytes(GoType):
 
     def decode(self, value: Any, link: Link, context: Context) -> Any:
         if type(value) is list:
-            octets = [
-                0 if v is None else _OCTET.decode(v, (link, i, None, False), context) for i, v in enumerate(value)
-            ]
+            steps = enumerate(value)
+            octets = [0 if v is None else _OCTET.decode(v, (link, i, None, False), context) or 0 for i, v in steps]
             return base64.b64encode(bytes(octets)).decode()
         if type(value) is not str:
-            raise mismatch(value, link, self.go)
+            return context.mismatch(value, link, self.go)
         try:
             return base64.b64encode(go_base64.decode(value)).decode()
         except go_base64.Base64Error as error:
-            raise StructDecodeError(str(error)) from error
+            context.fault = context.fault or StructDecodeError(str(error))
+            return None
 
 
 _OCTET = Integer("uint8", (0, 255))
@@ -86,6 +89,18 @@ class Raw(GoType):
         return plain_numbers(value)
 
 
+class RawExtension(GoType):
+    """Any JSON, unchanged."""
+
+    by_reference = True
+
+    def __init__(self, go: str = "runtime.RawExtension") -> None:
+        self.go = go
+
+    def decode(self, value: Any, link: Link, context: Context) -> Any:
+        return value
+
+
 def plain_numbers(value: Any) -> Any:
     """Converts whole floats in JSON to integers: 2.0 is stored as 2."""
     if type(value) is float:
@@ -98,14 +113,7 @@ def plain_numbers(value: Any) -> Any:
 
 
 def _whole(value: float) -> int | float:
-    # Only the shortest digits: Go writes 2^63 as 9223372036854776000.
-    if value.is_integer() and -(2**63) <= value < 2**64:
-        digits, _, exponent = repr(value).partition("e")
-        mantissa, _, fraction = digits.partition(".")
-        if exponent:
-            return int(mantissa + fraction.ljust(int(exponent), "0"))
-        return int(mantissa)
-    return value
+    return whole_number(value) if value.is_integer() and -(2**63) <= value < 2**64 else value
 
 
 STRING = Scalar("string", str, "")

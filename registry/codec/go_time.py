@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
-from registry.schema.field import go_quote
+from registry.codec.go_text import go_quote
 
 RFC3339 = "2006-01-02T15:04:05Z07:00"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from registry.codec.go_text import json_type
 from registry.codec.model import MAX_STRICT_ERRORS
@@ -11,6 +11,7 @@ from registry.codec.model import MAX_STRICT_ERRORS
 # One step of the path to a value: its parent, the step (a field's name, a map's key, or an index), the struct that
 # the field belongs to (None for keys and indices), and whether the value has a custom decoder.
 Link = tuple[Any, str | int, str | None, bool]
+ROOT: Final[Link] = (None, "", None, False)
 
 
 class RepeatedField(str):
@@ -28,22 +29,44 @@ MAX_UNKNOWN_CHARACTERS = 1 << 18
 
 @dataclass(slots=True)
 class Context:
-    """`unknown` collects the paths of unknown fields and, as RepeatedField, of repeated ones, in document order."""
+    """One decoding of a value.
 
-    unknown: list[str]
-    quiet: int = 0  # positive below a type with a custom decoder, which drops unknown fields silently
+    `unknown` collects the paths of unknown fields and, as RepeatedField, of repeated ones, in document order; None
+    drops them silently. `is_reencoded` says that the value was decoded and encoded before it is decoded as a struct:
+    its members are sorted, each stands once, and whole floats are integers.
+    """
+
+    unknown: list[str] | None
+    is_reencoded: bool = False
     characters: int = 0  # in the paths of unknown fields
+    fault: StructDecodeError | None = None
 
     def note(self, link: Link, kind: type[str] = str) -> None:
         """Records an unknown or repeated field."""
-        if not self.quiet and len(self.unknown) < MAX_STRICT_ERRORS and self.characters < MAX_UNKNOWN_CHARACTERS:
+        unknown = self.unknown
+        if unknown is not None and len(unknown) < MAX_STRICT_ERRORS and self.characters < MAX_UNKNOWN_CHARACTERS:
             path = _path(link)
-            self.unknown.append(path if kind is str else kind(path))
+            unknown.append(path if kind is str else kind(path))
             self.characters += len(path)
+
+    def mismatch(self, value: Any, link: Link, go: str, printed: str = "") -> None:
+        """Saves the first value of a wrong type: Go goes on, and an error of a type that decodes itself comes first."""
+        if self.fault is None:
+            self.fault = mismatch(value, link, go, printed)
+
+    def finish(self, value: Any) -> Any:
+        """Returns the decoded value. Raises the error that was saved."""
+        if self.fault is not None:
+            raise self.fault
+        return value
 
 
 class GoType:
-    """A Go type. `go` is its name in error texts, such as `[]string` or `v1.ObjectMeta`."""
+    """A Go type. `go` is its name in error texts, such as `[]string` or `v1.ObjectMeta`.
+
+    `decode` saves the first value of a wrong type in the context, and gives None for one. Types with an UnmarshalJSON
+    of their own raise StructDecodeError, which ends the decoding.
+    """
 
     go: str
     zero: Any = None
@@ -64,13 +87,9 @@ class GoType:
         return not value
 
 
-def mismatch(value: Any, link: Link, go: str) -> StructDecodeError:
-    return mismatch_of(json_type(value), link, go)
-
-
-def mismatch_of(printed: str, link: Link, go: str) -> StructDecodeError:
-    """The same for a value with the text `printed`, such as `number 1.5`."""
-    return StructDecodeError(_text(printed, link, go))
+def mismatch(value: Any, link: Link, go: str, printed: str = "") -> StructDecodeError:
+    """The error of a value of a wrong type; `printed` stands for a value such as `number 1.5`."""
+    return StructDecodeError(_text(printed or json_type(value), link, go))
 
 
 def _text(value: str, link: Link, go: str) -> str:

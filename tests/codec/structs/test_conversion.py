@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from registry.builtin.structs import CORE
-from registry.definitions.structs.conversion import conversion_fault
-from registry.definitions.structs.structs import Struct
+from registry.codec.structs.conversion import conversion_fault
+from registry.codec.structs.structs import Struct
 from registry.definitions.types import CustomResourceDefinition
 
 ConfigMap, LimitRange, Service, ServiceAccount = (
