@@ -15,6 +15,7 @@ from registry.api.options import WriteOptions
 from registry.api.request import Backend, ResourceRequest
 from registry.api.served import Object
 from registry.api.strategies.base import Context
+from registry.api.strategies.namespace import NAME_LABEL
 from registry.api.verbs.create import create_object
 from registry.api.verbs.driver import run_current
 from registry.authentication.user import ADMINISTRATORS, AUTHENTICATED, User
@@ -43,14 +44,13 @@ async def bootstrap(backend: Backend, tenants: TenantDirectory) -> None:
 
 async def create_defaults(backend: Backend, tenant: Tenant) -> None:
     """Creates missing initial namespaces."""
-    await asyncio.gather(
-        *(
-            _ensure(
-                backend, tenant, "", NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-            )
-            for name in INITIAL_NAMESPACES
-        )
-    )
+    await asyncio.gather(*(_ensure(backend, tenant, "", NAMESPACES, _namespace(name)) for name in INITIAL_NAMESPACES))
+
+
+def _namespace(name: str) -> Object:
+    # With the label from the beginning, so that the server owns it, as the one that the namespace's strategy adds
+    # belongs to nobody.
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {NAME_LABEL: name}}}
 
 
 class TenantBootstrapper:

@@ -6,12 +6,12 @@ pkg/controller/clusterroleaggregation/clusterroleaggregation_controller.go at v1
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
 from registry.api.served import Object
-from registry.api.verbs.update import copy_of
+from registry.api.verbs.apply import force_apply
 from registry.authorization.rbac.aggregate import aggregated_rules
 from registry.authorization.rbac.model import GROUP
 from registry.authorization.rbac.stored import CLUSTER_ROLES
@@ -33,7 +33,8 @@ async def reconcile(client: ControllerClient, key: ObjectKey) -> None:
         roles |= await evaluate(partial(_decode_roles, page.rows), page.size, repeatable=True)
     aggregated = await evaluate(partial(aggregate_rules, roles), size, repeatable=True)
     for name, rules in aggregated.items():
-        await client.with_manager(MANAGER).change(GROUP, "clusterroles", name, _with_rules(rules))
+        operation = force_apply(_configuration(name, rules), MANAGER, lambda role: bool(role.get("aggregationRule")))
+        await client.update(GROUP, "clusterroles", name, operation)
 
 
 def _decode_roles(rows: Sequence[Row]) -> dict[ObjectKey, Object]:
@@ -60,6 +61,7 @@ def aggregate_rules(roles: Mapping[ObjectKey, Object]) -> dict[ObjectKey, list[A
     return by_role
 
 
-def _with_rules(rules: list[Any]) -> Callable[[Object], Object]:
-    """Sets the rules, unless the role is no longer an aggregated one."""
-    return lambda old: {**copy_of(old), "rules": rules} if old.get("aggregationRule") else copy_of(old)
+def _configuration(name: str, rules: list[Any]) -> Object:
+    """Returns what the controller applies; without rules it owns nothing."""
+    head = {"apiVersion": f"{GROUP}/v1", "kind": "ClusterRole", "metadata": {"name": name}}
+    return {**head, "rules": rules} if rules else head

@@ -89,6 +89,14 @@ class ControllerClient:
         `uid`, if given, is a precondition; another uid raises a StatusError 409.
         """
 
+        operation = UpdateOperation(lambda _, old: make(old), verb, self.manager, uid=uid)
+        return await self.update(group, plural, key, operation, subresource)
+
+    async def update(
+        self, group: str, plural: str, key: ObjectKey, operation: UpdateOperation, subresource: str = ""
+    ) -> Object | None:
+        """Runs the operation on one object, and returns the result; None if it, or its resource, is gone."""
+
         def address(catalog: TenantCatalog, context: Context) -> ResourceRequest | None:
             definition = catalog.definition(group, plural)
             if definition is None:
@@ -98,7 +106,6 @@ class ControllerClient:
                 served = served.part(subresource)
             return self.request(catalog, served, key, subresource, context)
 
-        operation = UpdateOperation(lambda _, old: make(old), verb, self.manager, uid=uid)
         answer = await self._run(address, lambda request: run(request, operation))
         return answer.object if answer is not None else None
 

@@ -35,6 +35,7 @@ from registry.schema.objectmeta.decoding import decode_object_meta
 from registry.schema.pruning import prune
 from registry.schema.ratcheting import Correlation
 from registry.schema.validation import validate
+from registry.schema.values import deep_copy
 
 __all__ = ["CompiledSchema", "blocks_rules", "compile_schema", "unchecked_rules_error"]
 
@@ -127,6 +128,17 @@ class CompiledSchema:
     def default(self, obj: dict[str, Any]) -> None:
         if self._defaulter is not None:
             self._defaulter(obj)
+
+    def complete(self, obj: dict[str, Any]) -> dict[str, Any]:
+        """Returns an applied object without nulls that are not allowed, and with defaults, which are added in place.
+
+        Unknown fields have been refused by the apply. A null where the schema has a type is left for validation.
+        """
+        if not self._tidy(obj):
+            obj = deep_copy(obj)  # it shares values with the applied configuration, which may be merged again
+            drop_nulls(obj, self.structural, only_untyped=True)
+        self.default(obj)
+        return obj
 
     def prune_and_default(self, obj: dict[str, Any]) -> None:
         """Processes a stored object in place on reading: removes what another schema allowed, applies new defaults.

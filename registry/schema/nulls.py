@@ -11,8 +11,11 @@ from registry.schema.model import UNSET, Structural
 from registry.schema.values import Json
 
 
-def drop_nulls(value: Json, schema: Structural) -> None:
-    """Removes such nulls from `value`, in place. Recursion follows the schema, whose depth is bounded."""
+def drop_nulls(value: Json, schema: Structural, *, only_untyped: bool = False) -> None:
+    """Removes such nulls from `value`, in place. Recursion follows the schema, whose depth is bounded.
+
+    With `only_untyped`, nulls whose schema has a type remain, for validation to refuse.
+    """
     if value.__class__ is dict:
         additional = schema.additional_properties
         rest = additional if isinstance(additional, Structural) else None
@@ -22,13 +25,14 @@ def drop_nulls(value: Json, schema: Structural) -> None:
             if inner_schema is None:
                 continue
             if inner is None:
-                if not inner_schema.nullable and inner_schema.default is UNSET:
+                may_stay = inner_schema.nullable or inner_schema.default is not UNSET
+                if not (may_stay or (only_untyped and inner_schema.type)):
                     dropped.append(name)
             elif inner.__class__ is dict or inner.__class__ is list:
-                drop_nulls(inner, inner_schema)
+                drop_nulls(inner, inner_schema, only_untyped=only_untyped)
         for name in dropped:
             del value[name]
     elif value.__class__ is list and schema.items is not None:
         for item in value:
             if item.__class__ is dict or item.__class__ is list:
-                drop_nulls(item, schema.items)
+                drop_nulls(item, schema.items, only_untyped=only_untyped)

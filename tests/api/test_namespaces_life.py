@@ -24,6 +24,13 @@ async def test_a_new_namespace_is_active(api: Client) -> None:
     assert found["metadata"]["labels"] == {"kubernetes.io/metadata.name": "home"}
 
 
+@pytest.mark.parametrize("name", ["default", "kube-system", "kube-public", "kube-node-lease"])
+async def test_the_server_owns_the_label_of_initial_namespaces(api: Client, name: str) -> None:
+    [entry] = (await api.get(f"{NAMESPACES}/{name}")).ok()["metadata"]["managedFields"]
+    assert (entry["manager"], entry["operation"], entry["apiVersion"]) == ("kube-apiserver", "Update", "v1")
+    assert entry["fieldsV1"] == {"f:metadata": {"f:labels": {".": {}, "f:kubernetes.io/metadata.name": {}}}}
+
+
 async def test_a_namespace_is_deleted_with_its_content(api: Client) -> None:
     await begin(api)
     await make(api, "a", "b", path=IN_HOME)

@@ -119,3 +119,29 @@ async def test_a_put_of_no_managed_fields_clears_those_of_a_built_in_kind(api: C
         assert ("managedFields" not in put["metadata"]) == is_builtin
         patched = (await api.patch(f"{where}/a", {"metadata": {"labels": {"a": "b"}}})).ok()
         assert ("managedFields" not in patched["metadata"]) == is_builtin
+
+
+async def test_an_applied_null_of_any_type_is_dropped(api: Client) -> None:
+    """It is owned, but not stored, and applying it again changes nothing."""
+    anything = {"x-kubernetes-preserve-unknown-fields": True}
+    fields = {"any": anything, "map": {"type": "object", "additionalProperties": anything}, "text": {"type": "string"}}
+    nullable = {"nullable": {**anything, "nullable": True}}
+    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {**fields, **nullable}}}}
+    await define(api, definition("blobs", "Blob", schema=schema))
+    blobs = WIDGETS.replace("widgets", "blobs")
+
+    def blob(spec: dict[str, Any]) -> str:
+        return json.dumps(
+            {"apiVersion": "test.example.com/v1", "kind": "Blob", "metadata": {"name": "a"}, "spec": spec}
+        )
+
+    nulls = blob({"any": None, "map": {"a": None, "b": 1}, "nullable": None})
+    made = (await api.patch(f"{blobs}/a?fieldManager=m", nulls, APPLY)).ok(201)
+    assert made["spec"] == {"map": {"b": 1}, "nullable": None}
+    assert "f:any" in made["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]
+    assert (await api.get(f"{blobs}/a")).ok() == made
+    assert (await api.patch(f"{blobs}/a?fieldManager=m", nulls, APPLY)).ok(200) == made
+    (await api.patch(f"{blobs}/a", {"spec": {"any": {"x": 1}}})).ok()
+    after = (await api.patch(f"{blobs}/a?fieldManager=m&force=true", nulls, APPLY)).ok(200)
+    assert after["spec"] == {**made["spec"], "any": {"x": 1}}  # a null does not replace a map
+    assert (await api.patch(f"{blobs}/a?fieldManager=m", blob({"text": None}), APPLY)).code == 422

@@ -243,3 +243,15 @@ def test_arbitrary_selectors_are_parsed_or_refused(text: str) -> None:
     for parse in (parse_label_selector, parse_field_selector):
         with contextlib.suppress(SelectorError):
             parse(text)
+
+
+@pytest.mark.parametrize("text", ["=", "==", "!=", ",", "=,==", ",!=,"])
+def test_a_bare_operator_selects_everything(text: str) -> None:
+    assert parse_field_selector(text) == []
+    assert parse_field_selector(f"{text},metadata.name=a") == [FieldTerm("metadata.name", True, "a")]
+
+
+@pytest.mark.parametrize("text", ["=a", "!=a", "a=", "a!="])
+def test_an_operator_with_one_side_does_not(text: str) -> None:
+    with pytest.raises(SelectorError):
+        parse_field_selector(text)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.client import JSON, JSON_PATCH, MERGE, Answer, Client
+from tests.api.client import APPLY, JSON, JSON_PATCH, MERGE, Answer, Client
 from tests.api.errors import failure
 from tests.api.widgets import GROUP, WIDGETS, define, definition, make
 from tests.application import shares_application
@@ -164,3 +164,31 @@ async def test_replicas_that_cannot_be_read(api: Client, spec: Any, message: str
     body = {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "metadata": {"name": "odd"}, "spec": spec}
     status = failure(await api.post(WIDGETS, body), 422, "Invalid")
     assert f".spec.replicas: Invalid value: 0: .spec.replicas accessor error: {message}" in status["message"]
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+async def test_a_scale_of_another_object(api: Client, method: str) -> None:
+    """The namespace is compared before the name, and for a PUT both before the object is looked up."""
+    await make(api, "a", replicas=3)
+    wrong_name = "the name of the object (b) does not match the name on the URL (NAME)"
+    wrong_namespace = "the namespace of the provided object does not match the namespace sent on the request"
+    for metadata, message in (
+        ({"name": "b"}, wrong_name),
+        ({"name": "b", "namespace": "other"}, wrong_namespace),
+        ({"name": "b", "namespace": "default"}, wrong_name),
+        ({"name": ""}, "the name of the object (NAME based on URL) was undeterminable: name must be provided"),
+    ):
+        body = {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": {"replicas": 1}}
+        for name in ("a", "none"):
+            content_type = MERGE if method == "PATCH" else JSON
+            answer = await api.request(method, f"{WIDGETS}/{name}/scale", body, content_type=content_type)
+            if name == "none" and method == "PATCH":
+                failure(answer, 404, "NotFound")
+            else:
+                assert failure(answer, 400, "BadRequest")["message"] == message.replace("NAME", name)
+
+
+async def test_an_apply_to_an_absent_scale(api: Client) -> None:
+    failure(await api.patch(f"{WIDGETS}/none/scale?fieldManager=m", "[]", APPLY), 404, "NotFound")
+    await make(api, "a", replicas=3)
+    failure(await api.patch(f"{A}/scale?fieldManager=m", "[]", APPLY), 400, "BadRequest")

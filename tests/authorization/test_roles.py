@@ -14,11 +14,10 @@ from registry.authentication.tokens.bearer import BearerTokens
 from registry.authorization.rbac.defaults import default_objects
 from registry.authorization.rbac.stored import CLUSTER_ROLES, RESOURCES
 from registry.store.types import Tenant, TenantName
-from tests.api.client import APPLY, Answer, Client
+from tests.api.client import APPLY, Answer, Client, eventually
 from tests.api.errors import failure
 from tests.api.widgets import WIDGETS, widget
 from tests.application import shares_application
-from tests.authentication.identities import eventually
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 CLUSTER = f"{RBAC}/clusterroles"
@@ -206,6 +205,30 @@ async def test_aggregated_roles_follow_their_parts(api: Client) -> None:
     await eventually(may)
     (await api.delete(f"{CLUSTER}/part")).ok()
     await eventually(may_not)
+
+
+async def test_aggregated_rules_are_applied(api: Client) -> None:
+    """The controller owns the rules by an apply, not the writer of the role; without rules it owns nothing."""
+    part = role("part", rule("widgets", "list"))
+    part["metadata"]["labels"] = {"a": "b"}
+    (await api.post(CLUSTER, part)).ok(201)
+    aggregation = {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}
+    (await api.post(f"{CLUSTER}?fieldManager=ann", role("agg", rule("x", "get"), aggregationRule=aggregation))).ok(201)
+
+    async def entries(rules: list[Any]) -> dict[tuple[str, str], set[str]] | None:
+        found = (await api.get(f"{CLUSTER}/agg")).ok()
+        if (found["rules"] or []) != rules:
+            return None
+        return {(e["manager"], e["operation"]): set(e["fieldsV1"]) for e in found["metadata"]["managedFields"]}
+
+    filled = await eventually(lambda: entries(part["rules"]))
+    assert filled == {
+        ("ann", "Update"): {"f:aggregationRule"},
+        ("clusterrole-aggregation-controller", "Apply"): {"f:rules"},
+    }
+    (await api.delete(f"{CLUSTER}/part")).ok()
+    emptied = await eventually(lambda: entries([]))
+    assert emptied == {("ann", "Update"): {"f:aggregationRule"}}
 
 
 async def test_roles_left_unaggregated_by_a_crash_are_aggregated_later(

@@ -53,7 +53,9 @@ def field_terms(text: str) -> list[FieldTerm]:
         match = _TERM.match(part)
         if match is None:
             raise SelectorError(f"invalid selector: '{text}'; can't understand '{part}'")
-        terms.append(FieldTerm(match[1], match[2] != "!=", _unescape(match[3])))
+        term = FieldTerm(match[1], match[2] != "!=", _unescape(match[3]))
+        if term.field or term.value:  # a bare operator selects everything, as in the original
+            terms.append(term)
     return terms
 
 

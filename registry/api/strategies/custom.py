@@ -72,15 +72,14 @@ class CustomStrategy(Strategy):
         return obj
 
     def complete(self, obj: Object) -> Object:
-        """Completes an object after an apply, which has no unknown fields, and whose nulls are kept."""
+        """Completes an object after an apply, which has no unknown fields."""
         if not self.version.storage:
             obj = deep_copy(obj)
         try:
             obj["metadata"] = dict(decode_object_meta(obj.get("metadata"), unknown=None))
         except StructDecodeError as error:
             raise ObjectDecodeError(str(error)) from error
-        self.schema.default(obj)
-        return obj
+        return self.schema.complete(obj)
 
     def _schema_for(self, api_version: object) -> CompiledSchema:
         """Returns the schema of the version that the body names; one without fields if the version does not exist."""

@@ -5,6 +5,7 @@ Follows apiserver pkg/endpoints/handlers/patch.go (applyPatcher).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from registry.api.answers import ObjectAnswer
@@ -48,6 +49,18 @@ async def apply(request: ResourceRequest, body: Body, options: WriteOptions) -> 
 
     missing = None if request.subresource else CreateOperation(create, options, manager, "apply", owned=True)
     return await run(request, UpdateOperation(merge, "apply", manager, options, owned=True, create=missing))
+
+
+def force_apply(configuration: Object, manager: str, where: Callable[[Object], bool]) -> UpdateOperation:
+    """Returns the operation by which the server itself applies a configuration to an object that `where` selects."""
+
+    def merge(request: ResourceRequest, old: Object) -> Object:
+        if not where(old):
+            return copy_of(old)
+        result = own_apply(request, old, configuration, manager, force=True)
+        return copy_of(result) if has_same_contents(old, result) else _complete(request, result)
+
+    return UpdateOperation(merge, "apply", manager, owned=True)
 
 
 def _require_no_uid(request: ResourceRequest, created: Object) -> None:

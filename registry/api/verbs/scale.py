@@ -15,7 +15,8 @@ from typing import Any
 
 from registry.api.answers import DocumentAnswer
 from registry.api.bodies import field_faults, read_body, with_repeated
-from registry.api.errors import bad_request, internal_error
+from registry.api.errors import StatusError, bad_request, internal_error
+from registry.api.metadata import agree_on_name, agree_on_namespace
 from registry.api.options import WriteOptions, manager_of, write_options
 from registry.api.ownership import own_apply_scale, own_scale
 from registry.api.request import Body, ResourceRequest
@@ -104,6 +105,7 @@ async def update_scale(request: ResourceRequest, body: Body) -> DocumentAnswer:
         raise bad_request(_UNDECODABLE)
     if options.field_validation != "Ignore":
         request.context.warnings.extend(faults)
+    _agree(request, scale)
     uid = scale["metadata"].get("uid") or ""
     return await _write(request, lambda _, old: scale, options, "update", uid)
 
@@ -135,7 +137,11 @@ async def patch_scale(request: ResourceRequest, body: Body) -> DocumentAnswer:
 
 async def _apply(request: ResourceRequest, body: Body, options: WriteOptions, paths: Scale) -> DocumentAnswer:
     """Applies a Scale: the manager becomes the owner of the object's replicas."""
-    decoded = decode_configuration(body)
+    try:
+        decoded = decode_configuration(body)
+    except StatusError:
+        await request.load()  # what does not exist is reported first: unlike an object, a Scale cannot be created
+        raise
     manager = manager_of(options, request.context.user_agent)
 
     def make(request: ResourceRequest, old: Object) -> Object:
@@ -215,7 +221,7 @@ async def _write(
 
     def make(request: ResourceRequest, old: Object) -> Object:
         scale = scale_from(request, old)
-        _check(request, scale)
+        _agree(request, scale)
         new = _with(old, paths.spec_replicas_path, scale["replicas"])
         metadata = dict(old["metadata"])
         if scale["metadata"].get("resourceVersion"):
@@ -225,17 +231,10 @@ async def _write(
     return await _run(request, make, verb, manager, options, uid)
 
 
-def _check(request: ResourceRequest, scale: dict[str, Any]) -> None:
-    metadata = scale["metadata"]
-    name, namespace = metadata.get("name"), metadata.get("namespace")
-    if name and name != request.name:
-        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({request.name})")
-    if not name:
-        raise bad_request(
-            f"the name of the object ({request.name} based on URL) was undeterminable: name must be provided"
-        )
-    if namespace and namespace != request.namespace:
-        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+def _agree(request: ResourceRequest, scale: dict[str, Any]) -> None:
+    """Requires that namespace and name are those of the path."""
+    agree_on_namespace(request, {"metadata": dict(scale["metadata"])})
+    agree_on_name(request, scale)
 
 
 def _with(obj: Object, path: str, value: Any) -> Object:
