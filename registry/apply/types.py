@@ -15,7 +15,7 @@ import enum
 from collections.abc import Mapping
 
 from registry.apply.fieldtexts import json_text
-from registry.codec.go_text import go_quote
+from registry.codec.go_text import go_quote_all
 from registry.schema.model import UNSET, Json, Structural
 
 SCHEMA_DEPTH = 100
@@ -199,7 +199,7 @@ def _key(node: MergeType, keys: dict[str, Json]) -> None:
     node.keys = tuple(
         (key, f"{json_text(key)}:", None if keys[key] is UNSET else json_text(keys[key])) for key in sorted(keys)
     )
-    node.keys_text = "[" + " ".join(map(go_quote, keys)) + "]"
+    node.keys_text = go_quote_all(keys)
 
 
 def _scalar(scalar: Scalar) -> MergeType:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
@@ -14,6 +15,11 @@ def go_quote(text: str) -> str:
     if text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
     return '"' + "".join('\\"' if c == '"' else _escape(c) for c in text) + '"'
+
+
+def go_quote_all(texts: Iterable[str]) -> str:
+    """A slice as fmt's `%q` prints it: `["a" "b"]`."""
+    return f"[{' '.join(map(go_quote, texts))}]"
 
 
 def quote_rune(character: str) -> str:

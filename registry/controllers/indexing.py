@@ -21,8 +21,8 @@ from registry.api.request import Backend
 from registry.api.served import Object, Served
 from registry.api.verbs.update import copy_of
 from registry.controllers.controller_client import ControllerClient
-from registry.controllers.queue import Requeue, WorkQueue
-from registry.controllers.work import Work, flow_of
+from registry.controllers.queue import Requeue
+from registry.controllers.work import Work, work_queue
 from registry.definitions.conditions import find, with_condition
 from registry.flowcontrol.evaluation import evaluate
 from registry.store.errors import QuotaExceeded
@@ -45,13 +45,8 @@ class IndexingController:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
-        self._queue: WorkQueue[Work] = WorkQueue(
-            "indexing",
-            self._reconcile,
-            backend.store.database,
-            flow=flow_of,
-            workers=_WORKERS,
-            max_retry_seconds=_MAX_RETRY_SECONDS,
+        self._queue = work_queue(
+            "indexing", self._reconcile, backend, workers=_WORKERS, max_retry_seconds=_MAX_RETRY_SECONDS
         )
         self._subscription = ExitStack()
 

@@ -27,9 +27,9 @@ from registry.controllers.controller_client import ControllerClient
 from registry.controllers.garbage.collector import RENEW_SECONDS, Collector
 from registry.controllers.namespace_defaults import Trust, ensure_defaults, namespace_to_complete
 from registry.controllers.policy_status import POLICIES
-from registry.controllers.queue import Requeue, WorkQueue
+from registry.controllers.queue import Requeue
 from registry.controllers.storage_migration.runner import MigrationSettings, Migrator
-from registry.controllers.work import Work, flow_of
+from registry.controllers.work import Work, work_queue
 from registry.store.errors import StoreError
 from registry.store.leader import Leader
 from registry.store.types import ObjectKey, ResourceName, Tenant
@@ -78,40 +78,20 @@ class ControllerManager:
         self._backend = backend
         self._sweep_seconds = sweep_seconds
         self._due = definitions.DueDefinitions()
-        self._queue: WorkQueue[Work] = WorkQueue(
-            "a controller",
-            self._handle,
-            backend.store.database,
-            flow=flow_of,
-            workers=_WORKERS,
-            max_retry_seconds=_MAX_RETRY_SECONDS,
+        self._queue = work_queue(
+            "a controller", self._handle, backend, workers=_WORKERS, max_retry_seconds=_MAX_RETRY_SECONDS
         )
-        self._removal: WorkQueue[Work] = WorkQueue(
-            "the removal of tenants",
-            self._remove,
-            backend.store.database,
-            flow=flow_of,
-            workers=_REMOVERS,
-            max_retry_seconds=_MAX_RETRY_SECONDS,
+        self._removal = work_queue(
+            "the removal of tenants", self._remove, backend, workers=_REMOVERS, max_retry_seconds=_MAX_RETRY_SECONDS
         )
-        self._quotas: WorkQueue[Work] = WorkQueue(
-            "quotas",
-            self._count,
-            backend.store.database,
-            flow=flow_of,
-            workers=_WORKERS,
-            max_retry_seconds=_MAX_RETRY_SECONDS,
+        self._quotas = work_queue(
+            "quotas", self._count, backend, workers=_WORKERS, max_retry_seconds=_MAX_RETRY_SECONDS
         )
         self._recount = quota.Recount(backend.store, self._enqueue_quotas, seconds=recount_seconds)
         self._trust = trust or Trust()
         self._cleaner = cleaner
-        self._defaults: WorkQueue[Work] = WorkQueue(
-            "defaults",
-            self._ensure_defaults,
-            backend.store.database,
-            flow=flow_of,
-            workers=_WORKERS,
-            max_retry_seconds=_MAX_DEFAULTS_RETRY_SECONDS,
+        self._defaults = work_queue(
+            "defaults", self._ensure_defaults, backend, workers=_WORKERS, max_retry_seconds=_MAX_DEFAULTS_RETRY_SECONDS
         )
         self._collector = Collector(backend, renew_seconds=renew_seconds)
         self._migrator = Migrator(backend, migration or MigrationSettings())

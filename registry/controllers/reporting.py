@@ -27,8 +27,8 @@ from registry.api.verbs.update import copy_of
 from registry.builtin import definitions
 from registry.codec.stored import decode_stored
 from registry.controllers.controller_client import ControllerClient
-from registry.controllers.queue import Requeue, WorkQueue
-from registry.controllers.work import Work, flow_of
+from registry.controllers.queue import Requeue
+from registry.controllers.work import Work, work_queue
 from registry.definitions.conditions import find, is_true, with_condition
 from registry.flowcontrol.evaluation import evaluate
 from registry.reporting.evolution import grow
@@ -78,13 +78,8 @@ class ReportingController:
         self._backend = backend
         self._sweep_seconds = sweep_seconds
         self._reporting = reporting_of(backend.store.reporting_pool)
-        self._queue: WorkQueue[Work] = WorkQueue(
-            "reporting",
-            self._reconcile,
-            backend.store.database,
-            flow=flow_of,
-            workers=_WORKERS,
-            max_retry_seconds=_MAX_RETRY_SECONDS,
+        self._queue = work_queue(
+            "reporting", self._reconcile, backend, workers=_WORKERS, max_retry_seconds=_MAX_RETRY_SECONDS
         )
         self._subscription = ExitStack()
         self._sweeping: asyncio.Task[None] | None = None

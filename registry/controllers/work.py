@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Awaitable, Callable
+from operator import attrgetter
 from typing import NamedTuple
 
-from registry.store.types import ObjectKey, ResourceName, Tenant, TenantId
+from registry.api.request import Backend
+from registry.controllers.queue import WorkQueue
+from registry.store.types import ObjectKey, ResourceName, Tenant
 
 
 class WorkScope(enum.Enum):
@@ -40,6 +44,9 @@ class Work(NamedTuple):
         return f"{self.resource} {self.key} of tenant {self.tenant.name}"
 
 
-def flow_of(work: Work) -> TenantId:
-    """Returns the tenant, between which the controllers' queues are fair."""
-    return work.tenant.id
+def work_queue(
+    name: str, handle: Callable[[Work], Awaitable[None]], backend: Backend, *, workers: int, max_retry_seconds: float
+) -> WorkQueue[Work]:
+    """Returns a queue that is fair between tenants."""
+    flow, database = attrgetter("tenant.id"), backend.store.database
+    return WorkQueue(name, handle, database, flow=flow, workers=workers, max_retry_seconds=max_retry_seconds)

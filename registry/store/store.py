@@ -30,7 +30,7 @@ from registry.store.indexes import Indexing
 from registry.store.leader import Leader
 from registry.store.process_activity import ProcessActivity
 from registry.store.process_heartbeats import ProcessHeartbeats
-from registry.store.reads import indexed, wildcard
+from registry.store.reads import indexed
 from registry.store.reads.grouped import GroupReads
 from registry.store.reads.history import HistoryReads
 from registry.store.reads.indexed import IndexReads
@@ -38,7 +38,7 @@ from registry.store.reads.lookups import Lookups
 from registry.store.reads.pages import CHUNK_ROWS, PLACES, Pages, Places, Query, Where
 from registry.store.reads.points import Loaded, PointReader
 from registry.store.reads.statistics import StatisticsReads
-from registry.store.reads.wildcard import WildcardPage
+from registry.store.reads.wildcard import WildcardReads
 from registry.store.reads.words import Words
 from registry.store.rewrites import Rewrites
 from registry.store.session_check import SessionCheck
@@ -58,7 +58,6 @@ from registry.store.types import (
     Row,
     State,
     Tenant,
-    TenantId,
     TenantName,
     Write,
 )
@@ -87,7 +86,7 @@ class Store:
         pool_size: int = 4,
     ) -> None:
         self.process = secrets.token_hex(8)
-        self._retention = retention
+        self.retention = retention  # how far the change log reaches back
         timelines = Timelines(self._forget)
         self.database = Database(dsn, connect_timeout_seconds=connect_timeout_seconds, timelines=timelines)
         listens = self.database
@@ -115,6 +114,7 @@ class Store:
         self.tenancy = Tenants(self._pool)
         self.history = HistoryReads(self._pool, self._sealing)
         self.statistics = StatisticsReads(self._pool, self._sealing)
+        self.wildcard = WildcardReads(self._pool, self._sealing)
         self.lookups = Lookups(self._pool, self._sealing)
         self.rewrites = Rewrites(self._pool, self._sealing)
         self.tokens = Tokens(self._pool)
@@ -272,29 +272,6 @@ class Store:
             after = (await self.state(tenant)).revision
         return await self._feed.subscribe(tenant, resource, after)
 
-    async def page_wildcard(
-        self,
-        domain: DomainId,
-        provider: Tenant | None,
-        resource: ResourceName,
-        *,
-        namespace: str | None = None,
-        at: int | None = None,
-        after: tuple[TenantId, ObjectKey] = wildcard.START,
-        limit: int,
-    ) -> WildcardPage:
-        """Returns rows of the tenants of a domain that have bound a definition of `provider`; without one, of all
-        tenants.
-
-        Ordered by tenant and key, exact at one revision. Raises RevisionExpired, RevisionInFuture.
-        """
-        page = await wildcard.page(
-            self._pool, domain, provider, resource, namespace=namespace, at=at, after=after, limit=limit
-        )
-        rows = [await self._sealing.row(one.tenant.id, one.row) for one in page.rows]
-        opened = [one if row is one.row else one._replace(row=row) for one, row in zip(page.rows, rows, strict=True)]
-        return page._replace(rows=opened)
-
     async def subscribe_wildcard(self, domain: DomainId, resource: ResourceName, after: int) -> Subscription:
         """Subscribes to a resource in all tenants of a domain; the caller decides which changes may be seen."""
         everybody = Tenant(change_log.ALL_TENANTS, TenantName("*"), domain, Guards(0, 0))
@@ -337,17 +314,12 @@ class Store:
         """Publishes the tenants' activity in this process, and reads that of the others."""
         return ProcessActivity(self._pool, self.process)
 
-    @property
-    def retention(self) -> datetime.timedelta:
-        """How far the change log reaches back."""
-        return self._retention
-
     async def make_partitions(self) -> list[str]:
-        return await compaction.make_partitions(self._pool, self._retention)
+        return await compaction.make_partitions(self._pool, self.retention)
 
     async def compact(self) -> list[str]:
         """Drops log partitions older than the retention."""
-        return await compaction.compact(self._pool, self._retention)
+        return await compaction.compact(self._pool, self.retention)
 
     async def ping(self) -> None:
         """Raises Unavailable unless PostgreSQL answers. Returns within some 50 ms."""

@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from registry.cel.common import types
+from registry.cel.common.maps import Map
 from registry.cel.common.times import Duration, Timestamp
 from registry.cel.common.types import Type
-from registry.cel.common.values import Map, Uint, Value
 from registry.cel.common.values import TypeValue as TypeValue
+from registry.cel.common.values import Uint, Value
 
 Message = dict[str, list[Any]]  # each field with all its values, scalars or Messages
 

@@ -18,8 +18,9 @@ from celpy import celtypes
 from celpy.evaluation import CELEvalError
 from hypothesis import HealthCheck, given, settings
 
+from registry.cel.common.maps import Map
 from registry.cel.common.times import Duration, Timestamp
-from registry.cel.common.values import EvalError, Map, Uint, Value
+from registry.cel.common.values import EvalError, Uint, Value
 from tests.cel.evaluation import program
 from tests.cel.expressions import ANY
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from registry.budget import BudgetExceeded
+from registry.cel.common.maps import Map
 from registry.cel.common.times import Duration, Timestamp
 from registry.cel.common.values import (
     MISSING,
     NONE,
     EvalError,
-    Map,
     Optional,
     TypeValue,
     Uint,

@@ -80,12 +80,12 @@ async def _past(store: Store, tenant: Tenant) -> AsyncIterator[Part]:
 
 
 async def _across(store: Store, tenant: Tenant) -> AsyncIterator[Part]:
-    page = await store.page_wildcard(tenant.domain, None, WIDGETS, limit=500)
+    page = await store.wildcard.page(tenant.domain, None, WIDGETS, limit=500)
     while True:
         yield [one.row.key for one in page.rows], sum(len(one.row.body) for one in page.rows)
         if not page.more:
             return
-        page = await store.page_wildcard(tenant.domain, None, WIDGETS, limit=500, after=page.rows[-1].place)
+        page = await store.wildcard.page(tenant.domain, None, WIDGETS, limit=500, after=page.rows[-1].place)
 
 
 async def _history(store: Store, tenant: Tenant) -> AsyncIterator[Part]:

@@ -203,5 +203,5 @@ async def _names(connection: psycopg.AsyncConnection[tuple[object, ...]], patter
 
 
 def _with_retention(store: Store, retention: datetime.timedelta) -> Store:
-    store._retention = retention
+    store.retention = retention
     return store

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from registry.api.errors import Qualified, forbidden, not_found
 from registry.authentication.user import User
 from registry.authorization.attributes import Attributes
-from registry.authorization.rbac.cover import go_texts, missing_rules, missing_texts
+from registry.authorization.rbac.cover import missing_rules, missing_texts
 from registry.authorization.rbac.model import GROUP, PolicyRule, RoleReference
 from registry.authorization.rbac.policy import Policy, aggregate
-from registry.codec.go_text import go_quote
+from registry.codec.go_text import go_quote, go_quote_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,6 @@ class Authority:
         problems = [f'{Qualified(self.plural, GROUP)} "{role.name}" not found' for role in unknown]
         ending = f"; resolution errors: [{aggregate(problems)}]" if problems else ""
         return (
-            f"user {go_quote(self.user.name)} (groups={go_texts(self.user.groups)}) is attempting to grant RBAC "
+            f"user {go_quote(self.user.name)} (groups={go_quote_all(self.user.groups)}) is attempting to grant RBAC "
             f"permissions not currently held:\n{lines}{ending}"
         )

@@ -75,7 +75,7 @@ class WildcardView:
         """Returns a page of selected rows; with `limit` 0 a chunk, which may have fewer rows than there are."""
         request, selection = self.request, list[WildcardRow]()
         while True:
-            page = await request.backend.store.page_wildcard(
+            page = await request.backend.store.wildcard.page(
                 self.scope.domain,
                 self.scope.provider,
                 request.served.resource_name,
@@ -175,7 +175,7 @@ async def wait(view: WildcardView, revision: int) -> None:
     """Waits for a revision as freshness.py does, but of the domain."""
 
     async def now() -> int:
-        page = await view.request.backend.store.page_wildcard(
+        page = await view.request.backend.store.wildcard.page(
             view.scope.domain, view.scope.provider, view.request.served.resource_name, limit=1
         )
         return page.revision

@@ -13,7 +13,8 @@ from registry.cel.checker.checked import Checked
 from registry.cel.checker.checker import check
 from registry.cel.checker.schema_types import declare
 from registry.cel.common import types
-from registry.cel.common.values import EvalError, ListValue, Map, Value, evaluation_budget
+from registry.cel.common.maps import Map
+from registry.cel.common.values import EvalError, ListValue, Value, evaluation_budget
 from registry.cel.interpreter.code import COST
 from registry.cel.interpreter.compile import Program, compile_program
 from registry.cel.interpreter.view import View

@@ -28,7 +28,7 @@ from registry.authentication.tokens.keys import ALGORITHM, SigningKeys, key_set,
 from registry.authentication.tokens.unverified import is_base64, unverified_claims
 from registry.authentication.user import AUTHENTICATED, CREDENTIAL_ID, User
 from registry.caches import ExpiringCache
-from registry.codec.go_text import go_quote
+from registry.codec.go_text import go_quote, go_quote_all
 from registry.codec.stored import decode_stored
 from registry.store.errors import TenantNotFound
 from registry.store.store import Store
@@ -193,8 +193,8 @@ class AccountTokens:
         shared = tuple(a for a in account.audiences if a in accepted)
         if not shared:
             raise Rejected(
-                f"token audiences {_format_list(account.audiences)} is invalid for the target audiences "
-                f"{_format_list(accepted)}"
+                f"token audiences {go_quote_all(account.audiences)} is invalid for the target audiences "
+                f"{go_quote_all(accepted)}"
             )
         now = time.time()
         if account.expires and now > account.expires:
@@ -330,8 +330,3 @@ def _account(claims: Mapping[str, Any], tenant: str) -> Account | None:
 def _extra(claims: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     id = claims.get("jti")
     return {CREDENTIAL_ID: (f"JTI={id}",)} if isinstance(id, str) and id else {}
-
-
-def _format_list(texts: Sequence[str]) -> str:
-    """A list as Go's %q prints it."""
-    return f"[{' '.join(map(go_quote, texts))}]"

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from registry.authorization.rbac.model import PolicyRule
 from registry.budget import spend
-from registry.codec.go_text import go_quote
+from registry.codec.go_text import go_quote_all
 
 # Far more than a realistic role has (one verb of one resource each); any further parts count as not covered.
 MAX_PARTS = 100_000
@@ -101,9 +101,4 @@ def compact_text(rule: PolicyRule) -> str:
         ("ResourceNames", rule.names),
         ("Verbs", rule.verbs),
     )
-    return "{" + ", ".join(f"{name}:{go_texts(values)}" for name, values in parts if values) + "}"
-
-
-def go_texts(values: Iterable[str]) -> str:
-    """["a", "b"] as Go prints a slice of quoted strings: ["a" "b"]."""
-    return f"[{' '.join(map(go_quote, values))}]"
+    return "{" + ", ".join(f"{name}:{go_quote_all(values)}" for name, values in parts if values) + "}"

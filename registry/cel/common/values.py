@@ -1,9 +1,9 @@
 """Run-time values of expressions: equality, order and types as in CEL.
 
 Most values are plain Python: None, bool, int (CEL's int), float (double), str, bytes and list. Those without a Python
-counterpart are here: Uint, Type, Optional and Map; Timestamp and Duration are in times.py. Values of an object are
-accessed through its schema by SchemaList and SchemaMap (interpreter/schema_values.py), which implement ListValue and
-MapValue below, so that libraries do not depend on where a list comes from.
+counterpart are here: Uint, Type and Optional; maps are in maps.py, Timestamp and Duration in times.py. Values of an
+object are accessed through its schema by SchemaList and SchemaMap (interpreter/schema_values.py), which implement
+ListValue and MapValue below, so that libraries do not depend on where a list comes from.
 
 An error is an exception, EvalError; the operators `&&`, `||` and `?:` are the only ones that catch it. A function that
 raises an error which it has kept deletes its variable then (`del failure`): the traceback refers to the function's
@@ -15,7 +15,6 @@ Follows cel-go common/types.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from registry.budget import Budget, BudgetExceeded, spend
@@ -164,69 +163,6 @@ class Opaque:
         raise NotImplementedError
 
 
-class Map(MapValue):
-    """A map constructed by an expression. Keys are bool, int, uint, double (for look-ups) and string.
-
-    int, uint and double keys of the same number are the same key, as in Python; bool keys are distinct from them.
-    """
-
-    __slots__ = ("_entries",)
-
-    def __init__(self) -> None:
-        self._entries: dict[Any, tuple[Value, Value]] = {}
-
-    @staticmethod
-    def of(entries: Sequence[tuple[Value, Value]]) -> Map:
-        result = Map()
-        for key, value in entries:
-            result.insert(key, value)
-        return result
-
-    @staticmethod
-    def of_strings(entries: dict[str, Value]) -> Map:
-        result = Map()
-        result._entries = {key: (key, value) for key, value in entries.items()}
-        return result
-
-    def insert(self, key: Value, value: Value) -> None:
-        self._entries[_hashable(key)] = (key, value)
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def find(self, key: Value) -> Value:
-        try:
-            entry = self._entries.get(_hashable(key))
-        except TypeError:
-            return MISSING
-        return MISSING if entry is None else entry[1]
-
-    def all_keys(self) -> list[Value]:
-        return [key for key, _ in self._entries.values()]
-
-    def items(self) -> Iterator[tuple[Value, Value]]:
-        return iter(self._entries.values())
-
-    def copy(self) -> Map:
-        result = Map()
-        result._entries = dict(self._entries)
-        return result
-
-    def equals(self, other: Value) -> bool:
-        if not isinstance(other, MapValue) or len(self) != len(other):
-            return False
-        spend(len(self))
-        for key, value in self._entries.values():
-            theirs = other.find(key)
-            if theirs is MISSING or not equal(value, theirs):
-                return False
-        return True
-
-
-def _hashable(key: Value) -> Any:
-    return (key,) if type(key) is bool else key
-
-
 # --- types
 
 NULL_TYPE: Final = TypeValue("null_type")
@@ -252,7 +188,6 @@ _TYPES: dict[type, TypeValue] = {
     str: STRING,
     bytes: BYTES,
     list: LIST,
-    Map: MAP,
     TypeValue: TYPE,
     Optional: OPTIONAL,
 }
@@ -297,6 +232,14 @@ def equal(left: Value, right: Value) -> bool:
     if kind is Optional:
         return _equal_optionals(left, right)
     return bool(left.equals(right))
+
+
+def is_equal(left: Value, right: Value) -> bool:
+    """Whether the values are equal; values that cannot be compared are not."""
+    try:
+        return equal(left, right)
+    except EvalError:
+        return False
 
 
 def _equal_lists(left: list[Value], right: Value) -> bool:

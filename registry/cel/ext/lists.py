@@ -19,6 +19,7 @@ from registry.cel.common.values import (
     compare,
     elements,
     equal,
+    is_equal,
     is_list,
     is_ordered,
     no_such_overload,
@@ -56,16 +57,9 @@ def maximum(value: Value) -> Value:
 def includes(target: Value, item: Value) -> bool:
     """Whether an element of a list, or a value that is not a list, equals `item`. Incomparable values are unequal."""
     if not is_list(target):
-        return _is_equal(target, item)
+        return is_equal(target, item)
     spend(len(target))
-    return any(_is_equal(element, item) for element in elements(target))
-
-
-def _is_equal(left: Value, right: Value) -> bool:
-    try:
-        return equal(left, right)
-    except EvalError:
-        return False
+    return any(is_equal(element, item) for element in elements(target))
 
 
 def _extreme(items: list[Value], name: str, worse: int) -> Value:

@@ -6,7 +6,8 @@ Follows cel-go ext/comprehensions.go.
 from __future__ import annotations
 
 from registry.budget import spend
-from registry.cel.common.values import EvalError, Map, MapValue, Missing, Value, no_such_overload
+from registry.cel.common.maps import Map
+from registry.cel.common.values import EvalError, MapValue, Missing, Value, no_such_overload
 from registry.cel.ext.table import function
 
 

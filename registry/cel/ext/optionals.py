@@ -7,8 +7,9 @@ Follows cel-go cel/library.go.
 
 from __future__ import annotations
 
+from registry.cel.common.maps import Map
 from registry.cel.common.times import Duration
-from registry.cel.common.values import NONE, ListValue, Map, Optional, Uint, Value, elements, is_list, no_such_overload
+from registry.cel.common.values import NONE, ListValue, Optional, Uint, Value, elements, is_list, no_such_overload
 from registry.cel.ext.table import function, member
 
 

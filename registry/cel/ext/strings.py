@@ -10,7 +10,16 @@ from __future__ import annotations
 import math
 
 from registry.budget import spend
-from registry.cel.common.values import INT_MAX, EvalError, ListValue, Value, elements, equal, no_such_overload, size_of
+from registry.cel.common.values import (
+    INT_MAX,
+    EvalError,
+    ListValue,
+    Value,
+    elements,
+    is_equal,
+    no_such_overload,
+    size_of,
+)
 from registry.cel.ext.table import STRING_FACTOR, Cost, function, list_traversal, member, mismatch, traversal
 from registry.codec.go_text import GO_ESCAPES
 
@@ -43,7 +52,7 @@ def index_of(value: Value, part: Value, offset: Value = 0) -> int:
     """The position of `part` in a text, or of an element in a list; -1 if absent."""
     if type(value) is list or isinstance(value, ListValue):
         spend(len(value))
-        return next((i for i, item in enumerate(elements(value)) if _same(item, part)), -1)
+        return next((i for i, item in enumerate(elements(value)) if is_equal(item, part)), -1)
     if type(value) is not str or type(part) is not str or type(offset) is not int:
         raise mismatch("indexOf", value, part)
     if offset < 0:
@@ -66,7 +75,7 @@ def last_index_of(value: Value, part: Value, offset: Value = None) -> int:
     if type(value) is list or isinstance(value, ListValue):
         items = elements(value)
         spend(len(items))
-        return next((i for i in range(len(items) - 1, -1, -1) if _same(items[i], part)), -1)
+        return next((i for i in range(len(items) - 1, -1, -1) if is_equal(items[i], part)), -1)
     if type(value) is not str or type(part) is not str:
         raise mismatch("lastIndexOf", value, part)
     if offset is None:
@@ -87,13 +96,6 @@ def _last(text: str, part: str) -> int:
     _count_search(text, part)
     position = text[::-1].find(part[::-1])
     return -1 if position < 0 else len(text) - position - len(part)
-
-
-def _same(item: Value, other: Value) -> bool:
-    try:
-        return equal(item, other)
-    except EvalError:  # values of different Kubernetes library types
-        return False
 
 
 @member("lowerAscii", 1, of=(str,), cost=traversal())

@@ -11,7 +11,8 @@ from urllib.parse import unquote_to_bytes
 
 from registry.budget import spend
 from registry.cel.common.caching import cache_by_text
-from registry.cel.common.values import EvalError, Map, Opaque, TypeValue, Value, no_such_overload, register_type
+from registry.cel.common.maps import Map
+from registry.cel.common.values import EvalError, Opaque, TypeValue, Value, no_such_overload, register_type
 from registry.cel.ext.conversions import TYPE_NAMES
 from registry.cel.ext.net import AddressError, parse_zoned
 from registry.cel.ext.strings import CHARACTERS

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from registry.budget import spend
+from registry.cel.common.maps import Map
 from registry.cel.common.times import Duration
 from registry.cel.common.values import (
     CostExceeded,
     EvalError,
     ListValue,
-    Map,
     MapValue,
     Optional,
     Uint,

@@ -31,8 +31,7 @@ from registry.controllers.controller_client import CONTROLLER_MANAGER, Controlle
 from registry.controllers.garbage.absent_owner_cache import AbsentOwnerCache
 from registry.controllers.garbage.deletion import Garbage
 from registry.controllers.garbage.references import served_by_name, served_by_reference
-from registry.controllers.queue import WorkQueue
-from registry.controllers.work import Work, WorkScope, flow_of
+from registry.controllers.work import Work, WorkScope, work_queue
 from registry.store.errors import StoreError, TenantNotFound
 from registry.store.process_heartbeats import MissedChange
 from registry.store.types import ObjectKey, ResourceName, Row, Tenant, TenantId, Uid
@@ -69,13 +68,8 @@ class Collector:
     def __init__(self, backend: Backend, *, renew_seconds: float = RENEW_SECONDS) -> None:
         self._backend = backend
         self._absent = AbsentOwnerCache()
-        self._queue: WorkQueue[Work] = WorkQueue(
-            "the garbage collector",
-            self._handle,
-            backend.store.database,
-            flow=flow_of,
-            workers=_WORKERS,
-            max_retry_seconds=_MAX_RETRY_SECONDS,
+        self._queue = work_queue(
+            "the garbage collector", self._handle, backend, workers=_WORKERS, max_retry_seconds=_MAX_RETRY_SECONDS
         )
         # Deleted objects not looked up yet, by tenant. Invariant: `_gone_since` has the time of the oldest of each
         # tenant in `_gone` or being looked up, and `_gone_count` is how many are in `_gone`.

@@ -11,10 +11,9 @@ from typing import Final, Self
 
 from registry.api.catalog import DEFINITIONS
 from registry.api.request import Backend
-from registry.controllers.queue import WorkQueue
 from registry.controllers.storage_migration.controller import MIGRATIONS, Migrations
 from registry.controllers.storage_migration.rewriting import Pace
-from registry.controllers.work import Work, flow_of
+from registry.controllers.work import Work, work_queue
 from registry.store.errors import StoreError
 from registry.store.leader import Leader
 from registry.store.types import ObjectKey, ResourceName, Tenant
@@ -50,13 +49,8 @@ class Migrator:
         self._backend = backend
         self._settings = settings
         migrations = Migrations(backend, Pace(settings.rows_per_second))
-        self._queue: WorkQueue[Work] = WorkQueue(
-            "storage migration",
-            migrations.reconcile,
-            backend.store.database,
-            flow=flow_of,
-            workers=_WORKERS,
-            max_retry_seconds=_MAX_RETRY_SECONDS,
+        self._queue = work_queue(
+            "storage migration", migrations.reconcile, backend, workers=_WORKERS, max_retry_seconds=_MAX_RETRY_SECONDS
         )
         self._running = AsyncExitStack()
 

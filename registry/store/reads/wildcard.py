@@ -13,6 +13,7 @@ from typing import Final, LiteralString, NamedTuple
 from registry.store.bounds import READ_BYTES, within_bytes
 from registry.store.connection import Pool
 from registry.store.encoding import label_prefix, storable
+from registry.store.encryption.sealing import Sealing
 from registry.store.errors import RevisionExpired, RevisionInFuture, TenantNotFound
 from registry.store.lost import lower_bound
 from registry.store.statements import Statement, statement
@@ -111,46 +112,55 @@ class WildcardPage(NamedTuple):
     more: bool
 
 
-async def page(
-    pool: Pool,
-    domain: DomainId,
-    provider: Tenant | None,
-    resource: ResourceName,
-    *,
-    namespace: str | None,
-    at: int | None,
-    after: tuple[TenantId, ObjectKey],
-    limit: int,
-) -> WildcardPage:
-    """Returns at most `limit` rows after a position, fewer if they are large.
+class WildcardReads:
+    """Pages of rows of several tenants, opened."""
 
-    Raises RevisionExpired, RevisionInFuture, TenantNotFound (if the domain does not exist).
-    """
-    start, before = "", None
-    if namespace:
-        # "0" is the character after "/": exactly the keys of the namespace are in between.
-        start, before = f"{storable(namespace)}/", f"{storable(namespace)}0"
-    values = {
-        "domain": domain, "resource": resource, "at": at, "after_tenant": after[0], "limit": limit + 1, "from": start,
-        "after": max(start.encode(), storable(after[1]).encode()).decode(), "before": before,
-        "provider": provider.id if provider is not None else None, "bytes": READ_BYTES,
-    }  # fmt: skip
-    # Planned with its values: the number of tenants decides.
-    rows = await pool.fetch(_OF_DOMAIN if provider is None else _OF_PROVIDER, values, prepare=False)
-    if not rows:
-        raise TenantNotFound("there are no such tenants")
-    current, compact_revision, revision, total = rows[0][:4]
-    if revision < compact_revision:
-        raise RevisionExpired(revision, compact_revision, current)
-    if revision > current:
-        raise RevisionInFuture(revision, current)
-    selected = []
-    for row in rows[:limit]:
-        name, definitions, namespaces, tenant, key, uid, changed, version, schema, body, labels = row[4:]
-        if tenant is None:
-            break
-        skip = len(label_prefix(tenant, resource))
-        owner = Tenant(TenantId(tenant), TenantName(name), domain, Guards(definitions, namespaces))
-        stored = Row(resource, ObjectKey(key), Uid(uid), changed, version, schema, body)
-        selected.append(WildcardRow(owner, stored, [label[skip:] for label in labels] if labels else ()))
-    return WildcardPage(selected, revision, total > len(selected))
+    def __init__(self, pool: Pool, sealing: Sealing) -> None:
+        self._pool = pool
+        self._sealing = sealing
+
+    async def page(
+        self,
+        domain: DomainId,
+        provider: Tenant | None,
+        resource: ResourceName,
+        *,
+        namespace: str | None = None,
+        at: int | None = None,
+        after: tuple[TenantId, ObjectKey] = START,
+        limit: int,
+    ) -> WildcardPage:
+        """Returns rows of the tenants of a domain that have bound a definition of `provider`; without one, of all
+        tenants. At most `limit` after a position, fewer if they are large, by tenant and key.
+
+        Raises RevisionExpired, RevisionInFuture, TenantNotFound (if the domain does not exist).
+        """
+        start, before = "", None
+        if namespace:
+            # "0" is the character after "/": exactly the keys of the namespace are in between.
+            start, before = f"{storable(namespace)}/", f"{storable(namespace)}0"
+        values = {
+            "domain": domain, "resource": resource, "at": at, "after_tenant": after[0], "limit": limit + 1,
+            "from": start, "after": max(start.encode(), storable(after[1]).encode()).decode(), "before": before,
+            "provider": provider.id if provider is not None else None, "bytes": READ_BYTES,
+        }  # fmt: skip
+        # Planned with its values: the number of tenants decides.
+        rows = await self._pool.fetch(_OF_DOMAIN if provider is None else _OF_PROVIDER, values, prepare=False)
+        if not rows:
+            raise TenantNotFound("there are no such tenants")
+        current, compact_revision, revision, total = rows[0][:4]
+        if revision < compact_revision:
+            raise RevisionExpired(revision, compact_revision, current)
+        if revision > current:
+            raise RevisionInFuture(revision, current)
+        selected = []
+        for row in rows[:limit]:
+            name, definitions, namespaces, tenant, key, uid, changed, version, schema, body, labels = row[4:]
+            if tenant is None:
+                break
+            skip = len(label_prefix(tenant, resource))
+            owner = Tenant(TenantId(tenant), TenantName(name), domain, Guards(definitions, namespaces))
+            stored = Row(resource, ObjectKey(key), Uid(uid), changed, version, schema, body)
+            opened = await self._sealing.row(owner.id, stored)
+            selected.append(WildcardRow(owner, opened, [label[skip:] for label in labels] if labels else ()))
+        return WildcardPage(selected, revision, total > len(selected))

@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from registry.budget import BudgetExceeded
+from registry.cel.common.maps import Map
 from registry.cel.common.types import DYN
-from registry.cel.common.values import EVALUATION_ELEMENTS, EvalError, Map, Optional, Value, evaluation_budget
+from registry.cel.common.values import EVALUATION_ELEMENTS, EvalError, Optional, Value, evaluation_budget
 from registry.cel.ext.table import GLOBALS, MEMBERS
 from registry.cel.interpreter.code import COST
 from registry.cel.interpreter.views import view_of
