@@ -35,13 +35,16 @@ from registry.aggregation.model import APIServer
 from registry.caches import LruCache
 from registry.codec.model import DecodeError
 from registry.store.types import Tenant, TenantId
+from registry.tasks import cancel
 from registry.webhooks.answers import decode_bounded_json, run_aside
 from registry.webhooks.connection import Unreachable
 from registry.webhooks.streaming import TooManyConnections
 
 CHECK_SECONDS: Final = 5.0
-# A server that responds quickly but with an error is tried again; one success is enough.
-_TRIES: Final = 3
+# One success is enough. The next request is made when one has failed, or has not been answered for this long.
+_TRIES: Final = 5
+_NEXT_TRY_SECONDS: Final = 1.0
+_FAILED: Final = "FailedDiscoveryCheck"
 _DOCUMENT_BYTES: Final = 4 * 1024 * 1024
 _SERIALS: Final = itertools.count(1)
 _OPENAPI_INDEX_BYTES: Final = 1024 * 1024
@@ -157,31 +160,56 @@ def openapi_hash(index: Any, path: str) -> str:
 
 
 async def check(backends: Backends, tenant: Tenant, server: APIServer) -> tuple[AvailabilityVerdict, bytes]:
-    """Checks a server, within CHECK_SECONDS. Also returns its discovery document."""
-    problem = ""
+    """Checks a server, within CHECK_SECONDS. Also returns its discovery document.
+
+    kube-aggregator makes all requests at once, each check.
+    """
     end = time.monotonic() + CHECK_SECONDS
-    for _ in range(_TRIES):
-        left = end - time.monotonic()
-        if left <= 0:
-            break
-        try:
-            answer = await backends.fetch(
-                tenant, server, server.path, seconds=left, limit_bytes=_DOCUMENT_BYTES, fresh=True
-            )
-        except NotLocated as error:
-            return AvailabilityVerdict("False", error.reason, str(error)[:_MESSAGE_CHARACTERS]), b""
-        except TimeoutError:
-            problem = f'Get "{_url(server)}": context deadline exceeded'
-        except Unreachable as error:
-            problem = f'Get "{_url(server)}": {error}'
-        except TooManyConnections:
-            problem = f'Get "{_url(server)}": too many connections'
-        else:
-            if 200 <= answer.status < 300:
-                return PASSED, answer.body
-            problem = f"bad status from {_url(server)}: {answer.status}"
+    attempts: set[asyncio.Task[tuple[AvailabilityVerdict, bytes]]] = set()
+    verdict = _failure(server, f'Get "{_url(server)}": context deadline exceeded')
+    try:
+        for left in reversed(range(_TRIES)):
+            attempts.add(asyncio.create_task(_attempt(backends, tenant, server, end - time.monotonic())))
+            while attempts:
+                done, attempts = await asyncio.wait(
+                    attempts, timeout=_NEXT_TRY_SECONDS if left else None, return_when=asyncio.FIRST_COMPLETED
+                )
+                for attempt in done:
+                    verdict, body = attempt.result()
+                    if verdict.reason != _FAILED:
+                        return verdict, body
+                if left:
+                    break
+    finally:
+        await cancel(*attempts)
+    return verdict, b""
+
+
+async def _attempt(
+    backends: Backends, tenant: Tenant, server: APIServer, seconds: float
+) -> tuple[AvailabilityVerdict, bytes]:
+    try:
+        answer = await backends.fetch(
+            tenant, server, server.path, seconds=seconds, limit_bytes=_DOCUMENT_BYTES, fresh=True
+        )
+    except NotLocated as error:
+        return AvailabilityVerdict("False", error.reason, str(error)[:_MESSAGE_CHARACTERS]), b""
+    except TimeoutError:
+        problem = f'Get "{_url(server)}": context deadline exceeded'
+    except Unreachable as error:
+        problem = f'Get "{_url(server)}": {error}'
+    except TooManyConnections:
+        problem = f'Get "{_url(server)}": too many connections'
+    else:
+        if 200 <= answer.status < 300:
+            return PASSED, answer.body
+        problem = f"bad status from {_url(server)}: {answer.status}"
+    return _failure(server, problem), b""
+
+
+def _failure(server: APIServer, problem: str) -> AvailabilityVerdict:
     message = f"failing or missing response from {_url(server)}: {problem}"
-    return AvailabilityVerdict("False", "FailedDiscoveryCheck", message[:_MESSAGE_CHARACTERS]), b""
+    return AvailabilityVerdict("False", _FAILED, message[:_MESSAGE_CHARACTERS])
 
 
 def _url(server: APIServer) -> str:

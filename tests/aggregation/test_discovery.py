@@ -360,6 +360,63 @@ async def test_discovery_does_not_wait(api_database: str, tmp_path: Path) -> Non
         assert min([await slowest() for _ in range(5)]) < CHECK_SECONDS / 2
 
 
+async def test_servers_that_hang_delay_neither_discovery_nor_the_check_of_another(
+    api_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four were checked at once: after a restart, twenty that hang kept another one `Stale` for half a minute."""
+    hanging = False
+
+    async def answer(request: Request) -> None:
+        if hanging and request.target.startswith("/apis/a"):
+            await asyncio.sleep(3600)
+        await request.answer_json({}, 404)
+
+    async with backend(tmp_path / "server", answer) as behind:
+        async with serving(api_database, tmp_path, **placed(behind)) as client:
+            await register(client, behind)
+            spec = {"service": {"namespace": "kube-system", "name": "metrics"}, "caBundle": behind.bundle}
+            for number in range(20):
+                (await client.post(PATH, api_service(f"v1.a{number}.example.com", **spec))).ok(201)
+        hanging = True
+        # No check ends by itself from now on.
+        monkeypatch.setattr("registry.aggregation.availability.CHECK_SECONDS", 3600.0)
+        async with serving(api_database, tmp_path, **placed(behind)) as client:
+
+            async def is_current() -> bool:
+                return bool((await freshness(client))["freshness"] == "Current")
+
+            await eventually(is_current)
+            items = (await client.get("/apis", accept=AGGREGATED)).ok(200)["items"]
+            others = [item for item in items if item["metadata"]["name"].startswith("a")]
+            stale = [item for item in others if item["versions"][0]["freshness"] == "Stale"]
+            assert len([item for item in stale if item["metadata"]["name"].endswith(".example.com")]) == 20
+
+
+async def test_one_success_of_five_requests_is_enough(api_database: str, tmp_path: Path) -> None:
+    requests = 0
+
+    async def fifth(request: Request) -> None:
+        nonlocal requests
+        requests += 1
+        if requests < 3:
+            await asyncio.sleep(3600)
+        elif requests < 5:
+            await request.answer_json({}, 500)
+        else:
+            await request.answer_json(RESOURCES)
+
+    async with backend(tmp_path / "server") as behind, serving(api_database, tmp_path, **placed(behind)) as client:
+        behind.discovery = fifth
+        spec = {"service": {"namespace": "kube-system", "name": "metrics"}, "caBundle": behind.bundle}
+        (await client.post(PATH, api_service(NAME, **spec))).ok(201)
+
+        async def first_condition() -> Any:
+            return (await client.get(f"{PATH}/{NAME}")).ok(200).get("status", {}).get("conditions")
+
+        [condition] = await eventually(first_condition)
+        assert condition["reason"] == "Passed"
+
+
 async def test_discovery_follows_the_server(api_database: str, tmp_path: Path) -> None:
     first: dict[str, Any] = {"name": "metrics", "kind": "Metric", "namespaced": True, "verbs": ["get"]}
     resources = [first]

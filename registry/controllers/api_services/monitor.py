@@ -44,8 +44,8 @@ IDLE_SECONDS: Final = 600.0
 # Another process may have changed an APIService: requests may follow the old one for this long.
 CURRENT_SECONDS: Final = 1.0
 _REMEMBERED: Final = 10_000
-# Servers of a tenant that are checked concurrently, and tenants that are checked.
-_AT_A_TIME: Final = 4
+# Servers of a tenant that are checked concurrently, so that none waits for some that hang; tenants that are checked.
+_AT_A_TIME: Final = 32
 _TENANTS: Final = 2000
 _MANAGER: Final = "kube-apiserver"
 # The shortest interval between checks of a tenant, and the longest that a request waits for the first one.
