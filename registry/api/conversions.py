@@ -105,12 +105,15 @@ class Conversions:
         """Converts for managedFields. Raises ConversionFailed, which managedFields tolerate."""
         if obj.get("apiVersion") == api_version:
             return obj
-        if api_version.rpartition("/")[2] not in self.definition.versions:
+        version = self.definition.versions.get(api_version.rpartition("/")[2])
+        if version is None:
             raise ConversionFailed(f"request to convert CR to an invalid group/version: {api_version}")
         try:
-            return self.convert_object(obj, api_version)
+            converted = self.convert_object(obj, api_version)
         except StatusError as error:
             raise ConversionFailed(error.message) from error
+        version.schema().prune(converted)  # a webhook may return fields that the version does not have
+        return converted
 
     async def convert_all(self, objects: Sequence[Object], api_version: str) -> list[Object]:
         """Converts `objects`, which are all of one version. Raises ConversionError."""

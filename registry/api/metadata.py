@@ -97,7 +97,7 @@ def fill_for_create(obj: Object, context: Context) -> None:
 # Fields that a write cannot change: missing or different values are restored silently. Another uid, or a
 # deletionTimestamp on an object without one, is refused by validation instead.
 _RESTORED = ("creationTimestamp", "generation", "selfLink")
-_KEPT_IF_MISSING = ("uid", "name", "namespace")
+_KEPT_IF_MISSING = ("uid", "namespace")
 _KEPT_ONCE_SET = ("deletionTimestamp", "deletionGracePeriodSeconds")
 
 

@@ -11,7 +11,7 @@ from tests.admission.policies import ADMISSION, CORE_EVENT, CORE_EVENTS, NEW_EVE
 from tests.admission.webhooks import Hook, Response, configure, patch
 from tests.api.client import MERGE, Answer, Client
 from tests.api.errors import failure
-from tests.api.widgets import NAMESPACES, WIDGETS
+from tests.api.widgets import GROUP, NAMESPACES, WIDGETS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -515,3 +515,39 @@ async def test_owned_fields_that_a_webhook_breaks_remain_as_they_were(
         [warning] = answer.warnings
         assert warning.startswith(".metadata.managedFields was in an invalid state after admission; ")
         assert warning.endswith(f"please fix your requests: {why}")
+
+
+@pytest.mark.parametrize("kind", ["ConfigMap", "Widget"])
+@pytest.mark.parametrize(
+    "operation",
+    [
+        {"op": "remove", "path": "/metadata/name"},
+        {"op": "replace", "path": "/metadata/name", "value": ""},
+        {"op": "replace", "path": "/metadata/name", "value": "b"},
+    ],
+    ids=["removed", "emptied", "changed"],
+)
+async def test_a_webhook_that_takes_the_name_of_an_object(
+    api: Client, hook: Hook, kind: str, operation: dict[str, Any]
+) -> None:
+    """Nothing is restored: the object is refused under the name that it has now."""
+    maps = f"{NAMESPACES}/default/configmaps"
+    path, group = (maps, "") if kind == "ConfigMap" else (WIDGETS, GROUP)
+    body = {"apiVersion": f"{GROUP}/v1" if group else "v1", "kind": kind, "metadata": {"generateName": "a-"}}
+    made = (await api.post(path, body)).ok(201)
+    one = f"{path}/{made['metadata']['name']}"
+    hook.answer = lambda _, request: patch(operation)
+    rules = [rule(), rule(resources="configmaps", group="")]
+    await configure(api, hook, "a", kind="Mutating", rules=rules)
+    changed = {**made, "metadata": {**made["metadata"], "labels": {"x": "y"}}}
+    name = operation.get("value", "")
+    for answer in (await api.put(one, changed), await api.patch(one, {"metadata": {"labels": {"x": "y"}}})):
+        refusal = failure(answer, 422, "Invalid")
+        kind_name = f"{kind}.{group}" if group else kind
+        immutable = f'metadata.name: Invalid value: "{name}": field is immutable'
+        if name:
+            assert refusal["message"] == f'{kind_name} "b" is invalid: {immutable}'
+        else:
+            missing = "metadata.name: Required value: name or generateName is required"
+            assert refusal["message"] == f'{kind_name} "" is invalid: [{missing}, {immutable}]'
+    assert (await api.get(one)).ok() == made

@@ -192,3 +192,39 @@ async def test_an_apply_to_an_absent_scale(api: Client) -> None:
     failure(await api.patch(f"{WIDGETS}/none/scale?fieldManager=m", "[]", APPLY), 404, "NotFound")
     await make(api, "a", replicas=3)
     failure(await api.patch(f"{A}/scale?fieldManager=m", "[]", APPLY), 400, "BadRequest")
+
+
+async def test_a_scale_of_values_of_other_types(api: Client) -> None:
+    """They can only be from another schema; a write of the status validates those of the status alone."""
+    made = definition("meters", "Meter", subresources=SUBRESOURCES)
+    loose = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    anything = {"x-kubernetes-preserve-unknown-fields": True}
+    properties = {"spec": {**loose, "properties": {"replicas": anything}}, "status": anything}
+    made["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = {"type": "object", "properties": properties}
+    plain = {**made["spec"]["versions"][0], "name": "v2", "storage": False, "subresources": {}}
+    made["spec"]["versions"].append(plain)
+    await define(api, made)
+    v1 = WIDGETS.replace("widgets", "meters")
+    v2 = v1.replace("/v1/", "/v2/")
+    for name, fields, fault in (
+        ("a", {"spec": {"replicas": "x"}}, ".spec.replicas accessor error: x is of the type string, expected int64"),
+        ("b", {"spec": {"replicas": 1}, "status": "s"}, NO_STATUS),
+        ("c", {"spec": {"replicas": 1}, "status": {"replicas": [1]}}, NO_REPLICAS),
+    ):
+        body = {"apiVersion": f"{GROUP}/v2", "kind": "Meter", "metadata": {"name": name}, **fields}
+        (await api.post(v2, body)).ok(201)
+        scale = {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": {"name": name}, "spec": {"replicas": 2}}
+        for answer in (
+            await api.get(f"{v1}/{name}/scale"),
+            await api.put(f"{v1}/{name}/scale", scale),
+            await api.patch(f"{v1}/{name}/scale", {"spec": {"replicas": 2}}),
+        ):
+            assert (answer.code, answer.json["message"], answer.json.get("reason")) == (500, fault, None)
+    (await api.patch(f"{v1}/a/status", {"status": {"x": 1}})).ok()
+    failure(await api.patch(f"{v1}/a", {"metadata": {"labels": {"x": "y"}}}), 422, "Invalid")
+    failure(await api.patch(f"{v1}/c/status", {"status": {"x": 1}}), 422, "Invalid")
+
+
+SUBRESOURCES = {"status": {}, "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}}
+NO_STATUS = ".status.replicas accessor error: s is of the type string, expected map[string]interface{}"
+NO_REPLICAS = ".status.replicas accessor error: [1] is of the type []interface {}, expected int64"

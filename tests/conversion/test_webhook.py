@@ -12,6 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from registry.api import converted_texts
@@ -373,3 +377,24 @@ async def test_an_object_of_a_removed_version_does_not_fail_lists(api: Client) -
         )
     ).ok()
     assert (await api.get(f"{path}/a")).ok()["spec"] == {"size": 1, "color": "grey"}
+
+
+async def test_an_apply_where_the_webhook_returns_unknown_fields(defined: Client, webhook: Webhook) -> None:
+    """They are removed before the applied fields are compared, as from every answer."""
+    (await defined.post(BETA, endpoint("a", hostPort="h:1"))).ok(201)
+    applied = endpoint("a", hostPort="h:2")
+    (await defined.patch(f"{BETA}/a?fieldManager=m&force=true", json.dumps(applied), APPLY)).ok(200)
+    webhook.application = Starlette(routes=[Route("/convert", with_unknown_fields, methods=["POST"])])
+    applied["metadata"]["labels"] = {"x": "y"}
+    again = await defined.patch(f"{BETA}/a?fieldManager=m&force=true", json.dumps(applied), APPLY)
+    assert again.ok(200)["metadata"]["labels"] == {"x": "y"}
+    assert again.json["spec"] == {"hostPort": "h:2"}
+
+
+async def with_unknown_fields(request: Request) -> JSONResponse:
+    review = await request.json()
+    version = review["request"]["desiredAPIVersion"]
+    spec = {"hostPort": "h:2", "unknown": 1} if version.endswith("beta1") else {"host": "h", "port": 2, "unknown": 1}
+    objects = [{**obj, "apiVersion": version, "spec": spec} for obj in review["request"]["objects"]]
+    response = {"uid": review["request"]["uid"], "result": {"status": "Success"}, "convertedObjects": objects}
+    return JSONResponse({"apiVersion": review["apiVersion"], "kind": "ConversionReview", "response": response})

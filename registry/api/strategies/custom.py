@@ -12,10 +12,9 @@ from typing import Any
 
 from registry.api.served import field_value
 from registry.api.strategies.base import Context, Object, ObjectDecodeError, Strategy
-from registry.apply.validate import go_plain
+from registry.api.strategies.scale_fields import scale_errors
 from registry.apply.values import equal
 from registry.cel.rules.rules import compile_rules
-from registry.codec.go_text import go_type
 from registry.codec.structs.base import StructDecodeError
 from registry.definitions.model import Definition, Version
 from registry.schema.compiled import CompiledSchema, blocks_rules, compile_schema, unchecked_rules_error
@@ -114,7 +113,7 @@ class CustomStrategy(Strategy):
         if errors:
             return errors
         errors = validate_object_meta(obj["metadata"], namespaced=self.definition.namespaced)
-        errors += self.schema.validate(obj, scale_errors=self._scale_errors(obj))
+        errors += self.schema.validate(obj, scale_errors=scale_errors(self.version.scale, obj))
         return errors + self._rule_errors(obj, None, errors)
 
     def _type_errors(self, obj: Object) -> list[FieldError]:
@@ -132,27 +131,6 @@ class CustomStrategy(Strategy):
         if not rules.has_rules:
             return []
         return [unchecked_rules_error()] if blocks_rules(errors) else rules.validate(obj, old, warnings=warnings)
-
-    def _scale_errors(self, obj: Object) -> list[FieldError]:
-        scale = self.version.scale
-        if scale is None:
-            return []
-        errors = []
-        for path in (scale.spec_replicas_path, scale.status_replicas_path):
-            value, fault = _nested(obj, path, int, "int64")
-            if fault:
-                errors.append(invalid(path, 0, fault))
-            elif value is None:
-                continue
-            elif value < 0:
-                errors.append(invalid(path, value, "should be a non-negative integer"))
-            elif value > _INT32_MAX:
-                errors.append(invalid(path, value, f"should be less than or equal to {_INT32_MAX}"))
-        if scale.label_selector_path:
-            _, fault = _nested(obj, scale.label_selector_path, str, "string")
-            if fault:
-                errors.append(invalid(scale.label_selector_path, "", fault))
-        return errors
 
     # -- update
     def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
@@ -172,7 +150,7 @@ class CustomStrategy(Strategy):
         metadata, before = _with_revision(new, old)
         errors = validate_common_fields(metadata, before, namespaced=self.definition.namespaced)
         errors += validate_object_meta_update(metadata, before)
-        errors += self.schema.validate_update(new, old, scale_errors=self._scale_errors(new))
+        errors += self.schema.validate_update(new, old, scale_errors=scale_errors(self.version.scale, new))
         return errors + self._rule_errors(new, old, errors, warnings)
 
     # -- delete and the rest
@@ -203,7 +181,9 @@ class StatusStrategy(CustomStrategy):
         metadata, before = _with_revision(new, old)
         errors = validate_common_fields(metadata, before, namespaced=self.definition.namespaced)
         errors += validate_object_meta_update(metadata, before)
-        errors += self.schema.validate_status_update(new, old, scale_errors=self._scale_errors(new))
+        errors += self.schema.validate_status_update(
+            new, old, scale_errors=scale_errors(self.version.scale, new, spec=False)
+        )
         return errors + self._rule_errors(new, old, errors, warnings)
 
     def warnings(self, new: Object, old: Object | None) -> Sequence[str]:
@@ -212,7 +192,6 @@ class StatusStrategy(CustomStrategy):
 
 _UNKNOWN: Any = object()
 _NOTHING = compile_schema({"type": "object"})
-_INT32_MAX = (1 << 31) - 1
 
 
 def raise_generation(new: Object, old: Object, ignored: set[str]) -> None:
@@ -230,26 +209,3 @@ def _with_revision(new: Object, old: Object) -> tuple[Object, Object]:
     """Returns the metadata of both for validation; optimistic concurrency has been checked before."""
     metadata = new["metadata"]
     return ({**metadata, "resourceVersion": old["metadata"].get("resourceVersion") or "1"}, old["metadata"])
-
-
-def _nested(obj: Object, path: str, wanted: type, go: str) -> tuple[Any, str]:
-    """Returns the value at `.spec.replicas` and "", None if it is absent, or the error of the first other type.
-
-    Follows NestedInt64 and NestedString of apimachinery pkg/apis/meta/v1/unstructured/helpers.go.
-    """
-    value: Any = obj
-    passed = ""
-    for part in path.strip(".").split("."):
-        passed += f".{part}"
-        if value is None:
-            return None, ""
-        if not isinstance(value, dict):
-            return None, _accessor_error(passed, value, "map[string]interface{}")
-        if part not in value:
-            return None, ""
-        value = value[part]
-    return (value, "") if type(value) is wanted else (None, _accessor_error(path, value, go))
-
-
-def _accessor_error(path: str, value: Any, go: str) -> str:
-    return f"{path} accessor error: {go_plain(value)} is of the type {go_type(value)}, expected {go}"

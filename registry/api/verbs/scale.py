@@ -15,12 +15,13 @@ from typing import Any
 
 from registry.api.answers import DocumentAnswer
 from registry.api.bodies import field_faults, read_body, with_repeated
-from registry.api.errors import StatusError, bad_request, internal_error
+from registry.api.errors import StatusError, bad_request, internal_error, plain_internal
 from registry.api.metadata import agree_on_name, agree_on_namespace
 from registry.api.options import WriteOptions, manager_of, write_options
 from registry.api.ownership import own_apply_scale, own_scale
 from registry.api.request import Body, ResourceRequest
 from registry.api.served import Object
+from registry.api.strategies.scale_fields import nested
 from registry.api.tables.table import CREATED_DESCRIPTION, custom_table
 from registry.api.verbs.apply import decode_configuration, note_duplicates
 from registry.api.verbs.driver import run
@@ -49,8 +50,13 @@ _UNDECODABLE = (
 
 
 async def get_scale(request: ResourceRequest) -> DocumentAnswer:
+    """Returns the Scale. Raises 500 if the object has no replicas in its spec."""
     row, _ = await request.load()
-    return DocumentAnswer(scale_of(await request.object(row), _paths(request)), table=_TABLE)
+    obj, paths = await request.object(row), _paths(request)
+    scale = scale_of(obj, paths)
+    if nested(obj, paths.spec_replicas_path, int, "int64")[0] is None:
+        raise internal_error(f'the spec replicas field "{paths.spec_replicas_path}" does not exist')
+    return DocumentAnswer(scale, table=_TABLE)
 
 
 def _paths(request: ResourceRequest) -> Scale:
@@ -60,16 +66,15 @@ def _paths(request: ResourceRequest) -> Scale:
 
 
 def scale_of(obj: Object, paths: Scale) -> dict[str, Any]:
-    """Returns the Scale of an object. Raises 500 if the object has no replicas in its spec."""
-    replicas = _value(obj, paths.spec_replicas_path)
-    if replicas is None:
-        raise internal_error(f'the spec replicas field "{paths.spec_replicas_path}" does not exist')
-    metadata = obj["metadata"]
-    names = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-    status: dict[str, Any] = {"replicas": _value(obj, paths.status_replicas_path) or 0}
-    selector = _value(obj, paths.label_selector_path) if paths.label_selector_path else None
+    """Returns the Scale of an object; absent numbers are 0. Raises 500 if a value on a path has another type."""
+    replicas, selector = _nested(obj, paths.spec_replicas_path, int, "int64"), None
+    status: dict[str, Any] = {"replicas": _nested(obj, paths.status_replicas_path, int, "int64") or 0}
+    if paths.label_selector_path:
+        selector = _nested(obj, paths.label_selector_path, str, "string")
     if selector:
         status["selector"] = selector
+    metadata = obj["metadata"]
+    names = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     return {
         "kind": "Scale",
         "apiVersion": _API_VERSION,
@@ -79,12 +84,10 @@ def scale_of(obj: Object, paths: Scale) -> dict[str, Any]:
     }
 
 
-def _value(obj: Object, path: str) -> Any:
-    value: Any = obj
-    for part in path.strip(".").split("."):
-        if not isinstance(value, dict):
-            return None
-        value = value.get(part)
+def _nested(obj: Object, path: str, wanted: type, go: str) -> Any:
+    value, fault = nested(obj, path, wanted, go)
+    if fault:
+        raise plain_internal(fault)
     return value
 
 
@@ -119,7 +122,7 @@ async def patch_scale(request: ResourceRequest, body: Body) -> DocumentAnswer:
     reader = PatchReader(body, options)
 
     def patched(request: ResourceRequest, old: Object) -> dict[str, Any]:
-        result = reader.result("Scale", scale_of({**old, **_with_replicas(old, paths)}, paths))
+        result = reader.result("Scale", scale_of(old, paths))
         unknown: list[str] = []
         try:
             scale = _decode(result, unknown)
@@ -146,6 +149,7 @@ async def _apply(request: ResourceRequest, body: Body, options: WriteOptions, pa
 
     def make(request: ResourceRequest, old: Object) -> Object:
         path = paths.spec_replicas_path
+        scale_of(old, paths)  # raises what is wrong with the object before
         result = own_apply_scale(request, old, decoded.value, path, manager, force=bool(options.force))
         note_duplicates(request, decoded, options)
         return request.served.strategy.complete({**result})
@@ -174,7 +178,7 @@ class _ScaleView:
         self._paths = paths
 
     def present(self, obj: Object) -> Object:
-        return scale_of({**obj, **_with_replicas(obj, self._paths)}, self._paths)
+        return scale_of(obj, self._paths)
 
     def merge_back(self, obj: Object, mutated: Object) -> Object:
         """Merges back the replicas, which are all that a mutation can change."""
@@ -183,13 +187,8 @@ class _ScaleView:
         except StructDecodeError as error:
             raise bad_request(_UNDECODABLE) from error
         path = self._paths.spec_replicas_path
-        new = obj if scale["replicas"] == _value(obj, path) else _with(obj, path, scale["replicas"])
+        new = obj if scale["replicas"] == nested(obj, path, int, "int64")[0] else _with(obj, path, scale["replicas"])
         return {**new, "metadata": dict(new["metadata"])}
-
-
-def _with_replicas(old: Object, paths: Scale) -> Object:
-    """Returns replicas 0 for an object without any, so that a patch can change them."""
-    return {} if _value(old, paths.spec_replicas_path) is not None else _with(old, paths.spec_replicas_path, 0)
 
 
 def _decode(value: Any, unknown: list[str]) -> dict[str, Any]:
@@ -220,6 +219,7 @@ async def _write(
     manager = manager_of(options, request.context.user_agent)
 
     def make(request: ResourceRequest, old: Object) -> Object:
+        scale_of(old, paths)  # raises what is wrong with the object before
         scale = scale_from(request, old)
         _agree(request, scale)
         new = _with(old, paths.spec_replicas_path, scale["replicas"])

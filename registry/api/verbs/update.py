@@ -173,7 +173,7 @@ class UpdateOperation(Operation[ObjectAnswer]):
         assert old is not None
         errors = strategy.validate_update(new, old, context.warnings)
         if errors:
-            raise invalid(kind_of(request.served, new), request.name, errors)
+            raise invalid(kind_of(request.served, new), new["metadata"].get("name") or "", errors)
         new = draft.new = strategy.finish(new)
         if not new["metadata"].get("managedFields"):
             new["metadata"].pop("managedFields", None)
