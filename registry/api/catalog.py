@@ -357,7 +357,8 @@ class Catalogs:
         async for changes in self._store.changes(
             tenant, DEFINITIONS, after=known.guards.definitions, upto=state.revision
         ):
-            for change in changes:
+            # A new definition is written three times in a row: only the last state of those read together is compiled.
+            for change in {change.key: change for change in changes}.values():
                 if change.type is ChangeType.DELETED:
                     entries.pop(change.key, None)
                 else:

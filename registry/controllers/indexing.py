@@ -34,8 +34,10 @@ _QUOTA_EXCEEDED: Final = "QuotaExceeded"
 _WORKERS: Final = 4
 _MAX_RETRY_SECONDS: Final = 30.0
 _ROWS: Final = 200
-# A new definition is written three times in a row: it is handled after this long without a write.
+# A new definition is written three times in a row, and others with it: they are handled after this long without a write
+# of a definition of the tenant, or so long after the first of a burst.
 _REST_SECONDS: Final = 0.1
+_MOST_REST_SECONDS: Final = 10.0
 # After each page, which locks the domain for some milliseconds: writes go first.
 _PAUSE_SECONDS: Final = 0.02
 
@@ -62,7 +64,7 @@ class IndexingController:
     def enqueue(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
         work = Work(tenant, INDEXES, key)
         if resource == DEFINITIONS:
-            self._queue.delay(work, _REST_SECONDS)
+            self._queue.rest(work, _REST_SECONDS, _MOST_REST_SECONDS)
         elif resource == INDEXES:
             self._queue.enqueue(work)
 

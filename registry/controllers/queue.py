@@ -15,7 +15,7 @@ import asyncio
 import logging
 from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable, Hashable
-from typing import Final, Generic, Self, TypeVar
+from typing import Final, Generic, NamedTuple, Self, TypeVar
 
 from registry.api.errors import StatusError
 from registry.logs import RateLimited
@@ -70,6 +70,8 @@ class WorkQueue(Generic[Work]):
         self._again: set[Work] = set()
         self._retries: dict[Work, float] = {}
         self._timers: dict[Work, asyncio.TimerHandle] = {}
+        # Invariant: an item that rests is in `_since`, and nowhere else.
+        self._resting: dict[Hashable, _Rest[Work]] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._room = asyncio.Event()
 
@@ -80,6 +82,8 @@ class WorkQueue(Generic[Work]):
     async def __aexit__(self, *_: object) -> None:
         for timer in self._timers.values():
             timer.cancel()
+        for rest in self._resting.values():
+            rest.timer.cancel()
         await cancel(*self._tasks)
 
     def __len__(self) -> int:
@@ -94,6 +98,10 @@ class WorkQueue(Generic[Work]):
         timer = self._timers.pop(work, None)
         if timer is not None:
             timer.cancel()
+            self._backlog.put(work)
+            return True
+        rest = self._resting.get(self._flow(work))
+        if rest is not None and rest.works.pop(work, False):
             self._backlog.put(work)
             return True
         if work in self._since:
@@ -117,6 +125,31 @@ class WorkQueue(Generic[Work]):
         else:
             self._begin(work)
         self._start_timer(work, seconds)
+
+    def rest(self, work: Work, seconds: float, most_seconds: float) -> None:
+        """Enqueues `work` after its whole flow has not rested anything for that long, but at most `most_seconds` after
+        the first that rests: what a burst of changes makes due is done when the burst is over."""
+        flow = self._flow(work)
+        rest = self._resting.get(flow)
+        if rest is None or work not in rest.works:
+            if work in self._since or self._open[flow] >= self._free():
+                self.enqueue(work)
+                return
+            self._begin(work)
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        if rest is None:
+            works, until = {}, now + most_seconds
+        else:
+            works, until = rest.works, rest.until
+            rest.timer.cancel()
+        works[work] = True
+        timer = loop.call_at(min(now + seconds, until), self._end_rest, flow)
+        self._resting[flow] = _Rest(works, until, timer)
+
+    def _end_rest(self, flow: Hashable) -> None:
+        for work in self._resting.pop(flow).works:
+            self._backlog.put(work)
 
     async def put(self, work: Work) -> None:
         """Enqueues as soon as there is room: a part of each flow's is reserved for work that cannot wait."""
@@ -185,6 +218,14 @@ class WorkQueue(Generic[Work]):
             self._backlog.put(work)
 
         self._timers[work] = asyncio.get_running_loop().call_later(seconds, again)
+
+
+class _Rest(NamedTuple, Generic[Work]):
+    """The items of a flow that rest, in order of arrival, at most until a time of the loop's clock."""
+
+    works: dict[Work, bool]
+    until: float
+    timer: asyncio.TimerHandle
 
 
 class _Backlog(Generic[Work]):

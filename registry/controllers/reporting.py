@@ -51,9 +51,11 @@ LOGIN_DRIFTS: Final = Counter(
     "registry_report_login_drifts", "Changes that SQL logins had made to themselves, and that were put back.", ["what"]
 )
 
-# A new definition is written three times in a row, and others with it: views are created after this long without a
-# write.
+# A new definition is written three times in a row, and others with it. Views take PostgreSQL and the server as long as
+# the definitions themselves: they are created after this long without a write of a definition of the tenant, or so long
+# after the first of a burst.
 _REST_SECONDS: Final = 0.25
+_MOST_REST_SECONDS: Final = 10.0
 # Definitions handled concurrently, half of them of one tenant: their schemas are read interleaved, their views created
 # one by one.
 _WORKERS = 4
@@ -98,7 +100,7 @@ class ReportingController:
 
     def enqueue(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
         if resource == DEFINITIONS:
-            self._queue.delay(Work(tenant, DEFINITIONS, key), _REST_SECONDS)
+            self._queue.rest(Work(tenant, DEFINITIONS, key), _REST_SECONDS, _MOST_REST_SECONDS)
 
     async def _reconcile(self, work: Work) -> None:
         await self._ready.wait()

@@ -160,6 +160,62 @@ async def test_a_delay_starts_again_with_each_call_and_ends_with_an_enqueue() ->
         assert len(waiting) == 0
 
 
+async def test_a_burst_rests_until_its_flow_does() -> None:
+    seen: list[str] = []
+
+    async def handle(work: str) -> None:
+        seen.append(work)
+
+    async with queue(handle, limit=100) as waiting:
+        for number in range(5):
+            waiting.rest(f"busy/{number}", 3600, 3600)
+        waiting.rest("busy/0", 3600, 3600)
+        waiting.rest("calm/0", 0, 3600)
+        await until(lambda: seen == ["calm/0"])
+        assert len(waiting) == 5
+        # Its end is that of the last call.
+        waiting.rest("busy/5", 0, 3600)
+        await until(lambda: len(waiting) == 0)
+    assert seen == ["calm/0", *(f"busy/{number}" for number in range(6))]
+
+
+async def test_a_burst_rests_no_longer_than_the_most() -> None:
+    seen: list[str] = []
+
+    async def handle(work: str) -> None:
+        seen.append(work)
+
+    async with queue(handle) as waiting:
+        waiting.rest("busy/0", 3600, 0)
+        waiting.rest("busy/1", 3600, 3600)
+        await until(lambda: seen == ["busy/0", "busy/1"])
+        waiting.rest("busy/0", 3600, 3600)
+        waiting.enqueue("busy/0")
+        await until(lambda: len(waiting) == 0)
+    assert seen == ["busy/0", "busy/1", "busy/0"]
+
+
+async def test_resting_items_take_room_and_are_handled_once_more_if_they_are_handled() -> None:
+    hold = asyncio.Event()
+    seen: list[str] = []
+
+    async def handle(work: str) -> None:
+        seen.append(work)
+        await hold.wait()
+
+    async with queue(handle, limit=4) as waiting:
+        waiting.enqueue("a/0")
+        await until(lambda: seen == ["a/0"])
+        waiting.rest("a/0", 3600, 3600)
+        waiting.rest("a/1", 0, 3600)
+        for number in range(2, 9):
+            waiting.rest(f"a/{number}", 3600, 3600)
+        assert len(waiting) == 2
+        hold.set()
+        await until(lambda: len(waiting) == 0)
+    assert sorted(seen) == ["a/0", "a/0", "a/1"]
+
+
 async def test_a_flow_leaves_workers_and_room_to_others() -> None:
     """A tenant whose items never end, and many more of them than fit, delays its own only."""
     seen: list[str] = []
