@@ -83,6 +83,9 @@ class FairQueue:
         # The tenant of the last request, and until when another counts as present.
         self._last: str | None = None
         self._shared_until = 0.0
+        # The same of tenants that somebody has been authorized for.
+        self._last_known: str | None = None
+        self._neighbours_until = 0.0
         # The seats taken, oldest first. Invariant: no entry here or below is empty.
         self._taken: dict[str, list[Seat]] = {}
         # The first tenant is served next.
@@ -94,8 +97,9 @@ class FairQueue:
         self._later: asyncio.TimerHandle | None = None
 
     def is_shared(self) -> bool:
-        """Returns whether several tenants have sent requests lately."""
-        return self._clock() < self._shared_until + NEIGHBOUR_SECONDS and self._shared_until > 0
+        """Returns whether authorized requests for several tenants have come lately. A probe of the server's health, and
+        what nobody is authorized for, is of no tenant."""
+        return self._clock() < self._neighbours_until
 
     def mark_known(self, name: str) -> None:
         """Records that a request for this tenant was authorized."""
@@ -114,7 +118,15 @@ class FairQueue:
             if self._last is not None:
                 self._shared_until = now + PRESENT_SECONDS
             self._last = tenant
+            self._note_neighbour(tenant, now)
         return None if tenant in self._waiting else self._take_seat(tenant, now, held)
+
+    def _note_neighbour(self, tenant: str, now: float) -> None:
+        if tenant == _UNKNOWN or tenant == self._last_known:
+            return
+        if self._last_known is not None:
+            self._neighbours_until = now + PRESENT_SECONDS + NEIGHBOUR_SECONDS
+        self._last_known = tenant
 
     async def acquire(self, name: str, held: float = SEAT_SECONDS) -> Seat:
         """Waits for a seat of the tenant. Raises TooManyRequests if too many requests are waiting."""

@@ -42,6 +42,23 @@ async def test_one_tenant_alone_never_waits() -> None:
     assert all(turns.try_acquire("a", 1.0) for _ in range(1000))
 
 
+@pytest.mark.parametrize(
+    "names, is_shared",
+    [
+        pytest.param("aaaa", False, id="one tenant"),
+        pytest.param("aba", True, id="two tenants"),
+        pytest.param("a?a?a", False, id="one tenant, and probes"),
+        pytest.param("a?b", True, id="two tenants, and probes"),
+        pytest.param("?", False, id="probes alone"),
+    ],
+)
+def test_neighbours_are_authorized_tenants(names: str, is_shared: bool) -> None:
+    turns = turns_of("a", "b")
+    for name in names:
+        turns.try_acquire(name, NOW)
+    assert turns.is_shared() is is_shared
+
+
 async def test_a_request_behind_a_flood_waits_for_one_request() -> None:
     turns = turns_of("flood", "quiet")
     order: list[str] = []
