@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from benchmarks.attacks import aggregated, background, conversions, found, policies, queries, storms
+from benchmarks.attacks import aggregated, background, conversions, documents, found, policies, queries, storms
 from benchmarks.attacks.attacker import Attacker
 
 ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
@@ -56,6 +56,11 @@ ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
     "migrations": background.migrations,
     "indexes": background.indexes,
     "dependents": background.dependents,
+    "records": storms.records,
+    "scrapes": documents.scrapes,
+    "health": documents.health,
+    "console": documents.console,
+    "openapi": documents.openapi,
     "pieces": aggregated.pieces,
     "floods": aggregated.floods,
     "reconnects": aggregated.reconnects,

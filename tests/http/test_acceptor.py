@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
 import gc
 import resource
@@ -12,61 +11,19 @@ import ssl
 import struct
 import tracemalloc
 import weakref
-from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
 import uvloop
-from uvicorn.server import ServerState
 
 from registry.http.serving import acceptor as module
 from registry.http.serving.acceptor import Acceptor, most_connections
 from registry.http.serving.protocol import Protocol
-from registry.http.serving.server import bind
 from registry.http.serving.tls import ensure_certificates, server_context
 from tests.api.client import eventually
+from tests.http.acceptors import accepting
 from tests.http.streams import POST, REQUEST, Application, Streams, answer, ended, hello
-
-
-@contextlib.asynccontextmanager
-async def accepting(
-    limit: int,
-    context: ssl.SSLContext | None = None,
-    application: Application = hello,
-    references: list[weakref.ref[Protocol]] | None = None,
-) -> AsyncIterator[tuple[Acceptor, int]]:
-    """An acceptor, and its port. `references` receives one of each connection."""
-    served: Any = application
-    # No test waits for the timeout of an idle connection.
-    config = uvicorn.Config(
-        served, http=Protocol, lifespan="off", log_config=None, server_header=False, timeout_keep_alive=10_000
-    )
-    config.load()
-    state = ServerState()
-    [listener] = bind("127.0.0.1", 0, 1)
-
-    def make(when_lost: Callable[[], None]) -> Protocol:
-        protocol = Protocol(config, state, {}, when_lost)
-        if references is not None:
-            references.append(weakref.ref(protocol))
-        return protocol
-
-    made = Acceptor([listener], make, context, limit)
-    made.start()
-    try:
-        yield made, listener.getsockname()[1]
-    finally:
-        made.stop()
-        listener.close()
-        for one in list(state.connections):
-            one.transport.abort()
-
-        async def over() -> bool:
-            return made.count == 0
-
-        await eventually(over)
 
 
 async def status_of(streams: Streams) -> int:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
+
+import pytest
 
 from registry.flowcontrol.byte_shares import Answers
 from registry.http import metrics
@@ -206,3 +209,25 @@ async def test_a_tenant_has_no_metrics(api: Client) -> None:
         assert (await api.with_token(token).get("/metrics/")).code == 403
     above = await token_of(api, "system", "system:masters")
     assert (await api.with_token(above).get("/metrics")).code == 200
+
+
+async def test_concurrent_scrapes_share_what_is_made(shared_api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each made its own in a thread, six at a time, so that the event loop had a seventh of the interpreter."""
+    running, most, count = 0, 0, 0
+    made = metrics.exposition
+
+    def slow() -> bytes:
+        nonlocal running, most, count
+        running, count = running + 1, count + 1
+        most = max(most, running)
+        time.sleep(0.1)
+        running -= 1
+        return made()
+
+    monkeypatch.setattr(metrics, "exposition", slow)
+    answers = await asyncio.gather(*(shared_api.get("/metrics") for _ in range(12)))
+    assert {answer.code for answer in answers} == {200}
+    assert most == 1
+    assert count < 12
+    assert (await shared_api.get("/metrics")).code == 200
+    assert count > 1

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import datetime
 import gc
+import socket
 import ssl
 import threading
 import time
@@ -18,10 +19,10 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
-from registry.webhooks.connection import Unreachable
+from registry.flowcontrol.loop_share import LoopShare
+from registry.webhooks.connection import Origin, Unreachable
 from registry.webhooks.egress import EgressPolicy
 from registry.webhooks.https import HttpsClient
-from registry.webhooks.loop_share import LoopShare
 from registry.webhooks.streaming import Connections, PooledServer
 from registry.webhooks.tls import TlsContexts
 from tests.webhooks.hostile import Certificates, Server, answering, certificates, head, serving
@@ -106,6 +107,76 @@ async def test_streams_in_tiny_pieces_leave_the_loop_to_others(trusted: Certific
             reader.cancel()
         await asyncio.gather(*readers, return_exceptions=True)
     assert held < 0.06
+
+
+class InRecords:
+    """A server whose answers are TLS records of one byte, which are ready before they are sent."""
+
+    def __init__(self, trusted: Certificates, records: int) -> None:
+        self._context, self._records = trusted.context, records
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._ready = list[tuple[socket.socket, bytes]]()
+        self.origin = Origin("127.0.0.1", self._listener.getsockname()[1], trusted.ca)
+
+    def serve(self, count: int) -> None:
+        for _ in range(count):
+            accepted, _address = self._listener.accept()
+            incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+            session = self._context.wrap_bio(incoming, outgoing, server_side=True)
+            received = b""
+            while not received.endswith(b"\r\n\r\n"):
+                try:
+                    received += session.read(65536)
+                except ssl.SSLWantReadError:
+                    accepted.sendall(outgoing.read())
+                    incoming.write(accepted.recv(65536))
+            session.write(head(content_length=str(self._records)))
+            for _ in range(self._records):
+                session.write(b"x")
+            self._ready.append((accepted, outgoing.read()))
+
+    def answer(self) -> None:
+        for accepted, data in self._ready:
+            accepted.setblocking(False)
+            accepted.send(data)  # as much as the system takes
+
+    def close(self) -> None:
+        for accepted, _ in self._ready:
+            accepted.close()
+        self._listener.close()
+
+
+async def test_answers_in_tiny_records_leave_the_loop_to_others(trusted: Certificates, https: HttpsClient) -> None:
+    """48 of them kept it for 0.4 seconds, and a tenant has hundreds of connections."""
+    connections, count, there = Connections(https.dialer), 48, InRecords(trusted, 4_000)
+    context = ssl.create_default_context(cadata=trusted.ca)
+    server = PooledServer(1, there.origin, "", context)
+
+    async def read() -> int:
+        connection = await connections.acquire(server, new=True)
+        try:
+            connection.begin(b"GET / HTTP/1.1\r\n\r\n")
+            await connection.head()
+            length = 0
+            while piece := await connection.read():
+                length += len(piece)
+            return length
+        finally:
+            connections.release(server, connection)
+
+    readers = [asyncio.create_task(read()) for _ in range(count)]
+    await asyncio.to_thread(there.serve, count)
+    there.answer()
+    held = await longest_hold(2)
+    async with asyncio.timeout(60):
+        assert await readers[0] == 4_000
+    for reader in readers:
+        reader.cancel()
+    await asyncio.gather(*readers, return_exceptions=True)
+    connections.close()
+    there.close()
+    await asyncio.sleep(0.1)  # until all are closed
+    assert held < 0.08
 
 
 async def test_what_waits_for_its_share_comes_in_its_order() -> None:

@@ -37,7 +37,15 @@ async def version(scope: Scope, receive: Receive, send: Send) -> None:
     )
 
 
-async def exposition(scope: Scope, receive: Receive, send: Send) -> None:
-    # At most a hundred thousand lines, which take a second: in a thread, so that other requests do not wait.
-    lines = await asyncio.to_thread(metrics.exposition)
-    await send_document(send, scope, 200, "text/plain; version=0.0.4; charset=utf-8", lines)
+class MetricsEndpoint:
+    """Serves the metrics. Requests that arrive while these are being made share them."""
+
+    def __init__(self) -> None:
+        self._making: asyncio.Task[bytes] | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._making is None or self._making.done():
+            # At most a hundred thousand lines, which take a second: in a thread, so that other requests do not wait.
+            self._making = asyncio.create_task(asyncio.to_thread(metrics.exposition))
+        lines = await asyncio.shield(self._making)
+        await send_document(send, scope, 200, "text/plain; version=0.0.4; charset=utf-8", lines)

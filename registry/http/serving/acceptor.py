@@ -18,6 +18,7 @@ from typing import Final
 
 from prometheus_client import Counter, Gauge
 
+from registry.flowcontrol.loop_share import LoopShare
 from registry.http.serving.protocol import Protocol
 from registry.http.serving.tls_reader import TlsReader
 
@@ -66,6 +67,7 @@ class Acceptor:
     ) -> None:
         self.context = context
         self.count = 0
+        self._share = LoopShare()
         self._listeners = listeners
         self._make = make
         self._limit = limit
@@ -134,7 +136,7 @@ class Acceptor:
                 _refuse_plain_http(accepted)
                 return
             await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: protocol if self.context is None else TlsReader(protocol),
+                lambda: protocol if self.context is None else TlsReader(protocol, self._share),
                 accepted,
                 ssl=self.context,
                 ssl_handshake_timeout=HANDSHAKE_SECONDS if self.context is not None else None,

@@ -3,16 +3,24 @@
 Without it each read of a TLS connection allocates 256 KiB, whatever it returns (uvloop's sslproto.pyx,
 `_do_read__copied`). The C library could then neither map texts of that size, nor return them when they are freed
 (registry/flowcontrol/allocator.py).
+
+Clients that send records of few bytes share a part of the event loop: each of them waits for its turn.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from typing import Final, cast
+
+from registry.flowcontrol.loop_share import LoopShare
+from registry.flowcontrol.read_window import ReadWindow
+from registry.http.serving.protocol import Protocol
 
 # What is decrypted of a connection at a time; more is not read of it meanwhile. The event loop reads 256 KiB at once:
 # if all of that were decrypted, a round with hundreds of uploads would take a tenth of a second.
 BUFFER_BYTES: Final = 64 * 1024
+# Encrypted data that waits for a client before its application does: half a megabyte by default.
+WRITTEN_BYTES: Final = 32 * 1024
 # What a connection that is lost passes everything on to.
 _NOTHING: Final = asyncio.Protocol()
 
@@ -22,19 +30,26 @@ class TlsReader(asyncio.BufferedProtocol):
     connection would keep itself.
 
     All connections share the buffer: the event loop reads from no other one between `get_buffer` and `buffer_updated`.
+    `share` is what all connections of the process have of the event loop for records of few bytes.
     """
 
     _buffer: Final = memoryview(bytearray(BUFFER_BYTES))
 
-    def __init__(self, protocol: asyncio.Protocol) -> None:
-        self._protocol = protocol
+    def __init__(self, protocol: Protocol, share: LoopShare) -> None:
+        self._protocol: asyncio.Protocol = protocol
+        self._share = share
+        self._window = ReadWindow(share, BUFFER_BYTES)
+        self._transport: asyncio.ReadTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport.set_read_buffer_limits(BUFFER_BYTES)  # type: ignore[attr-defined]
+        transport.set_write_buffer_limits(WRITTEN_BYTES)  # type: ignore[attr-defined]
+        self._transport = cast(asyncio.ReadTransport, transport)  # uvloop's transports are not of this class
         self._protocol.connection_made(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         protocol, self._protocol = self._protocol, _NOTHING
+        self._transport = None
         protocol.connection_lost(exc)
 
     def pause_writing(self) -> None:
@@ -47,7 +62,18 @@ class TlsReader(asyncio.BufferedProtocol):
         return self._protocol.eof_received()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._buffer
+        return self._buffer[: self._window.begin()]
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._protocol.data_received(bytes(self._buffer[:nbytes]))
+        data = bytes(self._buffer[:nbytes])
+        if self._window.end(nbytes) and self._transport is not None:
+            self._transport.pause_reading()
+            self._share.when_free(self._resume)
+        self._protocol.data_received(data)
+
+    def _resume(self) -> None:
+        """Reads on, unless the connection has been lost, or waits for its application."""
+        protocol = self._protocol
+        if self._transport is not None and isinstance(protocol, Protocol) and not protocol.flow.read_paused:
+            self._window.take_turn()
+            self._transport.resume_reading()

@@ -1,0 +1,43 @@
+"""A TLS client that decides what becomes a record, and when it reads."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+
+
+class Client:
+    """A client on a blocking socket with a small buffer, which only reads in `receive`."""
+
+    def __init__(self, port: int) -> None:
+        self.socket = socket.socket()
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        self.socket.connect(("127.0.0.1", port))
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        self._tls = context.wrap_bio(self._incoming, self._outgoing)
+
+    def shake_hands(self) -> None:
+        while True:
+            try:
+                self._tls.do_handshake()
+                return self.send(b"")
+            except ssl.SSLWantReadError:
+                self.send(b"")
+                self._incoming.write(self.socket.recv(65536))
+
+    def records(self, *texts: bytes) -> bytes:
+        for text in texts:
+            self._tls.write(text)
+        return self._outgoing.read()
+
+    def send(self, data: bytes) -> None:
+        self.socket.sendall(self._outgoing.read() + data)
+
+    def receive(self) -> bytes:
+        while True:
+            try:
+                return self._tls.read(65536)
+            except ssl.SSLWantReadError:
+                self._incoming.write(self.socket.recv(65536))
