@@ -6,8 +6,9 @@ isolated from each other.
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -97,6 +98,21 @@ def _note_version(config: pytest.Config, url: str) -> None:
         row = connection.execute("SHOW server_version").fetchone()
         assert row is not None
         config.stash[_SERVER_VERSION] = str(row[0])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collects tests without the garbage collector, and then exempts them from it.
+
+    All of these objects stay until the end of the run, and the collector would go through a million of them, again and
+    again.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from tests.clients.kinds import Kind, defined
+from tests.clients.libraries import library
 from tests.running import RunningServer
 
-kubernetes: Any = pytest.importorskip("kubernetes", reason="the kubernetes client is not installed")
-client = kubernetes.client
+kubernetes: Any = library("kubernetes")
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def api(server: RunningServer) -> Iterator[Any]:
 
 @pytest.fixture
 def objects(api: Any) -> Any:
-    return client.CustomObjectsApi(api)
+    return kubernetes.client.CustomObjectsApi(api)
 
 
 @pytest.fixture
@@ -42,33 +42,33 @@ def failure(error: Any) -> dict[str, Any]:
 
 
 def test_typed_apis(api: Any, kind: Kind) -> None:
-    assert client.VersionApi(api).get_code().git_version.startswith("v1.")
-    core = client.CoreV1Api(api)
+    assert kubernetes.client.VersionApi(api).get_code().git_version.startswith("v1.")
+    core = kubernetes.client.CoreV1Api(api)
     namespace = core.read_namespace(kind.namespace)
     assert namespace.status.phase == "Active"
     assert kind.namespace in [n.metadata.name for n in core.list_namespace().items]
     core.patch_namespace(kind.namespace, {"metadata": {"labels": {"kept": "yes"}}})
     assert core.list_namespace(label_selector="kept=yes").items[0].metadata.name == kind.namespace
-    definitions = client.ApiextensionsV1Api(api)
+    definitions = kubernetes.client.ApiextensionsV1Api(api)
     definition = definitions.read_custom_resource_definition(f"{kind.plural}.{kind.group}")
     assert definition.spec.names.kind == "Gadget"
     assert {c.type: c.status for c in definition.status.conditions}["Established"] == "True"
-    assert kind.group in [g.name for g in client.ApisApi(api).get_api_versions().groups]
+    assert kind.group in [g.name for g in kubernetes.client.ApisApi(api).get_api_versions().groups]
 
 
 def test_custom_objects(objects: Any, kind: Kind, where: tuple[str, ...]) -> None:
     made = objects.create_namespaced_custom_object(*where, kind.gadget("a", size=1))
     assert made["spec"] == {"size": 1, "color": "grey"}
-    with pytest.raises(client.ApiException) as twice:
+    with pytest.raises(kubernetes.client.ApiException) as twice:
         objects.create_namespaced_custom_object(*where, kind.gadget("a", size=1))
     assert failure(twice)["reason"] == "AlreadyExists"
-    with pytest.raises(client.ApiException) as wrong:
+    with pytest.raises(kubernetes.client.ApiException) as wrong:
         objects.create_namespaced_custom_object(*where, kind.gadget("b", size=2000))
     assert failure(wrong)["details"]["causes"][0]["field"] == "spec.size"
 
     patched = objects.patch_namespaced_custom_object(*where, "a", {"spec": {"size": 2}})
     assert (patched["spec"]["size"], patched["metadata"]["generation"]) == (2, 2)
-    with pytest.raises(client.ApiException) as stale:
+    with pytest.raises(kubernetes.client.ApiException) as stale:
         objects.replace_namespaced_custom_object(*where, "a", made)
     assert failure(stale)["reason"] == "Conflict"
 
@@ -79,7 +79,7 @@ def test_custom_objects(objects: Any, kind: Kind, where: tuple[str, ...]) -> Non
     assert objects.get_namespaced_custom_object(*where, "a")["spec"]["replicas"] == 4
 
     objects.delete_namespaced_custom_object(*where, "a")
-    with pytest.raises(client.ApiException) as gone:
+    with pytest.raises(kubernetes.client.ApiException) as gone:
         objects.get_namespaced_custom_object(*where, "a")
     assert failure(gone)["reason"] == "NotFound"
 
@@ -147,7 +147,7 @@ def test_watch_goes_on_after_its_time(objects: Any, kind: Kind, where: tuple[str
 
 def test_watch_of_a_definition_that_is_new(api: Any, server: RunningServer) -> None:
     """A watch that begins while definitions change begins anyway."""
-    definitions = client.ApiextensionsV1Api(api)
+    definitions = kubernetes.client.ApiextensionsV1Api(api)
     for _ in range(3):
         with defined(server, f"g{secrets.token_hex(4)}.example.com", f"ns-{secrets.token_hex(4)}") as kind:
             watch = kubernetes.watch.Watch()

@@ -10,9 +10,10 @@ import pytest
 import pytest_asyncio
 
 from tests.clients.kinds import Kind
+from tests.clients.libraries import library
 from tests.running import RunningServer
 
-kubernetes: Any = pytest.importorskip("kubernetes_asyncio", reason="kubernetes-asyncio is not installed")
+kubernetes: Any = library("kubernetes_asyncio")
 
 
 @pytest_asyncio.fixture

@@ -9,9 +9,10 @@ import yaml
 from pydantic import ValidationError
 
 from registry.settings import declarations
+from tests.clients.libraries import library
 from tests.docs.pages import ROOT
 
-models = pytest.importorskip("kubernetes.client.models", reason="needs the Kubernetes client for Python")
+kubernetes: Any = library("kubernetes")
 
 TEXT = (ROOT / "deploy/kubernetes.yaml").read_text()
 MANIFESTS: list[dict[str, Any]] = list(yaml.safe_load_all(TEXT))
@@ -23,7 +24,7 @@ def _errors(manifest: dict[str, Any]) -> list[str]:
     """Unknown fields, missing ones and wrong types, by their paths."""
     version = manifest["apiVersion"].rpartition("/")[2].capitalize()
     try:
-        getattr(models, f"{version}{manifest['kind']}").model_validate(manifest)
+        getattr(kubernetes.client.models, f"{version}{manifest['kind']}").model_validate(manifest)
     except ValidationError as error:
         return [".".join(map(str, one["loc"])) for one in error.errors()]
     return []
