@@ -125,7 +125,7 @@ async def test_watches_return_the_authorized_object_only(world: World) -> None:
 async def test_lists_of_deleted_objects_return_the_authorized_object_only(world: World) -> None:
     kind = world.kind
     await world.delete_all()
-    await world.look_everywhere()
+    await world.look_everywhere(past=True)
     answer = await world.ask(kind.path, SELECTORS["mine"] + "&deleted=true")
     if kind.path == "/api/v1/secrets":
         failure(answer, 403, "Forbidden")
