@@ -87,7 +87,8 @@ class Page:
 
     def wait(self, expression: str, *, seconds: float = PATIENCE_SECONDS) -> Any:
         """The value of the expression once it is true."""
-        deadline = time.monotonic() + seconds
+        started = time.monotonic()
+        deadline = started + seconds
         while True:
             try:
                 found = self.evaluate(expression)
@@ -100,7 +101,8 @@ class Page:
             assert time.monotonic() < deadline, (
                 f"not within {seconds} s: {expression}\n{self.text[:3000]}\n{self.problems}"
             )
-            time.sleep(0.03)
+            # The longer it has taken, the rarer: each look at a page lays it out, on the processor that it needs itself.
+            time.sleep(min(0.03 + (time.monotonic() - started) / 8, 0.5))
 
     @property
     def text(self) -> str:
