@@ -9,43 +9,24 @@ write is accepted under a definition that another process has replaced, and noth
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import aclosing
-from functools import partial
 from typing import NamedTuple
 
 from registry.admission.configuration import Admission
 from registry.aggregation.model import NOTHING_AGGREGATED, Aggregated
-from registry.api.admission.loading import NOTHING, Configured, load_admission
-from registry.api.api_services import load_aggregated
-from registry.api.bound_definitions import NOTHING_BOUND, Shared, SharedEntries
-from registry.api.definition_changes import DefinitionChanges
-from registry.api.first_reading import FirstReading, SingleEntry
+from registry.api.admission.loading import NOTHING, Configured
+from registry.api.bound_definitions import NOTHING_BOUND, Shared
 from registry.api.served import Served
 from registry.api.strategies.base import Strategy
-from registry.builtin.sharing import binding_definition, export_definition
-from registry.builtin.tenancy import GROUP, PLURAL, SYSTEM, tenant_definition
-from registry.caches import LruCache
-from registry.codec.stored import decode_stored
-from registry.definitions.compiled import compile_definition
 from registry.definitions.conversion import has_invalid_ca_bundle
 from registry.definitions.model import Definition, Version
-from registry.definitions.naming import HeldNames, NamesInUse, held_names, needs_reconsidering
-from registry.flowcontrol.evaluation import shared_aside
-from registry.flowcontrol.time_slice import TimeSlice
-from registry.store.errors import RevisionExpired
-from registry.store.store import Store
-from registry.store.types import ChangeType, Guards, ObjectKey, ResourceName, Row, State, Tenant, TenantId
+from registry.definitions.naming import HeldNames, NamesInUse
+from registry.store.types import Guards, ObjectKey, ResourceName
 
 DEFINITIONS = ResourceName("customresourcedefinitions.apiextensions.k8s.io")
-# Tenants whose definitions a process caches. A tenant without definitions of its own costs about 2 kB.
-TENANTS_LIMIT = 2000
 # The number of active namespaces cached for a tenant; beyond it they are looked up again.
 NAMESPACES_LIMIT = 10_000
-# More definitions than this are decoded in a thread: they take about 0.3 ms each.
-FEW = 20
 
 _SERIALS = itertools.count()
 
@@ -93,7 +74,7 @@ class TenantCatalog:
         self._strategy_for = strategy_for
         self._served: dict[tuple[str, str, str], Served] = {}
         self._builtin = builtin
-        self._builtin_versions = _versions_by_group(builtin.values())
+        self._builtin_versions = versions_by_group(builtin.values())
 
     def names_in_use(self) -> NamesInUse:
         """Returns the names that new definitions may conflict with: those of all definitions, own and bound."""
@@ -200,207 +181,9 @@ class TenantCatalog:
         self.unbounded_namespaces.add(name)
 
 
-class Catalogs:
-    """The catalogs of the tenants that this process serves, an LRU cache."""
-
-    def __init__(
-        self,
-        store: Store,
-        builtin: Iterable[Definition],
-        strategy_for: StrategyFor,
-        *,
-        when_gone: Callable[[str, str], None] = lambda group, plural: None,
-    ) -> None:
-        """`when_gone` is called with the group and plural of a definition that no cached tenant has any more."""
-        self._store = store
-        self._strategy_for = strategy_for
-        everywhere = (*builtin, export_definition(), binding_definition())
-        self._builtin = {(d.group, d.names.plural): d for d in everywhere}
-        self._shared = SharedEntries(store, self._entry)
-        self._builtin_of_system = {**self._builtin, (GROUP, PLURAL): tenant_definition()}
-        self._builtin_versions = _versions_by_group(self._builtin_of_system.values())
-        self._catalogs: LruCache[TenantId, TenantCatalog] = LruCache(TENANTS_LIMIT)
-        self._when_gone = when_gone
-        # Notifies watches when their definition changes.
-        self.changes = DefinitionChanges(store, self.fresh)
-        # One reload of a tenant at a time; others wait for it and check again.
-        self._reloading: dict[TenantId, asyncio.Lock] = {}
-        # Tenants whose definitions are read for the first time, for requests.
-        self._first: dict[TenantId, FirstReading[TenantCatalog]] = {}
-
-    def _builtin_of(self, tenant: Tenant) -> Mapping[tuple[str, str], Definition]:
-        return self._builtin_of_system if tenant.name == SYSTEM else self._builtin
-
-    async def get(self, tenant: Tenant) -> TenantCatalog:
-        """Returns the cached catalog, without asking the database whether it is current."""
-        catalog = self._catalogs.get(tenant.id)
-        return catalog if catalog is not None else await self.fresh(tenant, None)
-
-    async def for_resource(self, tenant: Tenant, group: str, plural: str) -> TenantCatalog:
-        """Returns the cached catalog; while it is read for the first time, and that takes long, one that only contains
-        the definition of this resource (first_reading.py)."""
-        catalog = self._catalogs.get(tenant.id)
-        if catalog is not None:
-            return catalog
-        reading = self._first.get(tenant.id)
-        if reading is None:
-            task = asyncio.create_task(self._read_first(tenant), name="registry definitions")
-            reading = self._first[tenant.id] = FirstReading(task)
-            task.add_done_callback(partial(self._end_first, tenant.id))
-        key = ObjectKey(f"{plural}.{group}")
-        if not await reading.wait():
-            part = reading.parts.get(key) or await self._read_part(tenant, key)
-            # Policies and webhooks may refer to any resource.
-            if part.admission is None:
-                reading.parts[key] = part
-                return part
-        return await self.get(tenant)
-
-    async def _read_first(self, tenant: Tenant) -> TenantCatalog:
-        TimeSlice().begin()  # whether the client of the first request is still there does not matter
-        return await self.get(tenant)
-
-    def _end_first(self, tenant: TenantId, task: asyncio.Task[TenantCatalog]) -> None:
-        del self._first[tenant]
-        if not task.cancelled():
-            task.exception()  # each request that needs the catalog tries again, and gets its own
-
-    def recall(self, tenant: Tenant) -> TenantCatalog | None:
-        """Returns the cached catalog, or None."""
-        return self._catalogs.get(tenant.id)
-
-    async def current(self, tenant: Tenant) -> TenantCatalog:
-        """Returns a current catalog: for discovery, and before reporting that a resource does not exist."""
-        state = await self._store.state(tenant)
-        return await self.fresh(tenant, state.guards)
-
-    async def fresh(self, tenant: Tenant, guards: Guards | None) -> TenantCatalog:
-        """Returns a catalog at least as new as `guards`."""
-        catalog = self._catalogs.get(tenant.id)
-        if catalog is not None and guards is not None and catalog.guards == guards:
-            return catalog
-        lock = self._reloading.setdefault(tenant.id, asyncio.Lock())
-        try:
-            async with lock:
-                return await self._reload(tenant, guards)
-        finally:
-            if not lock.locked():
-                self._reloading.pop(tenant.id, None)
-
-    async def _reload(self, tenant: Tenant, guards: Guards | None) -> TenantCatalog:
-        known = self._catalogs.get(tenant.id)
-        if known is not None and (guards is None or _covers(known.guards, guards)):
-            return known
-        if known is not None and guards is not None and known.guards.definitions == guards.definitions:
-            fresh = known.with_guards(guards)
-        else:
-            fresh = await self._read(tenant, known)
-        self._catalogs.put(tenant.id, fresh)
-        if known is not None and known.entries is not fresh.entries:
-            for key in known.entries.keys() - fresh.entries.keys():
-                self._notify_gone(known.entries[key].definition)
-        return fresh
-
-    def _notify_gone(self, definition: Definition) -> None:
-        group, plural = definition.group, definition.names.plural
-        if all(catalog.definition(group, plural) is None for catalog in self._catalogs.values()):
-            self._when_gone(group, plural)
-
-    async def _read(self, tenant: Tenant, known: TenantCatalog | None) -> TenantCatalog:
-        if known is not None:
-            try:
-                entries, state = await self._refresh(tenant, known)
-                return await self._complete(tenant, state.guards, entries, known.configured)
-            except RevisionExpired:
-                pass  # unused for longer than the log reaches back: read everything
-        return await self._read_all(tenant)
-
-    async def _read_all(self, tenant: Tenant) -> TenantCatalog:
-        """Reads in chunks, so that thousands of definitions are not decoded at once, and other requests are served."""
-        entries: dict[ObjectKey, CatalogEntry] = {}
-        guards: Guards | None = None
-        async with aclosing(self._store.scan(tenant, DEFINITIONS, rows=FEW)) as chunks:
-            async for chunk in chunks:
-                if chunk.more and (reading := self._first.get(tenant.id)) is not None:
-                    reading.note_length()
-                # All chunks have the definitions as of the first.
-                guards = guards or chunk.state.guards
-                few = len(chunk.rows) <= FEW
-                entries |= self._entries(chunk.rows) if few else await shared_aside(partial(self._entries, chunk.rows))
-        assert guards is not None, "a scan has at least one chunk"
-        return await self._complete(tenant, guards, entries, NOTHING)
-
-    async def _read_part(self, tenant: Tenant, key: ObjectKey) -> TenantCatalog:
-        """Reads a catalog that only contains the definition of this name, if there is one."""
-        row, state = await self._store.load(tenant, DEFINITIONS, key)
-        entry = None if row is None else self._entry(row)
-        return await self._complete(tenant, state.guards, SingleEntry(key, entry), NOTHING)
-
-    async def _complete(
-        self, tenant: Tenant, guards: Guards, entries: Mapping[ObjectKey, CatalogEntry], known: Configured
-    ) -> TenantCatalog:
-        """Reads what a catalog contains beside the tenant's own definitions.
-
-        It is read after the guards: if it is newer, the catalog is merely read once more.
-        """
-        configured = await load_admission(self._store, tenant, known)
-        bound = await self._shared.of(tenant)
-        aggregated = await load_aggregated(self._store, tenant)
-        return TenantCatalog(
-            guards, self._builtin_of(tenant), entries, self._strategy_for, configured, bound, aggregated
-        )
-
-    async def _refresh(self, tenant: Tenant, known: TenantCatalog) -> tuple[dict[ObjectKey, CatalogEntry], State]:
-        """Updates the cached definitions from the change log, at the cost of what has changed."""
-        entries = dict(known.entries)
-        state = await self._store.state(tenant)
-        async for changes in self._store.changes(
-            tenant, DEFINITIONS, after=known.guards.definitions, upto=state.revision
-        ):
-            # A new definition is written three times in a row: only the last state of those read together is compiled.
-            for change in {change.key: change for change in changes}.values():
-                if change.type is ChangeType.DELETED:
-                    entries.pop(change.key, None)
-                else:
-                    entries[change.key] = self._entry(
-                        Row(
-                            change.resource,
-                            change.key,
-                            change.uid,
-                            change.revision,
-                            change.version,
-                            change.schema,
-                            change.body,
-                        )
-                    )
-        return entries, state
-
-    def _entries(self, rows: Sequence[Row]) -> dict[ObjectKey, CatalogEntry]:
-        return {row.key: self._entry(row) for row in rows}
-
-    def _entry(self, row: Row) -> CatalogEntry:
-        """Compiles a stored definition. Its versions that are built in are not served: built-in resources precede."""
-        stored = decode_stored(f'{_HEAD}{row.revision}",{row.body}')
-        definition = compile_definition(stored)
-        return CatalogEntry(
-            row.revision,
-            definition.unserved_at(self._builtin_versions.get(definition.group, frozenset())),
-            held_names(stored),
-            needs_reconsidering(stored),
-            stored["metadata"].get("creationTimestamp") or "",
-        )
-
-
-def _versions_by_group(definitions: Iterable[Definition]) -> dict[str, frozenset[str]]:
+def versions_by_group(definitions: Iterable[Definition]) -> dict[str, frozenset[str]]:
     """Returns the served versions of each group."""
     versions: dict[str, set[str]] = {}
     for definition in definitions:
         versions.setdefault(definition.group, set()).update(v.name for v in definition.versions.values() if v.served)
     return {group: frozenset(names) for group, names in versions.items()}
-
-
-def _covers(known: Guards, wanted: Guards) -> bool:
-    return known.definitions >= wanted.definitions and known.namespaces >= wanted.namespaces
-
-
-_HEAD = '{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"resourceVersion":"'

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeVar
 
 from registry.aggregation.automatic import Written
-from registry.api.catalog import Catalogs, TenantCatalog
+from registry.api.catalog import TenantCatalog
+from registry.api.catalogs import Catalogs
 from registry.api.commit_refusals import commit_refusal
 from registry.api.conversions import SharedConversions
 from registry.api.converted_texts import run_with_conversions

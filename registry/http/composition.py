@@ -24,7 +24,7 @@ from registry.aggregation.backends import Backends
 from registry.aggregation.front_proxy import SECRET_BYTES, FrontProxy
 from registry.api.api_services import service_finder
 from registry.api.builtin_indexes import with_indexes
-from registry.api.catalog import Catalogs
+from registry.api.catalogs import Catalogs
 from registry.api.conversions import SharedConversions
 from registry.api.request import Backend
 from registry.api.strategies import strategy_for

@@ -26,7 +26,8 @@ from registry.api.errors import (
     resource_not_found,
     unsupported_media_type,
 )
-from registry.api.options import Query, list_options, with_clusterpedia_labels, write_options
+from registry.api.list_options import list_options, with_clusterpedia_labels
+from registry.api.options import Query, write_options
 from registry.api.request import Backend, ResourceRequest
 from registry.api.served import Served
 from registry.api.strategies.base import Context

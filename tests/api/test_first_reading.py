@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 import pytest_asyncio
 
-from registry.api import catalog
+from registry.api import catalogs
 from registry.api.catalog import DEFINITIONS
 from registry.api.first_reading import CatalogIncomplete, SingleEntry
 from registry.api.request import Backend
@@ -60,7 +60,7 @@ async def held(tenant_api: Client, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
                 await begun[0].released.wait()
 
     def begin() -> Held:
-        monkeypatch.setattr(catalog, "FEW", 1)
+        monkeypatch.setattr(catalogs, "FEW", 1)
         monkeypatch.setattr(Store, "scan", scan_first)
         begun.append(Held(backend, name))
         backend.catalogs._catalogs.clear()

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from registry import builtin
-from registry.api.catalog import Catalogs
+from registry.api.catalogs import Catalogs
 from registry.api.options import WriteOptions
 from registry.api.request import Backend, ResourceRequest
 from registry.api.served import Object, Served

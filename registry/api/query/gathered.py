@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from registry.api.errors import StatusError, bad_request
-from registry.api.options import ListOptions
+from registry.api.list_options import ListOptions
 from registry.api.query.filters import hidden_paths, visible
 from registry.api.query.parsing import parse_order_of, parse_token
 from registry.api.query.reading import MAX_EXAMINED, MAX_EXAMINED_BYTES

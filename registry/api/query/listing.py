@@ -12,7 +12,7 @@ from prometheus_client import Counter
 from registry.api.answers import ListAnswer
 from registry.api.errors import StatusError, bad_request, expired
 from registry.api.freshness import wait_for_revision
-from registry.api.options import ListOptions
+from registry.api.list_options import ListOptions
 from registry.api.query.parsing import ListQuery, parse_query
 from registry.api.query.reading import MAX_COUNTED, MAX_ESTIMATED, MAX_EXAMINED, ByIndex, Hit, Scan
 from registry.api.request import ResourceRequest

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from registry.api.errors import bad_request
-from registry.api.options import ListOptions
+from registry.api.list_options import ListOptions
 from registry.api.query.filters import hidden_paths, parse_filter, visible
 from registry.api.request import ResourceRequest
 from registry.api.served import Served

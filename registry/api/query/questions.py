@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from registry.api.errors import StatusError
-from registry.api.options import ListOptions
+from registry.api.list_options import ListOptions
 from registry.api.query.parsing import parse_query
 from registry.api.query.targets import Target, find_target, query_error
 from registry.api.request import ResourceRequest

@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from registry.api.options import ListOptions
+from registry.api.list_options import ListOptions
 from registry.api.query.filters import visible
 from registry.api.query.listing import TooMuchToRead, matching, request_build
 from registry.api.query.parsing import ListQuery, Spent, parse_query

@@ -21,15 +21,9 @@ from registry.api.answers import Answer, ListAnswer, deleted_status
 from registry.api.catalog import TenantCatalog
 from registry.api.dependents import FOREGROUND, ORPHAN
 from registry.api.errors import StatusError, conflict
+from registry.api.list_options import list_options
 from registry.api.metadata import is_terminating
-from registry.api.options import (
-    DeleteOptions,
-    delete_options,
-    list_options,
-    manager_of,
-    require_safe_collection,
-    write_options,
-)
+from registry.api.options import DeleteOptions, delete_options, manager_of, require_safe_collection, write_options
 from registry.api.request import ResourceRequest
 from registry.api.served import Object, Served, kind_of
 from registry.api.strategies.base import Context

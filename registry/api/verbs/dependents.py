@@ -13,7 +13,8 @@ from typing import Any, Final
 from registry.api import continuation
 from registry.api.answers import DocumentAnswer
 from registry.api.errors import bad_request
-from registry.api.options import Query, is_true, list_options
+from registry.api.list_options import list_options
+from registry.api.options import Query, is_true
 from registry.api.request import ResourceRequest
 from registry.api.served import Object
 from registry.authorization.attributes import Attributes

@@ -8,7 +8,7 @@ from registry.api.answers import Answer
 from registry.api.automatic_api_services import ensure_api_services
 from registry.api.default_roles import ensure_default_roles
 from registry.api.errors import method_not_supported, not_found
-from registry.api.options import list_options
+from registry.api.list_options import list_options
 from registry.api.query.listing import query_list
 from registry.api.query.parsing import is_query
 from registry.api.request import Body, ResourceRequest

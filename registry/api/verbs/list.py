@@ -13,7 +13,7 @@ from registry.api import continuation
 from registry.api.answers import ListAnswer
 from registry.api.errors import StatusError, expired
 from registry.api.freshness import wait_for_revision
-from registry.api.options import ListOptions, list_options
+from registry.api.list_options import ListOptions, list_options
 from registry.api.request import ResourceRequest
 from registry.api.verbs.readable import row_texts
 from registry.api.verbs.selection import Selection, list_revision, select

@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 from registry.api import continuation
 from registry.api.errors import bad_request
-from registry.api.options import ListOptions, parse_revision, validate_list_options
+from registry.api.list_options import ListOptions, validate_list_options
+from registry.api.options import parse_revision
 from registry.api.query.filters import hidden_paths, text_test
 from registry.api.request import ResourceRequest
 from registry.api.selectors.fields import NAME, NAMESPACE, FieldTerm, field_terms, parse_field_selector, required_name

@@ -16,7 +16,8 @@ from typing import Any, Final
 
 from registry.api.answers import DocumentAnswer
 from registry.api.errors import bad_request
-from registry.api.options import ListOptions, Query, is_true
+from registry.api.list_options import ListOptions
+from registry.api.options import Query, is_true
 from registry.api.request import ResourceRequest
 from registry.api.verbs.condition_counts import conditions_of, counts_by_time
 from registry.api.verbs.readable import row_texts

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from registry.api.answers import DocumentAnswer
 from registry.api.errors import bad_request, method_not_supported, not_found
-from registry.api.options import list_options
+from registry.api.list_options import list_options
 from registry.api.request import ResourceRequest
 from registry.api.served import Served
 from registry.api.verbs.selection import parse_selection

@@ -22,7 +22,8 @@ from registry.api.answers import Event, WatchAnswer
 from registry.api.definition_changes import Following
 from registry.api.errors import StatusError, expired, too_large
 from registry.api.freshness import wait_for_revision
-from registry.api.options import ListOptions, list_options, requested_revision
+from registry.api.list_options import ListOptions, list_options
+from registry.api.options import requested_revision
 from registry.api.query.listing import matching
 from registry.api.query.parsing import is_query, of_state, parse_query
 from registry.api.request import CatalogStale, ResourceRequest

@@ -13,7 +13,7 @@ from typing import Final
 from registry.api.converted_texts import convert_texts
 from registry.api.errors import bad_request
 from registry.api.freshness import wait_until
-from registry.api.options import list_options
+from registry.api.list_options import list_options
 from registry.api.query.filters import text_test
 from registry.api.query.gathered import too_many
 from registry.api.query.reading import MAX_EXAMINED

@@ -9,26 +9,15 @@ resolved once, constants are folded, regular expressions compiled. No user text 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from registry.budget import BudgetExceeded
 from registry.cel.checker.checked import Checked
 from registry.cel.common.values import EvalError, Missing, Optional, Uint, Value, evaluation_budget, no_such_overload
 from registry.cel.ext.conversions import TYPE_NAMES
-from registry.cel.ext.standard import add, divide, modulo, multiply, negate, subtract
-from registry.cel.ext.table import (
-    CONSTANT_TIME,
-    COSTS,
-    GLOBALS,
-    LIST_COST,
-    MAP_COST,
-    MEMBERS,
-    STRING_FACTOR,
-    Implementation,
-)
-from registry.cel.interpreter import access, logic
+from registry.cel.ext.table import CONSTANT_TIME, COSTS, GLOBALS, LIST_COST, MAP_COST, MEMBERS, Implementation
+from registry.cel.interpreter import access
 from registry.cel.interpreter.calls import (
     alternative,
     costed_call,
@@ -47,15 +36,14 @@ from registry.cel.interpreter.code import (
     Fast,
     Frame,
     Run,
-    charge,
     constant,
     costing,
     failing,
     value_of,
 )
 from registry.cel.interpreter.loops import compile_loop
+from registry.cel.interpreter.operators import OPERATORS
 from registry.cel.interpreter.view import View
-from registry.cel.syntax import ast
 from registry.cel.syntax.ast import (
     Call,
     Comprehension,
@@ -219,7 +207,7 @@ class _Compiler:
     # --- calls
 
     def call(self, node: Call) -> Code:
-        special = _OPERATORS.get(node.function)
+        special = OPERATORS.get(node.function)
         if special is not None and node.target is None:
             return special(self, node)
         name, target = node.function, node.target
@@ -286,119 +274,3 @@ def _fold(code: Code) -> Code:
     except (EvalError, BudgetExceeded):
         return code
     return constant(value, code.cost + frame[COST])
-
-
-# --- operators
-
-_Builder = Callable[["_Compiler", Call], Code]
-
-
-def _binary(operation: Callable[[Value, Value], Value], *, text_cost: bool = False) -> _Builder:
-    def build(compiler: _Compiler, node: Call) -> Code:
-        left, right = compiler.compile(node.args[0]), compiler.compile(node.args[1])
-        a, b, cost = value_of(left), value_of(right), left.cost + right.cost
-        if text_cost:
-            return _addition(compiler, a, b, cost)
-        return costing(Code(lambda frame: operation(a(frame), b(frame)), cost), 1)
-
-    return build
-
-
-def _addition(compiler: _Compiler, a: Run, b: Run, cost: int) -> Code:
-    """`a + b`: for texts the cost is a tenth of the length of the result."""
-    exact = compiler.counting.exact
-
-    def plus(frame: Frame) -> Value:
-        result = add(a(frame), b(frame))
-        kind = type(result)
-        if (kind is str or kind is bytes) and (exact or len(result) > 10):
-            charge(frame, math.ceil(len(result) * STRING_FACTOR))
-        elif exact:
-            charge(frame, 1)
-        return result
-
-    return Code(plus, cost if exact else cost + 1)
-
-
-def _logical(build: Callable[[list[Code]], Code]) -> _Builder:
-    def flat(compiler: _Compiler, node: Call) -> Code:
-        terms: list[Expr] = []
-        stack: list[Expr] = [node]
-        while stack:
-            term = stack.pop()
-            if isinstance(term, Call) and term.function == node.function and term.target is None:
-                stack.extend(reversed(term.args))
-            else:
-                terms.append(term)
-        first, *others = [compiler.compile(term) for term in terms]
-        return build([first, *map(compiler.counting.branch, others)])
-
-    return flat
-
-
-def _equality(wanted: bool) -> _Builder:
-    return lambda compiler, node: logic.equality(
-        compiler.compile(node.args[0]), compiler.compile(node.args[1]), compiler.counting, wanted
-    )
-
-
-def _ordering(compiler: _Compiler, node: Call) -> Code:
-    return logic.ordering(
-        node.function, compiler.compile(node.args[0]), compiler.compile(node.args[1]), compiler.counting
-    )
-
-
-def _index(compiler: _Compiler, node: Call) -> Code:
-    operand, key = compiler.compile(node.args[0]), compiler.compile(node.args[1])
-    return costing(access.index(operand, key), 2 - operand.attribute)
-
-
-def _optional_index(compiler: _Compiler, node: Call) -> Code:
-    operand, key = compiler.compile(node.args[0]), compiler.compile(node.args[1])
-    return costing(access.optional_index(operand, key), 2 - operand.attribute)
-
-
-def _not_strictly_false(compiler: _Compiler, node: Call) -> Code:
-    operand = compiler.compile(node.args[0])
-    run = value_of(operand)
-
-    def test(frame: Frame) -> bool:
-        try:
-            return run(frame) is not False
-        except EvalError:
-            return True
-
-    return costing(Code(test, operand.cost), 1)
-
-
-def _negation(compiler: _Compiler, node: Call) -> Code:
-    operand = compiler.compile(node.args[0])
-    run = value_of(operand)
-    return costing(Code(lambda frame: negate(run(frame)), operand.cost), 1)
-
-
-_OPERATORS: Final[Mapping[str, _Builder]] = {
-    ast.LOGICAL_AND: _logical(logic.both),
-    ast.LOGICAL_OR: _logical(logic.either),
-    ast.LOGICAL_NOT: lambda compiler, node: costing(logic.negation(compiler.compile(node.args[0])), 1),
-    ast.CONDITIONAL: lambda compiler, node: logic.conditional(
-        compiler.compile(node.args[0]), *(compiler.counting.branch(compiler.compile(a)) for a in node.args[1:])
-    ),
-    ast.EQUALS: _equality(True),
-    ast.NOT_EQUALS: _equality(False),
-    ast.LESS: _ordering,
-    ast.LESS_EQUALS: _ordering,
-    ast.GREATER: _ordering,
-    ast.GREATER_EQUALS: _ordering,
-    ast.ADD: _binary(add, text_cost=True),
-    ast.SUBTRACT: _binary(subtract),
-    ast.MULTIPLY: _binary(multiply),
-    ast.DIVIDE: _binary(divide),
-    ast.MODULO: _binary(modulo),
-    ast.NEGATE: _negation,
-    ast.INDEX: _index,
-    ast.OPT_INDEX: _optional_index,
-    ast.OPT_SELECT: _optional_index,
-    ast.IN: lambda compiler, node: logic.membership(compiler.compile(node.args[0]), compiler.compile(node.args[1])),
-    ast.NOT_STRICTLY_FALSE: _not_strictly_false,
-}

@@ -35,7 +35,7 @@ from registry.cel.syntax.ast import (
 
 
 class Compiler(Protocol):
-    """The methods of compile.py's compiler that this module uses."""
+    """The methods of compile.py's compiler that this module and operators.py use."""
 
     counting: Counting
 

@@ -12,7 +12,8 @@ from starlette.types import Receive, Scope, Send
 
 from registry.aggregation.discovery import Resources, merge_aggregated, merge_group, merge_group_list
 from registry.aggregation.priorities import local_priority
-from registry.api.catalog import Catalogs, TenantCatalog
+from registry.api.catalog import TenantCatalog
+from registry.api.catalogs import Catalogs
 from registry.api.errors import method_not_allowed, not_acceptable, resource_not_found
 from registry.builtin.subresources import subresources_of
 from registry.controllers.api_services.monitor import Monitor

@@ -14,7 +14,8 @@ from typing import Final
 from starlette.types import Receive, Scope, Send
 
 from registry.aggregation.openapi import merge_v2
-from registry.api.catalog import Catalogs, TenantCatalog
+from registry.api.catalog import TenantCatalog
+from registry.api.catalogs import Catalogs
 from registry.builtin.subresources import subresources_of
 from registry.caches import LruCache
 from registry.codec.json_encode import encode_json

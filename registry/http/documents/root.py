@@ -11,7 +11,8 @@ from typing import Final
 
 from starlette.types import Receive, Scope, Send
 
-from registry.api.catalog import Catalogs, TenantCatalog
+from registry.api.catalog import TenantCatalog
+from registry.api.catalogs import Catalogs
 from registry.definitions.discovery import group_versions
 from registry.http.documents.answers import send_document, size_of
 from registry.http.documents.cache import Document, DocumentCache, document

@@ -11,7 +11,7 @@ from registry.api import continuation
 from registry.api.answers import DocumentAnswer
 from registry.api.conversions import VersionGone
 from registry.api.errors import bad_request
-from registry.api.options import ListOptions, list_options
+from registry.api.list_options import ListOptions, list_options
 from registry.api.query.gathered import Item, is_gathered, parse_gathered, require_bounded, too_many
 from registry.api.query.reading import MAX_EXAMINED
 from registry.api.request import ResourceRequest

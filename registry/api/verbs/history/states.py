@@ -7,7 +7,7 @@ from typing import Final
 from registry.api import continuation
 from registry.api.errors import bad_request, expired, not_found
 from registry.api.freshness import wait_for_revision
-from registry.api.options import list_options
+from registry.api.list_options import list_options
 from registry.api.request import ResourceRequest
 from registry.api.served import Object
 from registry.reporting.redaction import without
