@@ -14,7 +14,7 @@ from typing import Any
 from registry.apply.errors import PatchInapplicable, PatchUndecodable, StrategicPatchError
 from registry.apply.strategic_kinds import Fields, StrategicField, fields_of
 from registry.apply.strategic_order import comparable, order_list
-from registry.apply.validate import go_plain
+from registry.apply.validate import go_plain, go_text
 from registry.codec.go_text import json_type
 from registry.schema.model import Json
 
@@ -72,7 +72,11 @@ def _by_directive(patch: Object) -> Object:
         return {name: value for name, value in patch.items() if name != _DIRECTIVE}
     if directive == "delete":
         return {}
-    raise StrategicPatchError(f"unknown patch type: {go_plain(directive)} in map: {go_plain(patch)}")
+    raise _unknown(directive, patch)
+
+
+def _unknown(directive: Json, patch: Object) -> StrategicPatchError:
+    return StrategicPatchError(f"unknown patch type: {go_text(directive)} in map: {go_plain(patch)}")
 
 
 def _retain(result: Object, patch: Object) -> None:
@@ -153,7 +157,7 @@ def _without_directives(original: list[Json], patch: list[Json], key: str) -> tu
         elif directive == "merge":
             raise StrategicPatchError("merging lists cannot yet be specified in the patch")
         else:
-            raise StrategicPatchError(f"unknown patch type: {go_plain(directive)} in map: {go_plain(item)}")
+            raise _unknown(directive, item)
     if replaces:
         return plain, []
     return [item for item in original if key not in item or comparable(item[key]) not in deleted], plain

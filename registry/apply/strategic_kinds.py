@@ -31,6 +31,8 @@ _WEBHOOKS: Fields = {"webhooks": StrategicField(True, "name", _MATCH_CONDITIONS)
 _KINDS: Mapping[str, Fields] = {
     "APIService": _CONDITIONS,
     "Namespace": _CONDITIONS,
+    "Service": {**_CONDITIONS, "spec": StrategicField(inside={"ports": StrategicField(True, "port")})},
+    "StorageVersionMigration": _CONDITIONS,
     "ServiceAccount": {"secrets": StrategicField(True, "name")},
     "ValidatingWebhookConfiguration": _WEBHOOKS,
     "MutatingWebhookConfiguration": _WEBHOOKS,

@@ -119,6 +119,17 @@ def go_plain(value: Json, depth: int = 0) -> str:
     return _go_scalar(value, "<nil>") if not isinstance(value, str) else value
 
 
+def go_text(value: Json, depth: int = 0) -> str:
+    """A decoded value as fmt's `%s` prints it, which names the type of what is no text: `[a %!s(int64=1)]`."""
+    if isinstance(value, dict):
+        return "map[" + " ".join(f"{name}:{go_text(value[name], depth + 1)}" for name in _some(value, depth)) + "]"
+    if isinstance(value, list):
+        return "[" + " ".join(go_text(item, depth + 1) for item in _some_items(value, depth)) + "]"
+    if value is None:
+        return "<nil>" if depth else "%!s(<nil>)"
+    return value if isinstance(value, str) else f"%!s({go_type(value)}={go_plain(value)})"
+
+
 def go_syntax(value: Json, depth: int = 0) -> str:
     """A decoded value as fmt's `%#v` prints it: `map[string]interface {}{"a":"b"}`."""
     if isinstance(value, dict):

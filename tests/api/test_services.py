@@ -328,3 +328,14 @@ async def test_empty_fields_and_a_missing_spec(shared_api: Client) -> None:
     )
     assert "Key: /registry/services/specs/default/2-empty, " in status["message"]
     (await shared_api.delete(f"{SERVICES}/2-empty")).ok()
+
+
+@shares_application
+async def test_a_strategic_patch_merges_ports(shared_api: Client) -> None:
+    """As kubectl apply and kubectl patch send it: only what has changed."""
+    path = f"{SERVICES}/merged"
+    ports = [HTTP, {"name": "https", "port": 443}]
+    (await shared_api.post(SERVICES, service("merged", clusterIP="None", ports=ports))).ok(201)
+    patch = {"spec": {"ports": [{"port": 443, "name": "tls"}]}}
+    after = (await shared_api.patch(path, patch, "application/strategic-merge-patch+json")).ok()
+    assert {port["port"]: port["name"] for port in after["spec"]["ports"]} == {80: "http", 443: "tls"}

@@ -120,6 +120,19 @@ def test_merge(document: dict[str, Any], patch: Any, expected: dict[str, Any]) -
             id="unknown directive",
         ),
         pytest.param(
+            {"data": {"$patch": 5}}, 500, "unknown patch type: %!s(int64=5) in map: map[$patch:5]", id="a number"
+        ),
+        pytest.param(
+            {"data": {"$patch": None}}, 500, "unknown patch type: %!s(<nil>) in map: map[$patch:<nil>]", id="a null"
+        ),
+        pytest.param(
+            {"data": {"$patch": ["a", 1.5, None, {"b": True}]}},
+            500,
+            "unknown patch type: [a %!s(float64=1.5) <nil> map[b:%!s(bool=true)]] in map: "
+            "map[$patch:[a 1.5 <nil> map[b:true]]]",
+            id="a list",
+        ),
+        pytest.param(
             {"data": {"$retainKeys": ["a"], "b": "2"}}, 400, "invalid patch format of retainKeys", id="not retained"
         ),
         pytest.param({"data": {"$retainKeys": "a"}}, 400, "invalid patch format of retainKeys", id="retain no list"),
@@ -175,3 +188,51 @@ def test_a_patch_too_deep_is_refused() -> None:
         deep = {"a": deep}
     with pytest.raises(StrategicPatchError, match="too deeply"):
         apply_strategic("ConfigMap", {}, deep)
+
+
+PORTS = [{"port": 80, "name": "a"}, {"port": 81, "name": "b"}]
+
+
+@pytest.mark.parametrize(
+    "kind, path, before, patch, after",
+    [
+        pytest.param(
+            "Service",
+            ("spec", "ports"),
+            PORTS,
+            [{"port": 81, "name": "c"}],
+            [{"port": 80, "name": "a"}, {"port": 81, "name": "c"}],
+            id="a port is changed",
+        ),
+        pytest.param(
+            "Service",
+            ("spec", "ports"),
+            PORTS,
+            [{"port": 80, "$patch": "delete"}],
+            [{"port": 81, "name": "b"}],
+            id="a port is removed",
+        ),
+        pytest.param(
+            "Service",
+            ("spec", "ports"),
+            PORTS,
+            [{"$patch": "replace"}, {"port": 9}],
+            [{"port": 9}],
+            id="ports are replaced",
+        ),
+        *(
+            pytest.param(
+                kind,
+                ("status", "conditions"),
+                [{"type": "A", "status": "True"}, {"type": "B", "status": "True"}],
+                [{"type": "A", "status": "False"}],
+                [{"type": "A", "status": "False"}, {"type": "B", "status": "True"}],
+                id=f"conditions of a {kind}",
+            )
+            for kind in ("Service", "Namespace", "APIService", "StorageVersionMigration")
+        ),
+    ],
+)
+def test_lists_that_are_merged(kind: str, path: tuple[str, str], before: Any, patch: Any, after: Any) -> None:
+    outer, inner = path
+    assert apply_strategic(kind, {outer: {inner: before}}, {outer: {inner: patch}}) == {outer: {inner: after}}
