@@ -22,10 +22,11 @@ BUNDLE_LIMIT: Final = 512 * 1024
 _SYSTEM_BYTES: Final = 256 * 1024
 # What a context takes without certificates.
 _CONTEXT_BYTES: Final = 8 * 1024
-# Bytes of bundles: of the contexts that are kept, and of those that one tenant has in use. OpenSSL takes seven times as
-# much.
+# Bytes of bundles: of the contexts that are kept, of those that one tenant has in use, and of those that all have, of
+# which a tenant may have as much as is still free. OpenSSL takes seven times as much.
 _KEPT_BYTES: Final = 4 * 1024 * 1024
 _BYTES_OF_TENANT: Final = 4 * 1024 * 1024
+_BYTES_OF_PROCESS: Final = 24 * 1024 * 1024
 _KEPT_SECONDS: Final = 12 * 3600.0
 # A certificate takes a fifth of a millisecond or more, in which no other thread runs.
 _LOADED_AT_ONCE: Final = 8
@@ -44,13 +45,15 @@ class _Kept(NamedTuple):
 class TlsContexts:
     """The contexts of tenants, kept for a while, and bounded by the bundles that they are made from.
 
-    `complete` changes a new context for its tenant. Invariant: `_of_tenants` counts the contexts that exist.
+    `complete` changes a new context for its tenant. Invariant: `_of_tenants` counts the contexts that exist, `_bytes`
+    is their sum.
     """
 
     def __init__(self, complete: Callable[[ssl.SSLContext, int], None] = lambda context, tenant: None) -> None:
         self._complete = complete
         self._kept: LruCache[tuple[int, str, bool], _Kept] = LruCache(_KEPT_BYTES, lambda kept: kept.weight)
         self._of_tenants: Counter[int] = Counter()
+        self._bytes = 0
         self._making: Slots[int] = Slots(1)
 
     async def get(self, tenant: int, ca: str, *, insecure: bool = False) -> ssl.SSLContext:
@@ -82,20 +85,26 @@ class TlsContexts:
 
         context = work() if weight <= _CONTEXT_BYTES + _INLINE_BYTES else await aside(work, _background)
         self._of_tenants[tenant] += weight
+        self._bytes += weight
         weakref.finalize(context, self._give_back, tenant, weight).atexit = False
         self._kept.put(key, _Kept(context, weight, time.monotonic() + _KEPT_SECONDS))
         return context
 
     def _make_room(self, tenant: int, weight: int) -> None:
         for key in self._kept.keys():  # noqa: SIM118 - it is not a dict
-            if self._of_tenants[tenant] + weight <= _BYTES_OF_TENANT:
+            if self._has_room(tenant, weight):
                 return
             if key[0] == tenant:
                 self._kept.pop(key)
-        if self._of_tenants[tenant] + weight > _BYTES_OF_TENANT:
+        if not self._has_room(tenant, weight):
             raise Unreachable("tls: the tenant's connections use too many long CA bundles")
 
+    def _has_room(self, tenant: int, weight: int) -> bool:
+        free = _BYTES_OF_PROCESS - self._bytes - weight
+        return self._of_tenants[tenant] + weight <= min(_BYTES_OF_TENANT, free)
+
     def _give_back(self, tenant: int, weight: int) -> None:
+        self._bytes -= weight
         self._of_tenants[tenant] -= weight
         if not self._of_tenants[tenant]:
             del self._of_tenants[tenant]

@@ -244,6 +244,24 @@ async def test_the_bundles_of_a_tenant_are_bounded() -> None:
     await contexts.get(1, bundles[29])
 
 
+async def test_the_bundles_of_all_tenants_are_bounded() -> None:
+    """Each of two hundred tenants could have 28 MB of them in use."""
+    contexts, one = TlsContexts(), _certificates(1)
+    used, refused = list[ssl.SSLContext](), 0
+    for tenant in range(200):
+        try:
+            for number in range(8):
+                used.append(await contexts.get(tenant, one + "#" * 500_000 + str(number)))
+        except Unreachable:
+            refused += 1
+    assert 40 < len(used) < 50
+    assert refused > 190
+    used.append(await contexts.get(1000, one))  # a short one of a tenant that has none finds room
+    del used[:30]
+    gc.collect()
+    await contexts.get(1000, one + "#" * 500_000)
+
+
 @pytest.mark.parametrize(
     "around, count",
     [
