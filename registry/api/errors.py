@@ -255,11 +255,11 @@ def deadline_exceeded() -> StatusError:
     return timeout("Timeout: request did not complete within the allotted timeout")
 
 
-def revision_in_future(revision: int, current: int) -> StatusError:
-    """Returns the 504 for a resource version that has not been assigned, after the wait for it."""
+def revision_in_future(revision: int, current: int, *, retry_after_seconds: int = 1) -> StatusError:
+    """Returns the 504 for a resource version that has not been assigned, by default after the wait for it."""
     text = f"Timeout: Too large resource version: {revision}, current: {current}"
     causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
-    return timeout(text, causes=causes, retry_after_seconds=1)
+    return timeout(text, causes=causes, retry_after_seconds=retry_after_seconds)
 
 
 def from_store(error: store.StoreError) -> StatusError:
@@ -268,7 +268,7 @@ def from_store(error: store.StoreError) -> StatusError:
         case store.RevisionExpired():
             return expired(f"too old resource version: {error.revision} ({error.compact_revision})")
         case store.RevisionInFuture():
-            return revision_in_future(error.revision, error.current)
+            return revision_in_future(error.revision, error.current, retry_after_seconds=0)
         case store.Uncertain():
             return StatusError(
                 500,

@@ -200,10 +200,23 @@ async def test_a_revision_from_the_future_is_waited_for_and_then_refused(
 ) -> None:
     monkeypatch.setattr("registry.api.freshness.WAIT_SECONDS", 0.01)
     monkeypatch.setattr("registry.api.freshness.STEP_SECONDS", 0.01)
-    for query in ("", "&resourceVersionMatch=NotOlderThan", "&resourceVersionMatch=Exact", "&limit=1"):
+    for query in ("", "&resourceVersionMatch=NotOlderThan", "&limit=1&resourceVersionMatch=NotOlderThan"):
         status = failure(await api.get(f"{WIDGETS}?resourceVersion=99999{query}"), 504, "Timeout")
         assert status["message"].startswith("Timeout: Too large resource version: 99999, current: ")
         assert status["details"]["retryAfterSeconds"] == 1
+
+
+@pytest.mark.parametrize("query", ["resourceVersionMatch=Exact", "limit=1", "limit=1&resourceVersionMatch=Exact"])
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+async def test_a_list_at_a_revision_from_the_future_is_refused_at_once(
+    api: Client, monkeypatch: pytest.MonkeyPatch, method: str, query: str
+) -> None:
+    monkeypatch.setattr("registry.api.freshness.wait_until", None)
+    answer = await api.request(method, f"{WIDGETS}?resourceVersion=99999&{query}")
+    status = failure(answer, 504, "Timeout")
+    assert status["message"].startswith("Timeout: Too large resource version: 99999, current: ")
+    assert list(status["details"]) == ["causes"]
+    assert "retry-after" not in answer.headers
 
 
 async def test_a_long_list_is_streamed_and_compressed_on_request(api: Client) -> None:

@@ -27,7 +27,7 @@ async def list_(request: ResourceRequest) -> ListAnswer:
     """Named with an underscore because `list` is Python's."""
     options = list_options(request.query)
     selection = select(request, options)
-    if wanted := list_revision(options.resource_version):
+    if not options.is_exact and (wanted := list_revision(options.resource_version)):
         await wait_for_revision(request, wanted)
     try:
         return await _answer(selection)
