@@ -22,8 +22,9 @@ from cryptography.x509.oid import NameOID
 from registry.flowcontrol.loop_share import LoopShare
 from registry.webhooks.connection import Origin, Unreachable
 from registry.webhooks.egress import EgressPolicy
+from registry.webhooks.http1 import Connection
 from registry.webhooks.https import HttpsClient
-from registry.webhooks.streaming import Connections, PooledServer
+from registry.webhooks.streaming import Connections, PooledServer, TooManyConnections
 from registry.webhooks.tls import TlsContexts
 from tests.webhooks.hostile import Certificates, Server, answering, certificates, head, serving
 
@@ -177,6 +178,38 @@ async def test_answers_in_tiny_records_leave_the_loop_to_others(trusted: Certifi
     there.close()
     await asyncio.sleep(0.1)  # until all are closed
     assert held < 0.08
+
+
+async def test_the_connections_of_all_tenants_are_bounded(
+    trusted: Certificates, https: HttpsClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each tenant could have 512 at once, which take 300 MB while nobody reads what the servers send."""
+    monkeypatch.setattr("registry.webhooks.streaming.CONNECTIONS_OF_PROCESS", 12)
+    connections, context = Connections(https.dialer), ssl.create_default_context(cadata=trusted.ca)
+    async with serving(trusted, answering([])) as there:
+        servers = [PooledServer(tenant, there.origin, "", context) for tenant in range(5)]
+        opened = list[tuple[PooledServer, Connection]]()
+
+        async def take_all(server: PooledServer) -> int:
+            count = 0
+            with contextlib.suppress(TooManyConnections):
+                while True:
+                    opened.append((server, await connections.acquire(server, new=True)))
+                    count += 1
+            return count
+
+        assert [await take_all(server) for server in servers[:3]] == [6, 3, 1]  # half of what is free to each
+        server, connection = opened.pop(0)
+        connections.release(server, connection)
+        assert await take_all(servers[3]) == 1
+        for server, connection in opened:
+            connections.release(server, connection)
+        opened.clear()
+        assert await take_all(servers[4]) == 6
+        for server, connection in opened:
+            connections.release(server, connection)
+        connections.close()
+        await asyncio.sleep(0.1)  # until all are closed
 
 
 async def test_what_waits_for_its_share_comes_in_its_order() -> None:
