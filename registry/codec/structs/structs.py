@@ -92,7 +92,8 @@ class Map(GoType):
         if not isinstance(value, dict):
             return context.mismatch(value, link, self.go)
         element, out = self.element, {}
-        for k, v in _members(value, context):
+        is_plain = type(value) is dict and not context.is_reencoded
+        for k, v in value.items() if is_plain else _members(value, context):
             step = (link, k, None, False)
             if k in out:
                 context.note(step, RepeatedField)
@@ -119,8 +120,12 @@ class OneOf(GoType):
         self.go, self._decode, self._encode = go, decode, encode
 
     def decode(self, value: Any, link: Link, context: Context) -> Any:
-        own = Context(None)
-        return own.finish(self._decode(plain(value), (link[0], link[1], link[2], True), own))
+        # An error ends the decoding, so that the context need not be restored then.
+        unknown, fault = context.unknown, context.fault
+        context.unknown = context.fault = None
+        decoded = context.finish(self._decode(plain(value), (link[0], link[1], link[2], True), context))
+        context.unknown, context.fault = unknown, fault
+        return decoded
 
     def encode(self, value: Any) -> Any:
         return self._encode(value)
@@ -164,7 +169,9 @@ class Struct(GoType):
             return context.mismatch(value, link, self.go)
         types, name = self._types, self.name
         out: dict[str, Any] = {}
-        for key, v in _members(value, context):
+        # The usual case without a call: a definition has thousands of structs.
+        is_plain = type(value) is dict and not context.is_reencoded
+        for key, v in value.items() if is_plain else _members(value, context):
             field_type, step = types.get(key), (link, key, name, False)
             if field_type is None:
                 context.note(step)
