@@ -55,6 +55,8 @@ def elsewhere(trusted: Certificates, piece: bytes) -> Iterator[Server]:
         while not ended.is_set():
             writer.write(piece)
             await writer.drain()
+            # drain waits only for room in the buffer: without this, the loop might see neither `ended` nor a lost connection.
+            await asyncio.sleep(0)
 
     async def run() -> None:
         async with serving(trusted, endless) as server:
