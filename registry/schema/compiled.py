@@ -132,11 +132,11 @@ class CompiledSchema:
     def complete(self, obj: dict[str, Any]) -> dict[str, Any]:
         """Returns an applied object without nulls that are not allowed, and with defaults, which are added in place.
 
-        Unknown fields have been refused by the apply. A null where the schema has a type is left for validation.
+        Unknown fields have been refused by the apply. A null that its schema refuses is left for validation.
         """
         if not self._tidy(obj):
             obj = deep_copy(obj)  # it shares values with the applied configuration, which may be merged again
-            drop_nulls(obj, self.structural, only_untyped=True)
+            drop_nulls(obj, self.structural, only_valid=True)
         self.default(obj)
         return obj
 

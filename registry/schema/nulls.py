@@ -8,13 +8,14 @@ Follows apiextensions-apiserver pkg/apiserver/schema/defaulting/prunenulls.go.
 from __future__ import annotations
 
 from registry.schema.model import UNSET, Structural
+from registry.schema.validation import validate
 from registry.schema.values import Json
 
 
-def drop_nulls(value: Json, schema: Structural, *, only_untyped: bool = False) -> None:
+def drop_nulls(value: Json, schema: Structural, *, only_valid: bool = False) -> None:
     """Removes such nulls from `value`, in place. Recursion follows the schema, whose depth is bounded.
 
-    With `only_untyped`, nulls whose schema has a type remain, for validation to refuse.
+    With `only_valid`, nulls that are invalid by their schemas remain, for validation to refuse.
     """
     if value.__class__ is dict:
         additional = schema.additional_properties
@@ -26,13 +27,13 @@ def drop_nulls(value: Json, schema: Structural, *, only_untyped: bool = False) -
                 continue
             if inner is None:
                 may_stay = inner_schema.nullable or inner_schema.default is not UNSET
-                if not (may_stay or (only_untyped and inner_schema.type)):
+                if not (may_stay or (only_valid and validate(inner_schema, None))):
                     dropped.append(name)
             elif inner.__class__ is dict or inner.__class__ is list:
-                drop_nulls(inner, inner_schema, only_untyped=only_untyped)
+                drop_nulls(inner, inner_schema, only_valid=only_valid)
         for name in dropped:
             del value[name]
     elif value.__class__ is list and schema.items is not None:
         for item in value:
             if item.__class__ is dict or item.__class__ is list:
-                drop_nulls(item, schema.items, only_untyped=only_untyped)
+                drop_nulls(item, schema.items, only_valid=only_valid)

@@ -125,6 +125,7 @@ async def test_an_applied_null_of_any_type_is_dropped(api: Client) -> None:
     """It is owned, but not stored, and applying it again changes nothing."""
     anything = {"x-kubernetes-preserve-unknown-fields": True}
     fields = {"any": anything, "map": {"type": "object", "additionalProperties": anything}, "text": {"type": "string"}}
+    fields |= {"port": {"x-kubernetes-int-or-string": True}, "one": {**anything, "enum": ["a"]}}
     nullable = {"nullable": {**anything, "nullable": True}}
     schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {**fields, **nullable}}}}
     await define(api, definition("blobs", "Blob", schema=schema))
@@ -144,4 +145,5 @@ async def test_an_applied_null_of_any_type_is_dropped(api: Client) -> None:
     (await api.patch(f"{blobs}/a", {"spec": {"any": {"x": 1}}})).ok()
     after = (await api.patch(f"{blobs}/a?fieldManager=m&force=true", nulls, APPLY)).ok(200)
     assert after["spec"] == {**made["spec"], "any": {"x": 1}}  # a null does not replace a map
-    assert (await api.patch(f"{blobs}/a?fieldManager=m", blob({"text": None}), APPLY)).code == 422
+    for refused in ({"text": None}, {"port": None}, {"one": None}, {"map": {"a": None}, "port": None}):
+        assert (await api.patch(f"{blobs}/a?fieldManager=m", blob(refused), APPLY)).code == 422
