@@ -76,6 +76,7 @@ def answering(pieces: Iterable[bytes], *, then_hang: bool = False) -> Handler:
         for piece in pieces:
             writer.write(piece)
             await writer.drain()
+            await asyncio.sleep(0)  # some answers never end, and drain waits only for room in the buffer
         if then_hang:
             await reader.read()  # until the client has gone
 
