@@ -192,3 +192,21 @@ async def test_what_the_application_wants_called_at_a_disconnect(requests: int) 
         writer.transport.abort()
         await asyncio.wait_for(noticed.wait(), PATIENCE_SECONDS)
         assert not answered
+
+
+@pytest.mark.parametrize("length", [5, 100_000])
+async def test_an_answer_to_head_has_no_body(length: int) -> None:
+    """An application may leave it to the server to drop the body, which a client would take for the next answer."""
+
+    async def sends_a_body(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        headers = [(b"content-length", b"%d" % length)]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"x" * length})
+
+    async with connection(sends_a_body) as (reader, writer):
+        writer.write(b"HEAD / HTTP/1.1\r\nhost: x\r\n\r\n" + REQUEST)
+        for _ in range(2):
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 200 OK\r\n")
+            assert b"content-length: %d\r\n" % length in head
+        assert await reader.readexactly(length) == b"x" * length

@@ -199,9 +199,9 @@ class Cycle(RequestResponseCycle):
             return
         body = message.get("body", b"") if message["type"] == "http.response.body" else b""
         whole = not message.get("more_body") and len(body) == self.expected_content_length
-        if not whole or len(body) > JOINED_LIMIT_BYTES:
+        if not whole or len(body) > JOINED_LIMIT_BYTES or self.scope["method"] == "HEAD":
             self.transport.write(head)
-            await super().send(message)
+            await super().send(message)  # which drops the body of an answer to HEAD
             return
         self._complete(head, body)
 
