@@ -23,7 +23,7 @@ MAPPED: dict[type[StoreError], tuple[StoreError, tuple[int, str, int | None]]] =
     errors.Unstorable: (errors.Unstorable("bad value"), UNHANDLED),
     errors.ValueRefused: (errors.ValueRefused("a secret value"), (400, "BadRequest", None)),
     errors.RevisionExpired: (errors.RevisionExpired(3, 5, 9), (410, "Expired", None)),
-    errors.RevisionInFuture: (errors.RevisionInFuture(30, 9), (504, "Timeout", 1)),
+    errors.RevisionInFuture: (errors.RevisionInFuture(30, 9), (504, "Timeout", None)),
     errors.TenantNotFound: (errors.TenantNotFound("acme"), (404, "NotFound", None)),
     errors.TooManyBytes: (errors.TooManyBytes(ROW.resource), (413, "RequestEntityTooLarge", None)),
     errors.QueryTooLarge: (errors.QueryTooLarge("too many objects"), UNHANDLED),
