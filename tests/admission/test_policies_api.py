@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 import time
 from typing import Any
 
 import pytest
 
+from registry.apply.values import equal
 from registry.flowcontrol.time_slice import IS_GONE
 from tests.admission.policies import (
     BINDINGS,
@@ -268,6 +270,23 @@ async def test_reinvocation_policies_are_honoured(api: Client) -> None:
     await mutate(api, increment, name="a", reinvocation="IfNeeded")
     await mutate(api, "Object{spec: Object.spec{color: 'blue'}}", name="b")
     assert (await api.post(WIDGETS, widget("a", size=1))).ok(201)["spec"] == {"size": 3, "color": "blue"}
+
+
+async def test_large_objects_are_compared_beside_the_event_loop(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of a hundred policies would hold it for a tenth of a second."""
+    threads = []
+
+    def watched_equal(left: object, right: object) -> bool:
+        threads.append(threading.current_thread())
+        return equal(left, right)
+
+    await mutate(api, "Object{spec: Object.spec{size: object.spec.size + 1}}", name="a", reinvocation="IfNeeded")
+    await mutate(api, "Object{spec: Object.spec{color: 'blue'}}", name="b", reinvocation="IfNeeded")
+    monkeypatch.setattr("registry.api.admission.reinvocation.equal", watched_equal)
+    large = widget("a", size=1, free={"list": [{"k": i} for i in range(9_000)]})
+    assert (await api.post(WIDGETS, large)).ok(201)["spec"]["size"] == 3
+    assert threads
+    assert threading.current_thread() not in threads
 
 
 async def test_a_mutation_that_fails(api: Client) -> None:

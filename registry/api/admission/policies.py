@@ -23,12 +23,11 @@ from registry.admission.policies import (
 from registry.admission.rules import Match
 from registry.api.admission.inputs import AdmissionInputs, ConfigurationError
 from registry.api.admission.metrics import CHECKS, NO_ERROR
-from registry.api.admission.reinvocation import MutationRounds
+from registry.api.admission.reinvocation import MutationRounds, is_unchanged
 from registry.api.errors import Qualified, StatusError, forbidden
 from registry.api.request import ResourceRequest
 from registry.apply.types import UNTYPED, compile_type
 from registry.apply.types import MergeType as AppliedType
-from registry.apply.values import equal
 from registry.codec.json_encode import encode_json_text
 from registry.emulation import emulated
 
@@ -57,7 +56,7 @@ class PolicyAdmission:
     ) -> None:
         progress = rounds.policies
         if rounds.is_again:
-            progress.require_if_changed(attributes.object)
+            await progress.require_if_changed(attributes.object)
         errors: list[tuple[str, str]] = []
         mutations = []
         for policy, bindings in policies:
@@ -127,7 +126,7 @@ class PolicyAdmission:
             if result is not current.object:
                 is_patch = policy.is_json_patch(i)
                 attributes.object = await self._inputs.decode(result, resource, attributes, is_strict=is_patch)
-        return before is not attributes.object and not equal(before or {}, attributes.object or {}), failures
+        return not await is_unchanged(before, attributes.object), failures
 
     def _schema(self, resource: Resource, attributes: Attributes) -> AppliedType:
         if attributes.subresource == "scale":

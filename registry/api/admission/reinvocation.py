@@ -5,10 +5,17 @@ Follows apiserver pkg/admission/reinvocation.go and the reinvocation contexts of
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from registry.admission.attributes import Object
 from registry.apply.values import equal
+from registry.flowcontrol.evaluation import evaluate
+
+
+async def is_unchanged(before: Object | None, after: Object | None) -> bool:
+    """Whether two states of an object are equal. Large ones are compared beside the event loop."""
+    return before is after or await evaluate(partial(equal, before or {}, after or {}), repeatable=True)
 
 
 class Invocations:
@@ -21,9 +28,9 @@ class Invocations:
         self.wanted: set[Any] = set()
         self.output: Object | None = None
 
-    def require_if_changed(self, obj: Object | None) -> None:
+    async def require_if_changed(self, obj: Object | None) -> None:
         """In the second round, requires reinvocation if others have changed the object since."""
-        if self.output is not None and not equal(self.output, obj or {}):
+        if self.output is not None and not await is_unchanged(self.output, obj):
             self.require()
 
     def require(self) -> None:

@@ -20,14 +20,13 @@ from registry.admission.review import BadPatch, InvalidAnswer, Verdict, decode_p
 from registry.admission.webhooks import Webhook
 from registry.api.admission.inputs import AdmissionInputs
 from registry.api.admission.metrics import CALLING_ERROR, INTERNAL_ERROR, NO_ERROR, WebhookCall
-from registry.api.admission.reinvocation import MutationRounds
+from registry.api.admission.reinvocation import MutationRounds, is_unchanged
 from registry.api.admission.webhook_annotations import FAILED_OPEN, WEBHOOKS, AuditedCall
 from registry.api.errors import Qualified, StatusError, bad_request, deadline_exceeded, forbidden, internal_error
 from registry.api.request import ResourceRequest
 from registry.api.retry_memo import Answer, NoAnswer, RetryMemo, WebhookQuestion
 from registry.apply import json_patch
 from registry.apply.errors import ApplyError
-from registry.apply.values import equal
 from registry.codec.go_text import type_meta_error
 from registry.flowcontrol.evaluation import Large, evaluate, large, noted_size
 from registry.flowcontrol.time_slice import TimeSlice
@@ -51,7 +50,7 @@ class WebhookAdmission:
     async def mutate(self, hooks: Sequence[Webhook], attributes: Attributes, rounds: MutationRounds) -> None:
         progress = rounds.webhooks
         if rounds.is_again:
-            progress.require_if_changed(attributes.object)
+            await progress.require_if_changed(attributes.object)
         for index, hook in enumerate(hooks):
             if rounds.is_again and hook.identity not in progress.wanted:
                 # Order only affects the cost: matching is skipped for webhooks that are not called.
@@ -89,7 +88,7 @@ class WebhookAdmission:
             return
         patched = await self._patched(hook, current, operations, len(answer.patch))
         # Compared before unknown fields are dropped, as in kube-apiserver.
-        audited.is_mutated = not equal(current or {}, patched)
+        audited.is_mutated = not await is_unchanged(current, patched)
         attributes.object = await self._inputs.decode(patched, resource, attributes)
         audited.report_patch(answer.patch)
 
