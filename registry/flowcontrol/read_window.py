@@ -9,9 +9,9 @@ windows are small, except for a connection whose turn it is.
 
 from __future__ import annotations
 
+import time
 from typing import Final
 
-from registry.flowcontrol.evaluation import LoopClock
 from registry.flowcontrol.loop_share import LoopShare
 
 # At first: most requests and answers without a long body.
@@ -21,8 +21,6 @@ _SMALL_BYTES: Final = 128
 # What a read of long records takes at most: a hundredth of it for a byte, and so much for a call.
 _SECONDS: Final = 1e-4
 _BYTE_SECONDS: Final = 1e-7
-
-_clock: Final = LoopClock()
 
 
 class ReadWindow:
@@ -42,12 +40,13 @@ class ReadWindow:
         """Returns how many bytes may be decrypted now."""
         self._offered = self._size if self._has_turn or self._share.is_free else min(self._size, _SMALL_BYTES)
         self._has_turn = False
-        self._began = _clock.begin()
+        # Not the time that passes: threads and programs that run meanwhile would make a fast read look slow.
+        self._began = time.thread_time()
         return self._offered
 
     def end(self, count: int) -> bool:
         """Charges a read that has returned `count` bytes; returns whether they came in small records."""
-        seconds = _clock.since(self._began)
+        seconds = time.thread_time() - self._began
         is_slow = seconds > _SECONDS + count * _BYTE_SECONDS
         if is_slow:
             self._share.charge(seconds)

@@ -111,3 +111,16 @@ def test_small_records_are_charged() -> None:
     assert not share.is_free
     window.take_turn()
     assert window.begin() == 128
+
+
+def test_time_in_which_others_run_is_not_charged() -> None:
+    share = LoopShare()
+    window = ReadWindow(share, 16_384)
+    window.begin()
+    time.sleep(0.02)
+    assert not window.end(10)
+    assert share.is_free
+    window.begin()
+    time.sleep(0.0008)
+    assert not window.end(10)
+    assert window.begin() == 4096
