@@ -42,13 +42,16 @@ _KEEPALIVE: Final = {
 }
 
 # Data is in memory or on an SSD: at the default random_page_cost of 4 the planner reads ranges of the primary key to
-# avoid a few heap fetches. Warnings must arrive: see `Connection.is_unreplicated`.
+# avoid a few heap fetches. JIT compilation takes ten times as long as the statement: where there is nothing but a
+# sequential scan, `enable_seqscan` makes a plan look expensive enough for it. Warnings must arrive: see
+# `Connection.is_unreplicated`.
 _SESSION: Final = f"""
 SET statement_timeout = {STATEMENT_TIMEOUT_MS};
 SET idle_in_transaction_session_timeout = '60s';
 SET client_min_messages = 'warning';
 SET timezone = 'UTC';
 SET random_page_cost = 1.1;
+SET jit = off;
 SELECT set_config('default_toast_compression', 'lz4', false)
 FROM pg_settings WHERE name = 'default_toast_compression' AND 'lz4' = ANY (enumvals)
 """

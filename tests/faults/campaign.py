@@ -47,8 +47,8 @@ CREATE_TENANTS = "/clusters/system/apis/tenancy.registry/v1/tenants"
 
 @dataclass(slots=True)
 class Plan:
-    """`rounds` faults, or each kind `each` times, or as many as fit into `seconds`; and more until `writes` are
-    acknowledged. `command` starts the servers in place of `registry`."""
+    """`rounds` faults, or each kind `each` times, or as many as fit into `seconds`; then clients continue undisturbed
+    until `writes` are acknowledged in all. `command` starts the servers in place of `registry`."""
 
     seed: int
     rounds: int | None = None
@@ -141,12 +141,10 @@ async def _disturb(plan: Plan, scene: Scene, actors: Actors, report: Report) -> 
     done = 0
     await recovered(actors, "the start")
 
-    def enough() -> bool:
-        if done < rounds if rounds is not None else end is not None and time.monotonic() < end:
-            return False
-        return sum(write.is_acknowledged for write in actors.history.writes) >= plan.writes
+    def has_more() -> bool:
+        return done < rounds if rounds is not None else end is not None and time.monotonic() < end
 
-    while not plan.ended.is_set() and not enough():
+    while not plan.ended.is_set() and has_more():
         await scene.pause(0.05, 0.4)
         disturbance = next(following)
         begun = time.strftime("%H:%M:%S")
@@ -161,6 +159,8 @@ async def _disturb(plan: Plan, scene: Scene, actors: Actors, report: Report) -> 
         report.faults.setdefault(disturbance.__name__, []).append(seconds)
         print(f"{begun} {disturbance.__name__} {seconds:.2f} s", file=sys.stderr, flush=True)
         done += 1
+    while not plan.ended.is_set() and sum(write.is_acknowledged for write in actors.history.writes) < plan.writes:
+        await recovered(actors, "the last fault")
 
 
 def _disturbances(weights: Mapping[Disturbance, int], each: int, chance: random.Random) -> Iterator[Disturbance]:
