@@ -27,11 +27,18 @@ _TENANTS: Final = 10_000
 ON_START, ALWAYS = "onstart", "true"
 
 
+class Reconciled(NamedTuple):
+    """What a tenant's APIServices were last compared with: its definitions, and its APIServices up to a revision."""
+
+    definitions_serial: int
+    revision: int
+
+
 class Written:
-    """The state that a process has written: by tenant, the catalog's serial that its APIServices correspond to."""
+    """What this process has reconciled, by tenant."""
 
     def __init__(self) -> None:
-        self.serials: LruCache[int, int] = LruCache(_TENANTS)
+        self.reconciled: LruCache[int, Reconciled] = LruCache(_TENANTS)
         self.locks: dict[int, asyncio.Lock] = {}
 
 

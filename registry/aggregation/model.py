@@ -36,7 +36,7 @@ class ServiceReference:
 class APIServer:
     """A group version that another server serves. `ca` is in PEM, "" for the system's roots.
 
-    `uid` and `available` are those of the stored APIService; servers with the same spec are equal.
+    `uid`, `revision` and `available` are those of the stored APIService; servers with the same spec are equal.
     """
 
     group: str
@@ -48,6 +48,7 @@ class APIServer:
     version_priority: int
     uid: str = field(compare=False, default="")
     available: bool = field(compare=False, default=False)
+    revision: int = field(compare=False, default=0)
 
     @property
     def name(self) -> str:
@@ -81,7 +82,7 @@ class Aggregated:
 NOTHING_AGGREGATED: Final = Aggregated(())
 
 
-def api_server(obj: Mapping[str, Any]) -> APIServer | None:
+def api_server(obj: Mapping[str, Any], revision: int = 0) -> APIServer | None:
     """The server of an APIService; None for a local one, and for the APIService group, which is always served here."""
     spec = obj.get("spec") or {}
     service = spec.get("service")
@@ -97,6 +98,7 @@ def api_server(obj: Mapping[str, Any]) -> APIServer | None:
         spec["versionPriority"],
         obj["metadata"].get("uid") or "",
         _was_available(obj),
+        revision,
     )
 
 

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
+from itertools import islice
 from typing import Any, Final
 
-from registry.aggregation.automatic import LABEL, APIServiceChanges, changes, desired
+from registry.aggregation.automatic import ALWAYS, LABEL, ON_START, APIServiceChanges, Reconciled, changes, desired
 from registry.aggregation.model import AVAILABLE, GROUP, PLURAL
 from registry.api.api_services import API_SERVICES
 from registry.api.catalog import TenantCatalog
@@ -30,52 +32,119 @@ from registry.api.verbs.update import UpdateOperation, copy_of
 from registry.authentication.user import ADMINISTRATORS, AUTHENTICATED, User
 from registry.codec.stored import decode_stored
 from registry.definitions.conditions import find
-from registry.store.types import Tenant
+from registry.flowcontrol.evaluation import LARGE_BYTES, shared_aside
+from registry.store.errors import RevisionExpired
+from registry.store.types import Match, ObjectKey, Requirement, Tenant
 
 _SERVER: Final = User("system:apiserver", (ADMINISTRATORS, AUTHENTICATED))
 _MANAGER: Final = "kube-apiserver"
+_ARE_AUTOMATIC: Final = Requirement(LABEL, Match.IN, (ON_START, ALWAYS))
+# APIServices that are read one by one, in one query.
+_AT_A_TIME: Final = 32
 _Write = Callable[[ResourceRequest], Awaitable[object]]
+# APIServices by name; None where there is none.
+_Stored = dict[ObjectKey, Object | None]
 
 
 async def ensure_api_services(backend: Backend, tenant: Tenant) -> None:
     """Writes the APIServices of the present definitions, before a request for them."""
     catalog = await backend.catalogs.current(tenant)
-    if backend.api_services.serials.get(tenant.id) != catalog.serial:
+    known = backend.api_services.reconciled.get(tenant.id)
+    if known is None or known.definitions_serial != catalog.definitions_serial:
         await write_api_services(backend, tenant)
 
 
 async def follow_definitions(backend: Backend, tenant: Tenant) -> None:
     """Updates APIServices after a write of a definition or an APIService, if the tenant stores any."""
     if (
-        backend.api_services.serials.get(tenant.id) is not None
+        backend.api_services.reconciled.get(tenant.id) is not None
         or (await backend.store.page(tenant, API_SERVICES, limit=1)).rows
     ):
         await write_api_services(backend, tenant)
 
 
 async def write_api_services(backend: Backend, tenant: Tenant) -> None:
-    """Creates, updates and deletes APIServices. The first time in this process counts as its start."""
+    """Creates, updates and deletes APIServices. The first time in this process counts as its start: all are read then,
+    later only those that have changed and, when definitions have, the automatic ones."""
     locks = backend.api_services.locks
     lock = locks.setdefault(tenant.id, asyncio.Lock())
     try:
         async with lock:
             catalog = await backend.catalogs.current(tenant)
-            stored = await _load_stored(backend, tenant)
-            at_start = backend.api_services.serials.get(tenant.id) is None
-            await _apply(backend, tenant, changes(desired(catalog.definitions()), stored, at_start=at_start))
-            await _correct_conditions(backend, tenant, stored)
-            backend.api_services.serials.put(tenant.id, catalog.serial)
+            known = backend.api_services.reconciled.get(tenant.id)
+            revision = (await backend.store.state(tenant)).revision
+            wanted = desired(catalog.definitions())
+            try:
+                async for stored in _load_due(backend, tenant, catalog, known, revision, wanted):
+                    await _reconcile(backend, tenant, stored, wanted, at_start=known is None)
+            except RevisionExpired:  # unused for longer than the change log reaches back
+                async for stored in _load_all(backend, tenant, wanted):
+                    await _reconcile(backend, tenant, stored, wanted, at_start=known is None)
+            backend.api_services.reconciled.put(tenant.id, Reconciled(catalog.definitions_serial, revision))
     finally:
         if not lock.locked():
             locks.pop(tenant.id, None)
 
 
-async def _load_stored(backend: Backend, tenant: Tenant) -> dict[str, Object]:
-    stored: dict[str, Object] = {}
-    async for page in backend.store.scan(tenant, API_SERVICES):
-        for row in page.rows:
-            stored[row.key] = decode_stored('{"metadata":{' + row.body)
-    return stored
+async def _load_due(
+    backend: Backend,
+    tenant: Tenant,
+    catalog: TenantCatalog,
+    known: Reconciled | None,
+    revision: int,
+    wanted: Mapping[str, Object],
+) -> AsyncIterator[_Stored]:
+    """Yields what may have to be written, a part at a time. Raises RevisionExpired."""
+    if known is None:
+        async for stored in _load_all(backend, tenant, wanted):
+            yield stored
+        return
+    changed: set[ObjectKey] = set()
+    async for some in backend.store.changes(tenant, API_SERVICES, after=known.revision, upto=revision):
+        changed.update(change.key for change in some)
+    async for stored in _load_named(backend, tenant, changed):
+        yield stored
+    if known.definitions_serial != catalog.definitions_serial:
+        async for stored in _load_all(backend, tenant, wanted, (_ARE_AUTOMATIC,)):
+            yield stored
+
+
+async def _load_all(
+    backend: Backend, tenant: Tenant, wanted: Iterable[str], selected: Sequence[Requirement] = ()
+) -> AsyncIterator[_Stored]:
+    """Yields the selected APIServices, then the other wanted ones."""
+    others = {ObjectKey(name) for name in wanted}
+    async with aclosing(backend.store.scan(tenant, API_SERVICES, requirements=selected)) as pages:
+        async for page in pages:
+            yield await _decoded({row.key: row.body for row in page.rows})
+            others.difference_update(row.key for row in page.rows)
+    async for stored in _load_named(backend, tenant, others):
+        yield stored
+
+
+async def _load_named(backend: Backend, tenant: Tenant, names: Iterable[ObjectKey]) -> AsyncIterator[_Stored]:
+    left = iter(sorted(names))
+    while some := list(islice(left, _AT_A_TIME)):
+        rows = await asyncio.gather(*(backend.store.load(tenant, API_SERVICES, name) for name in some))
+        bodies = {name: None if row is None else row.body for name, (row, _) in zip(some, rows, strict=True)}
+        yield await _decoded(bodies)
+
+
+async def _decoded(bodies: Mapping[ObjectKey, str | None]) -> _Stored:
+    def decode() -> _Stored:
+        return {name: decode_stored('{"metadata":{' + body) if body else None for name, body in bodies.items()}
+
+    large = sum(len(body) for body in bodies.values() if body) > LARGE_BYTES
+    return await shared_aside(decode) if large else decode()
+
+
+async def _reconcile(
+    backend: Backend, tenant: Tenant, found: _Stored, wanted: Mapping[str, Object], *, at_start: bool
+) -> None:
+    of_these: dict[str, Object] = {name: wanted[name] for name in found if name in wanted}
+    stored: dict[str, Object] = {name: obj for name, obj in found.items() if obj is not None}
+    await _apply(backend, tenant, changes(of_these, stored, at_start=at_start))
+    await _correct_conditions(backend, tenant, stored)
 
 
 async def _apply(backend: Backend, tenant: Tenant, difference: APIServiceChanges) -> None:
@@ -107,7 +176,7 @@ async def _delete(request: ResourceRequest) -> None:
     await run(request, DeleteOperation(DeleteOptions()))
 
 
-async def _correct_conditions(backend: Backend, tenant: Tenant, stored: dict[str, Object]) -> None:
+async def _correct_conditions(backend: Backend, tenant: Tenant, stored: Mapping[str, Object]) -> None:
     """Marks APIServices available that no longer have a service."""
     for name, obj in stored.items():
         if not is_remote(obj) and (find(obj, AVAILABLE) or {}).get("reason") != "Local":

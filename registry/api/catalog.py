@@ -60,6 +60,8 @@ class TenantCatalog:
         self.guards = guards
         # Unique in this process for each time that definitions are read: identifies what is derived from them.
         self.serial = next(_SERIALS)
+        # The serial of the first catalog with these very definitions, own and bound.
+        self.definitions_serial = self.serial
         self.configured = configured
         # The policies and webhooks in force; None if there are none.
         self.admission: Admission | None = configured.admission

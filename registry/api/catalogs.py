@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 
-from registry.api.admission.loading import NOTHING, Configured, load_admission
+from registry.aggregation.model import NOTHING_AGGREGATED
+from registry.api.admission.loading import NOTHING, load_admission
 from registry.api.api_services import load_aggregated
 from registry.api.bound_definitions import SharedEntries
 from registry.api.catalog import DEFINITIONS, CatalogEntry, StrategyFor, TenantCatalog, versions_by_group
@@ -146,7 +147,7 @@ class Catalogs:
         if known is not None:
             try:
                 entries, state = await self._refresh(tenant, known)
-                return await self._complete(tenant, state.guards, entries, known.configured)
+                return await self._complete(tenant, state.guards, entries, known)
             except RevisionExpired:
                 pass  # unused for longer than the log reaches back: read everything
         return await self._read_all(tenant)
@@ -164,37 +165,46 @@ class Catalogs:
                 few = len(chunk.rows) <= FEW
                 entries |= self._entries(chunk.rows) if few else await shared_aside(partial(self._entries, chunk.rows))
         assert guards is not None, "a scan has at least one chunk"
-        return await self._complete(tenant, guards, entries, NOTHING)
+        return await self._complete(tenant, guards, entries)
 
     async def _read_part(self, tenant: Tenant, key: ObjectKey) -> TenantCatalog:
         """Reads a catalog that only contains the definition of this name, if there is one."""
         row, state = await self._store.load(tenant, DEFINITIONS, key)
         entry = None if row is None else self._entry(row)
-        return await self._complete(tenant, state.guards, SingleEntry(key, entry), NOTHING)
+        return await self._complete(tenant, state.guards, SingleEntry(key, entry))
 
     async def _complete(
-        self, tenant: Tenant, guards: Guards, entries: Mapping[ObjectKey, CatalogEntry], known: Configured
+        self,
+        tenant: Tenant,
+        guards: Guards,
+        entries: Mapping[ObjectKey, CatalogEntry],
+        known: TenantCatalog | None = None,
     ) -> TenantCatalog:
-        """Reads what a catalog contains beside the tenant's own definitions.
+        """Reads what a catalog contains beside the tenant's own definitions; of `known`, what has not changed is kept.
 
         It is read after the guards: if it is newer, the catalog is merely read once more.
         """
-        configured = await load_admission(self._store, tenant, known)
+        configured = await load_admission(self._store, tenant, known.configured if known else NOTHING)
         bound = await self._shared.of(tenant)
-        aggregated = await load_aggregated(self._store, tenant)
-        return TenantCatalog(
+        aggregated = await load_aggregated(self._store, tenant, known.aggregated if known else NOTHING_AGGREGATED)
+        fresh = TenantCatalog(
             guards, self._builtin_of(tenant), entries, self._strategy_for, configured, bound, aggregated
         )
+        if known is not None and entries is known.entries and bound == known.bound:
+            fresh.definitions_serial = known.definitions_serial
+        return fresh
 
-    async def _refresh(self, tenant: Tenant, known: TenantCatalog) -> tuple[dict[ObjectKey, CatalogEntry], State]:
-        """Updates the cached definitions from the change log, at the cost of what has changed."""
-        entries = dict(known.entries)
+    async def _refresh(self, tenant: Tenant, known: TenantCatalog) -> tuple[Mapping[ObjectKey, CatalogEntry], State]:
+        """Updates the cached definitions from the change log, at the cost of what has changed. Returns those of `known`
+        themselves if none has changed."""
+        entries, is_same = dict(known.entries), True
         state = await self._store.state(tenant)
         async for changes in self._store.changes(
             tenant, DEFINITIONS, after=known.guards.definitions, upto=state.revision
         ):
             # A new definition is written three times in a row: only the last state of those read together is compiled.
             for change in {change.key: change for change in changes}.values():
+                is_same = False
                 if change.type is ChangeType.DELETED:
                     entries.pop(change.key, None)
                 else:
@@ -209,7 +219,7 @@ class Catalogs:
                             change.body,
                         )
                     )
-        return entries, state
+        return known.entries if is_same else entries, state
 
     def _entries(self, rows: Sequence[Row]) -> dict[ObjectKey, CatalogEntry]:
         return {row.key: self._entry(row) for row in rows}

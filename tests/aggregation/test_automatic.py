@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from registry.aggregation.automatic import ALWAYS, LABEL, ON_START, changes
+from registry.api import api_services, automatic_api_services
+from registry.codec.stored import decode_stored
 from tests.aggregation.objects import PATH, api_service, service
 from tests.api.client import Client, eventually
 from tests.api.widgets import define, definition
@@ -124,3 +126,43 @@ async def test_the_group_of_api_services_is_always_local(api: Client) -> None:
     (await api.post(PATH, api_service("v1.apiregistration.k8s.io", **service(name="none")))).ok(201)
     (await api.get(PATH)).ok(200)
     (await api.delete(f"{PATH}/v1.apiregistration.k8s.io")).ok(200)
+
+
+async def test_a_write_of_an_api_service_reads_no_others(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    await names(api)
+    for i in range(40):
+        (await api.post(PATH, api_service(f"v1.g{i}.example.com", **service(name="none")))).ok(201)
+    await names(api)
+    decoded = 0
+
+    def decode(text: str) -> Any:
+        nonlocal decoded
+        decoded += 1
+        return decode_stored(text)
+
+    for module in (api_services, automatic_api_services):
+        monkeypatch.setattr(module, "decode_stored", decode)
+    for i in range(10):
+        path = f"{PATH}/v1.g{i}.example.com"
+        (await api.patch(path, {"spec": {"versionPriority": 7 + i}})).ok(200)
+        assert (await api.get(f"/apis/g{i}.example.com/v1/things")).code == 503
+        await names(api)
+    # Each write of the server's condition is a change too.
+    assert decoded < 200, decoded
+
+
+async def test_the_servers_used_are_the_first_ones_as_they_change(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api_services, "SERVERS_LIMIT", 2)
+
+    async def used() -> list[int]:
+        codes = [(await api.get(f"/apis/g{i}.example.com/v1/things")).code for i in range(4)]
+        return [i for i, code in enumerate(codes) if code == 503]
+
+    for i, wanted in ((3, [3]), (1, [1, 3]), (2, [1, 2]), (0, [0, 1])):
+        (await api.post(PATH, api_service(f"v1.g{i}.example.com", **service(name="none")))).ok(201)
+        assert await used() == wanted
+    (await api.delete(f"{PATH}/v1.g0.example.com")).ok(200)
+    assert await used() == [1, 2]
+    local = {"spec": {"service": None}}
+    (await api.patch(f"{PATH}/v1.g1.example.com", local)).ok(200)
+    assert await used() == [2, 3]

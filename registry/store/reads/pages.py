@@ -86,6 +86,7 @@ class Place(NamedTuple):
     key: ObjectKey
     size: int
     may_be_terminating: bool
+    revision: int
 
 
 class _Fetched(NamedTuple):
@@ -282,7 +283,7 @@ _GATHERED: Final = (
 # Unknown (NULL) for past states, and for rows written by older servers.
 _GATHERED_PLACES: Final = (
     "SELECT count(*) AS total, array_agg(f.key ORDER BY f.key), array_agg(octet_length(f.body) ORDER BY f.key),"
-    " array_agg(f.terminating IS NOT false ORDER BY f.key)"
+    " array_agg(f.terminating IS NOT false ORDER BY f.key), array_agg(f.revision ORDER BY f.key)"
     " FROM found f"
 )
 
