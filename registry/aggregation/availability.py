@@ -13,7 +13,7 @@ import asyncio
 import itertools
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qs
 
@@ -89,13 +89,22 @@ class Finding(NamedTuple):
     openapi: str = ""
 
 
-async def inspect(backends: Backends, tenant: Tenant, server: APIServer) -> Finding:
-    """Checks a server, and reads its discovery and OpenAPI index."""
-    (verdict, body), answer = await asyncio.gather(
-        check(backends, tenant, server), _aggregated_discovery(backends, tenant, server)
-    )
-    openapi = await _openapi_hash(backends, tenant, server) if verdict.is_available else ""
-    return Finding(verdict, await _resources(server, answer, body), openapi)
+async def inspect(
+    backends: Backends,
+    tenant: Tenant,
+    server: APIServer,
+    report: Callable[[AvailabilityVerdict], Awaitable[None]] | None = None,
+) -> Finding:
+    """Checks a server, and reads its discovery and OpenAPI index. `report` is called as soon as there is a verdict."""
+    discovery = asyncio.create_task(_aggregated_discovery(backends, tenant, server))
+    try:
+        verdict, body = await check(backends, tenant, server)
+        if report is not None:
+            await report(verdict)
+        openapi = await _openapi_hash(backends, tenant, server) if verdict.is_available else ""
+        return Finding(verdict, await _resources(server, await discovery, body), openapi)
+    finally:
+        await cancel(discovery)
 
 
 async def _aggregated_discovery(backends: Backends, tenant: Tenant, server: APIServer) -> Fetched | None:
@@ -244,23 +253,31 @@ class Availability:
             return None
         return known.verdict.is_available
 
-    def note(self, tenant: Tenant, server: APIServer, finding: Finding) -> None:
-        key, verdict = (tenant.id, server.name), finding.verdict
+    def note_verdict(self, tenant: Tenant, server: APIServer, verdict: AvailabilityVerdict) -> None:
+        """Notes whether a server is available; what it serves stays as it was known."""
+        key = (tenant.id, server.name)
         before = self._known.peek(key)
         if not verdict.is_available and (before is None or before.verdict.is_available):
             UNAVAILABLE.labels(verdict.reason).inc()
-        resources = NONE_KNOWN
-        openapi = finding.openapi
+        resources, openapi = NONE_KNOWN, ""
         if before is not None and before.server == server:
-            resources = before.resources
-            openapi = openapi if verdict.is_available else before.openapi
+            resources, openapi = before.resources, before.openapi
+        self._characters.setdefault(tenant.id, {}).setdefault(server.name, 0)
+        self._known.put(key, _Known(server, verdict, time.monotonic(), resources, openapi))
+
+    def note(self, tenant: Tenant, server: APIServer, finding: Finding) -> None:
+        self.note_verdict(tenant, server, finding.verdict)
+        known = self._known.peek((tenant.id, server.name))
+        if known is None:
+            return
+        resources = known.resources
         if finding.resources is not None:
             entries = finding.resources.entries if self._fits(tenant, server, finding.resources.characters) else ()
             if entries != resources.entries:
                 resources = Resources(entries, True, next(_SERIALS))
         resources = resources._replace(is_current=finding.resources is not None)
-        self._characters.setdefault(tenant.id, {}).setdefault(server.name, 0)
-        self._known.put(key, _Known(server, verdict, time.monotonic(), resources, openapi))
+        openapi = finding.openapi if finding.verdict.is_available else known.openapi
+        self._known.put((tenant.id, server.name), known._replace(resources=resources, openapi=openapi))
 
     def _fits(self, tenant: Tenant, server: APIServer, size: int) -> bool:
         """Returns whether the server's resources are within the tenant's share, and counts them if they are."""

@@ -157,8 +157,16 @@ def _place_of(
         if dns1123_subdomain(host.lower()) and not is_address(host):
             raise Unreachable(f"dial tcp: lookup {go_quote(host[:253])}: no such host")
         return host, reference.port
+    is_cluster_ip = spec.get("type", "ClusterIP") == "ClusterIP"
     if not any(port.get("port") == reference.port for port in spec.get("ports") or ()):
-        raise NotLocated("ServicePortError", f"service/{name} in {namespace} is not listening on port {reference.port}")
+        if is_cluster_ip:
+            message = f"service/{name} in {namespace} is not listening on port {reference.port}"
+            raise NotLocated("ServicePortError", message)
+        # Services of the other types have no condition of their own for this.
+        message = f"no service port {reference.port} found for service {go_quote(name)}"
+        raise NotLocated("FailedDiscoveryCheck", message)
     if place is None:
-        raise NotLocated("EndpointsNotFound", f"cannot find endpointslices for service/{name} in {namespace}")
+        if is_cluster_ip:
+            raise NotLocated("EndpointsNotFound", f"cannot find endpointslices for service/{name} in {namespace}")
+        raise Unreachable(f"dial tcp: service/{name} in {namespace} has no address: there is no cluster network")
     return place

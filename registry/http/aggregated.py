@@ -111,6 +111,7 @@ class AggregationMiddleware:
             raise PageNotFound
         self._queue.release(state.seat)  # the rest is the work of another server
         if not await self._monitor.is_available(tenant, server):
+            self._monitor.refused(tenant, server)
             await _send_text(send, scope, 503, _UNAVAILABLE)
             return
         exchange = _Exchange(self._backends, self._stopping, scope, receive, send, server)
@@ -121,7 +122,7 @@ class AggregationMiddleware:
             await exchange.end_late()
         except ServerUnavailable as unavailable:
             await exchange.end_unavailable(str(unavailable))
-            self._monitor.suspect(tenant)
+            self._monitor.suspect(tenant, server)
         except TooManyConnections as error:
             raise TooManyRequests from error
 

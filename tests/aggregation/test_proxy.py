@@ -33,8 +33,7 @@ METRICS = f"{BASE}/namespaces/default/metrics"
 async def behind(
     database: str, folder: Path, answer: Answer = tell_request, **spec: Any
 ) -> AsyncIterator[tuple[Client, Backend]]:
-    """An administrator, and the server that an APIService of theirs names. It has no OpenAPI documents: an `answer` that
-    does not end would delay its APIService until they are given up."""
+    """An administrator, and the server that an APIService of theirs names. It has no OpenAPI documents."""
 
     async def handle(request: Request) -> None:
         if request.target.startswith("/openapi/"):

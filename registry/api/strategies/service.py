@@ -23,6 +23,8 @@ class ServiceStrategy(BuiltinStrategy):
     checks_finalizers = True
     returns_deleted_object = True
     allow_create_on_update = True
+    # The servers of APIServices are checked when their services change.
+    controlled = True
 
     def part(self, subresource: str) -> BuiltinStrategy:
         return ServiceStatusStrategy(self.definition, self.version) if subresource == "status" else self

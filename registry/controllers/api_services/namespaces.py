@@ -131,7 +131,7 @@ class NamespaceCleaner:
         """Returns whether a server is available, and what it serves."""
         is_available = self._availability.is_available(tenant, server)
         published = self._availability.resources(tenant, server)
-        if is_available is not None:
+        if is_available is False or (is_available and (published.is_current or published.entries)):
             return is_available, published
         finding = await inspect(self._backends, tenant, server)
         if finding.resources is not None:
