@@ -15,7 +15,7 @@ from registry.authorization.attributes import Attributes
 from registry.authorization.rbac.defaults import default_entries
 from registry.authorization.rbac.match import CompiledRole
 from registry.authorization.rbac.model import Binding, PolicyRule, RoleReference, Subject
-from registry.authorization.rbac.policy import Policy
+from registry.authorization.rbac.policy import DECISIONS, Policy
 from registry.authorization.rbac.stored import RoleEntry, policy_of
 from registry.store.types import ObjectKey, ResourceName
 
@@ -35,10 +35,9 @@ def entries() -> dict[tuple[ResourceName, ObjectKey], RoleEntry]:
             PolicyRule(("update", "patch"), (f"group-{number}.example.com",), ("widgets",), ("one", "two")),
         ]
         subject = Subject("Group", f"team-{number % TEAMS}")
-        found[ROLES_RESOURCE, ObjectKey(name)] = RoleEntry(number, CompiledRole(rules))
-        found[BINDINGS_RESOURCE, ObjectKey(name)] = RoleEntry(
-            number, Binding(name, "", RoleReference("ClusterRole", name), (subject,))
-        )
+        found[ROLES_RESOURCE, ObjectKey(name)] = RoleEntry(number, CompiledRole(rules), 0)
+        bound = Binding(name, "", RoleReference("ClusterRole", name), (subject,))
+        found[BINDINGS_RESOURCE, ObjectKey(name)] = RoleEntry(number, bound, 0)
     return found
 
 
@@ -47,7 +46,7 @@ def question(number: int, verb: str = "get") -> Attributes:
 
 
 def decide_uncached(policy: Policy, asked: Attributes) -> None:
-    policy._decisions.clear()
+    DECISIONS.clear()
     policy.decide(ASKER, asked)
 
 

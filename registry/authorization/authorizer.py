@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, ParamSpec, TypeVar
 
@@ -20,7 +20,7 @@ from registry.authorization.attributes import Attributes, Decision, Rules
 from registry.authorization.rbac.defaults import default_entries
 from registry.authorization.rbac.model import EVERYTHING, Binding
 from registry.authorization.rbac.policy import Policy, review_rules
-from registry.authorization.rbac.stored import RESOURCES, Entries, RoleEntry, Which, policy_of, refresh
+from registry.authorization.rbac.stored import RESOURCES, Entries, RoleEntry, Which, entry_of, policy_of, refresh, usage
 from registry.caches import LruCache
 from registry.flowcontrol.evaluation import shared_aside
 from registry.store.store import Store
@@ -31,12 +31,17 @@ T = TypeVar("T")
 
 # A change by another process is effective after this time at the latest.
 CHECK_SECONDS: Final = 1.0
-# Tenants whose policies are cached; one with only the defaults costs little, since their entries are shared.
+# The roles and bindings of one tenant in memory: those that do not fit grant nothing. 100,000 texts in rules take half.
+TENANT_BYTES: Final = 32 * 1024 * 1024
+# The policies that are cached; one with only the defaults costs little, since their entries are shared.
+POLICY_BYTES: Final = 96 * 1024 * 1024
+_KNOWN_BYTES: Final = 1_000
 TENANTS_LIMIT: Final = 2_000
 # Anything larger is decoded and compiled in a thread.
 LARGE_BYTES: Final = 64 * 1024
-# A subject of a binding takes as much time as this many bytes of a role.
+# A subject of a binding, or an entry by itself, takes as much time as this many bytes of a role.
 _SUBJECT_BYTES: Final = 10
+_ENTRY_BYTES: Final = 100
 
 # The tenant whose administrators are administrators of the platform.
 PLATFORM: Final = "system"
@@ -74,8 +79,9 @@ class _Known:
     count: int
     newest: int
     checked: float  # by the process's clock
-    stale: bool = False
-    writes: int = field(default=0)
+    # What the entries take in memory, with those that are left out, in bytes.
+    usage: int
+    writes: int = 0
 
 
 class Authorizer:
@@ -87,7 +93,9 @@ class Authorizer:
         self._store = store
         self._check_seconds = check_seconds
         self._clock = clock
-        self._known: LruCache[TenantId, _Known] = LruCache(TENANTS_LIMIT, evicted=self._forget_writes)
+        self._known: LruCache[TenantId, _Known] = LruCache(
+            POLICY_BYTES, lambda known: _KNOWN_BYTES + min(known.usage, TENANT_BYTES), evicted=self._forget_writes
+        )
         # This process's writes to a tenant's roles: a policy that was read before one of them is stale.
         self._written: dict[TenantId, int] = {}
         self._checking: dict[TenantId, asyncio.Lock] = {}
@@ -144,9 +152,7 @@ class Authorizer:
             known.checked, known.writes = now, writes
             return self._known.put(tenant.id, known)
         fresh = (
-            await self._read(tenant, known, now, writes)
-            if count
-            else _Known(self._default, {}, 0, 0, now, writes=writes)
+            await self._read(tenant, known, now, writes) if count else _Known(self._default, {}, 0, 0, now, 0, writes)
         )
         return self._known.put(tenant.id, fresh)
 
@@ -156,15 +162,26 @@ class Authorizer:
     async def _read(self, tenant: Tenant, known: _Known | None, now: float, writes: int) -> _Known:
         before: Entries = known.entries if known is not None else {}
         entries: dict[Which, RoleEntry] = {}
+        room = TENANT_BYTES
         async for rows in self._store.lookups.rows_of(
             tenant, RESOURCES, newer=known.newest if known is not None else 0
         ):
-            size = sum(len(body) for *_, body in rows if body is not None)
-            entries |= await _beside_loop(size, refresh, before, rows)
-        newest = max((entry.revision for entry in entries.values()), default=0)
-        size = sum(len(entry.value.subjects) for entry in entries.values() if isinstance(entry.value, Binding))
-        policy = await _beside_loop(size * _SUBJECT_BYTES, policy_of, entries, default_entries())
-        return _Known(policy, entries, len(entries), newest, now, writes=writes)
+            size = sum(len(body) for *_, body in rows if body is not None) + _ENTRY_BYTES * len(rows)
+            refreshed, room = await _beside_loop(size, refresh, before, rows, room)
+            entries |= refreshed
+        for (resource, key), entry in entries.items():
+            if entry.value is None and entry.size <= room:  # others have been deleted since it was left out
+                row, _ = await self._store.load(tenant, resource, key)
+                if row is not None and row.revision == entry.revision:
+                    entries[resource, key] = entry_of(resource, key, row.revision, row.body)
+                    room -= entry.size
+        subjects = sum(len(entry.value.subjects) for entry in entries.values() if isinstance(entry.value, Binding))
+        size = _SUBJECT_BYTES * subjects + _ENTRY_BYTES * len(entries)
+        return await _beside_loop(size, _known_of, entries, now, writes)
+
+    async def room(self, tenant: Tenant) -> int:
+        """How many bytes of memory the tenant's roles and bindings may still take; negative if they take too many."""
+        return TENANT_BYTES - (await self._current(tenant)).usage
 
     async def decide(self, tenant: Tenant, user: User, attributes: Attributes) -> Decision:
         """Decides a request. `user` is the result of user_in_tenant."""
@@ -188,6 +205,11 @@ class Authorizer:
         if ADMINISTRATORS in user.groups and EVERYTHING[0] not in rules:
             rules = [*EVERYTHING, *rules]
         return review_rules(rules, missing)
+
+
+def _known_of(entries: Entries, now: float, writes: int) -> _Known:
+    newest = max((entry.revision for entry in entries.values()), default=0)
+    return _Known(policy_of(entries, default_entries()), entries, len(entries), newest, now, usage(entries), writes)
 
 
 def _decide(policy: Policy, user: User, attributes: Attributes) -> Decision:

@@ -10,7 +10,10 @@ from starlette.applications import Starlette
 
 from registry.api.default_roles import ensure_default_roles
 from registry.api.request import Backend
+from registry.api.strategies import rbac
 from registry.authentication.tokens.bearer import BearerTokens
+from registry.authorization import authorizer
+from registry.authorization.authorizer import TENANT_BYTES
 from registry.authorization.rbac.defaults import default_objects
 from registry.authorization.rbac.stored import CLUSTER_ROLES, RESOURCES
 from registry.store.types import Tenant, TenantName
@@ -353,3 +356,42 @@ async def test_reviews_return_rules_and_reasons(api: Client) -> None:
     rules = asked.ok(201)["status"]
     assert rules["incomplete"] is False
     assert {"verbs": ["list"], "apiGroups": ["test.example.com"], "resources": ["widgets"]} in rules["resourceRules"]
+
+
+async def test_roles_of_a_tenant_take_bounded_memory(
+    api: Client, app: Starlette, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each text of a rule takes some 150 bytes in every process."""
+    await api.get(CLUSTER)
+    tenant = await tenant_of(app)
+    used = TENANT_BYTES - await backend_of(app).authorizer.room(tenant)
+    limit = used + 1_000_000
+    monkeypatch.setattr(authorizer, "TENANT_BYTES", limit)
+    monkeypatch.setattr(rbac, "TENANT_BYTES", limit)
+    large = {"verbs": ["get"], "apiGroups": [""], "resources": [f"r{i}" for i in range(2_600)]}
+    (await api.post(CLUSTER, role("large0", large))).ok(201)
+    (await api.post(CLUSTER, role("large1", large))).ok(201)
+    refused = await api.post(CLUSTER, role("large2", large))
+    assert refused.code == 403
+    assert "exceeded quota: tenant default, its roles and bindings may take" in refused.json["message"]
+    assert (await api.put(f"{CLUSTER}/large1", role("large1", large, large))).code == 403
+    subjects = {"subjects": [{"kind": "User", "name": f"u{i}", "apiGroup": GROUP} for i in range(1_000)]}
+    assert (await api.post(CLUSTER_BINDINGS, binding("b", "large0", "ann", "ClusterRole") | subjects)).code == 403
+    (await api.post(CLUSTER, role("small", rule("widgets", "get")))).ok(201)
+    (await api.put(f"{CLUSTER}/large1", role("large1", rule("widgets", "get")))).ok(200)
+    (await api.delete(f"{CLUSTER}/large0")).ok(200)
+    (await api.post(CLUSTER, role("zlarge", large))).ok(201)
+    # What exceeds it nonetheless, as it was written before there was the limit, grants nothing until it fits.
+    (await api.post(CLUSTER, role("readers", rule("widgets", "list")))).ok(201)
+    (await api.post(CLUSTER_BINDINGS, binding("readers", "readers", "ann", "ClusterRole"))).ok(201)
+    ann = As(api, "ann")
+    assert (await ann("GET", WIDGETS)).code == 200
+    monkeypatch.setattr(authorizer, "TENANT_BYTES", used + 100_000)
+    backend_of(app).authorizer._known.clear()
+    assert (await ann("GET", WIDGETS)).code == 200
+    entries = await backend_of(app).authorizer.entries_of(tenant)
+    assert [key for (_, key), entry in entries.items() if entry.value is None] == ["zlarge"]
+    monkeypatch.setattr(authorizer, "TENANT_BYTES", limit)
+    (await api.delete(f"{CLUSTER}/small")).ok(200)
+    entries = await backend_of(app).authorizer.entries_of(tenant)
+    assert all(entry.value is not None for entry in entries.values())

@@ -11,9 +11,19 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from registry.admission.selectors import OPERATORS, selector_errors
+from registry.api.errors import Qualified, forbidden
 from registry.api.strategies.base import Context, Object
 from registry.api.strategies.typed import TypedStrategy
-from registry.authorization.rbac.model import EVERYTHING, GROUP, reference_of, rules_of
+from registry.authorization.authorizer import TENANT_BYTES
+from registry.authorization.rbac.model import (
+    EVERYTHING,
+    GROUP,
+    reference_of,
+    rules_of,
+    rules_size,
+    subjects_of,
+    subjects_size,
+)
 from registry.builtin.structs import RBAC
 from registry.codec.go_text import GoText, go_json
 from registry.schema.field import FieldError, invalid, not_supported, required
@@ -32,13 +42,28 @@ class _RbacStrategy(TypedStrategy, ABC):
 
     def prepare_for_create(self, obj: Object, context: Context) -> None:
         super().prepare_for_create(obj, context)
+        self._check_size(obj, None, context)
         if context.authority is not None:
             self.check_grant(obj, None, context)
 
     def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
         super().prepare_for_update(new, old, context)
+        self._check_size(new, old, context)
         if context.authority is not None and not _only_collected(new, old):
             self.check_grant(new, old, context)
+
+    def _check_size(self, new: Object, old: Object | None, context: Context) -> None:
+        """Raises a 403 if the tenant's roles and bindings would take more memory than a process gives them."""
+        room = context.rights_room
+        size, before = self.size(new), 0 if old is None else self.size(old)
+        if room is not None and size > before and size - before > room:
+            text = f"exceeded quota: tenant {context.tenant.name}, its roles and bindings may take {TENANT_BYTES} bytes"
+            text += f" of memory, used: {TENANT_BYTES - room}, requested: {size - before}"
+            raise forbidden(Qualified(self.definition.names.plural, GROUP), new["metadata"].get("name") or "", text)
+
+    @abstractmethod
+    def size(self, obj: Object) -> int:
+        """What it takes in memory, in bytes."""
 
     @abstractmethod
     def check_grant(self, new: Object, old: Object | None, context: Context) -> None:
@@ -73,6 +98,9 @@ class RoleStrategy(_RbacStrategy):
             errors += _rule_errors(rule, f"rules[{position}]", namespaced=self.namespaced_rules)
         return errors
 
+    def size(self, obj: Object) -> int:
+        return rules_size(rules_of(obj))
+
     def check_grant(self, new: Object, old: Object | None, context: Context) -> None:
         assert context.authority is not None
         context.authority.check_rules(new["metadata"].get("name") or "", rules_of(new))
@@ -104,6 +132,9 @@ class ClusterRoleStrategy(RoleStrategy):
 class RoleBindingStrategy(_RbacStrategy):
     struct = RBAC["RoleBinding"]
     role_kinds: ClassVar[tuple[str, ...]] = _ROLE_KINDS
+
+    def size(self, obj: Object) -> int:
+        return subjects_size(subjects_of(obj))
 
     def default(self, obj: Object) -> None:
         reference = obj["roleRef"] = dict(obj.get("roleRef") or {})

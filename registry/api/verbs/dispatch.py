@@ -68,10 +68,13 @@ async def serve(
 
 
 async def _prepare_roles(request: ResourceRequest, verb: str) -> None:
-    """Writes the default roles at the first request for roles or bindings; prepares the escalation check of a write."""
+    """Writes the default roles at the first request for roles or bindings; prepares the checks of a write."""
     await ensure_default_roles(request.backend, request.tenant)
     user = request.context.user
-    if verb in ("create", "update", "patch") and not user.is_administrator:
+    if verb not in ("create", "update", "patch"):
+        return
+    request.context.rights_room = await request.backend.authorizer.room(request.tenant)
+    if not user.is_administrator:
         policy = await request.backend.authorizer.of(request.tenant)
         request.context.authority = Authority(
             policy, user, request.served.resource.name, request.namespace, request.name

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from registry.authorization.rbac.model import PolicyRule
+from registry.authorization.rbac.model import PolicyRule, rules_size
 
 
 class _OfResources(NamedTuple):
@@ -20,21 +20,22 @@ class _OfResources(NamedTuple):
 
 
 class CompiledRole:
-    """The rules of a role, and their index by verb."""
+    """The rules of a role, and their index by verb. `size` is about what it takes in memory, in bytes."""
 
-    __slots__ = ("_paths", "_resources", "rules")
+    __slots__ = ("_paths", "_resources", "rules", "size")
 
     def __init__(self, rules: Sequence[PolicyRule]) -> None:
         self.rules = tuple(rules)
+        self.size = rules_size(rules)
         self._resources: dict[str, list[_OfResources]] = {}
-        self._paths: dict[str, list[str]] = {}
+        self._paths: dict[str, list[tuple[str, ...]]] = {}
         for rule in rules:
             compiled = _OfResources(_set(rule.groups), _set(rule.resources), frozenset(rule.names))
             for verb in dict.fromkeys(rule.verbs):
                 if rule.groups and rule.resources:
                     self._resources.setdefault(verb, []).append(compiled)
                 if rule.paths:
-                    self._paths.setdefault(verb, []).extend(rule.paths)
+                    self._paths.setdefault(verb, []).append(rule.paths)
 
     def allows_resource(self, verb: str, group: str, resource: str, subresource: str, name: str) -> bool:
         for key in (verb, "*"):
@@ -48,7 +49,8 @@ class CompiledRole:
         return False
 
     def allows_path(self, verb: str, path: str) -> bool:
-        return any(path_matches(pattern, path) for key in (verb, "*") for pattern in self._paths.get(key, ()))
+        lists = (patterns for key in (verb, "*") for patterns in self._paths.get(key, ()))
+        return any(path_matches(pattern, path) for patterns in lists for pattern in patterns)
 
 
 def _set(values: Sequence[str]) -> frozenset[str] | None:

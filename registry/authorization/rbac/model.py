@@ -11,6 +11,8 @@ from typing import Any
 
 GROUP = "rbac.authorization.k8s.io"
 Object = Mapping[str, Any]
+# What a role or binding takes in memory, in bytes: by itself, with each text of its rules, and with each subject.
+_OBJECT_BYTES, _TEXT_BYTES, _SUBJECT_BYTES = 1_000, 150, 600
 SubjectKey = tuple[str, str]  # ("User", name) or ("Group", name)
 
 _ACCOUNT = "system:serviceaccount:"
@@ -52,6 +54,7 @@ class Binding:
     subjects: tuple[Subject, ...]
     # In their order, the first one of each key. Made once, since a policy is made again with each change.
     by_key: Mapping[SubjectKey, Subject] = field(init=False, repr=False, compare=False)
+    size: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         by_key: dict[SubjectKey, Subject] = {}
@@ -60,6 +63,7 @@ class Binding:
             if key is not None:
                 by_key.setdefault(key, subject)
         object.__setattr__(self, "by_key", by_key)
+        object.__setattr__(self, "size", subjects_size(self.subjects))
 
 
 def _key(subject: Subject, namespace: str) -> SubjectKey | None:
@@ -68,6 +72,21 @@ def _key(subject: Subject, namespace: str) -> SubjectKey | None:
         where = subject.namespace or namespace
         return ("User", f"{_ACCOUNT}{where}:{subject.name}") if where else None
     return (subject.kind, subject.name) if subject.kind in ("User", "Group") else None
+
+
+def subjects_size(subjects: Sequence[Subject]) -> int:
+    """The approximate size in memory of a binding, in bytes."""
+    return _OBJECT_BYTES + sum(_SUBJECT_BYTES + 2 * len(s.name) + len(s.namespace) for s in subjects)
+
+
+def rules_size(rules: Sequence[PolicyRule]) -> int:
+    """The approximate size in memory of a role, in bytes."""
+    size = _OBJECT_BYTES
+    for rule in rules:
+        size += _OBJECT_BYTES
+        for texts in (rule.verbs, rule.groups, rule.resources, rule.names, rule.paths):
+            size += _TEXT_BYTES * len(texts) + sum(map(len, texts))
+    return size
 
 
 EVERYTHING = (PolicyRule(("*",), ("*",), ("*",)), PolicyRule(("*",), paths=("*",)))
@@ -95,10 +114,14 @@ def reference_of(binding: Object) -> RoleReference:
 
 def binding_of(obj: Object, namespace: str) -> Binding:
     """A RoleBinding, or a ClusterRoleBinding where `namespace` is empty."""
-    subjects = tuple(
-        Subject(s.get("kind") or "", s.get("name") or "", s.get("namespace") or "") for s in obj.get("subjects") or ()
+    return Binding(obj["metadata"]["name"], namespace, reference_of(obj), subjects_of(obj))
+
+
+def subjects_of(binding: Object) -> tuple[Subject, ...]:
+    return tuple(
+        Subject(s.get("kind") or "", s.get("name") or "", s.get("namespace") or "")
+        for s in binding.get("subjects") or ()
     )
-    return Binding(obj["metadata"]["name"], namespace, reference_of(obj), subjects)
 
 
 def _texts(values: Sequence[str] | None) -> tuple[str, ...]:

@@ -12,17 +12,22 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
+from itertools import count
+from typing import Final
 
 from registry.authentication.user import User
 from registry.authorization.attributes import Attributes, Decision, Rules
 from registry.authorization.rbac.match import CompiledRole
 from registry.authorization.rbac.model import Binding, PolicyRule, RoleReference, Subject, SubjectKey
+from registry.caches import LruCache
 from registry.codec.go_text import go_quote
 
-# Maximum number of cached decisions; beyond it all are dropped. One takes about 400 bytes.
-REMEMBERED = 4_000
+# Cached decisions of all policies of the process. One takes about 400 bytes, and its texts.
+REMEMBERED = 16_000
 # Longer names and groups, which only reviews and impersonation have, are not remembered.
-REMEMBERED_CHARACTERS = 2_000
+REMEMBERED_CHARACTERS = 1_000
+DECISIONS: Final[LruCache[tuple[object, ...], Decision]] = LruCache(REMEMBERED)
+_SERIALS: Final = count()
 
 
 class Policy:
@@ -35,7 +40,7 @@ class Policy:
         """`roles` are keyed by namespace and name."""
         self._cluster_roles = cluster_roles
         self._roles = roles
-        self._decisions: dict[tuple[object, ...], Decision] = {}
+        self._serial = next(_SERIALS)
         # ClusterRoleBindings come first: their namespace is "".
         self._bindings = sorted(bindings, key=lambda binding: (binding.namespace, binding.name))
         # By namespace and subject: places in `_bindings`.
@@ -53,6 +58,7 @@ class Policy:
 
     def decide(self, user: User, attributes: Attributes) -> Decision:
         key = (
+            self._serial,
             user.name,
             user.groups,
             attributes.verb,
@@ -63,13 +69,11 @@ class Policy:
             attributes.name,
             attributes.path if not attributes.is_resource else None,
         )
-        decision = self._decisions.get(key)
+        decision = DECISIONS.get(key)
         if decision is None:
             decision = self._decide(user, attributes)
             if _characters(key) <= REMEMBERED_CHARACTERS:
-                if len(self._decisions) >= REMEMBERED:
-                    self._decisions.clear()
-                self._decisions[key] = decision
+                DECISIONS.put(key, decision)
         return decision
 
     def _decide(self, user: User, attributes: Attributes) -> Decision:

@@ -26,10 +26,11 @@ Which = tuple[ResourceName, ObjectKey]
 
 
 class RoleEntry(NamedTuple):
-    """`value` is the role or the binding."""
+    """`value` is the role or the binding of `size` bytes in memory; None if it is left out, as it does not fit."""
 
     revision: int
-    value: CompiledRole | Binding
+    value: CompiledRole | Binding | None
+    size: int
 
 
 Entries = Mapping[Which, RoleEntry]
@@ -41,10 +42,12 @@ def entry_of(resource: ResourceName, key: ObjectKey, revision: int, body: str) -
 
 
 def entry_of_object(resource: ResourceName, key: ObjectKey, revision: int, obj: Mapping[str, Any]) -> RoleEntry:
+    value: CompiledRole | Binding
     if resource in (CLUSTER_ROLES, ROLES):
-        return RoleEntry(revision, CompiledRole(rules_of(obj)))
-    namespace = key.rpartition("/")[0] if resource == ROLE_BINDINGS else ""
-    return RoleEntry(revision, binding_of(obj, namespace))
+        value = CompiledRole(rules_of(obj))
+    else:
+        value = binding_of(obj, key.rpartition("/")[0] if resource == ROLE_BINDINGS else "")
+    return RoleEntry(revision, value, value.size)
 
 
 def policy_of(entries: Entries, defaults: Entries) -> Policy:
@@ -54,21 +57,34 @@ def policy_of(entries: Entries, defaults: Entries) -> Policy:
     cluster_roles: dict[str, CompiledRole] = {}
     roles: dict[tuple[str, str], CompiledRole] = {}
     bindings: list[Binding] = []
-    for (resource, key), (_, value) in entries.items():
+    for (resource, key), (_, value, _) in entries.items():
         if isinstance(value, Binding):
             bindings.append(value)
-        elif resource == CLUSTER_ROLES:
+        elif resource == CLUSTER_ROLES and value is not None:
             cluster_roles[key] = value
-        else:
+        elif value is not None:
             namespace, _, name = key.rpartition("/")
             roles[namespace, name] = value
     return Policy(cluster_roles, roles, bindings)
 
 
-def refresh(known: Entries, rows: Iterable[tuple[ResourceName, ObjectKey, int, str | None]]) -> dict[Which, RoleEntry]:
-    """The entries of `rows`; only rows newer than everything known have a body."""
+def refresh(
+    known: Entries, rows: Iterable[tuple[ResourceName, ObjectKey, int, str | None]], room: int
+) -> tuple[dict[Which, RoleEntry], int]:
+    """The entries of `rows`, of which only those newer than everything known have a body, and how many of `room` bytes
+    are left. Those that do not fit are left out."""
     entries: dict[Which, RoleEntry] = {}
     for resource, key, revision, body in rows:
         which = (resource, key)
-        entries[which] = known[which] if body is None else entry_of(resource, key, revision, body)
-    return entries
+        entry = known[which] if body is None else entry_of(resource, key, revision, body)
+        if entry.value is not None and entry.size > room:
+            entry = entry._replace(value=None)
+        elif entry.value is not None:
+            room -= entry.size
+        entries[which] = entry
+    return entries, room
+
+
+def usage(entries: Entries) -> int:
+    """How many bytes the entries take in memory, with those that are left out."""
+    return sum(entry.size for entry in entries.values())
