@@ -2,7 +2,7 @@
 
 A process holds all definitions of the tenants that it serves, thousands of them, and uses few. So only the compressed
 JSON of a schema is kept, shared by all versions and tenants with an equal one; it is decoded and compiled on use. The
-number of compiled schemas is bounded: the oldest are dropped, and compiled again when needed.
+memory of compiled schemas is bounded: the oldest are dropped, and compiled again when needed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 
 from registry.codec.json_encode import encode_json
 from registry.codec.stored import decode_stored
-from registry.schema.compiled import MAX_COMPILED, CompiledSchema, compile_schema
+from registry.schema.compiled import MAX_COMPILED_BYTES, CompiledSchema, compile_schema
 
 Json = Mapping[str, Any]
 
@@ -55,10 +55,11 @@ class PackedSchema:
 
 
 class _InUse:
-    """The compiled schemas, at most `size`. Evicts first in, first out: a wrong choice costs little."""
+    """The compiled schemas, of at most `capacity` bytes. Evicts first in, first out: a wrong choice costs little."""
 
-    def __init__(self, size: int) -> None:
-        self._size = size
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._bytes = 0
         self._schemas: deque[PackedSchema] = deque()
         self._lock = threading.Lock()
 
@@ -66,12 +67,16 @@ class _InUse:
         with self._lock:
             if schema._compiled is None:
                 self._schemas.append(schema)
+                self._bytes += compiled.size
             schema._compiled = compiled
-            while len(self._schemas) > self._size:
-                self._schemas.popleft()._compiled = None
+            while self._bytes > self._capacity and len(self._schemas) > 1:
+                oldest = self._schemas.popleft()
+                if oldest._compiled is not None:
+                    self._bytes -= oldest._compiled.size
+                oldest._compiled = None
 
 
-_IN_USE = _InUse(MAX_COMPILED)
+_IN_USE = _InUse(MAX_COMPILED_BYTES)
 _KNOWN: WeakValueDictionary[bytes, PackedSchema] = WeakValueDictionary()
 # Definitions are also loaded in threads.
 _LOCK = threading.Lock()

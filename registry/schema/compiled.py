@@ -42,14 +42,20 @@ __all__ = ["CompiledSchema", "blocks_rules", "compile_schema", "unchecked_rules_
 # Stored objects carry the identity of the schema that processed them; increment this when processing changes.
 ALGORITHM_VERSION = 1
 
-# A compiled schema of a large definition takes a few megabytes; most take some tens of kilobytes.
-MAX_COMPILED = 2048
+# The compiled schemas that a process keeps. One of a large definition takes some megabytes, the largest 80; most take
+# some hundreds of kilobytes.
+MAX_COMPILED_BYTES: Final = 160 * 1024 * 1024
+# What one takes at most, by the length of its JSON and by itself.
+_BYTES_A_CHARACTER: Final = 27
+_OWN_BYTES: Final = 5_000
 
 
 class CompiledSchema:
-    """An immutable schema. `json` is the schema as given; callers must not change it."""
+    """An immutable schema. `json` is the schema as given; callers must not change it. `size` is about what it takes in
+    memory, in bytes, once it is compiled."""
 
-    def __init__(self, schema: Mapping[str, Any], identity: int) -> None:
+    def __init__(self, schema: Mapping[str, Any], identity: int, size: int = _OWN_BYTES) -> None:
+        self.size = size
         self.json = schema
         self.identity = identity  # stable across restarts; a non-negative signed 64-bit integer
         self._keeps_all = bool(schema.get(KEEPS_ALL))
@@ -264,21 +270,22 @@ def unchecked_rules_error() -> FieldError:
 # ---- shared instances
 
 
-def _digest(schema: Mapping[str, Any]) -> bytes:
-    canonical = json.dumps(schema, sort_keys=True, separators=(",", ":"))
+def _digest(canonical: str) -> bytes:
     return hashlib.blake2b(canonical.encode(), digest_size=32, person=b"schema-%d" % ALGORITHM_VERSION).digest()
 
 
 # Shared by all tenants, thus by the whole digest.
-_CACHE: Final[LruCache[bytes, CompiledSchema]] = LruCache(MAX_COMPILED)
+_CACHE: Final[LruCache[bytes, CompiledSchema]] = LruCache(MAX_COMPILED_BYTES, lambda compiled: compiled.size)
 # Definitions compile in threads: equal schemas are compiled once.
 _COMPILING: Final = threading.Lock()
 
 
 def compile_schema(schema: Mapping[str, Any]) -> CompiledSchema:
     """The CompiledSchema of an openAPIV3Schema, shared by all equal schemas. The caller must not change `schema`."""
-    digest = _digest(schema)
+    canonical = json.dumps(schema, sort_keys=True, separators=(",", ":"))
+    digest, size = _digest(canonical), _OWN_BYTES + _BYTES_A_CHARACTER * len(canonical)
     with _COMPILING:
         # 63 bits of the digest: two schemas of one definition do not collide by accident, and a tenant that makes them
         # collide only harms their own definition.
-        return _CACHE.get(digest) or _CACHE.put(digest, CompiledSchema(schema, int.from_bytes(digest[:8], "big") >> 1))
+        identity = int.from_bytes(digest[:8], "big") >> 1
+        return _CACHE.get(digest) or _CACHE.put(digest, CompiledSchema(schema, identity, size))

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import gc
+import tracemalloc
 from typing import Any
 
 import pytest
 
 from registry.definitions import packed
 from registry.definitions.packed import PackedSchema, pack
+from registry.schema import compiled as compiled_schemas
+from registry.schema.compiled import MAX_COMPILED_BYTES, compile_schema
 
 
 def schema(name: str, **more: Any) -> dict[str, Any]:
@@ -50,7 +53,7 @@ def test_a_packed_schema_takes_much_less_memory() -> None:
 
 
 def test_the_oldest_compiled_schemas_are_evicted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packed, "_IN_USE", packed._InUse(2))
+    monkeypatch.setattr(packed, "_IN_USE", packed._InUse(2 * compile_schema(schema("bounded0")).size))
     schemas = [pack(schema(f"bounded{n}")) for n in range(4)]
     for one in schemas:
         assert one().json == one.json
@@ -61,3 +64,20 @@ def test_the_oldest_compiled_schemas_are_evicted(monkeypatch: pytest.MonkeyPatch
 
 def is_compiled(one: PackedSchema) -> bool:
     return one._compiled is not None
+
+
+def test_compiled_schemas_are_weighed() -> None:
+    """A hundred of a megabyte took 3.7 GB: they were counted, as if they were small."""
+    properties = {f"f{i}": {"type": "object", "properties": {"a": {"type": "integer"}}} for i in range(400)}
+    document = {"type": "object", "properties": {"spec": {"type": "object", "properties": properties}}}
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        compiled = compile_schema(document)
+        compiled.prepare()
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert 0.5 * compiled.size < after - before < 1.5 * compiled.size
+    assert compiled_schemas._CACHE.weight <= MAX_COMPILED_BYTES
+    assert compiled_schemas._CACHE.weight >= compiled.size
