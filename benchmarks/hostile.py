@@ -48,7 +48,7 @@ async def _prepare(target: Target) -> None:
     await spread(target, [("POST", MAP, json.dumps(body).encode(), JSON)])
 
 
-async def _times(target: Target, seconds: float) -> list[float]:
+async def _times(target: Target, seconds: float, pause: float) -> list[float]:
     """Returns the latencies of the neighbour's gets in milliseconds, sorted."""
     connection = await Connection.open(target)
     times, until = [], time.perf_counter() + seconds
@@ -60,18 +60,20 @@ async def _times(target: Target, seconds: float) -> list[float]:
             break
         times.append((time.perf_counter() - began) * 1000)
         assert status == 200, answer
-        await asyncio.sleep(PAUSE_SECONDS)
+        await asyncio.sleep(pause)
     await connection.close()
     return sorted(times)
 
 
-def measure(running: server.Server, names: Sequence[str], seconds: float) -> dict[str, Any]:
-    """Returns the figures of a run under these attacks, perhaps none."""
+def measure(
+    running: server.Server, names: Sequence[str], seconds: float, pause: float = PAUSE_SECONDS
+) -> dict[str, Any]:
+    """Returns the figures of a run under these attacks, perhaps none, with `pause` seconds between two gets."""
     process = _serving(running)
     _reset_peak(process)
     with _attacking(running.target, names) as answers:
         before, began = running.usage(), time.perf_counter()
-        times = asyncio.run(_times(running.target, seconds))
+        times = asyncio.run(_times(running.target, seconds, pause))
         used, took = running.usage().since(before), time.perf_counter() - began
     return {
         "p50_ms": round(times[len(times) // 2], 1),
@@ -163,6 +165,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.hostile", description=__doc__.partition("\n")[0])
     parser.add_argument("attacks", nargs="*", metavar="ATTACK", help=f"some of {', '.join(ATTACKS)}; all by default")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="how long each runs")
+    parser.add_argument(
+        "--pause", type=float, default=PAUSE_SECONDS, help="seconds between two gets; a tenant that comes seldom: 0.3"
+    )
     parser.add_argument("--together", action="store_true", help="only all at once, not one after the other")
     parser.add_argument("--keep", action="store_true", help="write the figures into benchmarks/results")
     given = parser.parse_args(arguments)
@@ -182,7 +187,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with server.folder() as folder, server.running(folder, 1, None, arguments_of_server) as running:
         asyncio.run(_prepare(running.target))
         for name, names in runs:
-            rows[name] = measure(running, names, given.seconds)
+            rows[name] = measure(running, names, given.seconds, given.pause)
             print(_line(name, rows[name]), flush=True)
             log = (folder / "server.log").read_text(errors="replace")
             printed += _print_log(log[printed:])

@@ -56,6 +56,8 @@ ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
     "migrations": background.migrations,
     "indexes": background.indexes,
     "dependents": background.dependents,
+    "lists": storms.lists,
+    "crowds": storms.crowds,
     "records": storms.records,
     "scrapes": documents.scrapes,
     "health": documents.health,

@@ -55,29 +55,8 @@ class Attacker:
 
     async def define(self, plural: str, spec: dict[str, Any], **more: Any) -> str:
         """The path of the objects of a new definition, once it is served."""
-        group = f"{plural}.example.com"
-        kind = plural.capitalize()
-        definition = {
-            "apiVersion": "apiextensions.k8s.io/v1",
-            "kind": "CustomResourceDefinition",
-            "metadata": {"name": f"{plural}.{group}"},
-            "spec": {
-                "group": group,
-                "scope": "Namespaced",
-                "names": {"plural": plural, "kind": kind},
-                "versions": [
-                    {
-                        "name": "v1",
-                        "served": True,
-                        "storage": True,
-                        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}},
-                        **more,
-                    }
-                ],
-            },
-        }
-        await self.ask("POST", DEFINITIONS, definition)
-        path = f"{TENANT}/apis/{group}/v1/namespaces/default/{plural}"
+        await self.ask("POST", DEFINITIONS, a_definition(plural, spec, **more))
+        path = f"{TENANT}/apis/{plural}.example.com/v1/namespaces/default/{plural}"
         for _ in range(200):
             if await self.ask("GET", f"{path}?limit=1") == 200:
                 break
@@ -125,6 +104,22 @@ class Attacker:
         async with asyncio.TaskGroup() as group:
             for _ in range(count):
                 group.create_task(one())
+
+
+def a_definition(plural: str, spec: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """A definition whose objects have this schema of their spec; `more` is of its version."""
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{plural}.example.com"},
+        "spec": {
+            "group": f"{plural}.example.com",
+            "scope": "Namespaced",
+            "names": {"plural": plural, "kind": plural.capitalize()},
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema, **more}],
+        },
+    }
 
 
 def an_object(path: str, name: str, spec: Any, **metadata: Any) -> dict[str, Any]:

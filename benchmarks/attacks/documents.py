@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 from itertools import count, cycle
-from typing import Any
 
-from benchmarks.attacks.attacker import ANYTHING, DEFINITIONS, TENANT, Attacker
+from benchmarks.attacks.attacker import ANYTHING, DEFINITIONS, TENANT, Attacker, a_definition
 from benchmarks.client import tls
 
 
@@ -68,7 +67,7 @@ async def openapi(attacker: Attacker) -> None:
     """Documents of OpenAPI in every form, of 200 definitions that do not change, by many at once."""
     wide = {"type": "object", "properties": {f"f{i}": {"type": "string", "description": "x" * 80} for i in range(200)}}
     for i in range(200):
-        await attacker.ask("POST", DEFINITIONS, _definition(f"open{i}", wide))
+        await attacker.ask("POST", DEFINITIONS, a_definition(f"open{i}", wide))
     forms = ["application/json", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf", "*/*"]
     forms += ["application/com.github.proto-openapi.spec.v3@v1.0+protobuf"]
     numbers = count()
@@ -79,19 +78,3 @@ async def openapi(attacker: Attacker) -> None:
         await one.ask("GET", f"{TENANT}{next(documents)}", accept=f"{forms[i % 4]}, a/b{i}")
 
     await attacker.parallel(32, work)
-
-
-def _definition(plural: str, spec: dict[str, Any]) -> dict[str, Any]:
-    version = {"name": "v1", "served": True, "storage": True}
-    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{plural}.example.com"},
-        "spec": {
-            "group": f"{plural}.example.com",
-            "scope": "Namespaced",
-            "names": {"plural": plural, "kind": plural.capitalize()},
-            "versions": [{**version, "schema": schema}],
-        },
-    }

@@ -11,7 +11,16 @@ import struct
 from itertools import count, cycle
 from typing import Any
 
-from benchmarks.attacks.attacker import ADMISSION, ANYTHING, DEFINITIONS, MAPS, TENANT, Attacker, an_object
+from benchmarks.attacks.attacker import (
+    ADMISSION,
+    ANYTHING,
+    DEFINITIONS,
+    MAPS,
+    TENANT,
+    Attacker,
+    a_definition,
+    an_object,
+)
 from benchmarks.client import JSON, tls
 
 RBAC = f"{TENANT}/apis/rbac.authorization.k8s.io/v1"
@@ -239,7 +248,7 @@ async def discovery(attacker: Attacker) -> None:
     """All documents of 100 definitions, of which one changes all the time."""
     wide = {"type": "object", "properties": {f"f{i}": {"type": "string", "description": "x" * 80} for i in range(200)}}
     for i in range(100):
-        await attacker.ask("POST", DEFINITIONS, _definition(f"wide{i}", wide))
+        await attacker.ask("POST", DEFINITIONS, a_definition(f"wide{i}", wide))
     documents = cycle(["/openapi/v2", "/openapi/v3", "/apis", "/apis/wide1.example.com/v1", "/openapi/v3/apis/apps/v1"])
     numbers = count()
 
@@ -266,7 +275,7 @@ async def definitions(attacker: Attacker) -> None:
     tree: dict[str, Any] = {"type": "string"}
     for _ in range(100):
         tree = {"type": "object", "properties": {"a": tree, "b": {"type": "array", "items": {"type": "string"}}}}
-    kinds = cycle([_definition("ruled", {"type": "object", "properties": properties}), _definition("deeper", tree)])
+    kinds = cycle([a_definition("ruled", {"type": "object", "properties": properties}), a_definition("deeper", tree)])
 
     async def work(one: Attacker) -> None:
         await one.ask("POST", f"{DEFINITIONS}?dryRun=All", next(kinds))
@@ -307,20 +316,24 @@ async def namespaces(attacker: Attacker) -> None:
     await attacker.parallel(4, work)
 
 
-def _definition(plural: str, spec: dict[str, Any]) -> dict[str, Any]:
-    version = {"name": "v1", "served": True, "storage": True}
-    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{plural}.example.com"},
-        "spec": {
-            "group": f"{plural}.example.com",
-            "scope": "Namespaced",
-            "names": {"plural": plural, "kind": plural.capitalize()},
-            "versions": [{**version, "schema": schema}],
-        },
-    }
+async def lists(attacker: Attacker) -> None:
+    """Long lists, three hundred at a time."""
+    for i in range(600):
+        await attacker.ask("POST", MAPS, {"metadata": {"name": f"listed{i}"}, "data": {"a": "x" * 1500}})
+
+    async def work(one: Attacker) -> None:
+        await one.ask("GET", MAPS)
+
+    await attacker.parallel(300, work)
+
+
+async def crowds(attacker: Attacker) -> None:
+    """A thousand connections that get an object."""
+
+    async def work(one: Attacker) -> None:
+        await one.ask("GET", f"{MAPS}/nothing")
+
+    await attacker.parallel(1_000, work)
 
 
 async def records(attacker: Attacker) -> None:

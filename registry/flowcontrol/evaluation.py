@@ -26,6 +26,7 @@ from weakref import WeakValueDictionary
 
 from prometheus_client import Counter
 
+from registry.flowcontrol.fair_permits import set_owner
 from registry.flowcontrol.fair_queue import MAX_WAITING, TooManyRequests
 from registry.flowcontrol.time_slice import TimeSlice
 from registry.flowcontrol.watchdog import EvaluationStopped, Section, run_guarded
@@ -86,8 +87,9 @@ class Evaluations:
         self.clock = LoopClock()
 
     def begin(self, tenant: str) -> None:
-        """Attributes the current task's evaluations to a request of the tenant."""
+        """Attributes the current task's work to a request of the tenant."""
         _current.set(Evaluation(self, tenant))
+        set_owner(tenant)
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)

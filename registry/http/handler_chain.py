@@ -78,7 +78,7 @@ def handler_chain(
     app = ImpersonationMiddleware(app, backend.authorizer)
     app = TenancyMiddleware(app, tenants, backend.store, hosts, backend.evaluations)
     app = AuthenticationMiddleware(app, backend.authentication)
-    app = FairnessMiddleware(app, queue)
+    app = FairnessMiddleware(app, queue, backend.authentication, hosts)
     app = DeadlineMiddleware(app)
     if settings.console:
         app = ConsoleMiddleware(app, Console(SignIn(settings)), answers)

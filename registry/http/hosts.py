@@ -31,6 +31,13 @@ class HostPattern:
             raise TenantNotFound("the tenant does not exist")
         return tenant or "/"
 
+    def named(self, host: bytes, named: str) -> str:
+        """Like `tenant_of`, but if host and path differ, what the path names: the request will be refused."""
+        try:
+            return self.tenant_of(host, named)
+        except TenantNotFound:
+            return named
+
 
 def tenant_in_path(raw_path: bytes, tenant: str) -> str:
     """Returns the tenant in a path as it was sent: a name with escapes is not a tenant's.

@@ -48,7 +48,8 @@ class RequestState:
     has_begun: bool = False
     # Deadline: by the clock of the event loop; None before that middleware.
     deadline: float | None = None
-    # Fairness.
+    # Fairness: the tenant that the request names, by its path or its host, or "".
+    named_tenant: str = ""
     seat: Seat = EXEMPT
     # Authentication: the user of the credential, and the one that is served. Tenancy and impersonation replace the
     # latter.

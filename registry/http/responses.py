@@ -14,6 +14,7 @@ from registry.api.errors import StatusError
 from registry.api.options import Query
 from registry.flowcontrol.byte_shares import HeldAnswer
 from registry.flowcontrol.evaluation import evaluate
+from registry.flowcontrol.time_slice import TimeSlice
 from registry.http.compression import GZIP_HEADERS, GZIP_THRESHOLD_BYTES, Gzip, accepts_gzip
 from registry.http.forms import Form, encode_document, form_of
 from registry.http.negotiation import Representation
@@ -53,8 +54,11 @@ async def send_body(send: Send, scope: Scope, code: int, headers: Headers, body:
     headers.append((b"content-length", str(len(body)).encode()))
     await send({"type": "http.response.start", "status": code, "headers": headers})
     if is_large and scope["method"] != "HEAD":
+        slices = TimeSlice.current()
         for start in range(0, len(body) - LARGE_BYTES, LARGE_BYTES):
             await send_part(send, body[start : start + LARGE_BYTES])
+            if slices.expired():  # encryption, in many answers at once
+                await slices.yield_now()
         body = body[-((len(body) - 1) % LARGE_BYTES + 1) :]
     await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
 
@@ -94,13 +98,15 @@ async def respond_object(
     send: Send, scope: Scope, answer: ObjectAnswer, form: Form, warnings: Sequence[str], accept_encoding: bytes
 ) -> None:
     representation = form.representation
-    if form.is_plain:
-        body = answer.text.encode() + b"\n"
+
+    def encode() -> bytes:
+        if form.is_plain:
+            return answer.text.encode() + b"\n"
+        return encode_document(form.of_object(answer.object, time.time()), representation)
+
+    if form.is_plain and 0 < answer.size <= LARGE_BYTES:
+        body = encode()
     else:
-
-        def encode() -> bytes:
-            return encode_document(form.of_object(answer.object, time.time()), representation)
-
         body = await evaluate(encode, answer.size, repeatable=True)
     headers = headers_for(representation.media_type, warnings)
     if len(body) > GZIP_THRESHOLD_BYTES and accepts_gzip(accept_encoding):

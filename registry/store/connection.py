@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -10,6 +9,7 @@ from typing import Any, Final, LiteralString
 
 import psycopg
 
+from registry.flowcontrol.fair_permits import FairPermits, TooManyWaiting
 from registry.flowcontrol.interruption import current_interruption
 from registry.store.database import CONNECT_TIMEOUT_SECONDS as CONNECT_TIMEOUT_SECONDS
 from registry.store.database import Database
@@ -21,7 +21,7 @@ from registry.store.session import connect as connect
 from registry.store.statements import Statement
 from registry.store.translate import is_transient, translate
 
-# Callers that may wait for a connection of a pool. Lists hold connections longest, at some 100 a second.
+# Callers of one tenant that may wait for a connection of a pool. Lists hold connections longest, at some 100 a second.
 MAX_WAITING: Final = 1_000
 
 # A read without an answer within this time is retried on another connection, since this one may be frozen.
@@ -29,7 +29,10 @@ FIRST_ATTEMPT_SECONDS: Final = 8.0
 
 
 class Pool:
-    """A few connections, opened on first use, for statements that can be retried when a connection breaks."""
+    """A few connections, opened on first use, for statements that can be retried when a connection breaks.
+
+    Tenants wait for them in turn (registry/flowcontrol/fair_permits.py).
+    """
 
     def __init__(self, database: Database | str, purpose: str, size: int, *, settings: LiteralString = "") -> None:
         """`settings` is SQL that each new session runs first."""
@@ -37,10 +40,9 @@ class Pool:
         self._purpose = purpose
         self._settings = settings
         # Invariant: connections lent out + idle + still to be opened = size = permits taken + free.
-        self._permits = asyncio.Semaphore(size)
+        self._permits = FairPermits(size, MAX_WAITING)
         self._idle: deque[Connection] = deque()
         self._lent: set[Connection] = set()
-        self._waiting = 0
         self._closed = False
 
     @asynccontextmanager
@@ -49,13 +51,10 @@ class Pool:
         if self._closed:
             raise Closed("the store is closed")
         self._database.require()
-        if self._waiting >= MAX_WAITING:
-            raise Unavailable("too many reads wait")
-        self._waiting += 1
         try:
             await self._permits.acquire()
-        finally:
-            self._waiting -= 1
+        except TooManyWaiting:
+            raise Unavailable("too many reads wait") from None
         try:
             connection = self._take()
             if connection is None:

@@ -20,5 +20,5 @@ class AuthenticationMiddleware:
         state.authenticated = state.user = user
         if state.trail is not None:
             # The tenant that the request names: whether it exists, and is open to this user, is not known yet.
-            await state.trail.identify(user, state.attributes, state.info.tenant or user.tenant or DEFAULT)
+            await state.trail.identify(user, state.attributes, state.named_tenant or user.tenant or DEFAULT)
         await self._app(scope, receive, send)

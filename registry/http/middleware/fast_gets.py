@@ -185,7 +185,7 @@ class FastGets:
         if target is None or plan is None or plan.misses >= MISSES_LIMIT or plan.headers != scope["headers"]:
             return False
         started = time.perf_counter()
-        seat = self._queue.try_acquire(plan.info.tenant, started)
+        seat = self._queue.try_acquire(plan.tenant.name, started)
         if seat is None:
             return False
         started_load = self._begin_load(plan, target, cycle)
@@ -218,7 +218,7 @@ class FastGets:
             loading = backend.store.begin_load(tenant, served.resource_name, served.key(namespace, name))
         except StoreError:
             return None
-        self._queue.mark_known(plan.info.tenant)
+        self._queue.mark_known(plan.tenant.name)
         backend.activity.begin(tenant.name, watch=False, write=False)
         return served, loading
 

@@ -18,6 +18,7 @@ from registry.flowcontrol.evaluation import Evaluations
 from registry.http.documents.health import ROOTS
 from registry.http.hosts import HostPattern, tenant_in_path
 from registry.http.middleware.authorization import forbidden_to
+from registry.http.request_info import RequestInfo
 from registry.http.request_state import NO_TENANT, STATE, RequestState
 from registry.store.errors import TenantNotFound
 from registry.store.store import Store
@@ -26,6 +27,12 @@ from registry.store.types import Tenant
 # Served by the process itself: its liveness must not depend on the database.
 _OF_PROCESS: Final = frozenset({"/metrics", "/version"})
 _HEALTH: Final = tuple(f"/{root}/" for root in ROOTS)
+
+
+def is_of_process(info: RequestInfo) -> bool:
+    """Returns whether the process itself serves the path, if it names no tenant."""
+    path = info.document_path
+    return path in _OF_PROCESS or f"{path}/".startswith(_HEALTH)
 
 
 class TenancyMiddleware:
@@ -72,8 +79,7 @@ class TenancyMiddleware:
     async def _resolve(self, scope: Scope, state: RequestState) -> tuple[Tenant, User]:
         """Returns the tenant and the user as it sees them; the administrator of a tenant above remains unchanged."""
         user, name = state.user, state.info.tenant
-        path = state.info.document_path
-        of_process = path in _OF_PROCESS or f"{path}/".startswith(_HEALTH)
+        of_process = is_of_process(state.info)
         if of_process and not name:
             return NO_TENANT, user if user.tenant is None else user_in_tenant(user, DEFAULT)
         try:

@@ -51,7 +51,7 @@ class TenantLimitsMiddleware:
             finally:
                 held.end()
             return
-        self._queue.mark_known(info.tenant)
+        self._queue.mark_known(tenant.name if state.wildcard is None else info.tenant)
         write = info.resource != "" and info.verb in _WRITES
         self._activity.begin(tenant.name, watch=watch, write=write)
         flow = upload = None

@@ -19,6 +19,7 @@ from typing import Final
 from prometheus_client import Counter, Gauge
 
 from registry.flowcontrol.loop_share import LoopShare
+from registry.flowcontrol.rounds import Rounds
 from registry.http.serving.protocol import Protocol
 from registry.http.serving.tls_reader import TlsReader
 
@@ -41,7 +42,9 @@ _PLAIN_HEAD_BYTES: Final = 64 * 1024
 # connection keeps buffers for as much as it has ever read at once (uvloop's, and OpenSSL's before decryption).
 _RECEIVED_BYTES: Final = 64 * 1024
 # Connections that are accepted in a row, before other work continues.
-_IN_A_ROW: Final = 64
+_IN_A_ROW: Final = 16
+# TLS handshakes that begin in one iteration of the event loop: each takes up to a millisecond.
+_HANDSHAKES_IN_A_ROW: Final = 2
 # The time before the next attempt if the process or the machine has no more files.
 _RETRY_SECONDS: Final = 1.0
 _NO_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
@@ -68,6 +71,7 @@ class Acceptor:
         self.context = context
         self.count = 0
         self._share = LoopShare()
+        self._handshake_rounds = Rounds(_HANDSHAKES_IN_A_ROW)
         self._listeners = listeners
         self._make = make
         self._limit = limit
@@ -132,9 +136,11 @@ class Acceptor:
     async def _connect(self, accepted: socket.socket) -> None:
         protocol = self._make(self._connection_closed)
         try:
-            if self.context is not None and await _speaks_plain_http(accepted):
-                _refuse_plain_http(accepted)
-                return
+            if self.context is not None:
+                if await _speaks_plain_http(accepted):
+                    _refuse_plain_http(accepted)
+                    return
+                await self._handshake_rounds.turn()
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: protocol if self.context is None else TlsReader(protocol, self._share),
                 accepted,

@@ -1,0 +1,88 @@
+"""For which tenant a request waits: that of its path, of its host, or of its credential."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from registry.flowcontrol.fair_permits import set_owner
+from registry.flowcontrol.fair_queue import FairQueue
+from registry.store.store import Store
+from tests.api.client import Client, eventually
+from tests.application import serving
+from tests.tenancy.tenants import CONFIG_MAPS, make, token_of
+
+GET = "/api/v1/namespaces/default"
+HOSTS = "{tenant}.example.com"
+
+
+async def seats(client: Client, path: str, **headers: str) -> set[str]:
+    """The tenants for which two equal requests took their seats, by the second: the first makes them known."""
+    code = (await client.get(path, headers=headers)).code
+    found = set()
+    real = FairQueue.try_acquire
+
+    def recorded(queue: FairQueue, name: str, now: float, *more: float) -> object:
+        found.add(queue.owner(name))
+        return real(queue, name, now, *more)
+
+    with mock.patch.object(FairQueue, "try_acquire", recorded):
+        assert (await client.get(path, headers=headers)).code == code
+    assert code < 500
+    return found
+
+
+async def test_requests_wait_for_their_own_tenant(api_database: str, tmp_path: Path) -> None:
+    async with serving(api_database, tmp_path, tenant_host_pattern=HOSTS) as api:
+        system = api.of_tenant("system")
+        for name in ("acme", "other"):
+            await make(system, name)
+        tokens = {name: api.with_token(await token_of(api, name, "system:masters")) for name in ("acme", "other")}
+        assert await seats(api, GET) == {"default"}
+        assert await seats(api, f"/clusters/acme{GET}") == {"acme"}
+        for name, client in tokens.items():
+            assert await seats(client, GET) == {name}, "the path names none, so it is the credential's"
+        assert await seats(api, GET, host="other.example.com:6443") == {"other"}
+        assert await seats(api.with_token("nobody has issued this"), "/version") == {"?"}
+        assert await seats(api, "/readyz") == {"?"}
+
+
+async def test_lists_of_one_tenant_that_wait_for_connections_do_not_delay_another(api: Client) -> None:
+    other = await make(api.of_tenant("system"), "other")
+    (await other.get(CONFIG_MAPS)).ok()
+    store: Store = api._app.state.backend.store  # type: ignore[attr-defined]
+    pool, free, ended = store._pool, asyncio.Event(), 0
+
+    async def hold() -> None:
+        nonlocal ended
+        set_owner("flood")
+        async with pool.connection():
+            await free.wait()
+            await asyncio.sleep(0.01)
+        ended += 1
+
+    flood = [asyncio.create_task(hold()) for _ in range(400)]
+    await asyncio.sleep(0)
+    store.tenancy.forget_name("other")
+    request = asyncio.create_task(other.get(CONFIG_MAPS))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    free.set()
+    (await request).ok()
+    assert ended < 200, "it waited for the queue of the other tenant"
+
+    async def over() -> bool:
+        return all(task.done() for task in flood)
+
+    await eventually(over)
+
+
+@pytest.mark.parametrize("host", ["acme.example.com", ""], ids=["with host", "without"])
+async def test_the_host_of_another_tenant_is_refused(api_database: str, tmp_path: Path, host: str) -> None:
+    async with serving(api_database, tmp_path, tenant_host_pattern=HOSTS) as api:
+        await make(api.of_tenant("system"), "acme")
+        answer = await api.get(f"/clusters/default{GET}", headers={"host": host})
+        assert answer.code == (404 if host else 200)
