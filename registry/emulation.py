@@ -28,7 +28,7 @@ class Emulated:
 
 _VERSIONS = {version.name: version for version in (Emulated(36, "v1.36.2"), Emulated(37, "v1.37.0"))}
 NAMES = tuple(_VERSIONS)
-DEFAULT = "1.36"
+DEFAULT = "1.37"
 
 _emulated = _VERSIONS[DEFAULT]
 

@@ -21,7 +21,7 @@ from tests.databases import embedded_postgres, temporary_database, temporary_rol
 from tests.replication import Node, running_node
 from tests.running import data_folder
 
-pytest_plugins = ["tests.application", "tests.handshakes", "tests.scheduling"]
+pytest_plugins = ["tests.application", "tests.emulating", "tests.handshakes", "tests.scheduling"]
 
 # Every run uses the same examples, so a failure is caused by the change at hand. HYPOTHESIS_PROFILE=explore searches for
 # new ones. There is no deadline: how long an example takes depends on the machine.

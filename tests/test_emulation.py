@@ -10,10 +10,13 @@ import pytest
 from registry import emulation
 from registry.admission.configuration import policies_apply, webhooks_apply
 from registry.builtin import definitions
+from registry.cel.checker.checker import check
 from registry.cel.checker.schema_types import declare
+from registry.cel.syntax.parser import parse
 from registry.definitions.warnings import warnings
 from registry.schema.model import from_json
 from registry.schema.objectmeta.rules import validate_object_meta
+from tests.cel.evaluation import on_self
 from tests.definitions.crds import crd, prepared
 
 
@@ -76,6 +79,33 @@ def test_versions_of_built_in_kinds(version: str) -> None:
     [migrations] = [d for d in definitions() if d.group == "storagemigration.k8s.io"]
     assert list(migrations.versions) == (["v1", "v1beta1"] if version == "1.37" else ["v1beta1"])
     assert migrations.storage_version == "v1beta1"
+
+
+# Rules over `self`, an object with an integer n, and what is wrong with them in each version.
+NAMES = {
+    "a variable with a dot, beside a local one": ("[1].all(self, .self.n == self)", "field selection", None),
+    "a local variable with a dot": ("[1].all(x, .x == x)", None, "undeclared reference to '.x' (in container '')"),
+    "a field of a local variable that looks like a type": (
+        "[{'protobuf': {'Duration': 1}}].all(google, google.protobuf.Duration == 1)",
+        "found no matching overload for '_==_' applied to '(type(duration), int)'",
+        None,
+    ),
+    "a type with a dot": ("[self.n].all(int, .int == type(int))", "found no matching overload", None),
+    "a global name with a dot": (".self.n == 1 && type(duration('1s')) == .google.protobuf.Duration", None, None),
+}
+
+
+@pytest.mark.parametrize("rule, older, newer", NAMES.values(), ids=NAMES)
+def test_names_in_rules(version: str, rule: str, older: str | None, newer: str | None) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    declared = declare(from_json(schema))
+    assert declared is not None
+    expected = newer if version == "1.37" else older
+    found = [issue.message for issue in check(parse(rule), {"self": declared.type}).issues]
+    assert [expected in message for message in found] == [True] if expected else found == []
+    if not expected:
+        compiled = on_self(rule, schema)
+        assert [compiled.evaluate({"n": 1}, {}), compiled.exact().evaluate({"n": 1}, {})] == [True, True]
 
 
 OWNER = {"apiVersion": "v1", "kind": "K", "name": "n", "uid": "u"}

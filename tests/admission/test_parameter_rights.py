@@ -123,12 +123,24 @@ async def test_a_change_is_checked_only_if_it_names_other_parameters(api: Client
     (await api.patch(path, {"spec": {"paramKind": None}}, headers=as_pat)).ok()
 
 
+RESERVED = (
+    'names ending with ".static.k8s.io" are reserved for static manifest-based configurations and cannot be managed via '
+    "the API"
+)
+
+
 @pytest.mark.parametrize("family", ["validating", "mutating"])
-async def test_names_that_files_reserve_get_a_warning(api: Client, family: str) -> None:
-    reserved = (
-        'metadata.name: names ending with ".static.k8s.io" are reserved for static manifest-based configurations and '
-        "cannot be managed via the API"
-    )
+async def test_names_that_files_reserve(api: Client, family: str) -> None:
+    name = "a.static.k8s.io"
+    for body in (policy(family, name, None), binding(family, name)):
+        status = failure(await write(api, family, body, user=""), 422, "Invalid")
+        assert status["message"].endswith(f'metadata.name: Invalid value: "{name}": {RESERVED}')
+
+
+@pytest.mark.usefixtures("as_1_36")
+@pytest.mark.parametrize("family", ["validating", "mutating"])
+async def test_names_that_files_reserve_get_a_warning_in_1_36(api: Client, family: str) -> None:
+    reserved = f"metadata.name: {RESERVED}"
     name = "a.static.k8s.io"
     for body in (policy(family, name, None), binding(family, name)):
         assert (await write(api, family, body, user="")).warnings == [reserved]

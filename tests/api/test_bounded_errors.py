@@ -210,7 +210,7 @@ async def test_patch_errors_that_print_the_object_are_bounded(api: Client) -> No
 
 async def test_an_empty_owner_reference(api: Client) -> None:
     status = await refused(api, CONFIG_MAPS, config_map(ownerReferences=[{}]))
-    assert [cause["field"].removeprefix("metadata.ownerReferences.") for cause in status["details"]["causes"]] == [
+    assert [cause["field"].removeprefix("metadata.ownerReferences[0].") for cause in status["details"]["causes"]] == [
         "apiVersion",
         "kind",
         "name",

@@ -158,7 +158,7 @@ async def test_bodies_that_are_refused(cbor: Client, body: bytes, message: str) 
 async def test_an_apply_that_is_refused(cbor: Client) -> None:
     path = f"{WIDGETS}/a?fieldManager=m"
     status = failure(await cbor.patch(path, b"\xf9\x7e\x00", APPLY), 400, "BadRequest")
-    assert status["message"] == "error decoding CBOR: cbor: NaN and infinities are not allowed"
+    assert status["message"] == "error decoding patch: cbor: NaN and infinities are not allowed"
     failure(await cbor.patch(path, encode_item([1]), APPLY), 400, "BadRequest")
 
 

@@ -29,7 +29,7 @@ async def test_the_response_is_a_success_with_the_uid(api: Client) -> None:
     assert status == {
         "kind": "Status",
         "apiVersion": "v1",
-        "metadata": {},
+        "metadata": {"resourceVersion": status["metadata"]["resourceVersion"]},
         "status": "Success",
         "details": {"name": "a", "group": GROUP, "kind": "widgets", "uid": made["metadata"]["uid"]},
     }

@@ -17,6 +17,8 @@ from tests.databases import temporary_database
 
 pytestmark = shares_application
 
+Json = dict[str, Any]
+
 MIGRATIONS = "/apis/storagemigration.k8s.io/{}/storageversionmigrations"
 
 
@@ -309,6 +311,75 @@ async def test_names_that_files_reserve(both: tuple[Client, bool]) -> None:
     causes = failure(answer, 422, "Invalid")["details"]["causes"]
     message = f'Invalid value: "a.static.k8s.io": {why}'
     assert causes == [{"reason": "FieldValueInvalid", "field": "metadata.name", "message": message}]
+
+
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
+# Objects without fields that tags of the Go structs require in 1.37: their errors then come last, without words.
+REQUIRED: dict[str, tuple[str, Json, list[str], list[str]]] = {
+    "verbs": (
+        f"{RBAC}/clusterroles",
+        {"rules": [{"resources": ["r"]}, {"apiGroups": [""], "resources": ["r"]}]},
+        [
+            "rules[0].verbs: Required value: verbs must contain at least one value",
+            "rules[0].apiGroups: Required value: resource rules must supply at least one api group",
+            "rules[1].verbs: Required value: verbs must contain at least one value",
+        ],
+        [
+            "rules[0].apiGroups: Required value: resource rules must supply at least one api group",
+            "rules[0].verbs: Required value",
+            "rules[1].verbs: Required value",
+        ],
+    ),
+    "names of a binding": (
+        f"{RBAC}/clusterrolebindings",
+        {"roleRef": {"kind": "Role"}, "subjects": [{"kind": "ServiceAccount"}]},
+        [
+            'roleRef.kind: Unsupported value: "Role": supported values: "ClusterRole"',
+            "roleRef.name: Required value",
+            "subjects[0].name: Required value",
+            "subjects[0].namespace: Required value",
+        ],
+        [
+            'roleRef.kind: Unsupported value: "Role": supported values: "ClusterRole"',
+            "subjects[0].namespace: Required value",
+            "subjects[0].name: Required value",
+            "roleRef.name: Required value",
+        ],
+    ),
+    "what a policy's binding does": (
+        BINDINGS,
+        {"spec": {"paramRef": {"name": "a"}}},
+        [
+            "spec.policyName: Required value",
+            "spec.paramRef.parameterNotFoundAction: Required value",
+            "spec.validationActions: Required value: at least one validation action is required",
+        ],
+        [
+            "spec.paramRef.parameterNotFoundAction: Required value",
+            "spec.policyName: Required value",
+            "spec.validationActions: Required value",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("path, obj, older, newer", REQUIRED.values(), ids=REQUIRED)
+async def test_required_fields(
+    both: tuple[Client, bool], path: str, obj: Json, older: list[str], newer: list[str]
+) -> None:
+    api, is_newer = both
+    causes = failure(await api.post(path, {"metadata": {"name": "a"}, **obj}), 422, "Invalid")["details"]["causes"]
+    assert [f"{cause['field']}: {cause['message']}" for cause in causes] == (newer if is_newer else older)
+
+
+async def test_required_fields_of_an_update(both: tuple[Client, bool]) -> None:
+    api, is_newer = both
+    rules = [{"apiGroups": [""], "resources": ["r"], "verbs": ["get"]}]
+    (await api.post(f"{RBAC}/clusterroles", {"metadata": {"name": "a"}, "rules": rules})).ok(201)
+    status = failure(await api.patch(f"{RBAC}/clusterroles/a", {"rules": [{**rules[0], "verbs": []}]}), 422, "Invalid")
+    [cause] = status["details"]["causes"]
+    assert cause["message"] == "Required value" + ("" if is_newer else ": verbs must contain at least one value")
 
 
 OPTION = "ignoreStoreReadErrorWithClusterBreakingPotential"

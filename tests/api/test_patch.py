@@ -81,7 +81,13 @@ async def test_an_invalid_patch_changes_nothing(
 
 
 @pytest.mark.parametrize("form", [MERGE, JSON_PATCH])
-async def test_a_patch_of_a_missing_object_is_not_found_even_if_malformed(shared_api: Client, form: str) -> None:
+async def test_a_malformed_patch_of_a_missing_object(shared_api: Client, form: str) -> None:
+    assert failure(await shared_api.patch(A, "nonsense", form), 400, "BadRequest")["message"] == "invalid JSON patch"
+
+
+@pytest.mark.usefixtures("as_1_36")
+@pytest.mark.parametrize("form", [MERGE, JSON_PATCH])
+async def test_a_malformed_patch_of_a_missing_object_in_1_36(shared_api: Client, form: str) -> None:
     failure(await shared_api.patch(A, "nonsense", form), 404, "NotFound")
 
 
@@ -210,13 +216,23 @@ async def test_the_type_of_a_built_in_object_cannot_be_patched(
             ' "" is invalid: patch: Invalid value: "map[metadata:map[labels:map[x:1]]]": cannot convert int64 to string',
             id="a value of another type",
         ),
-        pytest.param("x", 400, "invalid character 'x' looking for beginning of value", id="no JSON"),
-        pytest.param("", 400, "unexpected end of JSON input", id="nothing"),
+        pytest.param("x", 400, "invalid JSON patch", id="no JSON"),
+        pytest.param("", 400, "invalid JSON patch", id="nothing"),
     ],
 )
 async def test_a_strategic_patch_that_is_refused(api: Client, patch: Body, code: int, message: str) -> None:
     answer = await api.patch(f"{NAMESPACES}/default", patch, STRATEGIC)
     assert failure(answer, code, answer.json["reason"])["message"] == message
+
+
+@pytest.mark.usefixtures("as_1_36")
+@pytest.mark.parametrize(
+    "patch, message",
+    [("x", "invalid character 'x' looking for beginning of value"), ("", "unexpected end of JSON input")],
+)
+async def test_a_malformed_strategic_patch_in_1_36(api: Client, patch: Body, message: str) -> None:
+    answer = await api.patch(f"{NAMESPACES}/default", patch, STRATEGIC)
+    assert failure(answer, 400, "BadRequest")["message"] == message
 
 
 @pytest.mark.parametrize("validation", ["Strict", "Warn"])

@@ -99,14 +99,13 @@ def status(*conditions: dict[str, Any], **members: Any) -> dict[str, Any]:
             id="another revision",
         ),
         pytest.param(
-            status(condition("A"), condition("A")), {}, ['status.conditions[1].type: Duplicate value: "A"'], id="twice"
+            status(condition("A"), condition("A")), {}, ['status.conditions[1]: Duplicate value: "A"'], id="twice"
         ),
         pytest.param(
             status(condition("", "yes", reason="", lastTransitionTime=None, observedGeneration=-1)),
             {},
             [
-                'status.conditions[0].type: Invalid value: "": name part must be non-empty',
-                'status.conditions[0].type: Invalid value: "": name part must consist of',
+                "status.conditions[0].type: Required value: is required",
                 'status.conditions[0].status: Unsupported value: "yes": supported values: "False", "True", "Unknown"',
                 "status.conditions[0].observedGeneration: Invalid value: -1: must be greater than or equal to zero",
                 "status.conditions[0].lastTransitionTime: Required value",

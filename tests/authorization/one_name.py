@@ -130,6 +130,11 @@ KINDS: dict[str, Kind] = {
         DEFINITIONS.replace("/v1/", "/v1beta1/"), False, group="names.example.com", made_at=DEFINITIONS
     ),
     "leases.coordination.k8s.io": Kind("/apis/coordination.k8s.io/v1/leases", True, {"spec": {"holderIdentity": "h"}}),
+    "storageversionmigrations.storagemigration.k8s.io": Kind(
+        "/apis/storagemigration.k8s.io/v1/storageversionmigrations",
+        False,
+        {"spec": {"resource": {"group": "test.example.com", "resource": "nones"}}},
+    ),
     "storageversionmigrations.storagemigration.k8s.io v1beta1": Kind(
         "/apis/storagemigration.k8s.io/v1beta1/storageversionmigrations",
         False,

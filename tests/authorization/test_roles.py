@@ -253,11 +253,7 @@ async def test_roles_left_unaggregated_by_a_crash_are_aggregated_later(
 
 
 INVALID: dict[str, tuple[str, dict[str, Any], str]] = {
-    "no verbs": (
-        ROLES,
-        role("r", rule("a", "")),
-        "rules[0].verbs: Required value: verbs must contain at least one value",
-    ),
+    "no verbs": (ROLES, role("r", rule("a", "")), "rules[0].verbs: Required value"),
     "no groups": (
         ROLES,
         role("r", {"resources": ["a"], "verbs": ["get"]}),

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.conformance.harness import ARGUMENTS
 from tests.running import RunningServer, data_folder, running_server
 
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[RunningServer]:
-    with data_folder() as folder, running_server(folder / "data", "--allow-egress-to", "127.0.0.0/8") as running:
+    with data_folder() as folder, running_server(folder / "data", *ARGUMENTS) as running:
         yield running
 
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import sys
 
-from tests.conformance.harness import KNOWN_FAILURES, replay_scenario, scenario_names, why_not_built
+from tests.conformance.harness import ARGUMENTS, KNOWN_FAILURES, replay_scenario, scenario_names, why_not_built
 from tests.conformance.results import update_command
 from tests.running import data_folder, running_server
 
 MODULE = "tests.conformance.known"
 
 if __name__ == "__main__":
-    with data_folder() as folder, running_server(folder / "data", "--allow-egress-to", "127.0.0.0/8") as server:
+    with data_folder() as folder, running_server(folder / "data", *ARGUMENTS) as server:
         built = [name for name in scenario_names() if why_not_built(name) is None]
         sys.exit(
             update_command(

@@ -85,7 +85,20 @@ async def test_conditions_report_what_blocks_the_deletion(api: Client) -> None:
     await gone(api, "space", path=NAMESPACES)
 
 
-async def test_objects_of_a_namespace_finalized_by_hand_can_only_be_read_and_deleted(api: Client) -> None:
+async def test_objects_of_a_namespace_finalized_by_hand_can_be_released(api: Client) -> None:
+    await born(api, "held", held=True, path=WIDGETS)
+    (await api.delete(SPACE)).ok(200)
+    await condition(api, "NamespaceContentRemaining", "True")
+    (await api.put(f"{SPACE}/finalize", {"metadata": {"name": "space"}, "spec": {"finalizers": []}})).ok(200)
+    await gone(api, "space", path=NAMESPACES)
+    await there(api, "held", path=WIDGETS)
+    failure(await api.post(WIDGETS, widget("another")), 404, "NotFound")
+    await released(api, "held", path=WIDGETS)
+    await gone(api, "held", path=WIDGETS)
+
+
+@pytest.mark.usefixtures("as_1_36")
+async def test_objects_of_a_namespace_finalized_by_hand_can_only_be_read_and_deleted_in_1_36(api: Client) -> None:
     await born(api, "held", held=True, path=WIDGETS)
     (await api.delete(SPACE)).ok(200)
     await condition(api, "NamespaceContentRemaining", "True")

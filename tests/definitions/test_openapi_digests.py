@@ -22,6 +22,8 @@ from registry.definitions.openapi.v2 import openapi_v2
 from tests.definitions.crds import established, prepared
 from tests.official.openapi import DEFINITIONS, DIGESTS, digest, restricted
 
+pytestmark = pytest.mark.usefixtures("as_1_36")
+
 RECORDED = {name: found for found, name in map(str.split, DIGESTS.read_text().splitlines())}
 
 

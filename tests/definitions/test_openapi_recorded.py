@@ -16,6 +16,8 @@ from registry.schema.openapi import V2_PREFIX, V3_PREFIX
 from tests.conformance.harness import SCENARIOS, load_yaml, replay
 from tests.definitions.crds import established
 
+pytestmark = pytest.mark.usefixtures("as_1_36")
+
 GROUP, TAIL = "gtail.example.com", "tail"
 
 

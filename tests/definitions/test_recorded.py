@@ -24,6 +24,8 @@ from tests.conformance.results import read as read_cases
 
 Json = dict[str, Any]
 
+pytestmark = pytest.mark.usefixtures("as_1_36")
+
 KNOWN = read_cases(KNOWN_FAILURES)
 RECORDINGS = Path(__file__).parents[1] / "conformance" / "scenarios" / "crd-api"
 

@@ -211,8 +211,9 @@ async def test_a_long_body_for_an_unknown_resource(shared_api: Client) -> None:
     """What is wrong with the path is messages before what is wrong with the body, however that was read."""
     body = b"nonsense" * 20_000
     assert (await shared_api.post(f"/apis/{GROUP}/v1/namespaces/default/none", body)).code == 404
-    failure(await shared_api.patch(f"{WIDGETS}/none", body), 404, "NotFound")
-    failure(await shared_api.patch(f"{DEFINITIONS}/none.example.com", body), 404, "NotFound")
+    for path in (f"{WIDGETS}/none", f"{DEFINITIONS}/none.example.com"):
+        assert failure(await shared_api.patch(path, body), 400, "BadRequest")["message"] == "invalid JSON patch"
+        failure(await shared_api.patch(path, b'{"a": "' + body + b'"}'), 404, "NotFound")
     failure(await shared_api.delete(f"{WIDGETS}/none", body), 400, "BadRequest")
 
 

@@ -114,4 +114,4 @@ async def test_the_path_of_an_unknown_check_is_not_found(api: Client) -> None:
 
 async def test_the_version_is_that_of_the_api(api: Client) -> None:
     version = (await api.get("/version")).ok()
-    assert (version["major"], version["minor"], version["gitVersion"]) == ("1", "36", "v1.36.2")
+    assert (version["major"], version["minor"], version["gitVersion"]) == ("1", "37", "v1.37.0")

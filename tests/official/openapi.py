@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from benchmarks import reference, server
+from tests.emulating import AS_1_36
 from tests.running import data_folder, running_server
 
 Json = dict[str, Any]
@@ -152,7 +153,7 @@ def main() -> int:
         folder = stack.enter_context(server.folder())
         running = stack.enter_context(reference.running(folder, options.kube_apiserver, options.etcd))
         theirs = documents(Server(running.target.url, running.target.token), definitions)
-    with data_folder() as folder, running_server(folder) as running_here:
+    with data_folder() as folder, running_server(folder, *AS_1_36) as running_here:
         ours = documents(Server(running_here.url, running_here.token), definitions)
     both = sorted(theirs.keys() & ours.keys())
     found = [

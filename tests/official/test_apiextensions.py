@@ -13,6 +13,7 @@ from typing import Final
 
 import pytest
 
+from tests.emulating import AS_1_36
 from tests.official.black_box import FOLDER, names_of_tests, run_as_upstream
 from tests.running import RunningServer, data_folder, running_server
 
@@ -61,7 +62,10 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def server() -> Iterator[RunningServer]:
     # Webhooks of the suite listen on the loopback.
-    with data_folder() as folder, running_server(folder, "--cbor", "--allow-egress-to", "127.0.0.0/8") as server:
+    with (
+        data_folder() as folder,
+        running_server(folder, "--cbor", "--allow-egress-to", "127.0.0.0/8", *AS_1_36) as server,
+    ):
         yield server
 
 

@@ -11,6 +11,7 @@ from typing import Final
 
 import pytest
 
+from tests.emulating import AS_1_36
 from tests.official.black_box import FOLDER, names_of_tests, run_as_upstream
 from tests.running import RunningServer, data_folder, running_server
 
@@ -52,7 +53,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[RunningServer]:
-    with data_folder() as folder, running_server(folder, "--allow-egress-to", "127.0.0.0/8") as server:
+    with data_folder() as folder, running_server(folder, "--allow-egress-to", "127.0.0.0/8", *AS_1_36) as server:
         yield server
 
 

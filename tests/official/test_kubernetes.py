@@ -12,6 +12,7 @@ from typing import Final
 
 import pytest
 
+from tests.emulating import AS_1_36
 from tests.official.black_box import FOLDER, names_of_tests, run_as_upstream
 from tests.running import RunningServer, data_folder, running_server
 
@@ -196,6 +197,7 @@ def server() -> Iterator[RunningServer]:
         "--cbor",
         "--allow-egress-to=127.0.0.0/8",  # webhooks of the suites listen on the loopback
         "--strict-transport-security=max-age=31536000; includeSubDomains",
+        *AS_1_36,
     )
     with data_folder() as folder, running_server(folder, *arguments) as server:
         yield server

@@ -76,17 +76,17 @@ KEY = (
         pytest.param(
             {"ownerReferences": [{"apiVersion": "", "kind": "", "name": "", "uid": ""}]},
             [
-                'metadata.ownerReferences.apiVersion: Invalid value: "": version must not be empty',
-                'metadata.ownerReferences.kind: Invalid value: "": must not be empty',
-                'metadata.ownerReferences.name: Invalid value: "": must not be empty',
-                'metadata.ownerReferences.uid: Invalid value: "": must not be empty',
+                "metadata.ownerReferences[0].apiVersion: Required value: must not be empty",
+                "metadata.ownerReferences[0].kind: Required value: must not be empty",
+                "metadata.ownerReferences[0].name: Required value: must not be empty",
+                "metadata.ownerReferences[0].uid: Required value: must not be empty",
             ],
             id="empty owner",
         ),
         pytest.param(
             {"ownerReferences": [{**OWNER, "kind": "Event"}]},
             [
-                'metadata.ownerReferences: Invalid value: {"apiVersion":"v1","kind":"Event","name":"p","uid":"u"}: '
+                'metadata.ownerReferences[0]: Invalid value: {"apiVersion":"v1","kind":"Event","name":"p","uid":"u"}: '
                 "/v1, Kind=Event is disallowed from being an owner"
             ],
             id="banned owner",
@@ -119,7 +119,7 @@ KEY = (
         pytest.param(
             {"managedFields": [{"operation": "x", "fieldsType": "y", "manager": "\n"}]},
             [
-                'metadata.managedFields[0].operation: Invalid value: "x": must be `Apply` or `Update`',
+                'metadata.managedFields[0].operation: Unsupported value: "x": supported values: "Apply", "Update"',
                 'metadata.managedFields[0].fieldsType: Invalid value: "y": must be `FieldsV1`',
                 'metadata.managedFields[0].manager: Invalid value: "\\n": invalid character U+000A (at position 0)',
             ],

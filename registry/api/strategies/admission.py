@@ -48,7 +48,7 @@ class AdmissionStrategy(TypedStrategy):
         name = obj["metadata"].get("name") or ""
         if emulated().is_1_37 and name.endswith(_STATIC):
             errors.append(invalid("metadata.name", name, _RESERVED))
-        return errors
+        return self._with_declared_last(errors)
 
     def meta_change_errors(self, new: Object, old: Object) -> list[FieldError]:
         """Validates the metadata as that of a new object: what must not change is left to the common rules."""
@@ -175,6 +175,7 @@ class PolicyStatusStrategy(ValidatingPolicyStrategy):
 
 class ValidatingBindingStrategy(PolicyBindingStrategy):
     struct = ADMISSION_REGISTRATION["ValidatingAdmissionPolicyBinding"]
+    declared_required = (r"spec\.policyName", r"spec\.validationActions")
 
     def errors(self, obj: Object) -> list[FieldError]:
         return self.meta_errors(obj) + validating_binding_errors(obj)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
+from registry.emulation import emulated
 from registry.schema.field import FieldError, duplicate, index, invalid, not_supported, required, too_long
 from registry.schema.names import label_key
 
@@ -23,10 +24,9 @@ _NOT_A_REASON: Final = (
 _MAX_REASON, _MAX_MESSAGE = 1024, 32 * 1024
 
 
-def conditions_errors(
-    conditions: Sequence[dict[str, Any]], path: str, *, declarative: bool = False
-) -> list[FieldError]:
-    """Returns the errors of conditions. `declarative`: as worded by the declarative validation of newer versions."""
+def conditions_errors(conditions: Sequence[dict[str, Any]], path: str) -> list[FieldError]:
+    """Returns the errors of conditions; 1.37 says of some what declarative validation would."""
+    declarative = emulated().is_1_37
     errors: list[FieldError] = []
     seen: set[str] = set()
     for i, condition in enumerate(conditions):

@@ -85,6 +85,7 @@ def _without_collection(obj: Object) -> Object:
 
 class RoleStrategy(_RbacStrategy):
     struct = RBAC["Role"]
+    declared_required = (r"rules\[\d+\]\.verbs",)
     namespaced_rules: ClassVar[bool] = True
 
     def finish(self, obj: Object) -> Object:
@@ -131,6 +132,7 @@ class ClusterRoleStrategy(RoleStrategy):
 
 class RoleBindingStrategy(_RbacStrategy):
     struct = RBAC["RoleBinding"]
+    declared_required = (r"subjects\[\d+\]\.name", r"roleRef\.name")
     role_kinds: ClassVar[tuple[str, ...]] = _ROLE_KINDS
 
     def size(self, obj: Object) -> int:

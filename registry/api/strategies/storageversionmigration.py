@@ -17,7 +17,6 @@ from registry.builtin.structs import STORAGE_MIGRATION
 from registry.codec.go_text import GoText, go_json
 from registry.codec.structs.meta import META
 from registry.definitions.conditions import is_true
-from registry.emulation import emulated
 from registry.schema.field import FieldError, invalid, required
 from registry.schema.names import dns1035_label, dns1123_subdomain
 from registry.store.types import WriteFlag
@@ -95,7 +94,7 @@ def _status_errors(new: Object, old: Object) -> list[FieldError]:
             invalid("status.resourceVersion", revision, f"resource version is not well formed: {go_json(revision)}")
         )
     conditions = status.get("conditions") or []
-    errors += conditions_errors(conditions, "status.conditions", declarative=emulated().is_1_37)
+    errors += conditions_errors(conditions, "status.conditions")
     if revision_before and revision != revision_before:
         errors.append(invalid("status.resourceVersion", revision, "field is immutable"))
     for wrong, why in (

@@ -6,6 +6,7 @@ the checks: a kind's own rules, which validate the metadata first, come before t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
@@ -14,7 +15,8 @@ from registry.api.strategies.builtin import BuiltinStrategy, with_revision
 from registry.codec.structs import structs as typed
 from registry.codec.structs.base import StructDecodeError as TypedDecodeError
 from registry.codec.structs.conversion import conversion_fault
-from registry.schema.field import FieldError
+from registry.emulation import emulated
+from registry.schema.field import ErrorType, FieldError, required
 from registry.schema.names import name_is_stored_segment
 from registry.schema.objectmeta.rules import validate_common_fields, validate_object_meta
 
@@ -29,6 +31,9 @@ class TypedStrategy(BuiltinStrategy):
     checks_metadata: ClassVar[bool] = True
     # Fields that can be selected by in addition to name and namespace; without any the refusal has another text.
     labels: ClassVar[tuple[str, ...]] = ()
+    # Patterns of the fields that 1.37 requires by a tag of the Go struct (`+k8s:beta(since: "1.37")=+k8s:required`), in
+    # the order of the struct.
+    declared_required: ClassVar[tuple[str, ...]] = ()
 
     @property
     def only_name_and_namespace(self) -> bool:
@@ -76,7 +81,8 @@ class TypedStrategy(BuiltinStrategy):
             obj.pop("status", None)
 
     def validate(self, obj: Object) -> Sequence[FieldError]:
-        return self.errors(obj) or ([] if self.checks_metadata else self._common_errors(obj))
+        errors = self.errors(obj) or ([] if self.checks_metadata else self._common_errors(obj))
+        return self._with_declared_last(errors)
 
     def _common_errors(self, obj: Object) -> list[FieldError]:
         """Returns the errors that are checked for every new object after its kind's own rules."""
@@ -98,7 +104,18 @@ class TypedStrategy(BuiltinStrategy):
         errors = validate_common_fields(with_revision(new, old), old["metadata"], namespaced=self.definition.namespaced)
         if self.checks_metadata:
             errors += self.meta_change_errors(new, old)
-        return errors + self.update_errors(new, old)
+        return self._with_declared_last(errors + self.update_errors(new, old))
+
+    def _with_declared_last(self, errors: list[FieldError]) -> list[FieldError]:
+        """Returns the errors as 1.37 reports them: those of required fields that a tag declares, without words, last.
+
+        Follows apiserver pkg/registry/rest/validate.go (ValidateDeclarativelyWithMigrationChecks) at v1.37.
+        """
+        if not self.declared_required or not emulated().is_1_37:
+            return errors
+        absent = [error for error in errors if error.type is ErrorType.REQUIRED]
+        declared = [e for pattern in self.declared_required for e in absent if re.fullmatch(pattern, e.field)]
+        return [e for e in errors if e not in declared] + [required(e.field) for e in declared]
 
     def update_errors(self, new: Object, old: Object) -> list[FieldError]:
         """Returns the errors of a change, after those of its metadata."""

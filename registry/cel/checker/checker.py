@@ -4,7 +4,7 @@
 issues, every node has a type in `types` and every call its overload ids in `overloads`, by node id. Several overloads
 remain where `dyn` is involved; the one to call is then chosen at run time. `idents` has the full names of nodes that
 resolve to qualified names, such as `google.protobuf.Duration`, or to calls of namespaced functions, such as
-`optional.of(x)`, whose target is not a value.
+`optional.of(x)`, whose target is not a value; `.a` is there with its dot where it is not the local `a`.
 
 Follows cel-go checker/checker.go.
 """
@@ -34,6 +34,10 @@ from registry.cel.syntax.ast import (
 )
 from registry.cel.syntax.errors import NO_OFFSET, Issue
 from registry.cel.syntax.parser import Parsed
+from registry.emulation import emulated
+
+# How many of the scopes are global.
+_GLOBAL = 2
 
 
 def check(
@@ -74,7 +78,7 @@ class _Checker:
         self.idents: dict[int, str] = {}
         self.issues: list[Issue] = []
         self.substitutions = Substitutions()
-        self.scopes: list[Mapping[str, Type]] = [IDENTS, variables]
+        self.scopes: list[Mapping[str, Type]] = [IDENTS, variables]  # the global ones
         self._free = 0
 
     def final_types(self) -> dict[int, Type]:
@@ -104,32 +108,46 @@ class _Checker:
         return types.param(name)
 
     def lookup(self, name: str) -> Type | None:
-        for scope in reversed(self.scopes):
-            type_ = scope.get(name)
+        """Finds the innermost variable or type of a name, `a` or `a.b`; of `.a` the global one.
+
+        cel-go 0.26 ignores the dot, and prefers a global `a.b` to the field of a local `a`.
+        """
+        scopes, bare = self.scopes, name.removeprefix(".")
+        if emulated().is_1_37:
+            first = name.partition(".")[0]
+            if bare != name:
+                scopes = self.scopes[:_GLOBAL]
+            elif first != name and self.is_local(first):
+                return None
+        for scope in reversed(scopes):
+            type_ = scope.get(bare)
             if type_ is not None:
                 return type_
         return None
+
+    def is_local(self, name: str) -> bool:
+        return any(name in scope for scope in self.scopes[_GLOBAL:])
 
     def literal(self, node: Literal) -> Type:
         return _LITERALS[node.kind]
 
     def ident(self, node: Ident) -> Type:
-        name = node.name.removeprefix(".")
-        type_ = self.lookup(name)
+        type_ = self.lookup(node.name)
         if type_ is None:
             return self.report_undeclared(node, node.name)
+        name = node.name.removeprefix(".")
         if name != node.name:
-            self.idents[node.id] = name
+            is_hidden = emulated().is_1_37 and self.is_local(name)
+            self.idents[node.id] = node.name if is_hidden else name
         return type_
 
     def select(self, node: Select) -> Type:
         if not node.test_only:
             name = _qualified_name(node)
             if name is not None:
-                name = name.removeprefix(".")
                 type_ = self.lookup(name)
                 if type_ is not None:
-                    self.idents[node.id] = name
+                    self.idents[node.id] = name.removeprefix(".")
                     return type_
         type_ = self.field(node, node.operand, node.field, False)
         return types.BOOL if node.test_only else self.substitutions.substitute(type_)
@@ -280,7 +298,7 @@ class _Checker:
         known = self.messages.type_of(node.name) if self.messages is not None else None
         if known is not None:
             return self.known_message(node, known)
-        type_ = self.lookup(node.name.removeprefix("."))
+        type_ = self.lookup(node.name)
         if type_ is None:
             return self.report_undeclared(node, node.name)
         result = types.ERROR

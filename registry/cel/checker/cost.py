@@ -83,8 +83,9 @@ class _Coster(Estimator):
                 return self.bind(node) if _is_bind(node) else self.comprehension(node)
 
     def ident(self, node: Ident) -> Range:
-        name = node.name.removeprefix(".")
-        variable = self.variable(name)
+        name = self.checked.idents.get(node.id, node.name)
+        variable = self.variable(name)  # none for `.a`, which is global
+        name = name.removeprefix(".")
         self.paths[node.id] = (name,) if variable is None else variable.path
         return ONE
 

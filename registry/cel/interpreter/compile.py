@@ -108,6 +108,7 @@ class _Compiler:
         self.checked = checked
         self.counting = counting
         self.names: dict[str, list[Code]] = {}
+        self.variables = variables.keys()
         self.slots = 1
         for name, view in variables.items():
             self.names[name] = [_verify(name, self.slots, view)]
@@ -146,8 +147,12 @@ class _Compiler:
     # --- names and fields
 
     def name(self, node: Expr, name: str) -> Code:
-        name = self.checked.idents.get(node.id, name).removeprefix(".")
-        codes = self.names.get(name)
+        name = self.checked.idents.get(node.id, name)
+        bare = name.removeprefix(".")
+        codes = self.names.get(bare)
+        if bare != name:  # the global one, which a local one hides
+            codes = codes[:1] if codes and bare in self.variables else None
+        name = bare
         if codes:
             code = codes[-1]
             return costing(Code(code.run, code.cost, code.view, attribute=True, slot=code.slot), 1)

@@ -53,7 +53,7 @@ def _undefined_type(checked: Checked, node: Ident | Select) -> str | None:
         return None
     if checked.types[node.id].kind is not TypeKind.TYPE:
         return None
-    name = checked.idents.get(node.id) or (node.name if isinstance(node, Ident) else "")
+    name = (checked.idents.get(node.id) or (node.name if isinstance(node, Ident) else "")).removeprefix(".")
     return None if name in _TYPE_NAMES else f"reference to undefined type: {name}"
 
 

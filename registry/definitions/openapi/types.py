@@ -50,6 +50,12 @@ _GROUPS: Mapping[str, str] = {
     "storage.k8s.io": "v1 v1alpha1 v1beta1",
     "storagemigration.k8s.io": "v1beta1",
 }
+# Those that 1.37 has in addition, or at other versions.
+_GROUPS_1_37: Mapping[str, str] = {
+    "lifecycle.k8s.io": "v1alpha1",
+    "scheduling.k8s.io": "v1 v1alpha3 v1beta1",
+    "storagemigration.k8s.io": "v1 v1beta1",
+}
 _MORE_GROUPS: Mapping[str, str] = {
     "admission.k8s.io": "v1 v1beta1",
     "apiextensions.k8s.io": "v1 v1beta1",
@@ -73,7 +79,7 @@ def all_groups() -> tuple[GroupVersion, ...]:
 
 
 def _groups() -> Mapping[str, str]:
-    return {**_GROUPS, "storagemigration.k8s.io": "v1 v1beta1"} if emulated().is_1_37 else _GROUPS
+    return {**_GROUPS, **_GROUPS_1_37} if emulated().is_1_37 else _GROUPS
 
 
 def type_name(short: str) -> str:

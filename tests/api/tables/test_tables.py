@@ -90,7 +90,11 @@ async def test_columns_that_visit_too_much_are_empty(api: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    "path, columns", [(NAMESPACES, ["Name", "Status", "Age"]), (DEFINITIONS, ["Name", "Created At"])]
+    "path, columns",
+    [
+        (NAMESPACES, ["Name", "Status", "Age"]),
+        (DEFINITIONS, ["Name", "Scope", "Versions", "Created At", "Group", "Kind", "ShortNames", "Established"]),
+    ],
 )
 async def test_tables_of_built_in_kinds(api: Client, path: str, columns: list[str]) -> None:
     table = (await api.get(path, accept=TABLE)).ok()

@@ -55,7 +55,23 @@ BINDING = {
         ),
         pytest.param(RBAC, "Role", {}, ["a", "2026-11-21T11:00:00Z"], id="role"),
         pytest.param(
-            "apiextensions.k8s.io", "CustomResourceDefinition", {}, ["a", "2026-11-21T11:00:00Z"], id="definition"
+            "apiextensions.k8s.io",
+            "CustomResourceDefinition",
+            {
+                "spec": {
+                    "group": "g",
+                    "scope": "Cluster",
+                    "names": {"kind": "K", "shortNames": ["x", "y"]},
+                    "versions": [
+                        {"name": "v2", "served": True, "storage": True},
+                        {"name": "v1", "served": True, "storage": False},
+                        {"name": "v0", "served": False, "storage": False},
+                    ],
+                },
+                "status": {"conditions": [{"type": "Established", "status": "True"}]},
+            },
+            ["a", "Cluster", "v1,v2(storage)", "2026-11-21T11:00:00Z", "g", "K", "x,y", True],
+            id="definition",
         ),
         pytest.param(
             ADMISSION,

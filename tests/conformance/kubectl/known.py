@@ -9,12 +9,13 @@ import sys
 
 from tests.conformance.kubectl.harness import KNOWN_FAILURES, replay_transcript, transcript_names
 from tests.conformance.results import update_command
+from tests.emulating import AS_1_36
 from tests.running import data_folder, running_server
 
 MODULE = "tests.conformance.kubectl.known"
 
 if __name__ == "__main__":
-    with data_folder() as folder, running_server(folder / "data") as server:
+    with data_folder() as folder, running_server(folder / "data", *AS_1_36) as server:
         sys.exit(
             update_command(
                 MODULE,
