@@ -130,12 +130,14 @@ _MATCH = "resourceVersionMatch"
 
 
 def _match_errors(options: ListOptions) -> list[FieldError]:
-    errors = []
+    errors = _errors_of_match(options) if options.resource_version_match else []
     if options.send_initial_events is not None:
         errors.append(forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
-    match = options.resource_version_match
-    if not match:
-        return errors
+    return errors
+
+
+def _errors_of_match(options: ListOptions) -> list[FieldError]:
+    errors, match = [], options.resource_version_match
     if not options.resource_version:
         errors.append(forbidden(_MATCH, f"{_MATCH} is forbidden unless resourceVersion is provided"))
     if options.continue_:

@@ -131,7 +131,7 @@ def _merge_list(original: list[Json], patch: list[Json], field: StrategicField, 
             return [item for item in original if comparable(item) not in removed]
         return order_list(list(dict.fromkeys([*original, *patch])), patch, original, _itself)
     if not field.key:
-        raise StrategicPatchError("cannot merge lists without merge key")
+        raise StrategicPatchError("cannot merge lists without merge key for struct")
     original, patch = _without_directives(original, patch, field.key)
     merged = _merge_keyed(original, patch, field)
     key = _key_of(field.key)

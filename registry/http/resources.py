@@ -256,7 +256,8 @@ def _representation(
         elif verb == "watch":
             representation = negotiate_watch(accept, builtin=builtin, protobuf=_has_message(served, info.subresource))
         else:
-            protobuf = _has_message(served, info.subresource)
+            # The Scale of a custom resource is read from protobuf, but not written in it.
+            protobuf = builtin and _has_message(served, info.subresource)
             table = info.subresource not in served.strategy.without_table
             representation = negotiate(
                 accept, builtin=builtin, protobuf=protobuf, collection=verb == "list", table=table

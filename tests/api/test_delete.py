@@ -220,6 +220,14 @@ async def test_delete_collection_honours_selectors(api: Client) -> None:
     assert names_of((await api.get(WIDGETS)).ok()) == []
 
 
+@pytest.mark.parametrize("match", ["", "&resourceVersionMatch=NotOlderThan", "&resourceVersionMatch=Exact"])
+async def test_delete_collection_at_a_future_revision(api: Client, match: str) -> None:
+    await make(api, "a")
+    answer = await api.delete(f"{WIDGETS}?resourceVersion=999999999{match}")
+    assert "Too large resource version: 999999999" in failure(answer, 504, "Timeout")["message"]
+    (await api.get(A)).ok()
+
+
 async def test_delete_collection_with_dry_run(api: Client) -> None:
     await make(api, "a", "b")
     (await api.delete(f"{WIDGETS}?dryRun=All")).ok()

@@ -280,10 +280,11 @@ async def test_a_token_of_a_service_account(api: Client) -> None:
 async def test_the_scale_of_a_custom_resource(api: Client) -> None:
     (await api.post(WIDGETS, widget("a", replicas=1))).ok(201)
     assert (await api.get(f"{WIDGETS}/a", accept=PROTOBUF)).code == 406
-    scale = read(await api.get(f"{WIDGETS}/a/scale", accept=PREFERRED))
+    assert (await api.get(f"{WIDGETS}/a/scale", accept=PROTOBUF)).code == 406
+    scale = (await api.get(f"{WIDGETS}/a/scale", accept=PREFERRED)).ok()  # in JSON
     scale["spec"] = {"replicas": 4}
     put = await api.put(f"{WIDGETS}/a/scale", encode_object(scale), content_type=PROTOBUF, accept=PREFERRED)
-    assert read(put)["spec"] == {"replicas": 4}
+    assert (put.ok()["spec"], put.header("content-type")) == ({"replicas": 4}, "application/json")
 
 
 @shares_application

@@ -30,6 +30,24 @@ NAME = "must consist of lower case alphanumeric characters"
         pytest.param({"ports": [HTTP, {"port": 81}]}, "spec.ports[1].name", "Required value", id="a port without a name"),
         pytest.param({"ports": [HTTP, {**HTTP, "port": 81}]}, "spec.ports[1].name", 'Duplicate value: "http"', id="a name twice"),
         pytest.param(
+            {"ports": [HTTP, {**HTTP, "name": "web", "targetPort": 8080}]},
+            "spec.ports[1]",
+            'Duplicate value: {"Name":"","Protocol":"TCP","AppProtocol":null,"Port":80,"TargetPort":0,"NodePort":0}',
+            id="a port twice",
+        ),
+        pytest.param(
+            {"ports": [HTTP], "ipFamilies": ["IPv4", "IPv4"], "ipFamilyPolicy": "SingleStack"},
+            "spec.ipFamilies[1]",
+            'Duplicate value: "IPv4"',
+            id="a family twice",
+        ),
+        pytest.param(
+            {"ports": [HTTP], "ipFamilies": ["IPv4", "IPv6"], "ipFamilyPolicy": "SingleStack"},
+            "spec.ipFamilyPolicy",
+            "Invalid value: \"SingleStack\": must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families",
+            id="two families of one stack",
+        ),
+        pytest.param(
             {"ports": [{"port": 70000}]}, "spec.ports[0].port", "Invalid value: 70000: must be between 1 and 65535, inclusive", id="port"
         ),
         pytest.param(

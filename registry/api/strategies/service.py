@@ -15,7 +15,7 @@ from registry.builtin.structs import CORE
 from registry.codec.structs import structs
 from registry.codec.structs.base import StructDecodeError
 from registry.codec.structs.conversion import conversion_fault
-from registry.schema.field import FieldError, index
+from registry.schema.field import ErrorType, FieldError, index
 from registry.schema.names import NameFunction, name_is_dns_label
 
 
@@ -69,14 +69,14 @@ class ServiceStrategy(BuiltinStrategy):
             new["status"] = {**new["status"], "loadBalancer": {}}
 
     def validate(self, obj: Object) -> Sequence[FieldError]:
-        return [*super().validate(obj), *spec_errors(obj.get("spec") or {})]
+        return [*_without_ports(super().validate(obj)), *spec_errors(obj.get("spec") or {})]
 
     def warnings(self, new: Object, old: Object | None) -> Sequence[str]:
         return list(service_warnings(new))
 
     def validate_update(self, new: Object, old: Object, warnings: list[str]) -> Sequence[FieldError]:
         """Validates the spec only if it changes: it was valid under the rules of its time."""
-        errors = super().validate_update(new, old, warnings)
+        errors = _without_ports(super().validate_update(new, old, warnings))
         spec, before = new.get("spec") or {}, old.get("spec") or {}
         return errors if spec == before else [*errors, *address_change_errors(spec, before), *spec_errors(spec)]
 
@@ -95,6 +95,11 @@ class ServiceStatusStrategy(ServiceStrategy):
     def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
         new["spec"] = old.get("spec") or {}
         new["status"] = new.get("status") or {"loadBalancer": {}}
+
+
+def _without_ports(errors: Sequence[FieldError]) -> list[FieldError]:
+    """Drops what the schema, made for applies, says of ports that occur twice: the rules report them in their words."""
+    return [e for e in errors if e.type is not ErrorType.DUPLICATE or not e.field.startswith("spec.ports[")]
 
 
 def _default(obj: Object) -> None:

@@ -132,9 +132,16 @@ def address_errors(spec: _Spec) -> Iterator[FieldError]:
     if policy is not None and policy not in _POLICIES:
         yield not_supported("spec.ipFamilyPolicy", policy, _POLICIES)
     yield from _list_errors(addresses, families)
-    if policy == "SingleStack" and len(addresses) == 2:
+
+
+def several_addresses_errors(spec: _Spec) -> Iterator[FieldError]:
+    """Yields what an otherwise valid spec of one stack has two of (initIPFamilyFields)."""
+    policy = spec.get("ipFamilyPolicy")
+    if policy != "SingleStack" or spec.get("type") == _EXTERNAL_NAME:
+        return
+    if len(spec.get("clusterIPs") or []) == 2:
         yield _several("cluster IPs", policy)
-    if policy == "SingleStack" and len(families) == 2:
+    if len(spec.get("ipFamilies") or []) == 2:
         yield _several("IP families", policy)
 
 

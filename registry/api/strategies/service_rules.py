@@ -9,7 +9,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from registry.api.strategies.service_addresses import address_errors, address_warning, is_headless, is_ip, not_an_ip
+from registry.api.strategies.service_addresses import (
+    address_errors,
+    address_warning,
+    is_headless,
+    is_ip,
+    not_an_ip,
+    several_addresses_errors,
+)
+from registry.codec.go_text import GoText, go_json
 from registry.schema.field import FieldError, duplicate, forbidden, index, invalid, not_supported, required
 from registry.schema.names import dns1123_label, dns1123_subdomain, label_key
 from registry.schema.objectmeta.rules import label_errors
@@ -30,7 +38,7 @@ _MAX_AFFINITY_SECONDS: Final = 86400
 
 def spec_errors(spec: _Object) -> list[FieldError]:
     """Returns the errors of a Service's defaulted spec, in kube-apiserver's order."""
-    return list(_errors(spec))
+    return list(_errors(spec)) or list(several_addresses_errors(spec))
 
 
 def _errors(spec: _Object) -> Iterator[FieldError]:
@@ -172,7 +180,7 @@ def _affinity_errors(spec: _Object) -> Iterator[FieldError]:
 
 
 def _duplicates(ports: Sequence[_Object]) -> Iterator[FieldError]:
-    """Yields node ports that two ports of one protocol use; the schema finds duplicate ports."""
+    """Yields node ports that two ports of one protocol use, and ports that occur twice."""
     seen: set[tuple[str, int]] = set()
     for place, port in enumerate(ports):
         number = port.get("nodePort")
@@ -181,6 +189,13 @@ def _duplicates(ports: Sequence[_Object]) -> Iterator[FieldError]:
         pair = (port.get("protocol") or "", number)
         if pair in seen:
             yield duplicate(f"{index('spec.ports', place)}.nodePort", number)
+        seen.add(pair)
+    seen.clear()
+    for place, port in enumerate(ports):
+        pair = protocol, number = port.get("protocol") or "", port.get("port") or 0
+        if pair in seen:
+            quoted = f'"Protocol":{go_json(protocol)},"AppProtocol":null,"Port":{number}'  # of Go's internal struct
+            yield duplicate(index("spec.ports", place), GoText(f'{{"Name":"",{quoted},"TargetPort":0,"NodePort":0}}'))
         seen.add(pair)
 
 

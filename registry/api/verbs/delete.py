@@ -21,6 +21,7 @@ from registry.api.answers import Answer, ListAnswer, deleted_status
 from registry.api.catalog import TenantCatalog
 from registry.api.dependents import FOREGROUND, ORPHAN
 from registry.api.errors import StatusError, conflict
+from registry.api.freshness import wait_for_revision
 from registry.api.list_options import list_options
 from registry.api.metadata import is_terminating
 from registry.api.options import DeleteOptions, delete_options, manager_of, require_safe_collection, write_options
@@ -31,7 +32,7 @@ from registry.api.verbs.driver import NoLongerServed, run, run_current
 from registry.api.verbs.pipeline import Draft, Operation, Outcome, Start, render
 from registry.api.verbs.readable import row_texts
 from registry.api.verbs.rows import remove, replace
-from registry.api.verbs.selection import parse_selection, select
+from registry.api.verbs.selection import list_revision, parse_selection, select
 from registry.api.verbs.unsafe_delete import delete_unreadable
 from registry.api.verbs.update import CONFLICT_TRIES, copy_of
 from registry.apply.values import equal
@@ -233,6 +234,8 @@ async def delete_collection(request: ResourceRequest, body: DeleteBody | None) -
     parse_selection(request, listed)
     options = delete_options(request.query, body)
     require_safe_collection(options)
+    if not listed.is_exact and (wanted := list_revision(listed.resource_version)):
+        await wait_for_revision(request, wanted)
     selection = select(request, listed)
     if selection.limit:
         page = await selection.page()
