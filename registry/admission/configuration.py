@@ -32,6 +32,12 @@ RESOURCES = (
 )
 _POLICIES = frozenset((VALIDATING_POLICIES, VALIDATING_BINDINGS, MUTATING_POLICIES, MUTATING_BINDINGS))
 
+# What the configuration of a tenant may take in memory, in bytes: half of it holds 100,000 texts in rules, or
+# expressions of 270,000 letters.
+TENANT_BYTES = 32 * 1024 * 1024
+_VALUE_BYTES, _LETTER_BYTES = 150, 60
+_EXPRESSIONS = frozenset({"expression", "messageExpression", "valueExpression"})
+
 # The compiled form of one object of a resource.
 Compiled = ValidatingPolicy | MutatingPolicy | PolicyBinding | tuple[Webhook, ...]
 
@@ -49,25 +55,41 @@ def compile_object(resource: str, obj: Object) -> Compiled:
             return PolicyBinding(obj)
 
 
+def memory_size(obj: Any) -> int:
+    """The approximate size in memory of an object of the configuration once it is compiled, in bytes."""
+    if isinstance(obj, dict):
+        return _VALUE_BYTES + sum(
+            _LETTER_BYTES * len(value) if key in _EXPRESSIONS and isinstance(value, str) else memory_size(value)
+            for key, value in obj.items()
+            if key not in ("metadata", "status")
+        )
+    if isinstance(obj, list):
+        return _VALUE_BYTES + sum(map(memory_size, obj))
+    return _VALUE_BYTES + (len(obj) if isinstance(obj, str) else 0)
+
+
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """Policies come with their bindings; a policy without one has no effect."""
+    """Policies come with their bindings; a policy without one has no effect. `is_incomplete`: some are left out, as
+    they exceed TENANT_BYTES, so that nothing can be admitted."""
 
     mutating_policies: tuple[tuple[MutatingPolicy, tuple[PolicyBinding, ...]], ...] = ()
     mutating_webhooks: tuple[Webhook, ...] = ()
     validating_policies: tuple[tuple[ValidatingPolicy, tuple[PolicyBinding, ...]], ...] = ()
     validating_webhooks: tuple[Webhook, ...] = ()
+    is_incomplete: bool = False
 
     @staticmethod
-    def of(objects: Mapping[str, Iterable[Compiled]]) -> Admission | None:
+    def of(objects: Mapping[str, Iterable[Compiled]], *, is_incomplete: bool = False) -> Admission | None:
         """Combines compiled objects by resource, each sorted by name; None where nothing is in force."""
         admission = Admission(
             _bound(objects, MUTATING_POLICIES, MUTATING_BINDINGS, MutatingPolicy),
             _hooks(objects, MUTATING_WEBHOOKS),
             _bound(objects, VALIDATING_POLICIES, VALIDATING_BINDINGS, ValidatingPolicy),
             _hooks(objects, VALIDATING_WEBHOOKS),
+            is_incomplete,
         )
-        return admission if admission.mutates or admission.validates else None
+        return admission if admission.mutates or admission.validates or is_incomplete else None
 
     @property
     def mutates(self) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 from registry.admission.configuration import Admission
@@ -26,7 +27,9 @@ from registry.store.types import Guards, ObjectKey, ResourceName
 
 DEFINITIONS = ResourceName("customresourcedefinitions.apiextensions.k8s.io")
 # The number of active namespaces cached for a tenant; beyond it they are looked up again.
-NAMESPACES_LIMIT = 10_000
+NAMESPACES_LIMIT = 2_000
+# What a catalog takes in memory by itself, in bytes.
+_OWN_BYTES = 2_000
 
 _SERIALS = itertools.count()
 
@@ -42,6 +45,8 @@ class CatalogEntry(NamedTuple):
     names: HeldNames
     waits_for_names: bool
     created: str
+    # About what it takes in memory, in bytes.
+    size: int
 
 
 class TenantCatalog:
@@ -77,6 +82,11 @@ class TenantCatalog:
         self._served: dict[tuple[str, str, str], Served] = {}
         self._builtin = builtin
         self._builtin_versions = versions_by_group(builtin.values())
+
+    @cached_property
+    def size(self) -> int:
+        """About what the tenant's own definitions, policies and webhooks take in memory, in bytes."""
+        return _OWN_BYTES + self.configured.size + sum(entry.size for entry in self.entries.values())
 
     def names_in_use(self) -> NamesInUse:
         """Returns the names that new definitions may conflict with: those of all definitions, own and bound."""

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
+from typing import Final
 
 from registry.aggregation.model import NOTHING_AGGREGATED
 from registry.api.admission.loading import NOTHING, load_admission
@@ -31,8 +32,11 @@ from registry.store.errors import RevisionExpired
 from registry.store.store import Store
 from registry.store.types import ChangeType, Guards, ObjectKey, Row, State, Tenant, TenantId
 
-# Tenants whose definitions a process caches. A tenant without definitions of its own costs about 2 kB.
-TENANTS_LIMIT = 2000
+# The catalogs that a process caches: a tenant without definitions of its own takes 2 kB, a definition some 20 kB. None
+# counts as more than a quarter, so that the largest is cached, too.
+CATALOG_BYTES: Final = 256 * 1024 * 1024
+# What a definition takes: its schema is compressed, in the worst case little.
+_DEFINITION_BYTES: Final = 5_000
 # More definitions than this are decoded in a thread: they take about 0.3 ms each.
 FEW = 20
 
@@ -56,7 +60,9 @@ class Catalogs:
         self._shared = SharedEntries(store, self._entry)
         self._builtin_of_system = {**self._builtin, (GROUP, PLURAL): tenant_definition()}
         self._builtin_versions = versions_by_group(self._builtin_of_system.values())
-        self._catalogs: LruCache[TenantId, TenantCatalog] = LruCache(TENANTS_LIMIT)
+        self._catalogs: LruCache[TenantId, TenantCatalog] = LruCache(
+            CATALOG_BYTES, lambda catalog: min(catalog.size, CATALOG_BYTES // 4)
+        )
         self._when_gone = when_gone
         # Notifies watches when their definition changes.
         self.changes = DefinitionChanges(store, self.fresh)
@@ -234,6 +240,7 @@ class Catalogs:
             held_names(stored),
             needs_reconsidering(stored),
             stored["metadata"].get("creationTimestamp") or "",
+            _DEFINITION_BYTES + len(row.body) // 2,
         )
 
 

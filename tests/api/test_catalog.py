@@ -39,7 +39,9 @@ class Unread(dict[ObjectKey, CatalogEntry]):
 
 def test_a_catalog_is_built_without_decoding_each_definition() -> None:
     """It is made again whenever one of a tenant's definitions changes, and a tenant may have thousands."""
-    entry = CatalogEntry(1, WIDGETS, HeldNames(WIDGETS.name, WIDGETS.group, frozenset(), frozenset()), False, "")
+    entry = CatalogEntry(
+        1, WIDGETS, HeldNames(WIDGETS.name, WIDGETS.group, frozenset(), frozenset()), False, "", 10_000
+    )
     catalog = TenantCatalog(Guards(1, 1), {}, Unread({ObjectKey(WIDGETS.name): entry}), strategy_for)
     assert catalog.definition(*KEY) is WIDGETS
     assert catalog.served(WIDGETS.group, "v1", WIDGETS.names.plural) is not None

@@ -15,12 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from registry.admission.attributes import Attributes, Object, Resource
-from registry.admission.configuration import Admission, policies_apply, webhooks_apply
+from registry.admission.configuration import GROUP, TENANT_BYTES, Admission, policies_apply, webhooks_apply
 from registry.api.admission.inputs import AdmissionInputs
 from registry.api.admission.options import Options
 from registry.api.admission.policies import PolicyAdmission
 from registry.api.admission.reinvocation import MutationRounds
 from registry.api.admission.webhooks import WebhookAdmission
+from registry.api.errors import forbidden
 from registry.api.request import ResourceRequest
 from registry.definitions.model import Definition
 
@@ -47,6 +48,9 @@ def admitter_of(request: ResourceRequest, options: Callable[[], Options], *, dry
     policies, webhooks = policies_apply(group, plural), webhooks_apply(group, plural)
     if not policies and not webhooks:
         return _NOTHING
+    if admission.is_incomplete and group != GROUP:
+        why = f"the tenant's admission policies and webhooks take more than {TENANT_BYTES} bytes of memory: delete some"
+        raise forbidden(request.served.resource, request.name, why)
     return Admitter(request, admission, options(), dry_run=dry_run, policies=policies, webhooks=webhooks)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
+from registry.admission.configuration import TENANT_BYTES, memory_size
 from registry.admission.validation_policies import (
     mutating_binding_errors,
     mutating_policy_errors,
@@ -26,6 +27,7 @@ from registry.emulation import emulated
 from registry.schema.field import FieldError, invalid, required
 from registry.store.types import NO_FLAGS, WriteFlag
 
+_WHAT: Final = "admission policies and webhooks"
 _HEAD = frozenset({"apiVersion", "kind", "metadata", "status"})
 
 
@@ -59,10 +61,12 @@ class AdmissionStrategy(TypedStrategy):
 
     def prepare_for_create(self, obj: Object, context: Context) -> None:
         super().prepare_for_create(obj, context)
+        self.check_memory(_WHAT, TENANT_BYTES, memory_size(obj), 0, obj, context)
         obj["metadata"]["generation"] = 1
 
     def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
         super().prepare_for_update(new, old, context)
+        self.check_memory(_WHAT, TENANT_BYTES, memory_size(new), memory_size(old), new, context)
         generation = old["metadata"].get("generation", 0)
         mine = {k: v for k, v in self.finish(new).items() if k not in _HEAD}
         theirs = {k: v for k, v in old.items() if k not in _HEAD}

@@ -40,8 +40,9 @@ class Context:
     now: datetime.datetime = field(default_factory=lambda: datetime.datetime.now(datetime.UTC))
     # For writes of roles and bindings by anyone but an administrator: the rights that the user may grant.
     authority: Authority | None = None
-    # For writes of roles and bindings by clients: how many bytes of memory those of the tenant may still take.
-    rights_room: int | None = None
+    # For writes of roles, bindings, policies and webhooks by clients: how many bytes of memory those of the tenant may
+    # still take.
+    memory_room: int | None = None
     # The requested tenants, if there are several (/clusters/*).
     wildcard: WildcardScope | None = None
     # The object for which the request was authorized, "" for all: a list or a watch by metadata.name is authorized as a
@@ -80,7 +81,7 @@ class Context:
             [],
             self.now,
             self.authority,
-            self.rights_room,
+            self.memory_room,
             self.wildcard,
             self.authorized_name,
             None if self.annotations is None else {},

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from registry.admission.selectors import OPERATORS, selector_errors
-from registry.api.errors import Qualified, forbidden
 from registry.api.strategies.base import Context, Object
 from registry.api.strategies.typed import TypedStrategy
 from registry.authorization.authorizer import TENANT_BYTES
@@ -30,6 +29,7 @@ from registry.schema.field import FieldError, invalid, not_supported, required
 from registry.schema.names import NameFunction, name_is_dns_subdomain, name_is_path_segment, name_is_stored_segment
 
 _ROLE_KINDS = ("Role", "ClusterRole")
+_WHAT = "roles and bindings"
 _SUBJECT_KINDS = ("ServiceAccount", "User", "Group")
 
 
@@ -42,24 +42,15 @@ class _RbacStrategy(TypedStrategy, ABC):
 
     def prepare_for_create(self, obj: Object, context: Context) -> None:
         super().prepare_for_create(obj, context)
-        self._check_size(obj, None, context)
+        self.check_memory(_WHAT, TENANT_BYTES, self.size(obj), 0, obj, context)
         if context.authority is not None:
             self.check_grant(obj, None, context)
 
     def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
         super().prepare_for_update(new, old, context)
-        self._check_size(new, old, context)
+        self.check_memory(_WHAT, TENANT_BYTES, self.size(new), self.size(old), new, context)
         if context.authority is not None and not _only_collected(new, old):
             self.check_grant(new, old, context)
-
-    def _check_size(self, new: Object, old: Object | None, context: Context) -> None:
-        """Raises a 403 if the tenant's roles and bindings would take more memory than a process gives them."""
-        room = context.rights_room
-        size, before = self.size(new), 0 if old is None else self.size(old)
-        if room is not None and size > before and size - before > room:
-            text = f"exceeded quota: tenant {context.tenant.name}, its roles and bindings may take {TENANT_BYTES} bytes"
-            text += f" of memory, used: {TENANT_BYTES - room}, requested: {size - before}"
-            raise forbidden(Qualified(self.definition.names.plural, GROUP), new["metadata"].get("name") or "", text)
 
     @abstractmethod
     def size(self, obj: Object) -> int:

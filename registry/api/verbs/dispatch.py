@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from registry.admission.configuration import GROUP as ADMISSION
+from registry.admission.configuration import TENANT_BYTES
 from registry.aggregation.model import GROUP as API_REGISTRATION
 from registry.api.admission.escalation import Authority
 from registry.api.answers import Answer
@@ -45,6 +47,9 @@ async def serve(
         await _prepare_roles(request, verb)
     elif request.served.definition.group == API_REGISTRATION and request.context.wildcard is None:
         await ensure_api_services(request.backend, request.tenant)
+    elif request.served.definition.group == ADMISSION:
+        # Exact: a commit under another configuration is refused, and the request evaluated again.
+        request.context.memory_room = TENANT_BYTES - request.catalog.configured.size
     if request.served.converts_contents:
         request = request._replace(served=request.converting(request.served))
     if statistics.is_of(verb, request.subresource, request.query):
@@ -73,7 +78,7 @@ async def _prepare_roles(request: ResourceRequest, verb: str) -> None:
     user = request.context.user
     if verb not in ("create", "update", "patch"):
         return
-    request.context.rights_room = await request.backend.authorizer.room(request.tenant)
+    request.context.memory_room = await request.backend.authorizer.room(request.tenant)
     if not user.is_administrator:
         policy = await request.backend.authorizer.of(request.tenant)
         request.context.authority = Authority(
