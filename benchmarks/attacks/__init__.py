@@ -58,6 +58,7 @@ ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
     "dependents": background.dependents,
     "lists": storms.lists,
     "crowds": storms.crowds,
+    "strangers": storms.strangers,
     "records": storms.records,
     "scrapes": documents.scrapes,
     "health": documents.health,

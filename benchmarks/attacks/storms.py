@@ -336,6 +336,20 @@ async def crowds(attacker: Attacker) -> None:
     await attacker.parallel(1_000, work)
 
 
+async def strangers(attacker: Attacker) -> None:
+    """Requests in another tenant's name without a credential, and with tokens that nobody has issued."""
+    path = "/clusters/neighbour/api/v1/namespaces/default/configmaps/a"
+    numbers = count()
+
+    async def work(one: Attacker) -> None:
+        i = next(numbers)
+        token = f"registry.neighbour.{base64.b32encode(i.to_bytes(10)).decode().lower()}.{'A' * 43}" if i % 2 else ""
+        one.target = type(one.target)(one.target.url, token)
+        await one.ask("GET", path)
+
+    await attacker.parallel(500, work)
+
+
 async def records(attacker: Attacker) -> None:
     """Bodies without a token, each byte of which is a TLS record of its own."""
     host, port = attacker.target.address

@@ -53,6 +53,12 @@ class FairPermits:
                 self.release()  # it was granted in the same iteration of the event loop
             raise
 
+    async def __aenter__(self) -> None:
+        await self.acquire()
+
+    async def __aexit__(self, *_: object) -> None:
+        self.release()
+
     def release(self) -> None:
         while self._waiting:
             owner, queue = next(iter(self._waiting.items()))

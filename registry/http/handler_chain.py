@@ -29,6 +29,7 @@ from registry import tracing
 from registry.api.request import Backend
 from registry.api.tenant_bootstrap import TenantBootstrapper
 from registry.audit.log import AuditLog
+from registry.authentication.known_credentials import KnownCredentials
 from registry.authorization.tenants import TenantDirectory
 from registry.console.app import Console
 from registry.console.oidc import SignIn
@@ -70,6 +71,8 @@ def handler_chain(
     answers = Answers(settings.answer_limit_megabytes * MIB)
     hosts = HostPattern(settings.tenant_host_pattern) if settings.tenant_host_pattern else None
 
+    credentials = KnownCredentials()
+
     # Innermost first.
     app: ASGIApp = router(backend, aggregation.monitor, stopping, settings.service_account_jwks_uri)
     app = AggregationMiddleware(app, backend, aggregation, queue, stopping)
@@ -77,8 +80,8 @@ def handler_chain(
     app = AuthorizationMiddleware(app, backend.authorizer, tenants)
     app = ImpersonationMiddleware(app, backend.authorizer)
     app = TenancyMiddleware(app, tenants, backend.store, hosts, backend.evaluations)
-    app = AuthenticationMiddleware(app, backend.authentication)
-    app = FairnessMiddleware(app, queue, backend.authentication, hosts)
+    app = AuthenticationMiddleware(app, backend.authentication, credentials)
+    app = FairnessMiddleware(app, queue, credentials, hosts)
     app = DeadlineMiddleware(app)
     if settings.console:
         app = ConsoleMiddleware(app, Console(SignIn(settings)), answers)

@@ -1,4 +1,4 @@
-"""For which tenant a request waits: that of its path, of its host, or of its credential."""
+"""For which tenant a request waits: that of its user, or the one that it names; strangers wait as one tenant."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from unittest import mock
 
 import pytest
 
+from registry.authentication.authenticator import Rejected
+from registry.authentication.tokens.bearer import BearerTokens
 from registry.flowcontrol.fair_permits import set_owner
 from registry.flowcontrol.fair_queue import FairQueue
 from registry.store.store import Store
@@ -15,6 +17,8 @@ from tests.api.client import Client, eventually
 from tests.application import serving
 from tests.tenancy.tenants import CONFIG_MAPS, make, token_of
 
+# Digits that base32 has.
+LETTERS = str.maketrans("0189", "bcde")
 GET = "/api/v1/namespaces/default"
 HOSTS = "{tenant}.example.com"
 
@@ -44,9 +48,11 @@ async def test_requests_wait_for_their_own_tenant(api_database: str, tmp_path: P
         assert await seats(api, GET) == {"default"}
         assert await seats(api, f"/clusters/acme{GET}") == {"acme"}
         for name, client in tokens.items():
-            assert await seats(client, GET) == {name}, "the path names none, so it is the credential's"
+            assert await seats(client, GET) == {name}
+            assert await seats(client, f"/clusters/default{GET}") == {name}, "refused, but at whose cost?"
         assert await seats(api, GET, host="other.example.com:6443") == {"other"}
-        assert await seats(api.with_token("nobody has issued this"), "/version") == {"?"}
+        for stranger in ("", "nobody has issued this", "registry.acme.aaaaaaaaaaaaaaaa." + "A" * 43):
+            assert await seats(api.with_token(stranger), f"/clusters/acme{GET}") == {"?"}
         assert await seats(api, "/readyz") == {"?"}
 
 
@@ -78,6 +84,31 @@ async def test_lists_of_one_tenant_that_wait_for_connections_do_not_delay_anothe
         return all(task.done() for task in flood)
 
     await eventually(over)
+
+
+async def test_look_ups_of_strangers_tokens_do_not_delay_others(api: Client) -> None:
+    name, ended = "acme", 0
+    await make(api.of_tenant("system"), name)
+    token = await token_of(api, name, "system:masters")
+    tokens: BearerTokens = next(
+        one
+        for one in api._app.state.backend.authentication._authenticators  # type: ignore[attr-defined]
+        if isinstance(one, BearerTokens)
+    )
+
+    async def ask(number: int) -> None:
+        nonlocal ended
+        with pytest.raises(Rejected):
+            await tokens.identify(f"registry.{name}.{'a' * 13}{number:03}.{'A' * 43}".translate(LETTERS))
+        ended += 1
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(300):
+            group.create_task(ask(number))
+        await asyncio.sleep(0)
+        set_owner(name)
+        assert await tokens.identify(token) is not None
+        assert ended < 100
 
 
 @pytest.mark.parametrize("host", ["acme.example.com", ""], ids=["with host", "without"])

@@ -194,11 +194,15 @@ async def test_the_answer_is_that_of_a_new_connection(tenant_api: Client, case: 
     token, chain, headers = await reader_of(api, "a", "b", "absent"), Chain(api._app), dict(case.headers or {})
     async with connection(chain) as kept:
         first = await send(kept, api, A, token)
-        assert await send(kept, api, A, token) == first
-        assert chain.requests == 1, "the second get of a connection needs no chain"
+        for _ in range(5):  # a controller may still write definitions of the new tenant
+            before = chain.requests
+            assert await send(kept, api, A, token) == first
+            if chain.requests == before:
+                break
+        assert chain.requests == before, "the second get of a connection needs no chain"
         await case.change(api)
         again = await send(kept, api, case.path, token, case.method, **headers)
-        assert (chain.requests == 1) is case.fast or case.change is suspend
+        assert (chain.requests == before) is case.fast or case.change is suspend
     async with connection(Chain(api._app)) as fresh:
         assert again == await send(fresh, api, case.path, token, case.method, **headers)
 

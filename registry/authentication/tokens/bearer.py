@@ -7,7 +7,6 @@ that this process has revoked, at once.
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import datetime
 import hashlib
@@ -20,6 +19,8 @@ from typing import Final, TypeGuard
 from registry.authentication.authenticator import Identified, Rejected
 from registry.authentication.user import ANONYMOUS, AUTHENTICATED, CREDENTIAL_ID, User, claims_foreign_name
 from registry.caches import ExpiringCache
+from registry.flowcontrol.fair_permits import FairPermits, TooManyWaiting
+from registry.flowcontrol.fair_queue import MAX_WAITING, TooManyRequests
 from registry.store.errors import TenantNotFound
 from registry.store.store import Store
 from registry.store.tokens import StoredToken
@@ -28,7 +29,7 @@ from registry.store.types import Tenant, TenantName
 PREFIX: Final = "registry."
 REVOKED_AFTER_SECONDS: Final = 2.0
 _CACHE_SIZE: Final = 20_000
-# Concurrent look-ups of tokens: unauthenticated clients must not occupy all connections.
+# Concurrent look-ups of tokens: unauthenticated clients must not occupy all connections, nor delay those of users.
 _LOOKUPS: Final = 2
 _FORM: Final = re.compile(
     r"registry\.([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)\.([a-z2-7]{16})\.([A-Za-z0-9_-]{43})", re.ASCII
@@ -44,7 +45,7 @@ class BearerTokens:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._known: ExpiringCache[tuple[str, str], tuple[StoredToken | None]] = ExpiringCache(_CACHE_SIZE)
-        self._lookups = asyncio.Semaphore(_LOOKUPS)
+        self._lookups = FairPermits(_LOOKUPS, MAX_WAITING)
 
     async def identify(self, token: str, audiences: Sequence[str] | None = None) -> Identified | None:
         if not token.startswith(PREFIX):
@@ -54,7 +55,10 @@ class BearerTokens:
             raise Rejected("a token of this server's kind is malformed")
         tenant, id, secret = form.groups()
         known = self._known.get((tenant, id))
-        stored = known[0] if known is not None else await self._look_up(tenant, id)
+        try:
+            stored = known[0] if known is not None else await self._look_up(tenant, id)
+        except TooManyWaiting:
+            raise TooManyRequests from None
         if not _matches(stored, secret):
             raise Rejected("unknown token of this server's kind")
         if not stored.is_good(datetime.datetime.now(datetime.UTC)):

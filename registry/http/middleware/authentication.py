@@ -5,18 +5,22 @@ from __future__ import annotations
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from registry.authentication.authenticator import Authentication
+from registry.authentication.known_credentials import KnownCredentials
 from registry.authorization.tenants import DEFAULT
 from registry.http.request_state import STATE, RequestState
 
 
 class AuthenticationMiddleware:
-    def __init__(self, app: ASGIApp, authentication: Authentication) -> None:
+    def __init__(self, app: ASGIApp, authentication: Authentication, credentials: KnownCredentials) -> None:
         self._app = app
         self._authentication = authentication
+        self._credentials = credentials
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         state: RequestState = scope[STATE]
-        user = await self._authentication.user_of(scope, state.header(b"authorization"), state.warnings)
+        authorization = state.header(b"authorization")
+        user = await self._authentication.user_of(scope, authorization, state.warnings)
+        self._credentials.remember(authorization, user)
         state.authenticated = state.user = user
         if state.trail is not None:
             # The tenant that the request names: whether it exists, and is open to this user, is not known yet.

@@ -1,7 +1,8 @@
 """Fair queuing across tenants: a tenant that floods the server only delays its own requests.
 
-This comes before anything that takes time. So the tenant is the one that the request names, by its path or its host,
-or else that of a credential that was accepted before: other users are only known later, and wait as one tenant.
+This comes before anything that takes time, so before authentication. A request counts for the tenant of its user, or if
+that is of all tenants, for the one that its path or host names. What has a credential that was not accepted before, or
+none, counts for nobody's: all of these wait as those of one tenant, whatever they name.
 
 Follows apiserver pkg/server/filters/priority-and-fairness.go.
 """
@@ -13,7 +14,7 @@ from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from registry.authentication.authenticator import Authentication, bearer_token
+from registry.authentication.known_credentials import KnownCredentials
 from registry.authorization.authorizer import QUERIES
 from registry.authorization.tenants import DEFAULT
 from registry.flowcontrol.fair_permits import set_owner
@@ -29,11 +30,11 @@ _SHORT: Final = frozenset({"get", "watch"})
 
 class FairnessMiddleware:
     def __init__(
-        self, app: ASGIApp, queue: FairQueue, authentication: Authentication, hosts: HostPattern | None
+        self, app: ASGIApp, queue: FairQueue, credentials: KnownCredentials, hosts: HostPattern | None
     ) -> None:
         self._app = app
         self._queue = queue
-        self._authentication = authentication
+        self._credentials = credentials
         self._hosts = hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -59,7 +60,7 @@ class FairnessMiddleware:
         if self._hosts is not None:
             name = self._hosts.named(state.headers.get(b"host", b""), name)
         state.named_tenant = name
-        if name or is_of_process(state.info):
-            return name
-        user = self._authentication.recall(scope, bearer_token(state.header(b"authorization"), []))
-        return "" if user is None else user.tenant or DEFAULT
+        if not name and is_of_process(state.info):
+            return ""
+        home = self._credentials.home(scope, state.header(b"authorization"))
+        return "" if home is None else home or name or DEFAULT

@@ -108,6 +108,11 @@ class Plan:
     catalog: tuple[int, int]
     misses: int = 0
 
+    @property
+    def flow(self) -> str:
+        """The tenant that requests count for in the queue."""
+        return self.authenticated.tenant or self.tenant.name
+
 
 class FastGetsMiddleware:
     """Stores a plan in the connection after each plain get."""
@@ -185,7 +190,7 @@ class FastGets:
         if target is None or plan is None or plan.misses >= MISSES_LIMIT or plan.headers != scope["headers"]:
             return False
         started = time.perf_counter()
-        seat = self._queue.try_acquire(plan.tenant.name, started)
+        seat = self._queue.try_acquire(plan.flow, started)
         if seat is None:
             return False
         started_load = self._begin_load(plan, target, cycle)
@@ -218,7 +223,7 @@ class FastGets:
             loading = backend.store.begin_load(tenant, served.resource_name, served.key(namespace, name))
         except StoreError:
             return None
-        self._queue.mark_known(plan.tenant.name)
+        self._queue.mark_known(plan.flow)
         backend.activity.begin(tenant.name, watch=False, write=False)
         return served, loading
 

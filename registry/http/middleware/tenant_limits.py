@@ -51,7 +51,8 @@ class TenantLimitsMiddleware:
             finally:
                 held.end()
             return
-        self._queue.mark_known(tenant.name if state.wildcard is None else info.tenant)
+        named = tenant.name if state.wildcard is None else info.tenant
+        self._queue.mark_known(state.authenticated.tenant or named)
         write = info.resource != "" and info.verb in _WRITES
         self._activity.begin(tenant.name, watch=watch, write=write)
         flow = upload = None
