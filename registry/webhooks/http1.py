@@ -35,6 +35,7 @@ from registry.webhooks.connection import (
     socket_text,
 )
 from registry.webhooks.tls import tls_failure
+from registry.webhooks.tls_end import DecryptedProtocol, open_tls
 
 BUFFER_BYTES: Final = 64 * 1024
 # Go's transport allows 10 MiB; nobody needs a tenth of that.
@@ -62,7 +63,7 @@ class Head(NamedTuple):
     headers: Headers
 
 
-class Connection(asyncio.BufferedProtocol):
+class Connection(DecryptedProtocol):
     """Invariant: `_parser` exists exactly while a response is awaited or read.
 
     Its work is charged to `share`, and waits while that is used up. All connections share the buffer: the event loop
@@ -74,6 +75,7 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, share: LoopShare) -> None:
         self._share = share
         self._window = ReadWindow(share, _PARSED_AT_ONCE)
+        self._offered = 0
         self._delayed = b""
         self._transport: asyncio.Transport | None = None
         self._parser: httptools.HttpResponseParser | None = None
@@ -191,9 +193,12 @@ class Connection(asyncio.BufferedProtocol):
             self._writer.set_result(None)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._buffer[: self._window.begin()]
+        self.has_read_all = True
+        self._offered = self._window.begin()
+        return self._buffer[: self._offered]
 
     def buffer_updated(self, nbytes: int) -> None:
+        self.has_read_all = nbytes < self._offered
         data = bytes(self._buffer[:nbytes])
         if not self._window.end(nbytes) and self._share.is_free:
             self._receive(data)
@@ -378,9 +383,8 @@ async def _connect(
         share.charge(HANDSHAKE_SECONDS)
         try:
             async with asyncio.timeout(tls_seconds):
-                _, connection = await loop.create_connection(
-                    lambda: Connection(share), sock=opened, ssl=context, server_hostname=origin.host
-                )
+                connection = Connection(share)
+                await open_tls(opened, context, origin.host, connection)
         except TimeoutError as error:
             raise Unreachable("net/http: TLS handshake timeout") from error
         except (OSError, ssl.SSLError) as error:

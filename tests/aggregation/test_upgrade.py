@@ -169,3 +169,76 @@ async def test_streams(tmp_path: Path) -> None:
         assert await asyncio.to_thread(server.stop, timeout_seconds=60) == 0
         await gone.wait()
         writer.close()
+
+
+SPDY = (
+    f"POST {EXEC}?command=cat&stdin=true HTTP/1.1", "host: a", "content-length: 0", "connection: Upgrade",
+    "upgrade: SPDY/3.1", "x-stream-protocol-version: v5.channel.k8s.io", "x-stream-protocol-version: v4.channel.k8s.io",
+)  # fmt: skip
+CHANNELS = (
+    f"GET {EXEC}?command=cat&stdin=true HTTP/1.1", "host: a", "connection: keep-alive, Upgrade", "upgrade: websocket",
+    "sec-websocket-version: 13", "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==",
+    "sec-websocket-protocol: v5.channel.k8s.io",
+)  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "lines, answered",
+    [
+        pytest.param(SPDY, ("upgrade: SPDY/3.1", "x-stream-protocol-version: v4.channel.k8s.io"), id="SPDY"),
+        pytest.param(CHANNELS, ("upgrade: websocket", "sec-websocket-protocol: v5.channel.k8s.io"), id="WebSocket"),
+    ],
+)
+async def test_what_a_server_has_sent_arrives_when_it_leaves(
+    tmp_path: Path, lines: tuple[str, ...], answered: tuple[str, ...]
+) -> None:
+    """Upgrades like those of `kubectl exec`: the last tens of kilobytes were lost when the server closed."""
+    # As much as sockets hold: a client that takes more than a second for the rest loses it.
+    data = bytes(range(256)) * 1024
+    received: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def answer(request: Request) -> None:
+        if request.header("x-refuse"):
+            await request.answer_json({"kind": "Status", "message": "not you", "code": 403}, 403)
+            return
+        head = ("HTTP/1.1 101 Switching Protocols", "connection: Upgrade", *answered)
+        request.writer.write("\r\n".join(head).encode() + b"\r\n\r\n")
+        if request.header("x-send"):
+            request.writer.write(data)
+            await request.writer.drain()
+        else:
+            received.put_nowait(await request.reader.readexactly(len(data)))
+            received.put_nowait(await request.reader.read())
+        request.writer.close()
+
+    async with started(tmp_path, answer) as (server, behind), asyncio.timeout(120):
+
+        async def ask(*more: str) -> tuple[bytes, asyncio.StreamReader, asyncio.StreamWriter]:
+            reader, writer = await connect(server)
+            head = (*lines, f"authorization: Bearer {server.token}", *more)
+            writer.write("\r\n".join(head).encode() + b"\r\n\r\n")
+            return await reader.readuntil(b"\r\n\r\n"), reader, writer
+
+        # The server sends and leaves, before the client has read anything.
+        head, reader, writer = await ask("x-send: 1")
+        assert head.startswith(b"HTTP/1.1 101 ")
+        assert all(line.encode() in head for line in answered)
+        assert await reader.read(-1) == data
+        writer.close()
+        request = behind.of(EXEC)[-1]
+        assert request.method == lines[0].split(" ")[0]
+        assert [value for name, value in request.headers if name.endswith(("protocol", "protocol-version"))] == [
+            line.partition(": ")[2] for line in lines if "channel" in line
+        ]
+        # The client sends, and leaves.
+        _, reader, writer = await ask()
+        writer.write(data)
+        assert await received.get() == data
+        writer.close()
+        assert await received.get() == b""
+        # The server refuses: its answer is the client's, and the connection serves another request.
+        head, reader, writer = await ask("x-refuse: 1")
+        assert head.startswith(b"HTTP/1.1 403 ")
+        assert json.loads(await reader.readuntil(b"}"))["message"] == "not you"
+        writer.close()

@@ -1,0 +1,94 @@
+"""Keeps the end of a TCP connection from TLS until everything before it has been decrypted.
+
+The TLS of asyncio and of uvloop drops what it has not decrypted when the peer closes the connection: after
+`eof_received` it fills one more buffer of a BufferedProtocol, or none while reading is paused, and shuts down
+(`_do_flush` of SSLProtocol). Of a server that sends an answer and closes, the last tens of kilobytes
+would be lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from typing import cast
+
+
+class DecryptedProtocol(asyncio.BufferedProtocol):
+    """What TLS passes decrypted data on to. It says whether it has read everything, before each read and after it."""
+
+    _has_read_all = True
+    _keeper: EndKeeper | None = None
+
+    @property
+    def has_read_all(self) -> bool:
+        """Whether the last read has left nothing to decrypt."""
+        return self._has_read_all
+
+    @has_read_all.setter
+    def has_read_all(self, value: bool) -> None:
+        self._has_read_all = value
+        if value and self._keeper is not None:
+            self._keeper.schedule()
+
+    def keep(self, keeper: EndKeeper | None) -> None:
+        """Notifies `keeper` when everything has been read."""
+        self._keeper = keeper
+
+
+class EndKeeper(asyncio.BufferedProtocol):
+    """Stands between a TCP connection and its TLS."""
+
+    def __init__(self, transport: asyncio.Transport, application: DecryptedProtocol) -> None:
+        """`transport` is the TCP connection, whose protocol is TLS."""
+        self._transport = transport
+        self._tls = cast(asyncio.BufferedProtocol, transport.get_protocol())
+        self._application = application
+        self._is_scheduled = False
+        # These two need nothing of their own.
+        self.get_buffer = self._tls.get_buffer  # type: ignore[method-assign]
+        self.connection_lost = self._tls.connection_lost  # type: ignore[method-assign]
+
+    def pause_writing(self) -> None:
+        self._tls.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._tls.resume_writing()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._application.has_read_all = False
+        self._tls.buffer_updated(nbytes)
+
+    def eof_received(self) -> bool | None:
+        if self._application.has_read_all:
+            return self._tls.eof_received()
+        self._application.keep(self)
+        return True
+
+    def schedule(self) -> None:
+        """Passes the end on, after the callback that has read everything, unless there is more."""
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._end)
+
+    def _end(self) -> None:
+        self._is_scheduled = False
+        if self._application.has_read_all:
+            self._application.keep(None)
+            if not self._transport.is_closing() and not self._tls.eof_received():
+                self._transport.close()
+
+
+async def open_tls(opened: socket.socket, context: ssl.SSLContext, host: str, application: DecryptedProtocol) -> None:
+    """Begins TLS on a connected socket, for `application`. Raises OSError and ssl.SSLError."""
+    loop = asyncio.get_running_loop()
+    plain, _ = await loop.create_connection(asyncio.Protocol, sock=opened)
+    try:
+        transport = await loop.start_tls(plain, application, context, server_hostname=host)
+    except BaseException:
+        plain.abort()
+        raise
+    if transport is None:
+        raise ConnectionResetError
+    plain.set_protocol(EndKeeper(plain, application))
+    application.connection_made(transport)
