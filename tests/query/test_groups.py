@@ -199,13 +199,14 @@ def test_groups_equal_those_of_full_evaluation(seed: int) -> None:
 
         read_off = constraints_of(wanted, NOW) if text else Constraints((), True)
         paths = [one.field.path for one in (*key_readings, *inputs) if one is not None]
+        of_all = [entry for obj in found for entry in INDEXES.entries(obj)]
         for index in INDEXES.indexes:
             plan = covering([index], read_off.per_field, paths, exact=read_off.exact)
-            entries = [(e, o) for o in found for e in INDEXES.entries(o) if e.startswith(index.id)]
-            if plan is None or any(entry == plan.overflow for entry, _ in entries):
+            entries = [entry for entry in of_all if entry.startswith(index.id)]
+            if plan is None or plan.overflow in entries:
                 continue
             covered += 1
-            within = [e for e, _ in entries if any(s.start <= e < s.end for s in plan.segments)]
+            within = [e for e in entries if any(s.start <= e < s.end for s in plan.segments)]
             from_entries = Groups(key_readings, made)
             for entry, number in Counter(within).items():
                 components = plan.components(entry)

@@ -28,18 +28,18 @@ def test_all_declared_indexes_exist() -> None:
     assert len(INDEXES.indexes) == 16
 
 
+def entries_by_name(indexes: Indexes, found: list[dict[str, Any]]) -> list[tuple[bytes, str]]:
+    """The entries of all indexes, each with the name of its object."""
+    return [(entry, obj["metadata"]["name"]) for obj in found for entry in indexes.entries(obj)]
+
+
 def read(
-    indexes: Indexes, plan: Plan, found: list[dict[str, Any]]
+    plan: Plan, stored: list[tuple[bytes, str]], found: list[dict[str, Any]]
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """As the store reads a plan: its segments one after the other, or merged by their keys; and what the index cannot
-    hold."""
+    """As the store reads a plan from the entries that it has `stored`: its segments one after the other, or merged by
+    their keys; and what the index cannot hold."""
     by_name = {obj["metadata"]["name"]: obj for obj in found}
-    entries = [
-        (entry, name)
-        for name, obj in by_name.items()
-        for entry in indexes.entries(obj)
-        if entry.startswith(plan.index.id)
-    ]
+    entries = [(entry, name) for entry, name in stored if entry.startswith(plan.index.id)]
     rows: list[str] = []
     for segment in plan.segments:
         within = sorted((e, n) for e, n in entries if segment.start <= e < segment.end)
@@ -71,9 +71,10 @@ def test_indexes_agree_with_full_evaluation(seed: int) -> None:
             for o in sorted(matching, key=lambda o: (position(order or (), o), o["metadata"]["name"]))
         ] == expected, (text, ordering)
         read_off = constraints_of(wanted, NOW)
+        stored = entries_by_name(shape.indexes, found)
         for plan in plans(shape.indexes.indexes, read_off.per_field, order, exact=read_off.exact):
             used += 1
-            rows, over = read(shape.indexes, plan, found)
+            rows, over = read(plan, stored, found)
             names = [obj["metadata"]["name"] for obj in rows]
             assert len(set(names)) == len(names), (text, plan)
             if not plan.covers:
