@@ -1,4 +1,7 @@
-"""A registry server as a child process, started as users start it: `registry serve` with a data directory and a port."""
+"""A registry server as a child process, started as users start it: `registry serve` with a data directory and a port.
+
+Most are forked from a process that has imported the server already (forked.py).
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,10 @@ import psutil
 
 from registry.postgres.server import EmbeddedPostgres
 from registry.store import migrate
+from tests.forked import ForkedProcess
+
+# As users start it, with all its imports, and with the database that a first start makes.
+REGISTRY = (sys.executable, "-m", "registry")
 
 # Far longer than a start takes, even on a busy CI machine: it only detects a server that hangs.
 START_SECONDS = 180.0
@@ -38,7 +45,7 @@ class RunningServer:
 
     url: str
     data_dir: Path
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | ForkedProcess
 
     @property
     def token(self) -> str:
@@ -134,23 +141,32 @@ def running_server(data_dir: Path, *arguments: str, command: Sequence[str] = ())
 
 
 def start_server(data_dir: Path, *arguments: str, command: Sequence[str] = (), detached: bool = False) -> RunningServer:
-    """Starts `registry serve` and waits until it serves. A `detached` server survives Ctrl-C in the terminal."""
+    """Starts `registry serve` and waits until it serves. A `detached` server survives Ctrl-C in the terminal.
+
+    It is forked, unless there is a `command` or the server starts processes of its own.
+    """
     data_dir.mkdir(parents=True, exist_ok=True)
     # Another command is perhaps another release, and another PostgreSQL perhaps cannot open the data of ours.
     if not command and not {"--database-url", "--pg-bin"}.intersection(arguments):
         prepare_postgres(data_dir)
-    output = data_dir / "server.out"
+    output, log = data_dir / "server.out", data_dir / "server.log"
     environment = {name: value for name, value in os.environ.items() if not name.startswith("REGISTRY_")}
-    with open(output, "wb") as out, open(data_dir / "server.log", "ab") as log:
-        process = subprocess.Popen(
-            [*(command or (sys.executable, "-m", "registry")), "serve", "--data-dir", str(data_dir), "--port", "0",
-             *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=log,
-            env=environment,
-            start_new_session=detached,
-        )  # fmt: skip
+    words = ("serve", "--data-dir", str(data_dir), "--port", "0", *arguments)
+    process: subprocess.Popen[bytes] | ForkedProcess
+    if command or "--workers" in arguments:
+        with open(output, "wb") as out, open(log, "ab") as errors:
+            process = subprocess.Popen(
+                [*(command or REGISTRY), *words],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=errors,
+                env=environment,
+                start_new_session=detached,
+            )
+    else:
+        output.write_bytes(b"")
+        log.touch()
+        process = ForkedProcess(words, environment=environment, out=output, log=log, detached=detached)
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
         first = output.read_text().split("\n", 1)[0]
@@ -160,4 +176,4 @@ def start_server(data_dir: Path, *arguments: str, command: Sequence[str] = (), d
     if process.poll() is None:
         process.kill()
         process.wait()
-    raise RuntimeError(f"the server did not start:\n{(data_dir / 'server.log').read_text()[-4000:]}")
+    raise RuntimeError(f"the server did not start:\n{log.read_text()[-4000:]}")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.clients import ServerClient
-from tests.running import start_server
+from tests.running import REGISTRY, start_server
 
 pytestmark = pytest.mark.slow
 
@@ -17,7 +17,7 @@ async def test_a_killed_server_restarts_with_all_data(folder: Path, capsys: pyte
     times: list[float] = []
     for round_ in range(3):
         started = time.monotonic()
-        server = start_server(folder / "data", "--plain-http")
+        server = start_server(folder / "data", "--plain-http", command=REGISTRY)
         times.append(time.monotonic() - started)
         try:
             async with ServerClient(server.url, server.token) as client:
