@@ -8,7 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from benchmarks.attacks import aggregated, background, conversions, documents, found, policies, queries, storms
+from benchmarks.attacks import (
+    aggregated,
+    background,
+    configuration,
+    conversions,
+    documents,
+    found,
+    policies,
+    queries,
+    storms,
+)
 from benchmarks.attacks.attacker import Attacker
 
 ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
@@ -72,6 +82,10 @@ ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
     "params": policies.params,
     "mutations": policies.mutations,
     "manypolicies": policies.namespaced_policies,
+    "largeroles": configuration.roles,
+    "largepolicies": configuration.configurations,
+    "largeschemas": configuration.schemas,
+    "apiservices": configuration.api_services,
     # Last, since each write of a ConfigMap then takes hundreds.
     "quotas": storms.quotas,
 }

@@ -16,6 +16,7 @@ from registry.authorization import authorizer
 from registry.authorization.authorizer import TENANT_BYTES
 from registry.authorization.rbac.defaults import default_objects
 from registry.authorization.rbac.stored import CLUSTER_ROLES, RESOURCES
+from registry.controllers import aggregation
 from registry.store.types import Tenant, TenantName
 from tests.api.client import APPLY, Answer, Client, eventually
 from tests.api.errors import failure
@@ -391,3 +392,37 @@ async def test_roles_of_a_tenant_take_bounded_memory(
     (await api.delete(f"{CLUSTER}/small")).ok(200)
     entries = await backend_of(app).authorizer.entries_of(tenant)
     assert all(entry.value is not None for entry in entries.values())
+
+
+async def test_aggregated_rules_take_bounded_memory(
+    api: Client, app: Starlette, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand roles that aggregate a large one would each take as much as it does."""
+    await api.get(CLUSTER)
+    used = TENANT_BYTES - await backend_of(app).authorizer.room(await tenant_of(app))
+    monkeypatch.setattr(aggregation, "TENANT_BYTES", used + 1_000_000)
+    selected = {"labels": {"large": "true"}}
+    rules = {"verbs": ["get"], "apiGroups": [""], "resources": [f"r{i}" for i in range(1_600)]}
+    selector = {"clusterRoleSelectors": [{"matchLabels": selected["labels"]}]}
+    for i in range(6):
+        made = {"metadata": {"name": f"all{i}"}, "aggregationRule": selector, "rules": []}
+        (await api.post(CLUSTER, made)).ok(201)
+    (await api.post(CLUSTER, {"metadata": {"name": "large", **selected}, "rules": [rules]})).ok(201)
+    small = {"metadata": {"name": "small", **selected}, "rules": [rule("widgets", "get")]}
+
+    async def aggregated() -> int:
+        roles = [(await api.get(f"{CLUSTER}/all{i}")).ok(200) for i in range(6)]
+        return sum(bool(role["rules"]) for role in roles)
+
+    async def some_are_aggregated() -> bool:
+        return await aggregated() == 3
+
+    await eventually(some_are_aggregated)
+    (await api.post(CLUSTER, small)).ok(201)
+    assert await aggregated() == 3
+    (await api.delete(f"{CLUSTER}/large")).ok(200)
+
+    async def all_are_aggregated() -> bool:
+        return await aggregated() == 6
+
+    await eventually(all_are_aggregated)
