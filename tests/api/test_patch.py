@@ -252,3 +252,41 @@ async def test_faults_of_a_json_patch_are_in_the_order_of_its_operations(api: Cl
         assert answer.warnings == faults
     else:
         assert answer.json["message"].endswith(f"strict decoding error: {', '.join(faults)}")
+
+
+# What the Go struct of a built-in kind cannot hold, though it is a string for an apply: the body, and why.
+UNCONVERTIBLE = {
+    "a time": (
+        "/apis/coordination.k8s.io/v1/namespaces/default/leases",
+        {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": {"acquireTime": "x"}},
+        'parsing time "x" as "2006-01-02T15:04:05.000000Z07:00": cannot parse "x" as "2006"',
+    ),
+    "a quantity": (
+        f"{NAMESPACES}/default/resourcequotas",
+        {"apiVersion": "v1", "kind": "ResourceQuota", "spec": {"hard": {"pods": "x"}}},
+        "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+    ),
+    "bytes": (
+        f"{NAMESPACES}/default/secrets",
+        {"apiVersion": "v1", "kind": "Secret", "data": {"k": "!!"}},
+        "error decoding from json: illegal base64 data at input byte 0",
+    ),
+}
+
+
+@pytest.mark.parametrize("exists", [False, True])
+@pytest.mark.parametrize("path, body, why", UNCONVERTIBLE.values(), ids=UNCONVERTIBLE)
+async def test_an_apply_that_cannot_be_converted(
+    api: Client, path: str, body: dict[str, Any], why: str, exists: bool
+) -> None:
+    """The message names the object as the applied configuration does: without a namespace if that has none."""
+    if exists:
+        (await api.post(path, {"metadata": {"name": "a"}})).ok(201)
+    version, kind = body["apiVersion"], body["kind"]
+    typed = f"{version if '/' in version else f'/{version}'}, Kind={kind}"
+    for metadata, name in (({"name": "a"}, "/a"), ({"name": "a", "namespace": "default"}, "default/a")):
+        answer = await api.patch(f"{path}/a?fieldManager=m&force=true", {**body, "metadata": metadata}, APPLY)
+        assert failure(answer, 500, "")["message"] == (
+            f"failed to convert new object ({name}; {typed}) to proper version: unable to convert unstructured object "
+            f"to {typed}: {why}"
+        )

@@ -277,6 +277,11 @@ INVALID: dict[str, tuple[str, dict[str, Any], str]] = {
         "aggregationRule.clusterRoleSelectors: Required value: at least one clusterRoleSelector "
         "required if aggregationRule is non-nil",
     ),
+    "an invalid selector of an aggregation": (
+        CLUSTER,
+        role("r", aggregationRule={"clusterRoleSelectors": [{"matchLabels": {"a": "b c"}}]}),
+        "aggregationRule.clusterRoleSelectors[0]: Invalid value: null: invalid label selector.",
+    ),
     "another kind of role": (
         BINDINGS,
         binding("b", "r", "u", "Group"),

@@ -195,7 +195,7 @@ class Strategy(ABC):
         return
 
     def conversion_fault(self, obj: Object) -> str | None:
-        """Returns the error of converting the result of a strategic merge patch, if it is not that of decoding."""
+        """Returns the error of converting the result of a patch or apply, if it is not that of decoding."""
         return None
 
     def type_fault(self, obj: Object) -> str | None:

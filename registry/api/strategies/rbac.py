@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from registry.admission.selectors import OPERATORS, selector_errors
+from registry.admission.selectors import selector_errors
 from registry.api.strategies.base import Context, Object
 from registry.api.strategies.typed import TypedStrategy
 from registry.authorization.authorizer import TENANT_BYTES
@@ -231,7 +231,7 @@ def _aggregation_errors(aggregation: Mapping[str, Any]) -> list[FieldError]:
     errors: list[FieldError] = []
     for position, selector in enumerate(selectors):
         path = f"{where}[{position}]"
-        errors += selector_errors(selector, path)
-        if any(requirement.get("operator") not in OPERATORS for requirement in selector.get("matchExpressions") or ()):
-            errors.append(invalid(path, None, "invalid label selector."))
+        problems = selector_errors(selector, path)
+        if problems:  # such a selector cannot be compiled, of which kube-apiserver complains in addition
+            errors += [*problems, invalid(path, None, "invalid label selector.")]
     return errors

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 
 from registry.api.answers import ObjectAnswer
-from registry.api.errors import bad_request, conflict
+from registry.api.errors import bad_request, conflict, plain_internal
 from registry.api.metadata import agree_on_name, agree_on_namespace
 from registry.api.options import WriteOptions, manager_of
 from registry.api.ownership import own_apply
@@ -19,7 +19,7 @@ from registry.api.strategies.base import ObjectDecodeError
 from registry.api.verbs.create import CreateOperation
 from registry.api.verbs.driver import run
 from registry.api.verbs.update import UpdateOperation, copy_of
-from registry.apply.objects import has_same_contents
+from registry.apply.objects import display_name, group_version_kind, has_same_contents
 from registry.codec.cbor import decode_cbor
 from registry.codec.go_text import json_type
 from registry.codec.model import CborError, Decoded
@@ -40,7 +40,7 @@ async def apply(request: ResourceRequest, body: Body, options: WriteOptions) -> 
             _require_no_uid(request, result)
         elif has_same_contents(old, result):
             return copy_of(result)  # not even defaults of the request's version are filled in
-        return _complete(request, result)
+        return _complete(request, result, decoded.value)
 
     def create(request: ResourceRequest) -> Object:
         obj = merge(request, None)
@@ -58,7 +58,7 @@ def force_apply(configuration: Object, manager: str, where: Callable[[Object], b
         if not where(old):
             return copy_of(old)
         result = own_apply(request, old, configuration, manager, force=True)
-        return copy_of(result) if has_same_contents(old, result) else _complete(request, result)
+        return copy_of(result) if has_same_contents(old, result) else _complete(request, result, configuration)
 
     return UpdateOperation(merge, "apply", manager, owned=True)
 
@@ -72,12 +72,17 @@ def _require_no_uid(request: ResourceRequest, created: Object) -> None:
         raise conflict(request.served.resource, request.name, why)
 
 
-def _complete(request: ResourceRequest, result: Object) -> Object:
-    """Decodes the applied object by its kind. Its namespace and name must agree with the path's."""
+def _complete(request: ResourceRequest, result: Object, configuration: Object) -> Object:
+    """Decodes the object after an apply by its kind. Its namespace and name must agree with the path's."""
     try:
         obj = request.served.strategy.complete({**result})
     except ObjectDecodeError as error:
-        raise bad_request(str(error)) from error
+        fault = request.served.strategy.conversion_fault(result)
+        if fault is None:
+            raise bad_request(str(error)) from error
+        why = f"unable to convert unstructured object to {group_version_kind(result)}: {fault}"
+        what = f"failed to convert new object ({display_name(configuration)}) to proper version"
+        raise plain_internal(f"{what}: {why}") from error
     agree_on_namespace(request, obj)
     agree_on_name(request, obj)
     return obj
