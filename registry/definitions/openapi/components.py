@@ -2,7 +2,7 @@
 
 Generators create a class for each named type, so this gives our clients the same classes as kube-apiserver's. The type
 of each field is in components.yaml, as published by kube-apiserver (api/openapi-spec/v3); what it publishes beyond our
-schemas is in additions.yaml.
+schemas is in additions.yaml, and descriptions that these lack are in descriptions.yaml.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _without(value: Any, keywords: Sequence[str]) -> Any:
 
 
 def _with_references(name: str, schema: Json, prefix: str, types: Json) -> Json:
-    schema = _with_additions(schema, _additions().get(name, {}))
+    schema = _with_descriptions(_with_additions(schema, _additions().get(name, {})), _descriptions().get(name, {}))
     properties = schema.get("properties")
     if not properties:
         return schema
@@ -81,6 +81,16 @@ def _with_additions(schema: Json, added: Json) -> Json:
         properties[field] = {**properties.get(field, {}), **keywords}
     merged = {**schema, **added, **({"properties": properties} if properties else {})}
     return {keyword: value for keyword, value in merged.items() if value is not None}
+
+
+def _with_descriptions(schema: Json, texts: Mapping[str, str]) -> Json:
+    """Describes the type and the fields that have no description."""
+    if not texts:
+        return schema
+    fields = schema.get("properties", {}).items()
+    described = {f: {"description": texts[f], **field} if f in texts else field for f, field in fields}
+    text = {"description": texts[""]} if "" in texts else {}
+    return {**text, **schema, **({"properties": described} if described else {})}
 
 
 def _present(schema: Json, prefix: str) -> Json:
@@ -133,6 +143,13 @@ def _additions() -> Mapping[str, Json]:
     """`{"io.k8s.api.core.v1.NamespaceStatus": {"properties": {...}}, ...}`."""
     read: dict[str, dict[str, Json]] = load_file(_file("additions.yaml"))
     return {f"{package}.{name}": added for package, types in read.items() for name, added in types.items()}
+
+
+@cache
+def _descriptions() -> Mapping[str, Mapping[str, str]]:
+    """`{"io.k8s.api.core.v1.ServicePort": {"": "A port of a Service.", "name": "The name of the port, ..."}, ...}`."""
+    read: dict[str, dict[str, dict[str, str]]] = load_file(_file("descriptions.yaml"))
+    return {f"{package}.{name}": texts for package, types in read.items() for name, texts in types.items()}
 
 
 @cache
