@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from tests.faults.campaign import Plan, run
 from tests.faults.defects import DEFECTS, command_of
-from tests.faults.disturbances import cut, lose_answers
+from tests.faults.disturbances import Scene, cut, lose_answers
 from tests.replication import Node
 
 pytestmark = pytest.mark.slow
@@ -22,16 +24,22 @@ async def test_each_fault_once() -> None:
     assert report.acknowledged > 20
 
 
+async def freeze_for_bookmarks(scene: Scene) -> None:
+    """Nothing is written for so long that each watch gets bookmarks, which come after a second without changes."""
+    with scene.proxy.frozen():
+        await asyncio.sleep(4)
+
+
 @pytest.mark.parametrize("defect", sorted(DEFECTS))
 async def test_a_defective_server_is_detected(defect: str, migrated_node: Node) -> None:
     report = await run(
         Plan(
             seed=1,
-            rounds=2,
+            each=1,
             servers=1,
             writes=160,
             command=command_of(defect),
-            disturbances=[cut, lose_answers],
+            disturbances=[cut, lose_answers, freeze_for_bookmarks],
             migrated=migrated_node,
         )
     )
