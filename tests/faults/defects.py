@@ -1,7 +1,8 @@
 """Servers of campaigns: `python -m tests.faults.defects <name> serve ...` is `registry serve` with one thing broken.
 
 The harness must find each: it shows that the checker bites. They are patches of the tests, so no server has them. With
-`none` nothing is broken. Bookmarks come each second, for watches of a campaign are short.
+`none` nothing is broken. Bookmarks come after a tenth of a second without changes: campaigns leave few watches quiet for
+longer.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ def follow_clock(file: Path) -> None:
 
 
 def _run(arguments: list[str]) -> Any:
-    watch.BOOKMARK_SECONDS = 1.0
+    watch.BOOKMARK_SECONDS = 0.1
     if "--data-dir" in arguments:
         follow_clock(Path(arguments[arguments.index("--data-dir") + 1]) / "clock")
     if arguments[0] != NONE:
