@@ -84,9 +84,14 @@ class TenantCatalog:
         self._builtin_versions = versions_by_group(builtin.values())
 
     @cached_property
+    def definitions_size(self) -> int:
+        """About what the tenant's own definitions take in memory, in bytes."""
+        return sum(entry.size for entry in self.entries.values())
+
+    @property
     def size(self) -> int:
-        """About what the tenant's own definitions, policies and webhooks take in memory, in bytes."""
-        return _OWN_BYTES + self.configured.size + sum(entry.size for entry in self.entries.values())
+        """The same of its policies and webhooks, too."""
+        return _OWN_BYTES + self.configured.size + self.definitions_size
 
     def names_in_use(self) -> NamesInUse:
         """Returns the names that new definitions may conflict with: those of all definitions, own and bound."""

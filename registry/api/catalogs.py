@@ -26,6 +26,7 @@ from registry.codec.stored import decode_stored
 from registry.definitions.compiled import compile_definition
 from registry.definitions.model import Definition
 from registry.definitions.naming import held_names, needs_reconsidering
+from registry.definitions.packed import definition_size
 from registry.flowcontrol.evaluation import shared_aside
 from registry.flowcontrol.time_slice import TimeSlice
 from registry.store.errors import RevisionExpired
@@ -35,8 +36,6 @@ from registry.store.types import ChangeType, Guards, ObjectKey, Row, State, Tena
 # The catalogs that a process caches: a tenant without definitions of its own takes 2 kB, a definition some 20 kB. None
 # counts as more than a quarter, so that the largest is cached, too.
 CATALOG_BYTES: Final = 256 * 1024 * 1024
-# What a definition takes: its schema is compressed, in the worst case little.
-_DEFINITION_BYTES: Final = 5_000
 # More definitions than this are decoded in a thread: they take about 0.3 ms each.
 FEW = 20
 
@@ -240,7 +239,7 @@ class Catalogs:
             held_names(stored),
             needs_reconsidering(stored),
             stored["metadata"].get("creationTimestamp") or "",
-            _DEFINITION_BYTES + len(row.body) // 2,
+            definition_size(len(row.body)),
         )
 
 

@@ -93,3 +93,8 @@ def pack(schema: Json) -> PackedSchema:
         with _LOCK:
             known = _KNOWN.setdefault(digest, packed)
     return known
+
+
+def definition_size(characters: int) -> int:
+    """Returns about what a definition takes in memory, in bytes: its schema is compressed, in the worst case little."""
+    return 5_000 + characters // 2

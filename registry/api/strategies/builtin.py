@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from registry.api.errors import bad_request
+from registry.api.errors import Qualified, bad_request, forbidden
 from registry.api.strategies.base import Context, Object
 from registry.api.strategies.custom import CustomStrategy
 from registry.builtin.known_kinds import is_known_kind
@@ -38,6 +38,17 @@ class BuiltinStrategy(CustomStrategy):
     convertible: Sequence[str] = ()
     # Whether the names of finalizers must be standard or qualified, as in the core and RBAC groups.
     checks_finalizers: ClassVar[bool] = False
+
+    def check_memory(self, what: str, limit: int, size: int, before: int, obj: Object, context: Context) -> None:
+        """Raises a 403 if `obj`, of `size` instead of `before` bytes in memory, exceeds `limit`, that of those of the
+        tenant."""
+        room = context.memory_room
+        if room is None or size <= before or size - before <= room:
+            return
+        why = f"exceeded quota: tenant {context.tenant.name}, its {what} may take {limit} bytes of memory"
+        why += f", used: {limit - room}, requested: {size - before}"
+        definition = self.definition
+        raise forbidden(Qualified(definition.names.plural, definition.group), obj["metadata"].get("name") or "", why)
 
     def check_type(self, obj: Object) -> None:
         kind, api_version = obj["kind"], obj["apiVersion"]

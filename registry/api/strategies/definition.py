@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from registry.api.bound_definitions import BINDINGS
 from registry.api.dependents import SERVER_MANAGER, SERVER_NAME
+from registry.api.served import MAX_BODY_CHARACTERS
 from registry.api.strategies.base import Context, Object, ObjectDecodeError, WriteEffects
 from registry.api.strategies.builtin import BuiltinStrategy
 from registry.codec.json_encode import encode_json_text
@@ -18,10 +20,20 @@ from registry.definitions.decode import StructDecodeError as DefinitionDecodeErr
 from registry.definitions.decode import canonical, decode_definition
 from registry.definitions.model import Definition, Version
 from registry.definitions.naming import needs_reconsidering
+from registry.definitions.packed import definition_size
 from registry.definitions.types import CustomResourceDefinition
 from registry.definitions.v1beta1.conversion import convert
 from registry.schema.field import FieldError
 from registry.store.types import NO_FLAGS, WriteFlag
+
+# What the definitions of a tenant may take of a process's memory. It is checked against those that the process knows: a
+# burst of definitions may exceed it.
+TENANT_BYTES: Final = 128 * 1024 * 1024
+_LARGEST_BYTES: Final = definition_size(MAX_BODY_CHARACTERS)
+
+
+def _size(obj: Object) -> int:
+    return definition_size(len(encode_json_text(obj)))
 
 
 class DefinitionStrategy(BuiltinStrategy):
@@ -63,13 +75,22 @@ class DefinitionStrategy(BuiltinStrategy):
         return self.decode(obj, [])
 
     def prepare_for_create(self, obj: Object, context: Context) -> None:
+        self._check_size(obj, None, context)
         replace_in_place(obj, strategy.prepare_for_create(obj))
 
     def validate(self, obj: Object) -> Sequence[FieldError]:
         return validation.validate_create(obj) or validate_rules(obj)
 
     def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
+        self._check_size(new, old, context)
         replace_in_place(new, strategy.prepare_for_update(new, old))
+
+    def _check_size(self, new: Object, old: Object | None, context: Context) -> None:
+        """Raises a 403 if the tenant's definitions would take more memory than a process gives them."""
+        if context.memory_room is None or context.memory_room >= _LARGEST_BYTES:
+            return
+        size, before = _size(new), 0 if old is None else _size(old)
+        self.check_memory("definitions", TENANT_BYTES, size, before, new, context)
 
     def validate_update(self, new: Object, old: Object, warnings: list[str]) -> Sequence[FieldError]:
         return validation.validate_update(*with_revision(new, old)) or validate_rules(new)

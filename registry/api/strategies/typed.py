@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
-from registry.api.errors import Qualified, forbidden
 from registry.api.strategies.base import Context, Object, ObjectDecodeError
 from registry.api.strategies.builtin import BuiltinStrategy, with_revision
 from registry.codec.structs import structs as typed
@@ -58,17 +57,6 @@ class TypedStrategy(BuiltinStrategy):
         value["metadata"] = dict(value.get("metadata") or {})
         self.default(value)
         return value
-
-    def check_memory(self, what: str, limit: int, size: int, before: int, obj: Object, context: Context) -> None:
-        """Raises a 403 if `obj`, of `size` instead of `before` bytes in memory, exceeds `limit`, that of those of the
-        tenant."""
-        room = context.memory_room
-        if room is None or size <= before or size - before <= room:
-            return
-        why = f"exceeded quota: tenant {context.tenant.name}, its {what} may take {limit} bytes of memory"
-        why += f", used: {limit - room}, requested: {size - before}"
-        definition = self.definition
-        raise forbidden(Qualified(definition.names.plural, definition.group), obj["metadata"].get("name") or "", why)
 
     def conversion_fault(self, obj: Object) -> str | None:
         return conversion_fault(self.struct, obj)

@@ -8,6 +8,7 @@ from registry.aggregation.model import GROUP as API_REGISTRATION
 from registry.api.admission.escalation import Authority
 from registry.api.answers import Answer
 from registry.api.automatic_api_services import ensure_api_services
+from registry.api.catalog import DEFINITIONS
 from registry.api.default_roles import ensure_default_roles
 from registry.api.errors import method_not_supported, not_found
 from registry.api.list_options import list_options
@@ -15,6 +16,7 @@ from registry.api.query.listing import query_list
 from registry.api.query.parsing import is_query
 from registry.api.request import Body, ResourceRequest
 from registry.api.served import Served
+from registry.api.strategies import definition
 from registry.api.verbs import dependents, statistics, usage
 from registry.api.verbs.create import create
 from registry.api.verbs.delete import delete, delete_collection
@@ -50,6 +52,8 @@ async def serve(
     elif request.served.definition.group == ADMISSION:
         # Exact: a commit under another configuration is refused, and the request evaluated again.
         request.context.memory_room = TENANT_BYTES - request.catalog.configured.size
+    elif request.served.resource_name == DEFINITIONS and request.context.wildcard is None:
+        request.context.memory_room = definition.TENANT_BYTES - request.catalog.definitions_size
     if request.served.converts_contents:
         request = request._replace(served=request.converting(request.served))
     if statistics.is_of(verb, request.subresource, request.query):
