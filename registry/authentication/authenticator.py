@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from registry.authentication.user import ADMINISTRATORS, ANONYMOUS, AUTHENTICATED, User
-from registry.authentication.x509 import user_of_connection
+from registry.authentication.x509 import certified_user, user_of_connection
 
 logger = logging.getLogger(__name__)
 
@@ -123,14 +123,9 @@ class Authentication:
 
         None says nothing about the credentials: `user_of` decides.
         """
-        extensions = scope.get("extensions")
-        if extensions is not None:
-            try:
-                certified = user_of_connection(extensions.get("tls"))
-            except ValueError:
-                return None
-            if certified is not None:
-                return certified
+        certified = certified_user(scope)
+        if certified is not None:
+            return certified
         if not token or len(token) > MAX_TOKEN_BYTES:
             return None
         for authenticator in self._authenticators:

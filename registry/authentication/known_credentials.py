@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from registry.authentication.user import ANONYMOUS, User
-from registry.authentication.x509 import user_of_connection
+from registry.authentication.x509 import certified_user
 from registry.caches import LruCache
 
 _COUNT: Final = 20_000
@@ -24,14 +24,9 @@ class KnownCredentials:
 
     def home(self, scope: Mapping[str, Any], authorization: str) -> str | None:
         """Returns the tenant of a request's user, "" for one of all tenants; None if the credential is not known."""
-        extensions = scope.get("extensions")
-        if extensions is not None:
-            try:
-                certified = user_of_connection(extensions.get("tls"))
-            except ValueError:
-                return None
-            if certified is not None:
-                return certified.tenant or ""
+        certified = certified_user(scope)
+        if certified is not None:
+            return certified.tenant or ""
         return self._homes.get(hash(authorization)) if authorization else None
 
     def remember(self, authorization: str, user: User) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Mapping
 from typing import Any, Final
 
 from cryptography import x509
@@ -37,6 +38,14 @@ def user_of_connection(tls: dict[str, Any] | None) -> User | None:
     if time.time() > until:
         raise ValueError("the certificate is past its end")
     return user
+
+
+def certified_user(scope: Mapping[str, Any]) -> User | None:
+    """The user of a request's valid client certificate; None without one, or if it is invalid."""
+    try:
+        return user_of_connection((scope.get("extensions") or {}).get("tls"))
+    except ValueError:
+        return None
 
 
 def _read(der: bytes) -> tuple[User | None, float]:
