@@ -155,8 +155,10 @@ def _line(name: str, row: dict[str, Any]) -> str:
 
 def _print_log(text: str) -> int:
     """Prints the watchdog's warnings and unexpected errors from the server's log. Returns the length of the text."""
+    in_traceback = False
     for line in text.splitlines():
-        if "registry.watchdog" in line or line.startswith("Traceback") or "request failed" in line:
+        in_traceback = line.startswith("Traceback") or (in_traceback and not line[:4].isdigit())
+        if in_traceback or "registry.watchdog" in line or "request failed" in line:
             print(f"    {line[:240]}")
     return len(text)
 

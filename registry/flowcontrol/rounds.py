@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 
 
 class Rounds:
@@ -17,26 +18,42 @@ class Rounds:
     def __init__(self, most: int) -> None:
         self._most = most
         self._left = most
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        # Each returns whether there is still somebody who continues.
+        self._waiting: deque[Callable[[], bool]] = deque()
 
     async def turn(self) -> None:
         """Returns at once if few have asked in this iteration, otherwise in a later one."""
-        if self._left:
-            if self._left == self._most:
-                asyncio.get_running_loop().call_soon(self._begin)
-            self._left -= 1
+        if self.try_turn():
             return
         turn = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
+
+        def begin() -> bool:
+            if turn.done():  # its client has gone
+                return False
+            turn.set_result(None)
+            return True
+
+        self.wait(begin)
         await turn
+
+    def try_turn(self) -> bool:
+        """Takes one of this iteration's turns; returns False if all are taken."""
+        if not self._left:
+            return False
+        if self._left == self._most:
+            asyncio.get_running_loop().call_soon(self._begin)
+        self._left -= 1
+        return True
+
+    def wait(self, begin: Callable[[], bool]) -> None:
+        """Calls `begin` in a later iteration, after `try_turn` has returned False. It returns whether it continues."""
+        self._waiting.append(begin)
 
     def _begin(self) -> None:
         """Begins the next round. It is an empty one if nobody waits, so that the next caller begins another."""
         self._left = self._most
         while self._waiting and self._left:
-            turn = self._waiting.popleft()
-            if not turn.done():  # else its client has gone
-                turn.set_result(None)
+            if self._waiting.popleft()():
                 self._left -= 1
         if self._left < self._most:
             asyncio.get_running_loop().call_soon(self._begin)

@@ -4,30 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import uvloop
 
 from registry.flowcontrol.loop_share import LoopShare
 from registry.flowcontrol.read_window import ReadWindow
 from registry.http.serving.tls import ensure_certificates, server_context
 from tests.http.acceptors import accepting
+from tests.http.loops import on_asyncio, on_uvloop
 from tests.http.streams import POST
 from tests.http.tls_client import Client
 
 CLIENTS = 32
 RECORDS = 5_000
-
-
-def on_asyncio(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(work())
-
-
-def on_uvloop(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.Runner(loop_factory=uvloop.new_event_loop).run(work())
 
 
 @pytest.mark.parametrize("run", [on_asyncio, on_uvloop])

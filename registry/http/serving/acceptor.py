@@ -21,7 +21,7 @@ from prometheus_client import Counter, Gauge
 from registry.flowcontrol.loop_share import LoopShare
 from registry.flowcontrol.rounds import Rounds
 from registry.http.serving.protocol import Protocol
-from registry.http.serving.tls_reader import TlsReader
+from registry.http.serving.tls_reader import LONG_READS_IN_A_ROW, TlsReader
 
 logger = logging.getLogger(__name__)
 
@@ -72,6 +72,7 @@ class Acceptor:
         self.count = 0
         self._share = LoopShare()
         self._handshake_rounds = Rounds(_HANDSHAKES_IN_A_ROW)
+        self._long_reads = Rounds(LONG_READS_IN_A_ROW)
         self._listeners = listeners
         self._make = make
         self._limit = limit
@@ -142,7 +143,7 @@ class Acceptor:
                     return
                 await self._handshake_rounds.turn()
             await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: protocol if self.context is None else TlsReader(protocol, self._share),
+                lambda: protocol if self.context is None else TlsReader(protocol, self._share, self._long_reads),
                 accepted,
                 ssl=self.context,
                 ssl_handshake_timeout=HANDSHAKE_SECONDS if self.context is not None else None,
