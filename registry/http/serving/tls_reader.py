@@ -23,7 +23,7 @@ from registry.http.serving.protocol import Protocol
 BUFFER_BYTES: Final = 64 * 1024
 # A part of a long body. Decrypted and kept, a whole buffer takes 0.1 ms; so many connections are read in an iteration.
 LONG_BYTES: Final = 16 * 1024
-LONG_READS_IN_A_ROW: Final = 16
+LONG_READS_IN_A_ROW: Final = 8
 # Encrypted data that waits for a client before its application does: half a megabyte by default.
 WRITTEN_BYTES: Final = 32 * 1024
 # What a connection that is lost passes everything on to.
