@@ -36,7 +36,12 @@ def _field_manager(served: Served) -> FieldManager:
     conversions = served.conversions
     convert = conversions.convert_for_owners if conversions is not None else served.strategy.convert_for_owners
     return FieldManager(
-        definition.names.kind, schemas, convert=convert, status_versions=with_status, builtin=definition.builtin
+        definition.names.kind,
+        schemas,
+        convert=convert,
+        status_versions=with_status,
+        builtin=definition.builtin,
+        zeros=served.strategy.zeros,
     )
 
 

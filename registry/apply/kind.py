@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
+from typing import Any
 
-from registry.apply.builtin_kinds import ZERO, builtin_resets, with_zeros
+from registry.apply.builtin_kinds import builtin_resets, with_zeros
 from registry.apply.compare import NOTHING, FieldChanges, changes
 from registry.apply.errors import ApplyError, TypedError
 from registry.apply.fieldsets import FieldSet, without
@@ -50,6 +51,7 @@ class OwnershipKind:
         convert: Callable[[Object, str], Object] | None,
         status_versions: Collection[str],
         builtin: bool,
+        zeros: Mapping[str, Any],
     ) -> None:
         self.name = name
         self.builtin = builtin
@@ -57,7 +59,7 @@ class OwnershipKind:
         self._types: dict[str, MergeType] = {}
         self._convert = convert or _with_version
         self._status_versions = frozenset(status_versions)
-        self._zeros = ZERO.get(name) if builtin else None
+        self._zeros = zeros
 
     def has_version(self, api_version: str) -> bool:
         return api_version in self._schemas
@@ -128,7 +130,7 @@ class OwnershipKind:
 
     def with_zeros(self, value: Object) -> Object:
         """`value` with the members that a built-in kind always has."""
-        return value if self._zeros is None else with_zeros(value, self._zeros)
+        return with_zeros(value, self._zeros)
 
     def live_error(self, live: Object, api_version: str, otherwise: str) -> TypedError:
         """Why the live object does not fit its type: validation accepted it, or an older schema did."""

@@ -15,6 +15,8 @@ Follows apimachinery pkg/util/managedfields/internal and structured-merge-diff m
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
+from typing import Any
 
 from registry.apply import last_applied
 from registry.apply.applying import Apply, apply_to
@@ -48,7 +50,8 @@ class FieldManager:
     `schemas` returns the schema of each served and stored version by its apiVersion (`g/v1`), created on first use.
     `convert(object, api_version)` returns an object at another version, or raises ConversionFailed; by default, only
     the apiVersion changes. `status_versions` are the versions with a status subresource. `builtin` kinds have rules of
-    their own (builtin_kinds.py), and with them a client's `[]` removes all entries, as `[{}]` does everywhere.
+    their own (builtin_kinds.py), and with them a client's `[]` removes all entries, as `[{}]` does everywhere. `zeros`
+    are the members that their Go structs always have.
     """
 
     def __init__(
@@ -59,8 +62,9 @@ class FieldManager:
         convert: Callable[[Object, str], Object] | None = None,
         status_versions: Collection[str] = (),
         builtin: bool = False,
+        zeros: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        self._kind = OwnershipKind(kind, schemas, convert, status_versions, builtin)
+        self._kind = OwnershipKind(kind, schemas, convert, status_versions, builtin, zeros)
 
     @property
     def kind(self) -> str:

@@ -8,6 +8,8 @@ import pytest
 
 from registry.apply.builtin_kinds import builtin_resets, with_zeros
 from registry.apply.fieldsets import FieldSet
+from registry.builtin.structs import CORE, RBAC
+from registry.codec.structs.structs import Struct, zero_members
 
 
 @pytest.mark.parametrize(
@@ -24,6 +26,19 @@ def test_zeros(value: Any, zeros: Any, expected: Any) -> None:
     before = repr(value)
     assert with_zeros(value, zeros) == expected
     assert repr(value) == before
+
+
+@pytest.mark.parametrize(
+    "struct, expected",
+    [
+        pytest.param(CORE["ConfigMap"], {}, id="none"),
+        pytest.param(CORE["Service"], {"spec": {}, "status": {"loadBalancer": {}}}, id="structs"),
+        pytest.param(RBAC["RoleBinding"], {"roleRef": {"apiGroup": "", "kind": "", "name": ""}}, id="texts"),
+        pytest.param(CORE["LimitRange"], {"spec": {"limits": None}}, id="a list"),
+    ],
+)
+def test_zero_members_are_those_that_go_never_omits(struct: Struct, expected: Any) -> None:
+    assert zero_members(struct) == expected
 
 
 def test_a_complete_object_is_returned_unchanged() -> None:

@@ -10,6 +10,9 @@ import pytest
 from registry.apply.errors import ConversionFailed
 from registry.apply.managed_fields import FieldManager
 from registry.apply.objects import is_unchanged
+from registry.builtin.structs import CORE
+from registry.codec.structs.structs import Struct, zero_members
+from registry.definitions.types import CustomResourceDefinition
 from tests.apply.schemas import V1, V2, fields, structural, widget
 
 NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:00:05Z"
@@ -233,19 +236,22 @@ def test_more_than_ten_updaters_are_merged() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind, spec, expected",
+    "struct, spec, expected",
     [
         pytest.param(
-            "CustomResourceDefinition",
+            CustomResourceDefinition,
             {"group": "g", "names": {"plural": "p", "kind": "K"}, "versions": [1]},
             {"f:spec": {"f:group": {}, "f:names": {"f:plural": {}, "f:kind": {}}, "f:versions": {}}},
             id="CRD",
         ),
-        pytest.param("Namespace", {"finalizers": ["kubernetes"]}, {"f:spec": {"f:finalizers": {}}}, id="Namespace"),
-        pytest.param("ConfigMap", {"a": "b"}, {"f:spec": {".": {}, "f:a": {}}}, id="ConfigMap"),
+        pytest.param(
+            CORE["Namespace"], {"finalizers": ["kubernetes"]}, {"f:spec": {"f:finalizers": {}}}, id="Namespace"
+        ),
+        pytest.param(CORE["ConfigMap"], {"a": "b"}, {"f:spec": {".": {}, "f:a": {}}}, id="ConfigMap"),
     ],
 )
-def test_default_members_of_built_in_kinds_have_no_owner(kind: str, spec: Any, expected: Any) -> None:
+def test_default_members_of_built_in_kinds_have_no_owner(struct: Struct, spec: Any, expected: Any) -> None:
+    kind = struct.name
     schema = structural(
         {
             "type": "object",
@@ -268,7 +274,7 @@ def test_default_members_of_built_in_kinds_have_no_owner(kind: str, spec: Any, e
             },
         }
     )
-    manager = FieldManager(kind, {"v1": lambda: schema}, builtin=True)
+    manager = FieldManager(kind, {"v1": lambda: schema}, builtin=True, zeros=zero_members(struct))
     made = manager.update(
         None, {"apiVersion": "v1", "kind": kind, "metadata": {"name": "a"}, "spec": spec}, "m", "v1", NOW
     )

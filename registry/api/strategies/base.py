@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import datetime
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypedDict
 
@@ -189,6 +189,11 @@ class Strategy(ABC):
     @abstractmethod
     def part(self, subresource: str) -> Strategy:
         """Returns the strategy of a write through a subresource."""
+
+    @property
+    def zeros(self) -> Mapping[str, Any]:
+        """The members that the kind's Go struct always has; empty for custom resources."""
+        return {}
 
     def check_type(self, obj: Object) -> None:
         """Raises a StatusError for an object of another kind or version, if that is reported before other errors."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 from registry.api.bound_definitions import BINDINGS
 from registry.api.dependents import SERVER_MANAGER, SERVER_NAME
@@ -12,6 +12,7 @@ from registry.api.strategies.base import Context, Object, ObjectDecodeError, Wri
 from registry.api.strategies.builtin import BuiltinStrategy
 from registry.codec.json_encode import encode_json_text
 from registry.codec.structs.conversion import conversion_fault
+from registry.codec.structs.structs import zero_members
 from registry.conversion.declarative.check import validate_rules
 from registry.definitions import defaulting, strategy, validation
 from registry.definitions import warnings as definition_warnings
@@ -49,6 +50,10 @@ class DefinitionStrategy(BuiltinStrategy):
     @property
     def only_name_and_namespace(self) -> bool:
         return True
+
+    @property
+    def zeros(self) -> Mapping[str, Any]:
+        return zero_members(CustomResourceDefinition)
 
     def _is_known(self, kind: str, api_version: str) -> bool:
         """The scheme of apiextensions contains no other kinds."""

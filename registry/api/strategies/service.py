@@ -5,7 +5,8 @@ Follows pkg/apis/core/v1/defaults.go (SetDefaults_Service) and pkg/registry/core
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from registry.api.strategies.base import Context, Object, ObjectDecodeError
 from registry.api.strategies.builtin import BuiltinStrategy
@@ -25,6 +26,10 @@ class ServiceStrategy(BuiltinStrategy):
     allow_create_on_update = True
     # The servers of APIServices are checked when their services change.
     controlled = True
+
+    @property
+    def zeros(self) -> Mapping[str, Any]:
+        return structs.zero_members(CORE["Service"])
 
     def part(self, subresource: str) -> BuiltinStrategy:
         return ServiceStatusStrategy(self.definition, self.version) if subresource == "status" else self

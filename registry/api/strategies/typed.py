@@ -7,8 +7,8 @@ the checks: a kind's own rules, which validate the metadata first, come before t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import ClassVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
 
 from registry.api.strategies.base import Context, Object, ObjectDecodeError
 from registry.api.strategies.builtin import BuiltinStrategy, with_revision
@@ -45,6 +45,10 @@ class TypedStrategy(BuiltinStrategy):
     def selectable(self, obj: Object) -> Iterable[tuple[str, str]]:
         for label in self.labels:
             yield label, _text_at(obj, label)
+
+    @property
+    def zeros(self) -> Mapping[str, Any]:
+        return typed.zero_members(self.struct)
 
     # -- decoding
     def decode(self, obj: Object, unknown: list[str]) -> Object:

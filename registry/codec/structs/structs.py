@@ -259,6 +259,11 @@ def encode(struct: Struct, value: dict[str, Any]) -> dict[str, Any]:
     return encoded
 
 
+def zero_members(struct: Struct) -> dict[str, Any]:
+    """The members that a struct always has, with their zero values, except those of every object."""
+    return {name: zero for name, zero in struct.encode({}).items() if name not in ("apiVersion", "kind", "metadata")}
+
+
 def deeper_than(value: Any, limit: int) -> bool:
     """Whether JSON is nested more than `limit` levels deep. Does not recurse."""
     level = [value]
