@@ -5,8 +5,8 @@
     https      one exchange, each phase bounded                connection resolve, check, connect
     http1      a connection that streams bodies                streaming  connections that are kept, by tenant
     tls        whom a CA bundle trusts                         slots      limits of concurrency by key
-    egress     which addresses may be called                   special_purpose  the registries behind it
-    answers    what may be decoded, and where                  review     an answer as an object
+    egress     which addresses may be called                   answers    what may be decoded, and where
+    review     an answer as an object
 
 OIDC discovery and key sets also use `https` (registry/authentication/oidc/provider.py).
 """

@@ -9,15 +9,21 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterator, Sequence
+from importlib.resources import files
 from ipaddress import IPv4Address, IPv6Address, IPv6Network
 from typing import Final
-
-from registry.webhooks.special_purpose import GLOBAL_UNICAST, OTHERS, SPECIAL_IPV4, SPECIAL_IPV6
 
 Address = IPv4Address | IPv6Address
 Network = ipaddress.IPv4Network | IPv6Network
 
-_BLOCKS: Final = (*SPECIAL_IPV4, *SPECIAL_IPV6, *OTHERS)
+# special_purpose.txt says of each block what it is.
+SPECIAL_PURPOSE: Final[tuple[Network, ...]] = tuple(
+    ipaddress.ip_network(line.split()[0])
+    for line in files(__package__).joinpath("special_purpose.txt").read_text("utf-8").splitlines()
+    if line and not line.startswith("#")
+)
+# The only IPv6 addresses that IANA has given to the internet so far (iana.org/assignments/ipv6-address-space).
+_GLOBAL_UNICAST: Final = IPv6Network("2000::/3")
 # RFC 6052 (2.1): the well-known prefix, followed only by the IPv4 address.
 _WELL_KNOWN_NAT64: Final = IPv6Network("64:ff9b::/96")
 _LOCAL_NAT64: Final = IPv6Network("64:ff9b:1::/48")
@@ -68,9 +74,9 @@ def is_public(ip: Address) -> bool:
     if isinstance(ip, IPv6Address):
         if ip in _WELL_KNOWN_NAT64:
             return True
-        if ip not in GLOBAL_UNICAST:
+        if ip not in _GLOBAL_UNICAST:
             return False
-    return not any(ip in block.network for block in _BLOCKS)
+    return not any(ip in network for network in SPECIAL_PURPOSE)
 
 
 def embedded_addresses(ip: Address) -> Iterator[IPv4Address]:
