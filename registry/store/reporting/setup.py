@@ -13,8 +13,10 @@ Readers have no privileges on tables, and the owners of views none to write one.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Final
 
 from registry.store.connection import Connection
@@ -137,44 +139,8 @@ def _base(roles: Roles, across: bool, built_in: Sequence[BuiltInViews]) -> Itera
     yield f"SET LOCAL ROLE {to}"
     yield f"GRANT USAGE ON SCHEMA {quoted} TO {identifier(reader)}"
     yield f"ALTER DEFAULT PRIVILEGES IN SCHEMA {quoted} GRANT SELECT ON TABLES TO {identifier(reader)}"
-    yield from _catalogue(quoted, tables, across)
-    yield from _views(quoted, tables, across, built_in)
-    yield _TIME_IN_STATE.format(schema=quoted)
-    yield (
-        f"COMMENT ON FUNCTION {quoted}.time_in_state IS"
-        " 'How long each object had each value of a column of a history view, between two times'"
-    )
+    yield _catalogue(quoted, tables, across, built_in)
     yield "RESET ROLE"
-
-
-# Runs with its caller's privileges. A state whose beginning is unknown, because it is older than the log, counts from
-# `since` on; nothing counts after now. Consecutive stays without a gap are one.
-_TIME_IN_STATE: Final = """
-    CREATE OR REPLACE FUNCTION {schema}.time_in_state(
-        history regclass, field text, since timestamptz, until timestamptz DEFAULT now()
-    ) RETURNS TABLE (
-        tenant text, namespace text, name text, uid text, value text, duration interval, stays bigint, still boolean
-    ) LANGUAGE plpgsql STABLE AS $function$
-    BEGIN
-        RETURN QUERY EXECUTE format($query$
-            WITH states AS (
-                SELECT h.tenant, h.namespace, h.name, h.uid, h.%I::text AS value, greatest(h.valid_from, $1) AS began,
-                    least(h.valid_to, $2) AS ended, h.valid_to IS NULL OR h.valid_to > $2 AS lasts
-                FROM %s h
-                WHERE h.operation <> 'delete' AND (h.valid_from IS NULL OR h.valid_from < $2)
-                    AND (h.valid_to IS NULL OR h.valid_to > $1)
-            ), followed AS (
-                SELECT s.*, lag(s.ended) OVER before = s.began AND lag(s.value) OVER before IS NOT DISTINCT FROM s.value
-                    AS goes_on
-                FROM states s WHERE s.began < s.ended
-                WINDOW before AS (PARTITION BY s.tenant, s.uid ORDER BY s.began)
-            )
-            SELECT f.tenant, f.namespace, f.name, f.uid, f.value, sum(f.ended - f.began),
-                count(*) FILTER (WHERE f.goes_on IS NOT TRUE), bool_or(f.lasts)
-            FROM followed f GROUP BY 1, 2, 3, 4, 5
-        $query$, field, history) USING since, least(until, now());
-    END
-    $function$"""
 
 
 def _visible_rows(tables: str, across: bool, tenant: str, resource: str = "", since: str = "") -> str:
@@ -194,90 +160,24 @@ def _visible_rows(tables: str, across: bool, tenant: str, resource: str = "", si
     return f"((SELECT {tables}.report_sees_all()) OR {named} OR {bound})"
 
 
-def _catalogue(schema: str, tables: str, across: bool) -> Iterator[str]:
-    """Yields the views that describe the views. They show the definitions of the tenants that a session may see."""
-
-    def mine(tenant: str, resource: str = "") -> str:
-        return _visible_rows(tables, across, tenant, resource)
-
-    yield f"""CREATE OR REPLACE VIEW {schema}.definitions WITH (security_barrier) AS
-        SELECT {TENANT_NAME} AS tenant, m.resource AS definition, m.version, v.name AS view, m.state, m.reason,
-            m.short_name, m.revision, m.at AS since
-        FROM {tables}.report_definitions m
-            LEFT JOIN {tables}.report_views v ON v.id = m.view_id
-            LEFT JOIN {tables}.tenants t ON t.id = m.tenant_id
-        WHERE {mine("m.tenant_id", "m.resource")}"""
-    yield f"COMMENT ON VIEW {schema}.definitions IS 'What has become of each definition in reports, and why'"
-    yield f"""CREATE OR REPLACE VIEW {schema}.catalogue WITH (security_barrier) AS
-        SELECT v.name AS view, c.part, m.definition, m.version, c.name AS column, c.kind AS type,
-            c.field_path, c.description, m.indexed @> jsonb_build_object(coalesce(c.field_path, ''), 1) AS indexed,
-            c.relation, c.history
-        FROM {tables}.report_views v
-        CROSS JOIN LATERAL (
-            SELECT min(m.resource) AS definition, string_agg(DISTINCT m.version, ', ' ORDER BY m.version) AS version,
-                coalesce((SELECT jsonb_object_agg(
-                    array_to_string(ARRAY(SELECT jsonb_array_elements_text(f.value)), '.'), 1)
-                    FROM {tables}.report_definitions i, jsonb_each(i.facets) f
-                    WHERE i.view_id = v.id AND {mine("i.tenant_id", "i.resource")}), '{{}}') AS indexed
-            FROM {tables}.report_definitions m
-            WHERE m.view_id = v.id AND {mine("m.tenant_id", "m.resource")}
-            HAVING count(*) > 0
-        ) m
-        CROSS JOIN LATERAL (
-            SELECT NULL AS part, x.value ->> 'name' AS name, x.value ->> 'kind' AS kind,
-                array_to_string(ARRAY(SELECT jsonb_array_elements_text(x.value -> 'path')), '.') AS field_path,
-                x.value ->> 'description' AS description, v.name AS relation, v.name || '_history' AS history
-            FROM jsonb_array_elements(v.shape -> 'columns') x
-            UNION ALL
-            SELECT p.value ->> 'name', x.value ->> 'name', x.value ->> 'kind',
-                (SELECT string_agg(array_to_string(ARRAY(SELECT jsonb_array_elements_text(s.value)), '.') || '[]', '.'
-                    ORDER BY s.ordinality) FROM jsonb_array_elements(p.value -> 'path') WITH ORDINALITY s)
-                    || '.' || array_to_string(ARRAY(SELECT jsonb_array_elements_text(x.value -> 'path')), '.'),
-                x.value ->> 'description', p.value ->> 'relation', p.value ->> 'history'
-            FROM jsonb_array_elements(v.shape -> 'children') p, jsonb_array_elements(p.value -> 'columns') x
-        ) c"""
-    yield f"COMMENT ON VIEW {schema}.catalogue IS 'Which column of which view shows which field of which definition'"
-    yield f"""CREATE OR REPLACE VIEW {schema}.revision WITH (security_barrier) AS
-        SELECT {TENANT_NAME} AS tenant, d.revision, d.compact_revision AS history_from
-        FROM {tables}.tenants t JOIN {tables}.domains d ON d.id = t.domain_id
-        WHERE {mine("t.id")}"""
-    yield (
-        f"COMMENT ON VIEW {schema}.revision IS 'The revision that a transaction sees, and from which on there is "
-        "history'"
-    )
-    yield f"""CREATE OR REPLACE VIEW {schema}.usage AS
-        SELECT {TENANT_NAME} AS tenant, o.resource AS definition, count(*) AS objects,
-            sum(pg_column_size(o.doc)) AS stored_bytes, max(o.updated_at) AS last_write
-        FROM {tables}.objects o LEFT JOIN {tables}.tenants t ON t.id = o.tenant_id
-        GROUP BY {TENANT_NAME}, o.resource"""
-    yield f"COMMENT ON VIEW {schema}.usage IS 'Objects of each definition and tenant, and the size of their documents'"
-
-
-def _views(schema: str, tables: str, across: bool, built_in: Sequence[BuiltInViews]) -> Iterator[str]:
-    """Yields the list of views, which psql cannot give: of definitions of visible tenants, and of `built_in`."""
-    elements = """(SELECT string_agg(array_to_string(ARRAY(SELECT jsonb_array_elements_text(s.value)), '.') || '[]', '.'
-                    ORDER BY s.ordinality) FROM jsonb_array_elements(p.value -> 'path') WITH ORDINALITY s)"""
-    fixed = ", ".join(
+def _catalogue(schema: str, tables: str, across: bool, built_in: Sequence[BuiltInViews]) -> str:
+    """Returns the statements of catalogue.sql."""
+    rows = ", ".join(
         f"({literal(view)}, {literal(kind.resource)}, {literal(shows)})"
         for kind in built_in
         for view, shows in _views_of(kind)
     )
-    yield f"""CREATE OR REPLACE VIEW {schema}.views WITH (security_barrier) AS
-        SELECT r.view, v.resource AS definition, r.shows
-        FROM {tables}.report_views v
-        CROSS JOIN LATERAL (
-            VALUES (v.name, 'objects'), (v.name || '_raw', 'whole objects'), (v.name || '_history', 'states of objects')
-            UNION ALL
-            SELECT p.value ->> 'relation', 'elements of ' || {elements}
-            FROM jsonb_array_elements(v.shape -> 'children') p
-            UNION ALL
-            SELECT p.value ->> 'history', 'states of elements of ' || {elements}
-            FROM jsonb_array_elements(v.shape -> 'children') p WHERE p.value ->> 'history' IS NOT NULL
-        ) r (view, shows)
-        WHERE EXISTS (SELECT 1 FROM {tables}.report_definitions m
-            WHERE m.view_id = v.id AND {_visible_rows(tables, across, "m.tenant_id", "m.resource")})
-        {f"UNION ALL SELECT f.* FROM (VALUES {fixed}) f (view, definition, shows)" if fixed else ""}"""
-    yield f"COMMENT ON VIEW {schema}.views IS 'The views that have rows for this session, and what a row is'"
+    parts = {
+        "schema": schema,
+        "tables": tables,
+        "tenant": TENANT_NAME,
+        "sees_tenant": _visible_rows(tables, across, "t.id"),
+        "sees_definition": _visible_rows(tables, across, "m.tenant_id", "m.resource"),
+        "sees_indexed": _visible_rows(tables, across, "i.tenant_id", "i.resource"),
+        "built_in": f"UNION ALL SELECT f.* FROM (VALUES {rows}) f (view, definition, shows)" if rows else "",
+    }
+    text = files(__package__).joinpath("catalogue.sql").read_text("utf-8")
+    return re.sub(r"\{(\w+)\}", lambda name: parts[name[1]], text.partition("\n\n")[2])
 
 
 def _views_of(kind: BuiltInViews) -> Iterator[tuple[str, str]]:
