@@ -10,6 +10,7 @@ from alembic import context
 from sqlalchemy import Connection
 
 from migrations.functions import have_functions, make_functions, restore_functions
+from registry.store.reporting.tables import metadata
 
 connection = context.config.attributes["connection"]
 assert isinstance(connection, Connection)
@@ -21,6 +22,7 @@ def revision() -> str | None:
 
 context.configure(
     connection=connection,
+    target_metadata=metadata,
     transaction_per_migration=True,
     on_version_apply=context.config.attributes.get("on_version_apply"),
 )

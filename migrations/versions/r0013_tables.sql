@@ -1,5 +1,5 @@
--- The tables, indexes and views as of revision 0013. What each is for stands in registry/store/sql/tables.sql; the
--- functions are beside it.
+-- The tables, indexes and views as of revision 0013. What each is for stands in registry/store/tables.py; the functions
+-- are in registry/store/sql.
 
 CREATE TABLE domains (
     id bigint GENERATED ALWAYS AS IDENTITY,

@@ -24,7 +24,7 @@ from registry.store.reporting.model import Facet, Path, ReportKind
 # Increment this when documents of the same objects change.
 _ALGORITHM: Final = 2
 
-# The available columns of each type (registry/store/sql/tables.sql).
+# The available columns of each type (registry/store/tables.py).
 SLOTS: Final[Mapping[ReportKind, tuple[str, ...]]] = {
     ReportKind.TEXT: ("text1", "text2", "text3"),
     ReportKind.INTEGER: ("int1", "int2"),

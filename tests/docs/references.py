@@ -178,7 +178,7 @@ def _is_metric(name: str) -> bool:
 
 @cache
 def _ends(files: tuple[str, ...]) -> frozenset[str]:
-    """What files may be called: registry/store/sql/tables.sql, sql/tables.sql, tables.sql."""
+    """What files may be called: registry/store/tables.py, store/tables.py, tables.py."""
     parts = [file.split("/") for file in files if file.endswith(".py")]
     return frozenset("/".join(part[start:]) for part in parts for start in range(len(part)))
 

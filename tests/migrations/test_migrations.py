@@ -13,11 +13,10 @@ import psycopg
 import pytest
 
 from registry.cli.root import main
-from registry.store import migrate
+from registry.store import migrate, tables
 from tests.api.client import Client, eventually
 from tests.api.widgets import DEFINITIONS, GROUP, WIDGETS, define, names_of, widget, widgets_definition
 from tests.application import serving
-from tests.tables import TABLES
 from tests.tenancy.sharing import EXPORTS, bind, export
 from tests.tenancy.tenants import make
 
@@ -80,7 +79,9 @@ def ask(url: str, query: str) -> list[tuple[Any, ...]]:
 
 
 def empty_tables(url: str) -> list[str]:
-    return [name for name in TABLES if not ask(url, f"SELECT 1 FROM {name} LIMIT 1")]
+    return [
+        table.name for table in tables.metadata.sorted_tables if not ask(url, f"SELECT 1 FROM {table.name} LIMIT 1")
+    ]
 
 
 def grant(url: str, login: str, *what: str) -> None:
@@ -115,7 +116,7 @@ def test_data_survives_every_migration(roles: Callable[[str], None], database_ur
         connection.execute("INSERT INTO settings VALUES ('a-test', '{}')")
         connection.execute("INSERT INTO report_tenants SELECT id, 0 FROM tenants ON CONFLICT DO NOTHING")
     assert empty_tables(url) == []
-    kept = [name for name in TABLES if name not in NEWEST]
+    kept = [table.name for table in tables.metadata.sorted_tables if table.name not in NEWEST]
     whole = {name: everything(url, name) for name in kept}
     head = migrate.current(url)
 
@@ -134,7 +135,7 @@ def test_data_survives_every_migration(roles: Callable[[str], None], database_ur
     assert migrate.current(url) is None
     migrate.upgrade(url)
     assert migrate.current(url) == head
-    assert empty_tables(url) == [*TABLES]
+    assert empty_tables(url) == [table.name for table in tables.metadata.sorted_tables]
     asyncio.run(fill(url, tmp_path))
     migrate.downgrade(url, "base")
     assert migrate.current(url) is None

@@ -9,15 +9,13 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from registry.store import compaction
+from registry.store import compaction, tables
 from registry.store.errors import RevisionExpired, Unavailable
 from registry.store.session import Connection
-from registry.store.sql import text_of
 from registry.store.store import Store
 from registry.store.types import Tenant
 from tests.api.client import eventually
 from tests.store.writes import WIDGETS, changes_up_to, commit_all, create, keys, update
-from tests.tables import TABLES
 
 HOUR = datetime.timedelta(hours=1)
 NOON = datetime.datetime(2030, 1, 1, 12, tzinfo=datetime.UTC)
@@ -113,7 +111,7 @@ async def test_a_late_commit_is_not_dropped_before_it_is_read(
     short = _with_retention(store, HOUR)
     async with await psycopg.AsyncConnection.connect(database_url) as late:
         await late.execute("UPDATE domains SET revision = 2 WHERE id = %s", [tenant.domain])
-        columns = sql.SQL(", ").join(sql.Identifier(name) for name in TABLES["changes"] if name != "revision")
+        columns = sql.SQL(", ").join(sql.Identifier(c.name) for c in tables.changes.columns if c.name != "revision")
         await late.execute(
             sql.SQL("INSERT INTO changes (revision, {0}) SELECT 2, {0} FROM changes WHERE revision = 1").format(columns)
         )
@@ -168,7 +166,7 @@ async def test_partitions_have_the_indexes_of_the_log(store: Store) -> None:
         cursor = await connection.execute(
             "SELECT tablename, count(*) FROM pg_indexes WHERE tablename LIKE 'changes_p%' GROUP BY tablename"
         )
-        declared = text_of("tables.sql", "").count(" ON changes ")
+        declared = len(tables.changes.indexes)
         assert [count for _, count in await cursor.fetchall()] == [declared, declared]
         cursor = await connection.execute(
             "SELECT count(*) FROM pg_inherits WHERE inhparent::regclass::text LIKE '%idx'"

@@ -1,7 +1,7 @@
 """The functions of the database, each in the file of its subject: commit.sql is the one way in which objects change.
 
 There is one text of each, the current one; former.sql has what servers of the previous release call.
-tables.sql shows the tables that migrations have created. Statements are beside the code that runs them.
+Tables are in tables.py, statements beside the code that runs them.
 """
 
 from __future__ import annotations
