@@ -6,7 +6,7 @@ same Definition, and with it the compiled schemas.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple, Protocol
 
@@ -19,17 +19,19 @@ from registry.store.sharing import BoundDefinition
 from registry.store.store import Store
 from registry.store.types import ObjectKey, ResourceName, Row, Tenant, TenantId, Uid
 
-# The number of shared definitions that a process caches; one takes some 20 kB, without the schemas in use.
-LIMIT: Final = 5_000
+# The shared definitions that a process caches, in bytes: some 3,000 of usual ones.
+CACHED_BYTES: Final = 64 * 1024 * 1024
 DEFINITIONS: Final = ResourceName("customresourcedefinitions.apiextensions.k8s.io")
 BINDINGS: Final = ResourceName(f"{sharing.BINDINGS}.{sharing.GROUP}")
 
 
 class Shared(NamedTuple):
-    """A bound definition; `names` are those that conflict with others (definitions/naming.py)."""
+    """A bound definition; `names` are those that conflict with others (definitions/naming.py), `size` is about what it
+    takes in memory, in bytes."""
 
     definition: Definition
     names: HeldNames
+    size: int
 
 
 NOTHING_BOUND: Final[Mapping[ResourceName, Shared]] = {}
@@ -42,6 +44,9 @@ class _Read(Protocol):
     @property
     def names(self) -> HeldNames: ...
 
+    @property
+    def size(self) -> int: ...
+
 
 class _Entry(NamedTuple):
     revision: int
@@ -51,12 +56,12 @@ class _Entry(NamedTuple):
 
 
 class SharedEntries:
-    """Caches shared definitions. `read` decodes a stored one."""
+    """Caches shared definitions. `read` decodes stored ones."""
 
-    def __init__(self, store: Store, read: Callable[[Row], _Read]) -> None:
+    def __init__(self, store: Store, read: Callable[[Sequence[Row]], Awaitable[Mapping[ObjectKey, _Read]]]) -> None:
         self._store = store
         self._read = read
-        self._entries: LruCache[tuple[TenantId, str], _Entry] = LruCache(LIMIT)
+        self._entries: LruCache[tuple[TenantId, str], _Entry] = LruCache(CACHED_BYTES, lambda entry: entry.living.size)
 
     async def of(self, tenant: Tenant) -> Mapping[ResourceName, Shared]:
         """Returns what the tenant has bound now. Read after the tenant's guards, so it may be newer than they are."""
@@ -66,8 +71,13 @@ class SharedEntries:
         known = {one.resource: self._cached(one) for one in bound}
         missing = [resource for resource, entry in known.items() if entry is None]
         while missing and (found_bodies := await self._store.sharing.bodies(tenant, missing, definitions=DEFINITIONS)):
-            for provider, name, revision, body in found_bodies:
-                known[ResourceName(name)] = self._remember(provider, name, revision, body)
+            rows = [
+                Row(DEFINITIONS, ObjectKey(name), Uid(""), revision, "v1", 0, body)
+                for _, name, revision, body in found_bodies
+            ]
+            read = await self._read(rows)
+            for provider, name, revision, _ in found_bodies:
+                known[ResourceName(name)] = self._remember(provider, name, revision, read[ObjectKey(name)])
             missing = [resource for resource in missing if resource > found_bodies[-1][1]]
         entries: dict[ResourceName, Shared] = {}
         for one in bound:
@@ -81,15 +91,14 @@ class SharedEntries:
         entry = self._entries.get((one.provider, one.resource))
         return entry if entry is not None and entry.revision >= one.revision else None
 
-    def _remember(self, provider: TenantId, name: str, revision: int, body: str) -> _Entry:
+    def _remember(self, provider: TenantId, name: str, revision: int, entry: _Read) -> _Entry:
         known = self._entries.peek((provider, name))
         if known is not None and known.revision >= revision:
             return known
-        entry = self._read(Row(DEFINITIONS, ObjectKey(name), Uid(""), revision, "v1", 0, body))
         # The name of no tenant's definition, so that it is the same object as none of them.
         names = entry.names._replace(definition=f"{provider}/{name}")
-        living = Shared(entry.definition, names)
-        ending = Shared(replace(entry.definition, terminating=True), names)
+        living = Shared(entry.definition, names, entry.size)
+        ending = Shared(replace(entry.definition, terminating=True), names, entry.size)
         return self._entries.put((provider, name), _Entry(revision, living, ending))
 
 

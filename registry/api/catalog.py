@@ -88,6 +88,11 @@ class TenantCatalog:
         """About what the tenant's own definitions take in memory, in bytes."""
         return sum(entry.size for entry in self.entries.values())
 
+    @cached_property
+    def documented_size(self) -> int:
+        """About what the definitions take that documents describe, own and bound, in bytes."""
+        return self.definitions_size + sum(shared.size for shared in self.bound.values())
+
     @property
     def size(self) -> int:
         """The same of its policies and webhooks, too."""

@@ -27,11 +27,11 @@ from registry.definitions.compiled import compile_definition
 from registry.definitions.model import Definition
 from registry.definitions.naming import held_names, needs_reconsidering
 from registry.definitions.packed import definition_size
-from registry.flowcontrol.evaluation import shared_aside
+from registry.flowcontrol.evaluation import LARGE_BYTES, shared_aside
 from registry.flowcontrol.time_slice import TimeSlice
 from registry.store.errors import RevisionExpired
 from registry.store.store import Store
-from registry.store.types import ChangeType, Guards, ObjectKey, Row, State, Tenant, TenantId
+from registry.store.types import Change, ChangeType, Guards, ObjectKey, Row, State, Tenant, TenantId
 
 # The catalogs that a process caches: a tenant without definitions of its own takes 2 kB, a definition some 20 kB. None
 # counts as more than a quarter, so that the largest is cached, too.
@@ -56,7 +56,7 @@ class Catalogs:
         self._strategy_for = strategy_for
         everywhere = (*builtin, export_definition(), binding_definition())
         self._builtin = {(d.group, d.names.plural): d for d in everywhere}
-        self._shared = SharedEntries(store, self._entry)
+        self._shared = SharedEntries(store, self._entries)
         self._builtin_of_system = {**self._builtin, (GROUP, PLURAL): tenant_definition()}
         self._builtin_versions = versions_by_group(self._builtin_of_system.values())
         self._catalogs: LruCache[TenantId, TenantCatalog] = LruCache(
@@ -167,15 +167,14 @@ class Catalogs:
                     reading.note_length()
                 # All chunks have the definitions as of the first.
                 guards = guards or chunk.state.guards
-                few = len(chunk.rows) <= FEW
-                entries |= self._entries(chunk.rows) if few else await shared_aside(partial(self._entries, chunk.rows))
+                entries |= await self._entries(chunk.rows)
         assert guards is not None, "a scan has at least one chunk"
         return await self._complete(tenant, guards, entries)
 
     async def _read_part(self, tenant: Tenant, key: ObjectKey) -> TenantCatalog:
         """Reads a catalog that only contains the definition of this name, if there is one."""
         row, state = await self._store.load(tenant, DEFINITIONS, key)
-        entry = None if row is None else self._entry(row)
+        entry = None if row is None else (await self._entries([row]))[key]
         return await self._complete(tenant, state.guards, SingleEntry(key, entry))
 
     async def _complete(
@@ -208,26 +207,25 @@ class Catalogs:
             tenant, DEFINITIONS, after=known.guards.definitions, upto=state.revision
         ):
             # A new definition is written three times in a row: only the last state of those read together is compiled.
-            for change in {change.key: change for change in changes}.values():
-                is_same = False
+            newest = {change.key: change for change in changes}
+            is_same = is_same and not newest
+            rows = []
+            for key, change in newest.items():
                 if change.type is ChangeType.DELETED:
-                    entries.pop(change.key, None)
+                    entries.pop(key, None)
                 else:
-                    entries[change.key] = self._entry(
-                        Row(
-                            change.resource,
-                            change.key,
-                            change.uid,
-                            change.revision,
-                            change.version,
-                            change.schema,
-                            change.body,
-                        )
-                    )
+                    rows.append(_row(change))
+            entries |= await self._entries(rows)
         return known.entries if is_same else entries, state
 
-    def _entries(self, rows: Sequence[Row]) -> dict[ObjectKey, CatalogEntry]:
-        return {row.key: self._entry(row) for row in rows}
+    async def _entries(self, rows: Sequence[Row]) -> dict[ObjectKey, CatalogEntry]:
+        """Compiles many or large ones beside the event loop."""
+
+        def compiled() -> dict[ObjectKey, CatalogEntry]:
+            return {row.key: self._entry(row) for row in rows}
+
+        few = len(rows) <= FEW and sum(len(row.body) for row in rows) <= LARGE_BYTES
+        return compiled() if few else await shared_aside(compiled)
 
     def _entry(self, row: Row) -> CatalogEntry:
         """Compiles a stored definition. Its versions that are built in are not served: built-in resources precede."""
@@ -245,6 +243,11 @@ class Catalogs:
 
 def _covers(known: Guards, wanted: Guards) -> bool:
     return known.definitions >= wanted.definitions and known.namespaces >= wanted.namespaces
+
+
+def _row(change: Change) -> Row:
+    """Returns the row that the change has written."""
+    return Row(change.resource, change.key, change.uid, change.revision, change.version, change.schema, change.body)
 
 
 _HEAD = '{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"resourceVersion":"'

@@ -146,16 +146,16 @@ class _Batch:
         return self._served.form_key, image.uid, image.revision, image.version
 
 
-async def run_with_conversions(served: Served, read: Callable[[], T]) -> T:
-    """Returns the result of `read`, which is run again after each conversion that it needs.
+async def run_with_conversions(served: Served, read: Callable[[], T], size: int = 0) -> T:
+    """Returns the result of `read` on so many bytes, which is run again after each conversion that it needs.
 
     `read` must be pure: it neither changes nor reports anything.
     """
     conversions = served.conversions
     if conversions is None:
-        return await evaluate(read, repeatable=True)
+        return await evaluate(read, size, repeatable=True)
     while True:
         try:
-            return await evaluate(read, repeatable=True)
+            return await evaluate(read, size, repeatable=True)
         except ConversionNeeded as need:
             await conversions.convert(need)

@@ -191,11 +191,11 @@ class ResourceRequest(NamedTuple):
         if self.served.is_passthrough(row.version, row.schema):
             return self.served.text(row)
         async with large(Large.CONVERSION, len(row.body)):
-            return await run_with_conversions(self.served, lambda: self.served.text(row))
+            return await run_with_conversions(self.served, lambda: self.served.text(row), len(row.body))
 
     async def object(self, row: Row) -> Object:
         """Returns the object of a row, decoded, at the request's version."""
-        return await run_with_conversions(self.served, lambda: self.served.object(row))
+        return await run_with_conversions(self.served, lambda: self.served.object(row), len(row.body))
 
     async def encode(self, obj: Object) -> StoredForm:
         """Returns the stored form of an object that a client writes at the request's version."""

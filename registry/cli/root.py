@@ -172,8 +172,10 @@ def _worker(typed: dict[str, Any]) -> int:
     import gc
     import os
 
+    from registry.flowcontrol.allocator import COLLECTOR_THRESHOLDS
+
     # As in serve.py.
-    gc.set_threshold(20_000, 20, 50)
+    gc.set_threshold(*COLLECTOR_THRESHOLDS)
     from registry.cli.server_process import work
     from registry.settings import load
 

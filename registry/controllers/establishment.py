@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -32,7 +33,7 @@ from registry.controllers.controller_client import ControllerClient
 from registry.controllers.queue import Requeue
 from registry.definitions.conditions import is_true
 from registry.definitions.naming import held_names, needs_reconsidering, next_statuses
-from registry.flowcontrol.evaluation import begins_again
+from registry.flowcontrol.evaluation import begins_again, evaluate, note_size
 from registry.flowcontrol.watchdog import EvaluationStopped
 from registry.store.errors import GuardsChanged, NotFound, RevisionConflict, StoreError
 from registry.store.types import Guards, ObjectKey, Row
@@ -133,9 +134,15 @@ class _StatusWriter:
         # A definition that is not established when it is loaded cannot be bound before its row changes.
         shared = await store.sharing.shared_among(tenant, keys)
         for part in _parts([row for row in present if row.key not in self.unchanged]):
-            pending = {row.key: _Definition(row, self._served.object(row), row.key in shared) for row in part}
+            decoded = await evaluate(partial(self._objects, part), sum(len(row.body) for row in part), repeatable=True)
+            pending = {
+                row.key: _Definition(row, crd, row.key in shared) for row, crd in zip(part, decoded, strict=True)
+            }
             while pending:
                 await self._step(pending)
+
+    def _objects(self, rows: Sequence[Row]) -> list[Object]:
+        return [self._served.object(row) for row in rows]
 
     async def _step(self, pending: dict[ObjectKey, _Definition]) -> None:
         """Writes the next status of some, and removes finished ones from `pending`."""
@@ -198,6 +205,7 @@ class _StatusWriter:
 
         Evaluates it again beside the event loop if that takes too long on it.
         """
+        note_size(len(row.body))
         while True:
             request = self._controlled.request(self._catalog, served, key, "status")
             operation = UpdateOperation(_replacing_status(status), "update", self._controlled.manager)

@@ -42,7 +42,7 @@ from registry.controllers.reporting import ReportingController
 from registry.controllers.storage_migration.runner import MigrationSettings
 from registry.conversion.converter import Converter
 from registry.emulation import emulate
-from registry.flowcontrol.allocator import return_freed_memory
+from registry.flowcontrol.allocator import COLLECTOR_THRESHOLDS, return_freed_memory
 from registry.flowcontrol.evaluation import Evaluations
 from registry.flowcontrol.fair_queue import FairQueue
 from registry.flowcontrol.watchdog import Watchdog
@@ -189,4 +189,4 @@ def _spare_the_collector() -> None:
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000, 20, 50)
+    gc.set_threshold(*COLLECTOR_THRESHOLDS)

@@ -211,7 +211,7 @@ class AdmissionInputs:
         return page.rows
 
     async def _param(self, served: Served, row: Row) -> Object:
-        return await run_with_conversions(served, partial(served.object, row))
+        return await run_with_conversions(served, partial(served.object, row), len(row.body))
 
     # -- rights
 

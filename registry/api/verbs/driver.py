@@ -32,7 +32,7 @@ from registry.api.request import Backend, CatalogStale, ResourceRequest
 from registry.api.retry_memo import RetryMemo
 from registry.api.strategies.base import Context
 from registry.api.verbs.pipeline import HandoverUnconfirmed, Operation, Start, attempt
-from registry.flowcontrol.evaluation import COUNTED_BYTES, Large, begins_again, load_large
+from registry.flowcontrol.evaluation import COUNTED_BYTES, Large, begins_again, load_large, note_size
 from registry.flowcontrol.watchdog import EvaluationStopped
 from registry.store.errors import AlreadyExists, GuardsChanged, NotFound, RevisionConflict, StoreError
 from registry.store.types import Guards
@@ -168,7 +168,9 @@ class _Run(Generic[A]):
         operation = self._operation
 
         async def load() -> Start:
-            return start or await operation.load(request)
+            loaded = start or await operation.load(request)
+            note_size(_size(loaded))
+            return loaded
 
         if self._is_large:
             return await load()

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from starlette.types import Scope, Send
 
-from registry.api.catalog import TenantCatalog
 from registry.api.errors import method_not_allowed, not_acceptable
 from registry.codec.json_encode import encode_json
 from registry.http.documents.cache import Document
@@ -16,13 +15,6 @@ from registry.http.request_state import STATE, RequestState
 from registry.http.responses import headers_for, send_body
 
 TEXT: Final = "text/plain; charset=utf-8"
-# The size of a small definition. Large ones are noticed by the time that they take.
-_DEFINITION_BYTES: Final = 1300
-
-
-def size_of(catalog: TenantCatalog) -> int:
-    """Estimates the size of the sources of this catalog's documents, in bytes."""
-    return (len(catalog.entries) + len(catalog.bound)) * _DEFINITION_BYTES
 
 
 def require_get(scope: Scope, media_type: str) -> None:

@@ -18,7 +18,7 @@ from registry.api.errors import method_not_allowed, not_acceptable, resource_not
 from registry.builtin.subresources import subresources_of
 from registry.controllers.api_services.monitor import Monitor
 from registry.definitions import discovery
-from registry.http.documents.answers import send_with_etag, size_of
+from registry.http.documents.answers import send_with_etag
 from registry.http.documents.cache import Document, DocumentCache, document
 from registry.http.forms import encode_document, prettify
 from registry.http.negotiation import NotAcceptable, Representation, negotiate_discovery
@@ -59,7 +59,7 @@ class DiscoveryEndpoint:
         known = tuple((answer.serial, answer.is_current) for answer in resources.values())
         key = ("discovery", catalog.serial, info.document_path, representation, known)
         try:
-            answer = await self._cache.get(key, make, size_of(catalog))
+            answer = await self._cache.get(key, make, catalog.documented_size)
         except _NothingServed:
             raise _not_found(info, catalog) from None
         media_type = representation.media_type + (_AGGREGATED if representation.transform else "")

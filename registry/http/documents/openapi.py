@@ -31,7 +31,7 @@ from registry.definitions.openapi.proto import (
 )
 from registry.definitions.openapi.v2 import openapi_v2
 from registry.flowcontrol.evaluation import evaluate
-from registry.http.documents.answers import TEXT, send_nothing, send_with_etag, size_of
+from registry.http.documents.answers import TEXT, send_nothing, send_with_etag
 from registry.http.documents.cache import LIMIT_SECONDS, Document, DocumentCache, document
 from registry.http.negotiation import negotiate_types
 from registry.http.request_state import STATE, RequestState
@@ -70,7 +70,7 @@ class OpenAPIEndpoint:
                 value = merge_v2(value, parts)
             return document(encode_v2(value) if protobuf else encode_json(value), tag)
 
-        answer = await self._cache.get(("v2", tag, protobuf), make, size_of(catalog))
+        answer = await self._cache.get(("v2", tag, protobuf), make, catalog.documented_size)
         await send_with_etag(send, scope, answer, MEDIA_TYPE_V2 if protobuf else _JSON)
 
     async def v3_index(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -114,7 +114,7 @@ class OpenAPIEndpoint:
             assert value is not None, "there is a hash, and so a document"
             return document(encode_v3(value) if protobuf else encode_json(value), tag)
 
-        answer = await self._cache.get(("v3", name, tag, protobuf), make, size_of(catalog))
+        answer = await self._cache.get(("v3", name, tag, protobuf), make, catalog.documented_size)
         media_type = MEDIA_TYPE_V3 if protobuf else _JSON
         await send_with_etag(send, scope, answer, media_type, _immutable() if wanted else ())
 
@@ -130,7 +130,7 @@ class OpenAPIEndpoint:
         if hashes is None:
             definitions = list(catalog.definitions())
             work = partial(openapi_v3_hashes, definitions, subresources_of)
-            hashes = await evaluate(work, size_of(catalog), repeatable=True, limit_seconds=LIMIT_SECONDS)
+            hashes = await evaluate(work, catalog.documented_size, repeatable=True, limit_seconds=LIMIT_SECONDS)
             self._hashes.put(catalog.serial, hashes)
         return hashes
 

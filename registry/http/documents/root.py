@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 from registry.api.catalog import TenantCatalog
 from registry.api.catalogs import Catalogs
 from registry.definitions.discovery import group_versions
-from registry.http.documents.answers import send_document, size_of
+from registry.http.documents.answers import send_document
 from registry.http.documents.cache import Document, DocumentCache, document
 from registry.http.request_state import STATE, RequestState
 
@@ -48,7 +48,7 @@ class RootEndpoint:
             paths = sorted(self._paths | _group_paths(catalog))
             return document(json.dumps({"paths": paths}, indent=2).encode())
 
-        listing = await self._cache.get(("paths", catalog.serial), make, size_of(catalog))
+        listing = await self._cache.get(("paths", catalog.serial), make, catalog.documented_size)
         await send_document(send, scope, 200, "application/json", listing.body)
 
 
