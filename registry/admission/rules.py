@@ -27,7 +27,7 @@ class RuleMatcher:
         self._operations = _set(rule.get("operations"))
         self._groups = _set(rule.get("apiGroups"))
         self._versions = _set(rule.get("apiVersions"))
-        self._resources = [(name, part) for name, _, part in (t.partition("/") for t in rule.get("resources") or ())]
+        self._resources = {(name, part) for name, _, part in (t.partition("/") for t in rule.get("resources") or ())}
         self._scope = rule.get("scope") or _ANY
         self._names = frozenset(rule.get("resourceNames") or ())
 
@@ -39,8 +39,9 @@ class RuleMatcher:
             and _in(resource.version, self._versions)
             and self._has_scope(attributes)
             and any(
-                name in (_ANY, resource.resource) and part in (_ANY, attributes.subresource)
-                for name, part in self._resources
+                (name, part) in self._resources
+                for name in (resource.resource, _ANY)
+                for part in (attributes.subresource, _ANY)
             )
             and (not self._names or attributes.name in self._names)
         )
@@ -72,6 +73,11 @@ class Match:
         self._namespaces = compile_selector(resources.get("namespaceSelector"))
         self._objects = compile_selector(resources.get("objectSelector"))
         self._empty_matches = empty_matches
+
+    @property
+    def size(self) -> int:
+        """The number of its rules."""
+        return len(self._rules) + len(self._excluded)
 
     def resource(self, attributes: Attributes) -> Resource | None:
         """The resource at the version that matches, None where none does. Ignores namespace selectors."""

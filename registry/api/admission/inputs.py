@@ -13,6 +13,7 @@ from registry.admission.activation import Paused, Rounds
 from registry.admission.attributes import Attributes, Resource
 from registry.admission.authorizer import AuthorizerAnswer, AuthorizerQuestion, Decisions, Undecided
 from registry.admission.policies import ParamKind, PolicyBinding
+from registry.admission.rules import Match
 from registry.admission.selectors import Labels
 from registry.api.admission.namespace_lifecycle import NAMESPACES
 from registry.api.bodies import field_faults
@@ -27,7 +28,7 @@ from registry.authentication.user import AUTHENTICATED, User
 from registry.authorization.attributes import Attributes as Asked
 from registry.codec.go_text import go_json, type_meta_error
 from registry.codec.stored import decode_stored
-from registry.flowcontrol.evaluation import evaluate
+from registry.flowcontrol.evaluation import LARGE_BYTES, evaluate
 from registry.flowcontrol.time_slice import TimeSlice
 from registry.schema.field import MAX_TEXT
 from registry.schema.objectmeta.decoding import drop_malformed
@@ -39,6 +40,8 @@ T = TypeVar("T")
 _MAX_PARAMS = 1000
 # The maximum number of different questions about rights in one request.
 _MAX_QUESTIONS = 1000
+# A rule, at least: matching it takes as long as other work on so many bytes.
+_RULE_BYTES = 64
 _NAMESPACE_METADATA = (
     "name",
     "generateName",
@@ -67,6 +70,18 @@ class AdmissionInputs:
         self._slices = TimeSlice.current()
         self.decisions = Decisions()
         self.rounds = Rounds(self._slices.expired)
+
+    async def match(self, match: Match, attributes: Attributes) -> Resource | None:
+        """Returns the resource at the version that matches, None where none does."""
+        if self._slices.expired():  # a tenant may have thousands of policies and webhooks
+            await self._slices.yield_for_client()
+        work = partial(match.resource, attributes)
+        size = match.size * _RULE_BYTES
+        resource = work() if size <= LARGE_BYTES else await evaluate(work, size, repeatable=True)
+        if resource is None:
+            return None
+        labels = await self.labels_of_namespace(attributes) if match.needs_namespace(attributes) else None
+        return resource if match.selects_namespace(attributes, labels) else None
 
     # -- the namespace
 

@@ -20,7 +20,6 @@ from registry.admission.policies import (
     PolicyOutcome,
     ValidatingPolicy,
 )
-from registry.admission.rules import Match
 from registry.api.admission.inputs import AdmissionInputs, ConfigurationError
 from registry.api.admission.metrics import CHECKS, NO_ERROR
 from registry.api.admission.reinvocation import MutationRounds, is_unchanged
@@ -209,7 +208,7 @@ class PolicyAdmission:
         self, policy: MutatingPolicy | ValidatingPolicy, bindings: tuple[PolicyBinding, ...], attributes: Attributes
     ) -> list[tuple[PolicyBinding | None, Resource, list[Object | None], str]]:
         """Returns the bindings by which a policy applies to the request, with their parameters or an error."""
-        resource = await self._match(policy.match, attributes)
+        resource = await self._inputs.match(policy.match, attributes)
         if resource is None:
             return []
         served = None
@@ -220,7 +219,7 @@ class PolicyAdmission:
                 return [(None, resource, [], f"failed to configure policy: {error}")]
         applicable: list[tuple[PolicyBinding | None, Resource, list[Object | None], str]] = []
         for binding in bindings:
-            if binding.match is not None and await self._match(binding.match, attributes) is None:
+            if binding.match is not None and await self._inputs.match(binding.match, attributes) is None:
                 continue
             if policy.param_kind is None or served is None:
                 applicable.append((binding, resource, [None], ""))
@@ -231,13 +230,6 @@ class PolicyAdmission:
             except ConfigurationError as error:
                 applicable.append((binding, resource, [], f"failed to configure binding: {error}"))
         return applicable
-
-    async def _match(self, match: Match, attributes: Attributes) -> Resource | None:
-        resource = match.resource(attributes)
-        if resource is None:
-            return None
-        labels = await self._inputs.labels_of_namespace(attributes) if match.needs_namespace(attributes) else None
-        return resource if match.selects_namespace(attributes, labels) else None
 
     async def _policy_inputs(self, attributes: Attributes, resource: Resource, param: Object | None) -> Inputs:
         return Inputs(

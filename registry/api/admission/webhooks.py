@@ -29,7 +29,6 @@ from registry.apply import json_patch
 from registry.apply.errors import ApplyError
 from registry.codec.go_text import type_meta_error
 from registry.flowcontrol.evaluation import Large, evaluate, large, noted_size
-from registry.flowcontrol.time_slice import TimeSlice
 from registry.schema.names import label_key
 from registry.webhooks.answers import run_aside
 from registry.webhooks.client import WebhookClient
@@ -45,7 +44,6 @@ class WebhookAdmission:
     def __init__(self, request: ResourceRequest, inputs: AdmissionInputs) -> None:
         self._request = request
         self._inputs = inputs
-        self._slices = TimeSlice.current()
 
     async def mutate(self, hooks: Sequence[Webhook], attributes: Attributes, rounds: MutationRounds) -> None:
         progress = rounds.webhooks
@@ -113,15 +111,10 @@ class WebhookAdmission:
 
     async def match(self, hook: Webhook, attributes: Attributes) -> Resource | None:
         """Returns the resource at the version for the webhook's review; None if it is not to be called."""
-        if self._slices.expired():  # a tenant may have thousands of webhooks
-            await self._slices.yield_for_client()
-        resource = hook.match.resource(attributes)
-        if resource is None:
+        resource = await self._inputs.match(hook.match, attributes)
+        if resource is None or not await self._conditions_hold(hook, attributes, resource):
             return None
-        labels = await self._inputs.labels_of_namespace(attributes) if hook.match.needs_namespace(attributes) else None
-        if not hook.match.selects_namespace(attributes, labels):
-            return None
-        return resource if await self._conditions_hold(hook, attributes, resource) else None
+        return resource
 
     async def _conditions_hold(self, hook: Webhook, attributes: Attributes, resource: Resource) -> bool:
         if not hook.conditions.expressions:
