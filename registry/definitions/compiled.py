@@ -138,3 +138,8 @@ def is_served_alike(one: Definition, other: Definition) -> bool:
 def _is_alike(one: Version, other: Version) -> bool:
     names = [f.name for f in fields(Version) if f.name != "schema"]
     return schema_digest(one) == schema_digest(other) and all(getattr(one, n) == getattr(other, n) for n in names)
+
+
+def uncompiled_bytes(version: Version) -> int:
+    """The length of the schema that the next write at this version compiles; 0 if that is done, or never long."""
+    return version.schema.uncompiled_bytes if isinstance(version.schema, PackedSchema) else 0

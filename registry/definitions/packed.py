@@ -29,10 +29,11 @@ _LEVEL = 1
 class PackedSchema:
     """A schema that is compiled when called. Created by `pack`, which returns the same one for equal schemas."""
 
-    __slots__ = ("__weakref__", "_compiled", "_packed", "digest")
+    __slots__ = ("__weakref__", "_compiled", "_length", "_packed", "digest")
 
-    def __init__(self, digest: bytes, packed: bytes) -> None:
+    def __init__(self, digest: bytes, packed: bytes, length: int) -> None:
         self.digest = digest
+        self._length = length
         self._packed = packed
         self._compiled: CompiledSchema | None = None
 
@@ -47,6 +48,11 @@ class PackedSchema:
     def json(self) -> Json:
         """The schema itself, decoded on each access."""
         return decode_stored(zlib.decompress(self._packed).decode())
+
+    @property
+    def uncompiled_bytes(self) -> int:
+        """The length of the schema that is compiled on the next use; 0 if that is done."""
+        return self._length if self._compiled is None else 0
 
     @property
     def size(self) -> int:
@@ -89,7 +95,7 @@ def pack(schema: Json) -> PackedSchema:
     with _LOCK:
         known = _KNOWN.get(digest)
     if known is None:
-        packed = PackedSchema(digest, zlib.compress(data, _LEVEL))
+        packed = PackedSchema(digest, zlib.compress(data, _LEVEL), len(data))
         with _LOCK:
             known = _KNOWN.setdefault(digest, packed)
     return known

@@ -39,6 +39,7 @@ from registry.api.wildcard.requests import find_lead
 from registry.authorization.rbac.model import GROUP as RBAC
 from registry.budget import Budget
 from registry.codec.protobuf.envelope import has_message
+from registry.definitions.compiled import uncompiled_bytes
 from registry.definitions.discovery import verbs_of
 from registry.flowcontrol.evaluation import Large, large, note_size
 from registry.http.bodies import aside_if_long, body_of, read_body
@@ -241,7 +242,7 @@ async def _negotiate(
         media_type = _media_type(served, info.subresource, verb, headers)
     if verb in _WITH_BODY:
         data = await read_body(scope, receive)
-        note_size(len(data))
+        note_size(max(len(data), uncompiled_bytes(served.version)))
     return representation, data, media_type
 
 

@@ -76,6 +76,10 @@ async def test_a_large_definition_never_holds_the_loop(api: Client, monkeypatch:
     assert (await api.get(path, accept="application/yaml")).code == 200
     (await api.get("/openapi/v2")).ok()
     (await api.get("/openapi/v3/apis/large.example.com/v1")).ok()
+    objects = "/apis/large.example.com/v1/namespaces/default/larges"
+    (await api.post(objects, {"apiVersion": "large.example.com/v1", "kind": "Large", "metadata": {"name": "a"}})).ok(
+        201
+    )
     (await api.get("/apis/large.example.com/v1/larges")).ok()
     (await api.delete(path)).ok()
     assert watched.beside
