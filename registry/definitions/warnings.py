@@ -6,7 +6,7 @@ pkg/apiserver/validation/formats.go.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from registry.codec.go_text import go_quote
@@ -30,46 +30,37 @@ def warnings(crd: Json, old: Json | None = None) -> list[str]:
 
     The caller merges equal warnings, as it does for all.
     """
-    known = set(_unrecognized_formats(old)) if old is not None else set()
-    texts = [f"unrecognized format {go_quote(f)}" for f in _unrecognized_formats(crd) if f not in known]
+    formats, kinds = _remarkable(crd)
+    known_formats, known_kinds = _remarkable(old) if old is not None else ((), ())
+    known = frozenset(known_formats)
+    texts = [f"unrecognized format {go_quote(f)}" for f in formats if f not in known]
     if emulated().is_1_37:
-        before = _items_of_sets(old) if old is not None else set()
         texts += [
             f"x-kubernetes-list-type: set for items of type {go_quote(kind)} is not supported by server-side apply or "
             "CEL validation rules"
-            for kind in sorted(_items_of_sets(crd) - before)
+            for kind in sorted(kinds.difference(known_kinds))
         ]
     return texts
 
 
-def _schemas(crd: Json) -> Iterator[Json]:
+def _remarkable(crd: Json) -> tuple[list[str], set[str]]:
+    """Returns the formats that are not recognized, at each place, and the item types that are not scalar of all lists
+    declared as sets."""
+    formats, kinds = [], set()
     spec = internal_spec(crd)
     for validation in (spec.schema, *(v.schema for v in spec.versions or ())):
         schema = (validation or {}).get("openAPIV3Schema")
-        if schema is not None:
-            yield schema
-
-
-def _items_of_sets(crd: Json) -> set[str]:
-    """The item types that are not scalar, of all lists declared as sets."""
-    item_types = set()
-    for schema in _schemas(crd):
-        for node in nodes(schema):
-            items = node.get("items") if node.get("x-kubernetes-list-type") == "set" else None
-            kind = items.get("type") if isinstance(items, Mapping) else None
-            if kind in ("object", "array"):
-                item_types.add(kind)
-    return item_types
-
-
-def _unrecognized_formats(crd: Json) -> Iterator[str]:
-    for schema in _schemas(crd):
-        if validate_bounds(schema, ""):
+        if schema is None or validate_bounds(schema, ""):
             continue
         for node in nodes(schema):
             text = node.get("format")
             if text and not is_recognized(text, node.get("type") or ""):
-                yield text
+                formats.append(text)
+            items = node.get("items") if node.get("x-kubernetes-list-type") == "set" else None
+            kind = items.get("type") if isinstance(items, Mapping) else None
+            if kind in ("object", "array"):
+                kinds.add(kind)
+    return formats, kinds
 
 
 def is_recognized(text: str, schema_type: str) -> bool:

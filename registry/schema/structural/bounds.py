@@ -6,7 +6,7 @@ definitions have at most some 20,000 nodes and 25 levels.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from registry.schema.field import FieldError, forbidden, too_many
@@ -25,6 +25,7 @@ MAX_LIST_MAP_KEYS_LENGTH = 2_000
 _ONE = ("items", "additionalProperties", "not", "additionalItems")
 _SEVERAL = ("allOf", "anyOf", "oneOf", "items")
 _NAMED = ("properties", "patternProperties", "definitions", "dependencies")
+_WORDS = frozenset((*_ONE, *_SEVERAL, *_NAMED))
 
 
 def validate_bounds(schema: Schema, path: str) -> list[FieldError]:
@@ -56,13 +57,17 @@ def validate_bounds(schema: Schema, path: str) -> list[FieldError]:
     return [forbidden(path, f"must not be nested more than {MAX_DEPTH} levels deep")]
 
 
-def children(schema: Schema) -> Iterator[Schema]:
+def children(schema: Schema) -> list[Schema]:
     """The direct child schemas of a node, under any keyword."""
-    for _, child in _named_children(schema):
-        yield child
+    return [child for _, child in _named_children(schema)]
 
 
-def _named_children(schema: Schema) -> Iterator[tuple[str, Schema]]:
+def _named_children(schema: Schema) -> Iterable[tuple[str, Schema]]:
+    # Most nodes are leaves.
+    return () if _WORDS.isdisjoint(schema) else _find_children(schema)
+
+
+def _find_children(schema: Schema) -> Iterator[tuple[str, Schema]]:
     for word in _ONE:
         child = schema.get(word)
         if type(child) is dict:
