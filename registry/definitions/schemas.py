@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import orjson
+
 from registry.caches import LruCache
 from registry.cel.rules.check import check_rules
 from registry.cel.rules.rules import Rules
@@ -139,7 +141,11 @@ def _digest(schema: Json, status: bool, leniency: Leniency) -> bytes:
         if leniency is STRICT
         else [schema, status, leniency.structural, leniency.types, leniency.no_defaults]
     )
-    return hashlib.blake2b(json.dumps(inputs).encode(), digest_size=32).digest()
+    try:
+        text = orjson.dumps(inputs)
+    except TypeError:  # integers beyond 64 bits, and lone surrogates
+        text = json.dumps(inputs).encode()
+    return hashlib.blake2b(text, digest_size=32).digest()
 
 
 def _validate_root_with_status(schema: Json, path: str) -> list[FieldError]:

@@ -12,7 +12,7 @@ from typing import Any
 from registry.codec.go_text import go_quote
 from registry.definitions.internal import internal_spec
 from registry.emulation import emulated
-from registry.schema.structural.bounds import nodes, validate_bounds
+from registry.schema.structural.bounds import nodes
 
 Json = Mapping[str, Any]
 
@@ -50,9 +50,7 @@ def _remarkable(crd: Json) -> tuple[list[str], set[str]]:
     spec = internal_spec(crd)
     for validation in (spec.schema, *(v.schema for v in spec.versions or ())):
         schema = (validation or {}).get("openAPIV3Schema")
-        if schema is None or validate_bounds(schema, ""):
-            continue
-        for node in nodes(schema):
+        for node in nodes(schema) if schema is not None else ():
             text = node.get("format")
             if text and not is_recognized(text, node.get("type") or ""):
                 formats.append(text)
