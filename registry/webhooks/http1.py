@@ -374,11 +374,12 @@ async def _connect(
         try:
             async with asyncio.timeout(connect_seconds):
                 await loop.sock_connect(opened, place)
+            connected_to = opened.getpeername()
         except TimeoutError as error:
             raise NotConnected(f"dial tcp {peer}: i/o timeout") from error
         except OSError as error:
             raise NotConnected(f"dial tcp {peer}: connect: {connect_problem(error)}") from error
-        dialer.check_peer(origin, opened.getpeername(), peer)
+        dialer.check_peer(origin, connected_to, peer)
         await share.turn()
         share.charge(HANDSHAKE_SECONDS)
         try:

@@ -84,11 +84,15 @@ async def open_tls(opened: socket.socket, context: ssl.SSLContext, host: str, ap
     loop = asyncio.get_running_loop()
     plain, _ = await loop.create_connection(asyncio.Protocol, sock=opened)
     try:
+        # Of a connection that has ended by now, uvloop raises in a callback instead of here.
+        if plain.is_closing():
+            raise ConnectionResetError
         transport = await loop.start_tls(plain, application, context, server_hostname=host)
     except BaseException:
         plain.abort()
         raise
-    if transport is None:
+    # The connection has ended during the handshake, or just after it: then uvloop's has no protocol.
+    if transport is None or plain.get_protocol() is None:
         raise ConnectionResetError
     plain.set_protocol(EndKeeper(plain, application))
     application.connection_made(transport)

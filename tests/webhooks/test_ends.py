@@ -6,13 +6,15 @@ import asyncio
 import contextlib
 import socket
 import ssl
+import struct
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import uvloop
 
-from registry.webhooks.connection import Origin
+from registry.webhooks.connection import Origin, Unreachable
 from registry.webhooks.egress import EgressPolicy
 from registry.webhooks.http1 import Connection
 from registry.webhooks.https import HttpsClient
@@ -114,3 +116,62 @@ def test_the_end_of_an_answer_arrives(
         asyncio.Runner(loop_factory=new_loop) as r,
     ):
         assert r.run(run(origin)) == DATA
+
+
+@contextlib.contextmanager
+def resetting(trusted: Certificates, *, after_handshake: bool) -> Iterator[Origin]:
+    """A server that resets each connection, either as soon as it is accepted or as soon as TLS is there."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def run() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                accepted, _ = listener.accept()
+                with contextlib.suppress(OSError):
+                    if after_handshake:
+                        accepted = trusted.context.wrap_socket(accepted, server_side=True)
+                    accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                accepted.close()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield Origin("127.0.0.1", listener.getsockname()[1], trusted.ca)
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        thread.join()
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+@pytest.mark.parametrize("after_handshake", [False, True], ids=["accepted", "handshake"])
+def test_a_server_that_resets_is_unreachable(
+    trusted: Certificates, new_loop: Callable[[], asyncio.AbstractEventLoop], after_handshake: bool
+) -> None:
+    """A reset before TLS began was an AttributeError, a 500, and a traceback of the event loop for each connection."""
+    unexpected: list[dict[str, Any]] = []
+
+    async def run(origin: Origin) -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: unexpected.append(context))
+        https = HttpsClient(EgressPolicy(["127.0.0.0/8"]))
+        connections = Connections(https.dialer)
+        server = PooledServer(1, origin, "", ssl.create_default_context(cadata=trusted.ca))
+
+        async def attempt() -> None:
+            with contextlib.suppress(Unreachable):
+                connection = await connections.acquire(server)
+                try:
+                    connection.begin(b"GET / HTTP/1.1\r\n\r\n")
+                    await connection.head()
+                finally:
+                    connections.release(server, connection)
+
+        async with asyncio.timeout(60):
+            for _ in range(10):
+                await asyncio.gather(*(attempt() for _ in range(20)))
+        connections.close()
+        await https.aclose()
+
+    with resetting(trusted, after_handshake=after_handshake) as origin, asyncio.Runner(loop_factory=new_loop) as r:
+        r.run(run(origin))
+    assert unexpected == []
