@@ -16,6 +16,6 @@ class _Counted(str):
 
 def test_address_families_are_compared_in_linear_time() -> None:
     families = [_Counted(f"family {i}") for i in range(1000)] * 2
-    errors = list(address_errors({"type": "ClusterIP", "ipFamilies": families}))
+    errors = list(address_errors({"type": "ClusterIP", "ipFamilies": families}, None))
     assert [error.type.name for error in errors] == ["NOT_SUPPORTED"] * 1000 + ["NOT_SUPPORTED", "DUPLICATE"] * 1000
     assert _Counted.comparisons < 20_000

@@ -102,6 +102,42 @@ NAME = "must consist of lower case alphanumeric characters"
             'Unsupported value: "X": supported values: "ClientIP", "None"',
             id="affinity",
         ),
+        *(
+            pytest.param({"ports": [HTTP], "externalIPs": [ip]}, "spec.externalIPs[0]", f'Invalid value: "{ip}": {why}', id=f"external {ip}")
+            for ip, why in (
+                ("1.2.3", "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"),
+                ("0.0.0.0", "may not be unspecified (0.0.0.0)"),
+                ("127.0.000.1", "may not be in the loopback range (127.0.0.0/8, ::1/128)"),
+                ("::ffff:127.0.0.1", "may not be in the loopback range (127.0.0.0/8, ::1/128)"),
+                ("fe80::1", "may not be in the link-local range (169.254.0.0/16, fe80::/10)"),
+                ("224.0.0.1", "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"),
+                ("ff12::1", "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"),
+            )
+        ),
+        pytest.param(
+            {"type": "LoadBalancer", "ports": [HTTP], "loadBalancerSourceRanges": [" 10.0.0.0/08 ", "10.0.0.0"]},
+            "spec.LoadBalancerSourceRanges[1]",
+            'Invalid value: "10.0.0.0": must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)',
+            id="source range",
+        ),
+        pytest.param(
+            {"ports": [HTTP], "loadBalancerSourceRanges": ["10.0.0.0/8"]},
+            "spec.LoadBalancerSourceRanges",
+            "Forbidden: may only be used when `type` is 'LoadBalancer'",
+            id="source range of another type",
+        ),
+        pytest.param(
+            {"type": "LoadBalancer", "ports": [HTTP], "loadBalancerClass": "A b"},
+            "spec.loadBalancerClass",
+            'Invalid value: "A b": name part must consist of alphanumeric characters',
+            id="class",
+        ),
+        pytest.param(
+            {"type": "LoadBalancer", "ports": [HTTP], "externalTrafficPolicy": "Local", "healthCheckNodePort": 70000},
+            "spec.healthCheckNodePort",
+            "Invalid value: 70000: must be between 1 and 65535, inclusive",
+            id="port of health checks",
+        ),
     ],
 )  # fmt: skip
 async def test_invalid_services(shared_api: Client, spec: dict[str, Any], field: str, message: str) -> None:
@@ -182,10 +218,31 @@ ONCE = "may not change once set"
     [
         pytest.param({"clusterIP": "10.0.0.1"}, {"clusterIP": "10.0.0.2"}, "spec.clusterIPs[0]", f'Invalid value: ["10.0.0.2"]: {ONCE}', id="another address"),
         pytest.param({"clusterIP": "10.0.0.1"}, {"clusterIP": "None"}, "spec.clusterIPs[0]", f'Invalid value: ["None"]: {ONCE}', id="headless afterwards"),
-        pytest.param({"clusterIP": "10.0.0.1"}, {"clusterIPs": ["10.0.0.2"]}, "spec.clusterIPs[0]", f'Invalid value: ["10.0.0.2"]: {ONCE}', id="another list"),
+        pytest.param({"clusterIP": "10.0.0.1"}, {"clusterIPs": ["10.0.0.2"]}, "spec.clusterIPs", 'Invalid value: ["10.0.0.2"]: first value must match `clusterIP`', id="another list"),
         pytest.param({}, {"ipFamilies": ["IPv6"]}, "spec.ipFamilies[0]", f'Invalid value: ["IPv6"]: {ONCE}', id="another family"),
         pytest.param({}, {"clusterIP": "a"}, "spec.clusterIPs[0]", 'Invalid value: "a": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)', id="no address"),
         pytest.param({}, {"externalTrafficPolicy": "Local"}, "spec.externalTrafficPolicy", 'Invalid value: "Local": may only be set for externally-accessible services', id="traffic"),
+        pytest.param(
+            {"ipFamilyPolicy": "RequireDualStack", "ipFamilies": ["IPv4", "IPv6"]},
+            {"ipFamilies": ["IPv4"]},
+            "spec.ipFamilyPolicy",
+            'Invalid value: "RequireDualStack": must be \'SingleStack\' to release the secondary IP family',
+            id="one family fewer",
+        ),
+        pytest.param(
+            {"type": "LoadBalancer", "loadBalancerClass": "a/b"},
+            {"loadBalancerClass": "a/c"},
+            "spec.loadBalancerClass",
+            'Invalid value: "a/c": may not change once set',
+            id="another class",
+        ),
+        pytest.param(
+            {"type": "LoadBalancer", "externalTrafficPolicy": "Local", "healthCheckNodePort": 30001},
+            {"healthCheckNodePort": 30002},
+            "spec.healthCheckNodePort",
+            "Forbidden: field is immutable",
+            id="another port of health checks",
+        ),
         pytest.param({}, {"ipFamilyPolicy": "X"}, "spec.ipFamilyPolicy", 'Unsupported value: "X": supported values: "PreferDualStack", "RequireDualStack", "SingleStack"', id="policy"),
     ],
 )  # fmt: skip
@@ -232,8 +289,8 @@ async def test_fields_of_selectors(api: Client) -> None:
 
 
 async def test_the_status_is_written_through_the_subresource_only(api: Client) -> None:
-    status = {"loadBalancer": {"ingress": [{"ip": "10.0.0.1"}]}}
-    applied = json.dumps({**service(ports=[HTTP]), "status": status})
+    status = {"loadBalancer": {"ingress": [{"ip": "10.0.0.1", "ipMode": "VIP"}]}}
+    applied = json.dumps({**service(type="LoadBalancer", ports=[HTTP]), "status": status})
     made = (await api.patch(f"{SERVICES}/s?fieldManager=main", applied, APPLY)).ok(201)
     assert made["status"] == {"loadBalancer": {}}
     labelled = json.loads(applied) | {"metadata": {"name": "s", "labels": {"a": "b"}}}
@@ -297,12 +354,94 @@ async def test_applying_the_status_of_a_definition_sets_labels(api: Client) -> N
             ['spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"'],
             id="distribution",
         ),
+        pytest.param(
+            {"clusterIP": "010.1.2.3", "ports": [HTTP]},
+            ['spec.clusterIPs[0]: non-standard IP address "010.1.2.3" is invalid: use "10.1.2.3"'],
+            id="leading zero",
+        ),
+        pytest.param(
+            {
+                "type": "LoadBalancer",
+                "ports": [HTTP],
+                "loadBalancerSourceRanges": ["10.0.0.1/8", "10.0.0.0/08", "::ffff:10.0.0.0/104", "FE80::/64"],
+            },
+            [
+                'spec.loadBalancerSourceRanges[0]: CIDR value "10.0.0.1/8" is ambiguous in this context '
+                '(should be "10.0.0.0/8" or "10.0.0.1/32"?)',
+                'spec.loadBalancerSourceRanges[1]: non-standard CIDR value "10.0.0.0/08" is invalid: use "10.0.0.0/8"',
+                'spec.loadBalancerSourceRanges[2]: non-standard CIDR value "::ffff:10.0.0.0/104" is invalid: '
+                'use "10.0.0.0/8"',
+                'spec.loadBalancerSourceRanges[3]: IPv6 CIDR value "FE80::/64" should be in RFC 5952 canonical format '
+                '("fe80::/64")',
+            ],
+            id="source ranges",
+        ),
     ],
 )
 async def test_warnings(shared_api: Client, spec: dict[str, Any], warnings: list[str]) -> None:
     answer = await shared_api.post(f"{SERVICES}?dryRun=All", service("warned", **spec))
     answer.ok(201)
     assert answer.warnings == warnings
+
+
+@shares_application
+async def test_annotations(shared_api: Client) -> None:
+    hints, mode = "service.kubernetes.io/topology-aware-hints", "service.kubernetes.io/topology-mode"
+    ranges = "service.beta.kubernetes.io/load-balancer-source-ranges"
+    made = service("annotated", type="LoadBalancer", ports=[HTTP])
+    (await shared_api.post(SERVICES, made)).ok(201)
+    for chosen, field, message in (
+        ({hints: "Auto", mode: "auto"}, mode, f'Invalid value: "auto": must match annotations[{hints}] when both are'),
+        ({ranges: " 10.0.0.0/8 , 10.0.0.0"}, ranges, 'Invalid value: "10.0.0.0": must be a valid CIDR value, (e.g.'),
+    ):
+        patch = {"metadata": {"annotations": chosen}}
+        status = failure(await shared_api.patch(f"{SERVICES}/annotated", patch), 422, "Invalid")
+        [cause] = status["details"]["causes"]
+        assert (cause["field"], cause["message"][: len(message)]) == (f"metadata.annotations[{field}]", message)
+    (await shared_api.patch(f"{SERVICES}/annotated", {"metadata": {"annotations": {ranges: "10.0.0.0/8"}}})).ok()
+    (await shared_api.delete(f"{SERVICES}/annotated")).ok()
+
+
+@shares_application
+@pytest.mark.parametrize(
+    "type_, entry, field, message",
+    [
+        pytest.param("ClusterIP", {"ip": "10.0.0.1"}, "", "Forbidden: may only be used when `spec.type` is 'LoadBalancer'", id="type"),
+        pytest.param("LoadBalancer", {"ip": "10.0.0"}, "[0].ip", 'Invalid value: "10.0.0": must be a valid IP address', id="address"),
+        pytest.param("LoadBalancer", {"ipMode": "VIP"}, "[0].ipMode", "Forbidden: may not be specified when `ip` is not set", id="mode alone"),
+        pytest.param(
+            "LoadBalancer",
+            {"ip": "10.0.0.1", "ipMode": "X"},
+            "[0].ipMode",
+            'Unsupported value: "X": supported values: "Proxy", "VIP"',
+            id="mode",
+        ),
+        pytest.param("LoadBalancer", {"hostname": "A"}, "[0].hostname", 'Invalid value: "A": a lowercase RFC 1123', id="name"),
+        pytest.param("LoadBalancer", {"hostname": "10.0.0.1"}, "[0].hostname", 'Invalid value: "10.0.0.1": must be a DNS name, not an IP', id="address as name"),
+    ],
+)  # fmt: skip
+async def test_invalid_statuses(
+    shared_api: Client, type_: str, entry: dict[str, Any], field: str, message: str
+) -> None:
+    (await shared_api.post(SERVICES, service("reached", type=type_, ports=[HTTP]))).ok(201)
+    patch = {"status": {"loadBalancer": {"ingress": [entry]}}}
+    status = failure(await shared_api.patch(f"{SERVICES}/reached/status", patch), 422, "Invalid")
+    (await shared_api.delete(f"{SERVICES}/reached")).ok()
+    [cause] = status["details"]["causes"]
+    assert (cause["field"], cause["message"][: len(message)]) == (f"status.loadBalancer.ingress{field}", message)
+
+
+@shares_application
+async def test_ports_of_nodes_that_a_client_leaves_out_are_kept(shared_api: Client) -> None:
+    ports = [{**HTTP, "nodePort": 30080}, {"name": "dns", "port": 53, "nodePort": 30053}]
+    spec = {"type": "LoadBalancer", "externalTrafficPolicy": "Local"}
+    made = service("kept", **spec, ports=ports, healthCheckNodePort=30099)
+    (await shared_api.post(SERVICES, made)).ok(201)
+    without = service("kept", **spec, ports=[HTTP, {"name": "dns", "port": 54}])
+    kept = (await shared_api.put(f"{SERVICES}/kept", without)).ok()["spec"]
+    (await shared_api.delete(f"{SERVICES}/kept")).ok()
+    assert [port["nodePort"] for port in kept["ports"]] == [30080, 30053]
+    assert kept["healthCheckNodePort"] == 30099
 
 
 async def test_the_table(api: Client) -> None:

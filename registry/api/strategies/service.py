@@ -5,13 +5,23 @@ Follows pkg/apis/core/v1/defaults.go (SetDefaults_Service) and pkg/registry/core
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from registry.api.errors import Qualified
+from registry.api.errors import invalid as invalid_object
 from registry.api.strategies.base import Context, Object, ObjectDecodeError
 from registry.api.strategies.builtin import BuiltinStrategy
-from registry.api.strategies.service_addresses import address_change_errors, address_warning, complete_addresses
-from registry.api.strategies.service_rules import is_externally_accessible, service_warnings, spec_errors
+from registry.api.strategies.legacy_addresses import ip_warnings
+from registry.api.strategies.service_addresses import address_change_errors, complete_addresses
+from registry.api.strategies.service_rules import (
+    change_errors,
+    is_externally_accessible,
+    load_balancer_errors,
+    needs_health_check,
+    service_errors,
+    service_warnings,
+)
 from registry.builtin.structs import CORE
 from registry.codec.structs import structs
 from registry.codec.structs.base import StructDecodeError
@@ -63,43 +73,61 @@ class ServiceStrategy(BuiltinStrategy):
     def prepare_for_create(self, obj: Object, context: Context) -> None:
         super().prepare_for_create(obj, context)
         obj["status"] = {"loadBalancer": {}}
-        complete_addresses(obj["spec"], None)
+        _complete(obj, None)
 
     def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
         super().prepare_for_update(new, old, context)
         new["status"] = old.get("status") or {"loadBalancer": {}}
-        complete_addresses(new["spec"], old.get("spec") or {})
+        _keep_ports(new["spec"], old.get("spec") or {})
+        _complete(new, old)
         _drop_unused(new["spec"], old.get("spec") or {})
         if new["spec"].get("type") != "LoadBalancer":
             new["status"] = {**new["status"], "loadBalancer": {}}
 
     def validate(self, obj: Object) -> Sequence[FieldError]:
-        return [*_without_ports(super().validate(obj)), *spec_errors(obj.get("spec") or {})]
+        return [*_without_ports(super().validate(obj)), *service_errors(obj, None)]
 
     def warnings(self, new: Object, old: Object | None) -> Sequence[str]:
         return list(service_warnings(new))
 
     def validate_update(self, new: Object, old: Object, warnings: list[str]) -> Sequence[FieldError]:
-        """Validates the spec only if it changes: it was valid under the rules of its time."""
-        errors = _without_ports(super().validate_update(new, old, warnings))
+        return [*_without_ports(super().validate_update(new, old, warnings)), *self.change_errors(new, old)]
+
+    def change_errors(self, new: Object, old: Object) -> Iterable[FieldError]:
+        """Validates what changes: what does not was valid under the rules of its time."""
         spec, before = new.get("spec") or {}, old.get("spec") or {}
-        return errors if spec == before else [*errors, *address_change_errors(spec, before), *spec_errors(spec)]
+        if spec != before:
+            yield from address_change_errors(spec, before)
+            yield from change_errors(spec, before)
+        if spec != before or new["metadata"].get("annotations") != old["metadata"].get("annotations"):
+            yield from service_errors(new, old)
 
 
 class ServiceStatusStrategy(ServiceStrategy):
     """/status: only the status can change."""
 
     def warnings(self, new: Object, old: Object | None) -> Sequence[str]:
-        ingress = ((new.get("status") or {}).get("loadBalancer") or {}).get("ingress") or ()
-        warnings = [
-            address_warning(index("status.loadBalancer.ingress", i), one.get("ip") or "")
-            for i, one in enumerate(ingress)
-        ]
-        return [warning for warning in warnings if warning]
+        ingress = _load_balancer(new).get("ingress") or ()
+        path = "status.loadBalancer.ingress"
+        return [w for i, one in enumerate(ingress) for w in ip_warnings(index(path, i), one.get("ip") or "")]
 
     def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
         new["spec"] = old.get("spec") or {}
         new["status"] = new.get("status") or {"loadBalancer": {}}
+
+    def change_errors(self, new: Object, old: Object) -> Iterable[FieldError]:
+        return load_balancer_errors(_load_balancer(new), _load_balancer(old), new["spec"].get("type", ""))
+
+
+def _load_balancer(service: Object) -> Object:
+    return (service.get("status") or {}).get("loadBalancer") or {}
+
+
+def _complete(new: Object, old: Object | None) -> None:
+    """Completes the addresses. Raises a StatusError for addresses that do not fit together (initIPFamilyFields)."""
+    errors = complete_addresses(new["spec"], None if old is None else old.get("spec") or {})
+    if errors:
+        raise invalid_object(Qualified("Service"), new["metadata"].get("name") or "", errors)
 
 
 def _without_ports(errors: Sequence[FieldError]) -> list[FieldError]:
@@ -132,6 +160,25 @@ def _default(obj: Object) -> None:
                 ingress.setdefault("ipMode", "VIP")
 
 
+def _keep_ports(spec: Object, old: Object) -> None:
+    """Restores ports of nodes that a client has left out (patchAllocatedValues)."""
+    if _uses_node_ports(spec) and _uses_node_ports(old):
+        had = {port.get("name"): port.get("nodePort") for port in old.get("ports") or ()}
+        used = {port.get("nodePort") for port in spec.get("ports") or ()}
+        for port in spec.get("ports") or ():
+            number = had.get(port.get("name"))
+            if not port.get("nodePort") and number and number not in used:
+                port["nodePort"] = number
+    health = "healthCheckNodePort"
+    if needs_health_check(spec) and needs_health_check(old) and not spec.get(health) and old.get(health):
+        spec[health] = old[health]
+
+
+def _uses_node_ports(spec: Object) -> bool:
+    type_ = spec.get("type")
+    return type_ == "NodePort" or (type_ == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is not False)
+
+
 def _drop_unused(spec: Object, old: Object) -> None:
     """Drops fields that a change of the type leaves without use, unless they change too (dropTypeDependentFields)."""
     balanced = old.get("type") == "LoadBalancer" and spec.get("type") != "LoadBalancer"
@@ -141,6 +188,9 @@ def _drop_unused(spec: Object, old: Object) -> None:
     policy = "externalTrafficPolicy"
     if is_externally_accessible(old) and not is_externally_accessible(spec) and spec.get(policy) == old.get(policy):
         spec.pop(policy, None)
+    health = "healthCheckNodePort"
+    if needs_health_check(old) and not needs_health_check(spec) and spec.get(health) == old.get(health):
+        spec.pop(health, None)
     if spec.get("type") not in _WITH_NODE_PORTS and old.get("type") in _WITH_NODE_PORTS:
         had = {port.get("nodePort") for port in old.get("ports") or ()}
         if all(port.get("nodePort") in had for port in spec.get("ports") or () if port.get("nodePort")):

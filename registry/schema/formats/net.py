@@ -29,6 +29,7 @@ def is_hostname(text: str) -> bool:
 
 # ---- addresses
 
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _LONGEST_IPV6 = len("ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255")
 _lenient_octet = re.compile("[0-9]+").fullmatch
 _lenient_group = re.compile("[0-9a-fA-F]+").fullmatch
@@ -87,6 +88,40 @@ def _lenient_ipv6(text: str) -> bool:
     if size > 7 if ellipsis else size != 8:
         return False
     return all(_lenient_group(g) and len(g.lstrip("0")) <= 4 for g in groups)
+
+
+def lenient_address(text: str) -> Address | None:
+    """Returns what ParseIPSloppy makes of a text: `010.0.0.1` and `::ffff:10.0.0.1` are the address 10.0.0.1."""
+    address = _lenient_address(text)
+    return address and unmapped(address)
+
+
+def lenient_network(text: str) -> tuple[Address, int] | None:
+    """Returns the address and the length of a CIDR as ParseCIDRSloppy takes it; the address may be IPv4-mapped."""
+    if not is_cidr(text):
+        return None
+    address, _, bits = text.partition("/")
+    parsed = _lenient_address(address)
+    return None if parsed is None else (parsed, _small(bits))
+
+
+def unmapped(address: Address) -> Address:
+    return (address.ipv4_mapped or address) if isinstance(address, ipaddress.IPv6Address) else address
+
+
+def _lenient_address(text: str) -> Address | None:
+    if _lenient_ipv4(text):
+        return ipaddress.IPv4Address(_without_zeros(text, "."))
+    if not _lenient_ipv6(text):
+        return None
+    groups, colon, last = text.rpartition(":")
+    last = _without_zeros(last, "." if "." in last else ":")
+    return ipaddress.IPv6Address(_without_zeros(groups, ":") + colon + last)
+
+
+def _without_zeros(text: str, separator: str) -> str:
+    """Returns the numbers of an address without leading zeros."""
+    return separator.join(number and (number.lstrip("0") or "0") for number in text.split(separator))
 
 
 _mac = re.compile(
