@@ -25,6 +25,7 @@ from registry.codec.json_encode import encode_json
 from registry.codec.json_scan import TOO_COSTLY, scan
 from registry.codec.json_size import has_more_containers
 from registry.codec.model import MAX_CONTAINERS, MAX_DEPTH, Decoded, JsonSyntaxError, Repeated, TooManyValues
+from registry.codec.utf8 import decode_utf8
 
 # Digits become "0", all other bytes a blank: a run of 19 digits is an integer that may exceed int64.
 _DIGITS = bytes(0x30 if 0x30 <= code <= 0x39 else 0x20 for code in range(256))
@@ -68,7 +69,7 @@ def decode_repeated_json(data: bytes) -> Any:
     """The value of JSON that has been decoded before, with a Repeated for each object with duplicate keys; None if C
     scanners do not accept it."""
     try:
-        return _REPEATING_DECODER.decode(data.decode())
+        return _REPEATING_DECODER.decode(decode_utf8(data))
     except (ValueError, RecursionError):
         return None
 
@@ -122,7 +123,7 @@ def _decode_with_hook(data: bytes, max_depth: int) -> Any:
     # The C scanner's depth limit is Python's recursion limit, which other code may have raised.
     may_be_deep = data.count(b"{") + data.count(b"[") > max_depth
     try:
-        value = decoder.decode(data.decode())
+        value = decoder.decode(decode_utf8(data))
         if may_be_deep or (_BACKSLASH in data and (b"\\ud" in data or b"\\uD" in data)):
             orjson.dumps(value)  # rejects lone surrogates and more than 254 levels
     except (ValueError, TypeError, RecursionError):

@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 
 from registry.codec.go_text import whole_number
+from registry.codec.utf8 import decode_utf8
 
 # Where a whole float may have been written, below 1e16 and from there on. Each begins with a literal, for which `re`
 # looks twenty times as fast as for an alternative of both.
@@ -40,7 +41,7 @@ def encode_json(value: Any) -> bytes:
 
 
 def encode_json_text(value: Any) -> str:
-    return encode_json(value).decode()
+    return decode_utf8(encode_json(value))
 
 
 def encode_canonical(value: Any) -> str:
@@ -51,7 +52,7 @@ def encode_canonical(value: Any) -> str:
             data = orjson.dumps(_with_integers(value), option=orjson.OPT_SORT_KEYS)
     except TypeError:  # more than 254 levels, or an integer beyond 64 bits
         return encode_json_text(value)
-    return data.decode()
+    return decode_utf8(data)
 
 
 def _may_have_whole_float(data: bytes) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 
 from registry.codec.go_text import go_quote, quote_rune
 from registry.codec.model import MAX_DEPTH, MAX_STRICT_ERRORS, Decoded, JsonNumberError, JsonSyntaxError
+from registry.codec.utf8 import decode_utf8
 
 # Maximum characters of a duplicate field's path: a hostile body may have a very long key above many of them.
 _MAX_PATH = 10_000
@@ -35,6 +36,8 @@ _UNDECODABLE = re.compile("[\udc80-\udcff]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # A substitution of this many characters takes some milliseconds, during which no other thread runs.
 _PIECE = 1 << 14
+# An escape has six characters at most: a match that ends closer to the end of its piece may have been cut by it.
+_ESCAPE = 6
 _WORDS = {"true": True, "false": False, "null": None}
 _LITERALS = {"t": ("true", True), "f": ("false", False), "n": ("null", None)}
 
@@ -58,6 +61,17 @@ def _replace_surrogates(text: str) -> str:
     return "".join(_SURROGATE.sub("\ufffd", text[at : at + _PIECE]) for at in range(0, len(text), _PIECE))
 
 
+def _end_of_good_part(text: str, start: int) -> int:
+    """Returns where the valid prefix of a string ends, matched in pieces, so that other threads run between them."""
+    while True:
+        end = min(start + _PIECE, len(text))
+        match = _GOOD_PART.match(text, start, end)
+        assert match is not None
+        if match.end() <= end - _ESCAPE or end == len(text):
+            return match.end()
+        start = match.end()
+
+
 def scan(data: bytes, max_depth: int = MAX_DEPTH) -> Decoded:
     return _Scanner(data, max_depth).run()
 
@@ -67,7 +81,7 @@ class _Scanner:
 
     def __init__(self, data: bytes, max_depth: int) -> None:
         # Each byte that is not UTF-8 becomes a lone surrogate here, and U+FFFD in a string.
-        self.text = data.decode("utf-8", "surrogateescape")
+        self.text = decode_utf8(data, "surrogateescape")
         self.is_utf8 = _UNDECODABLE.search(self.text) is None
         self.position = 0
         self.max_depth = max_depth
@@ -275,16 +289,16 @@ class _Scanner:
     def string(self) -> str:
         """Decodes a string at C speed, however many escapes it has."""
         start = self.position + 1
-        match = _GOOD_PART.match(self.text, start)
-        assert match is not None
-        self.position = match.end()
+        self.position = _end_of_good_part(self.text, start)
         character = self.peek()
         if character == "\\":
             raise self.escape_error()
         if character != '"':
             raise self.syntax_error("in string")
+        value = self.text[start : self.position]
         self.position += 1
-        value, _ = scanstring(self.text, start)
+        if "\\" in value:
+            value, _ = scanstring(self.text, start)
         return _replace_surrogates(value)
 
     def escape_error(self) -> JsonSyntaxError:
