@@ -24,9 +24,10 @@ _SPARE_BYTES: Final = 8 * 1024 * 1024
 # The event loop's heap, and one for the threads, of which one at a time has the interpreter.
 _HEAPS: Final = 2
 
-# gc.set_threshold. Nearly all objects of requests are freed by reference counting. A search among the young holds the
-# interpreter for 3 ms at most: with 400,000 of them, instead of 50,000, that was 40 ms, and took twice as long in sum.
-COLLECTOR_THRESHOLDS: Final = (10_000, 5, 400)
+# gc.set_threshold. Nearly all objects of requests are freed by reference counting. Whichever thread searches holds the
+# interpreter, so each search is to be short: the first of these costs a millisecond, the second 3 ms, where 10,000 and
+# 50,000 young objects cost 4 and 37 ms in a thread that decodes a large definition. A create takes 1% longer with it.
+COLLECTOR_THRESHOLDS: Final = (2_000, 2, 5_000)
 
 
 def return_freed_memory() -> None:
