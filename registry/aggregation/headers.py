@@ -25,10 +25,10 @@ _HOP_BY_HOP: Final = frozenset(
         b"trailer", b"transfer-encoding", b"upgrade",
     }
 )  # fmt: skip
-# Credentials, and headers that this server sets itself.
+# Credentials, which may be in cookies of a proxy before this server, and headers that this server sets itself.
 _OURS: Final = frozenset(
-    {b"host", b"authorization", b"audit-id", b"expect", b"content-length", b"x-forwarded-for", b"x-forwarded-host",
-     b"x-forwarded-proto", b"x-forwarded-uri"}
+    {b"host", b"authorization", b"cookie", b"audit-id", b"expect", b"content-length", b"x-forwarded-for",
+     b"x-forwarded-host", b"x-forwarded-proto", b"x-forwarded-uri"}
 )  # fmt: skip
 _IDENTITY_PREFIXES: Final = ("x-remote-", "impersonate-")
 # Subprotocols of WebSockets that carry a bearer token (apiserver pkg/authentication/request/websocket).

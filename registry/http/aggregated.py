@@ -224,7 +224,7 @@ class _Exchange:
         connection = await connections.acquire(target, fresh=method not in _REPEATABLE, new=new)
         timer = asyncio.get_running_loop().call_later(_PROMPT_SECONDS, self._close_when_stopping, connection)
         try:
-            connection.begin(request, has_answer_body=method != "HEAD")
+            connection.begin(request, is_whole=not more, has_answer_body=method != "HEAD")
             if more:
                 self._begin(self._send_body(connection))
             try:
@@ -289,6 +289,7 @@ class _Exchange:
                     break
             if self._is_chunked:
                 await connection.write(b"0\r\n\r\n")
+            connection.is_sent = True
         except Lost:
             pass  # the answer has the reason
 

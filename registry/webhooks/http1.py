@@ -94,14 +94,20 @@ class Connection(DecryptedProtocol):
         self._problem = ""
         self._failure: Lost | None = None
         self.is_lost = False
+        self.is_sent = False  # the whole request
         self.is_reusable = False
         self.is_tunnel = False
         self.has_answered = False  # any byte of the response has arrived
         self.exchanges = 0
 
     # -- one exchange
-    def begin(self, head: bytes, *, has_answer_body: bool = True, max_small_pieces: int = 0) -> None:
+    def begin(
+        self, head: bytes, *, is_whole: bool = True, has_answer_body: bool = True, max_small_pieces: int = 0
+    ) -> None:
         """Sends the head of a request, perhaps with its body. `has_answer_body` is False for HEAD.
+
+        Unless it `is_whole`, the rest is to be written, and `is_sent` set then. A server that answers earlier takes
+        what comes next for the rest, so that the connection serves no other request.
 
         More than `max_small_pieces` of less than 64 bytes on average end the exchange; 0 is no limit.
         """
@@ -114,6 +120,7 @@ class Connection(DecryptedProtocol):
         self._max_small_pieces, self._count, self._body_bytes = max_small_pieces, 0, 0
         self._in_head, self._is_delimited, self._is_complete, self._is_interim = True, False, False, False
         self.is_reusable = self.has_answered = False
+        self.is_sent = is_whole
         if self.is_lost or self._transport is None:
             self._fail(Lost("EOF", may_repeat=True))
             return
@@ -310,7 +317,8 @@ class Connection(DecryptedProtocol):
     def _complete(self) -> None:
         if not self._is_complete and self._parser is not None:
             # After a HEAD the parser would take further data for a body: such a connection is not reused.
-            self.is_reusable = self._has_answer_body and self._is_delimited and self._parser.should_keep_alive()
+            is_whole = self.is_sent and self._has_answer_body and self._is_delimited
+            self.is_reusable = is_whole and self._parser.should_keep_alive()
         self._is_complete = True
 
     def _keep(self, data: bytes) -> None:

@@ -62,7 +62,10 @@ Answer = Callable[[Request], Awaitable[None]]
 
 @dataclass
 class Backend:
-    """`answer` is what it does with everything but its discovery document. Requests are kept in their order."""
+    """`answer` is what it does with everything but its discovery document. Requests are kept in their order.
+
+    Unless it `reads_bodies`, it leaves them to `answer`.
+    """
 
     answer: Answer
     port: int = 0
@@ -70,6 +73,7 @@ class Backend:
     discovery: Answer | None = None
     requests: list[Request] = field(default_factory=list)
     connections: int = 0
+    reads_bodies: bool = True
 
     @property
     def bundle(self) -> str:
@@ -80,12 +84,32 @@ class Backend:
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
-        while (request := await _read(reader, writer)) is not None:
+        while (request := await self._read(reader, writer)) is not None:
             self.requests.append(request)
             if request.target == BASE:
                 await (self.discovery or _tell_resources)(request)
             else:
                 await self.answer(request)
+
+    async def _read(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Request | None:
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+        except (asyncio.IncompleteReadError, OSError):
+            return None
+        first, *lines = head.decode("latin-1").strip().split("\r\n")
+        method, target, _ = first.split(" ")
+        headers = [(name.lower(), value) for name, _, value in (line.partition(": ") for line in lines)]
+        found = dict(headers)
+        body = b""
+        if not self.reads_bodies:
+            pass
+        elif "content-length" in found:
+            body = await reader.readexactly(int(found["content-length"]))
+        elif found.get("transfer-encoding") == "chunked":
+            while size := int(await reader.readline(), 16):
+                body += (await reader.readexactly(size + 2))[:-2]
+            await reader.readline()
+        return Request(method, target, headers, body, reader, writer)
 
 
 async def _tell_resources(request: Request) -> None:
@@ -97,25 +121,6 @@ async def tell_request(request: Request) -> None:
     await request.answer_json(
         {"method": request.method, "target": request.target, "headers": request.headers, "body": request.body.decode()}
     )
-
-
-async def _read(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Request | None:
-    try:
-        head = await reader.readuntil(b"\r\n\r\n")
-    except (asyncio.IncompleteReadError, OSError):
-        return None
-    first, *lines = head.decode("latin-1").strip().split("\r\n")
-    method, target, _ = first.split(" ")
-    headers = [(name.lower(), value) for name, _, value in (line.partition(": ") for line in lines)]
-    found = dict(headers)
-    body = b""
-    if "content-length" in found:
-        body = await reader.readexactly(int(found["content-length"]))
-    elif found.get("transfer-encoding") == "chunked":
-        while size := int(await reader.readline(), 16):
-            body += (await reader.readexactly(size + 2))[:-2]
-        await reader.readline()
-    return Request(method, target, headers, body, reader, writer)
 
 
 @contextlib.asynccontextmanager

@@ -55,6 +55,7 @@ async def test_forwarded_requests(api_database: str, tmp_path: Path) -> None:
             headers={
                 "x-remote-user": "root", "x_remote_group": "system:masters",
                 "x-remote-extra-scopes": "all", "connection": "x-hop", "x-hop": "1", "x-kept": "1",
+                "cookie": "session=1",
                 "sec-websocket-protocol": "v4.channel.k8s.io, base64url.bearer.authorization.k8s.io.c2VjcmV0",
             },
         )  # fmt: skip
@@ -69,7 +70,7 @@ async def test_forwarded_requests(api_database: str, tmp_path: Path) -> None:
     assert headers["x-kept"] == ["1"]
     assert headers["sec-websocket-protocol"] == ["v4.channel.k8s.io"]
     assert headers["audit-id"] == [answer.header("audit-id")]
-    refused = {"authorization", "x_remote_group", "x-remote-extra-scopes", "x-hop", "connection"}
+    refused = {"authorization", "cookie", "x_remote_group", "x-remote-extra-scopes", "x-hop", "connection"}
     assert refused.isdisjoint(headers)
 
 

@@ -242,3 +242,36 @@ async def test_what_a_server_has_sent_arrives_when_it_leaves(
         assert head.startswith(b"HTTP/1.1 403 ")
         assert json.loads(await reader.readuntil(b"}"))["message"] == "not you"
         writer.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "framing, part", [("content-length: 1000", b"{"), ("transfer-encoding: chunked", b"1\r\n{\r\n")]
+)
+async def test_a_server_that_answers_before_the_body_gets_no_further_request(
+    tmp_path: Path, framing: str, part: bytes
+) -> None:
+    """It takes what comes next for the rest of the body: the requests of others, of which parts would then count as
+    requests of any user."""
+    rest: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def answer(request: Request) -> None:
+        await request.answer(b"{}", 403 if request.method == "PUT" else 200)
+        if request.method == "PUT":
+            rest.put_nowait(await request.reader.read())
+
+    async with started(tmp_path, answer) as (server, behind), asyncio.timeout(120):
+        behind.reads_bodies = False
+        common = f"HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {server.token}\r\n"
+        reader, writer = await connect(server)
+        writer.write(f"PUT {BASE}/namespaces/default/metrics/a {common}{framing}\r\n\r\n".encode() + part)
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 403 ")
+        assert await reader.readexactly(2) == b"{}"
+        other_reader, other_writer = await connect(server)
+        other_writer.write(f"GET {BASE}/namespaces/default/metrics/b {common}\r\n".encode())
+        head = await other_reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200 ")
+        assert await rest.get() == part
+        writer.close()
+        other_writer.close()
