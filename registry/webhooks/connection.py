@@ -62,12 +62,12 @@ class Dialer:
         self._resolver = resolver
         self._resolve_seconds = resolve_seconds
 
-    async def addresses(self, origin: Origin) -> tuple[list[str], int]:
+    async def addresses(self, tenant: int, origin: Origin) -> tuple[list[str], int]:
         """Returns the addresses to try, in order, and the port. Raises Unreachable if there is none."""
         host, port = origin.place or (origin.host, origin.port)
         try:
             async with asyncio.timeout(self._resolve_seconds):
-                addresses = await self._resolver.lookup(host, port)
+                addresses = await self._resolver.lookup(tenant, host, port)
         except TimeoutError as error:
             raise Unreachable(f"dial tcp: lookup {host}: i/o timeout") from error
         except NoSuchHost as error:

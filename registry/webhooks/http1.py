@@ -1,6 +1,6 @@
 """An HTTP/1.1 client connection to an external server, which streams bodies.
 
-    connection = await connect(dialer, origin, context, connect_seconds=5, tls_seconds=10)
+    connection = await connect(dialer, tenant, origin, context, share, connect_seconds=5, tls_seconds=10)
     connection.begin(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n", has_answer_body=True)
     head = await connection.head()
     while piece := await connection.read(): ...
@@ -344,6 +344,7 @@ class Connection(DecryptedProtocol):
 
 async def connect(
     dialer: Dialer,
+    tenant: int,
     origin: Origin,
     context: ssl.SSLContext,
     share: LoopShare,
@@ -352,7 +353,7 @@ async def connect(
     tls_seconds: float,
 ) -> Connection:
     """Opens a connection to a permitted address of the origin. Raises Unreachable."""
-    addresses, port = await dialer.addresses(origin)
+    addresses, port = await dialer.addresses(tenant, origin)
     for address in addresses[:-1]:
         try:
             return await _connect(dialer, origin, context, share, address, port, connect_seconds, tls_seconds)

@@ -74,6 +74,7 @@ class Connections:
         try:
             return await connect(
                 self._dialer,
+                server.owner,
                 server.origin,
                 server.context,
                 self._shares.get(server.owner) or self._shares.put(server.owner, LoopShare()),

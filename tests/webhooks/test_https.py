@@ -204,6 +204,30 @@ async def test_a_lookup_has_its_time_and_takes_one_thread(
     assert lookups == ["slow.example"]
     with pytest.raises(Unreachable, match="refused"):
         await impatient.https.exchange(1, Origin("fast.example", 1), "GET", "/", {}, b"", len)
+
+
+async def test_lookups_of_a_tenant_leave_threads_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixteen names with a name server that does not answer kept all names from being found, those of others too."""
+    go, made = threading.Event(), resolver.Resolver()
+
+    def hanging(host: str, port: int) -> list[str]:
+        if host.startswith("slow"):
+            go.wait(60)
+        return ["127.0.0.1"]
+
+    monkeypatch.setattr(resolver, "_addresses", hanging)
+    try:
+        slow = [asyncio.create_task(made.lookup(1, f"slow{i}.example", 443)) for i in range(200)]
+        async with asyncio.timeout(30):
+            assert await made.lookup(2, "fast.example", 443) == ["127.0.0.1"]
+        for task in slow[:100]:
+            task.cancel()  # those that wait leave their turn to others
+        go.set()
+        async with asyncio.timeout(30):
+            assert await asyncio.gather(*slow[100:]) == [["127.0.0.1"]] * 100
+    finally:
+        go.set()
+        made.close()
     go.set()
 
 
