@@ -123,6 +123,10 @@ class _StatusWriter:
     async def write_due(self, keys: Sequence[ObjectKey]) -> None:
         """Writes due statuses. Definitions that others change meanwhile get no outcome. Raises GuardsChanged."""
         store, tenant = self._controlled.backend.store, self._controlled.tenant
+        self.unchanged |= {key for key in keys if self._is_unchanged(key)}
+        keys = [key for key in keys if key not in self.unchanged]
+        if not keys:
+            return
         loaded = await asyncio.gather(*(store.load(tenant, DEFINITIONS, key) for key in keys))
         for _, state in loaded:
             if state.guards.definitions != self._guards.definitions:
@@ -130,16 +134,19 @@ class _StatusWriter:
         rows = {key: row for key, (row, _) in zip(keys, loaded, strict=True)}
         self.results |= {key: Reconciled(None, False) for key, row in rows.items() if row is None}
         present = [row for row in rows.values() if row is not None]
-        self.unchanged |= {row.key for row in present if row.revision == self._reconciled.get(row.key)}
         # A definition that is not established when it is loaded cannot be bound before its row changes.
         shared = await store.sharing.shared_among(tenant, keys)
-        for part in _parts([row for row in present if row.key not in self.unchanged]):
+        for part in _parts(present):
             decoded = await evaluate(partial(self._objects, part), sum(len(row.body) for row in part), repeatable=True)
             pending = {
                 row.key: _Definition(row, crd, row.key in shared) for row, crd in zip(part, decoded, strict=True)
             }
             while pending:
                 await self._step(pending)
+
+    def _is_unchanged(self, key: ObjectKey) -> bool:
+        entry = self._catalog.entries.get(key)
+        return entry is not None and entry.revision == self._reconciled.get(key)
 
     def _objects(self, rows: Sequence[Row]) -> list[Object]:
         return [self._served.object(row) for row in rows]

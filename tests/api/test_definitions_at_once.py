@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -10,6 +11,8 @@ import pytest
 
 from registry.codec.json_encode import encode_json_text
 from registry.flowcontrol.evaluation import Evaluations
+from registry.store.store import Store
+from registry.store.types import ObjectKey, ResourceName, Tenant
 from tests.api.client import Client, eventually
 from tests.api.widgets import DEFINITIONS, define, definition, established
 
@@ -37,6 +40,27 @@ async def test_steps_share_transactions_on_a_busy_event_loop(
         ).fetchone() or (0, 0)
     assert steps == 2 * len(made)
     assert transactions < len(made)
+
+
+async def test_a_definition_is_read_once_for_its_statuses(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each status makes its definition due again, and nothing is due then: that is known without reading it."""
+    read: list[str] = []
+    load = Store.load
+
+    async def note_load(store: Store, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> Any:
+        if resource == "customresourcedefinitions.apiextensions.k8s.io":
+            read.append(key)
+        return await load(store, tenant, resource, key)
+
+    async def is_served(plural: str) -> bool:
+        return (await api.get(f"/apis/once.example.com/v1/{plural}")).code == 200
+
+    monkeypatch.setattr(Store, "load", note_load)
+    made = [definition(f"once{n}s", f"Once{n}", group="once.example.com") for n in range(4)]
+    for one in made:  # one after the other, so that whatever the one before made due has been looked at
+        await api.post(DEFINITIONS, one)
+        await eventually(partial(is_served, one["spec"]["names"]["plural"]))
+    assert read == [one["metadata"]["name"] for one in made]
 
 
 async def test_a_status_write_leaves_the_canonical_spec(api: Client) -> None:

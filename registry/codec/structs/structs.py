@@ -25,7 +25,7 @@ from typing import Any
 
 from registry.codec.model import Repeated
 from registry.codec.structs.base import ROOT, Context, GoType, Link, RepeatedField, StructDecodeError
-from registry.codec.structs.scalars import STRING
+from registry.codec.structs.scalars import STRING, Scalar
 
 # kube-apiserver accepts 10,000 levels. Functions that walk a definition here recurse, and orjson writes at most 254
 # levels, so that a more deeply nested definition could not be served.
@@ -156,8 +156,11 @@ class Struct(GoType):
         """Sets the fields; separate from the constructor because of recursive structs."""
         self.fields = fields
         self._types = {f.name: f.type for f in fields}
+        # By field: the JSON type of those that are decoded to themselves.
+        self._scalars = {f.name: t.json_type for f in fields if type(t := _pointed_to(f.type)) is Scalar}
         self._order = {f.name: position for position, f in enumerate(fields)}
         self._required = [f for f in fields if f.required]
+        self._encoders = {f.name: _encoder(f.type) for f in fields}
         self._shown = {f.name: f"{f.embedded}.{f.name}" for f in fields if f.embedded}
 
     @property
@@ -167,11 +170,14 @@ class Struct(GoType):
     def decode(self, value: Any, link: Link, context: Context) -> Any:
         if not isinstance(value, dict):
             return context.mismatch(value, link, self.go)
-        types, name = self._types, self.name
+        types, scalars, name = self._types, self._scalars, self.name
         out: dict[str, Any] = {}
         # The usual case without a call: a definition has thousands of structs.
         is_plain = type(value) is dict and not context.is_reencoded
         for key, v in value.items() if is_plain else _members(value, context):
+            if type(v) is scalars.get(key) and key not in out:
+                out[key] = v
+                continue
             field_type, step = types.get(key), (link, key, name, False)
             if field_type is None:
                 context.note(step)
@@ -194,13 +200,15 @@ class Struct(GoType):
         return {**before, **{k: types[k].merge(before[k], v) if k in before else v for k, v in value.items()}}
 
     def encode(self, value: Any) -> Any:
-        types = self._types
         out = {}
         if not self._required:  # a schema has forty fields, few of which are present
+            encoders = self._encoders
             for key in sorted(value, key=self._order.__getitem__):
                 v = value[key]
-                if v is not None and not types[key].is_empty(v):
-                    out[key] = types[key].encode(v)
+                if v is not None:
+                    is_empty, encode = encoders[key]
+                    if v if is_empty is None else not is_empty(v):
+                        out[key] = v if encode is None else encode(v)
             return out
         for field in self.fields:
             v = value.get(field.name)
@@ -214,6 +222,20 @@ class Struct(GoType):
 
     def is_empty(self, value: Any) -> bool:
         return False  # Go never omits a struct
+
+
+def _encoder(type_: GoType) -> tuple[Callable[[Any], bool] | None, Callable[[Any], Any] | None]:
+    """Returns `is_empty` and `encode` of a type; None for what `GoType` does itself. Most fields are scalars, which so
+    are encoded without a call."""
+    is_empty = None if type(type_).is_empty is GoType.is_empty else type_.is_empty
+    element = _pointed_to(type_)
+    return is_empty, None if type(element).encode is GoType.encode else element.encode
+
+
+def _pointed_to(type_: GoType) -> GoType:
+    while isinstance(type_, Pointer):
+        type_ = type_.element
+    return type_
 
 
 def _members(value: dict[str, Any], context: Context) -> Iterable[tuple[str, Any]]:

@@ -6,7 +6,7 @@ definitions have at most some 20,000 nodes and 25 levels.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from registry.schema.field import FieldError, forbidden, too_many
@@ -45,11 +45,12 @@ def validate_bounds(schema: Schema, path: str) -> list[FieldError]:
                         f"must not have more than {MAX_LIST_MAP_KEYS_LENGTH} characters in all",
                     )
                 ]
-            below.extend((child, length + len(name)) for name, child in _named_children(node))
+            if not _WORDS.isdisjoint(node):  # most nodes are leaves
+                below.extend([(child, length + len(name)) for name, child in _named_children(node)])
         count += len(level)
         if count + len(below) > MAX_NODES:
             return [forbidden(path, f"must not have more than {MAX_NODES} nodes")]
-        if any(length > MAX_PATH_LENGTH for _, length in below):
+        if max([length for _, length in below], default=0) > MAX_PATH_LENGTH:
             return [forbidden(path, f"must not have paths of more than {MAX_PATH_LENGTH} characters")]
         if not below:
             return []
@@ -62,27 +63,21 @@ def children(schema: Schema) -> list[Schema]:
     return [child for _, child in _named_children(schema)]
 
 
-def _named_children(schema: Schema) -> Iterable[tuple[str, Schema]]:
-    # Most nodes are leaves.
-    return () if _WORDS.isdisjoint(schema) else _find_children(schema)
-
-
-def _find_children(schema: Schema) -> Iterator[tuple[str, Schema]]:
+def _named_children(schema: Schema) -> list[tuple[str, Schema]]:
+    pairs: list[tuple[str, Schema]] = []
     for word in _ONE:
         child = schema.get(word)
         if type(child) is dict:
-            yield word, child
+            pairs.append((word, child))
     for word in _SEVERAL:
         several = schema.get(word)
         if type(several) is list:
-            for child in several:
-                yield word, child
+            pairs += [(word, child) for child in several]
     for word in _NAMED:
         named = schema.get(word)
         if named:
-            for name, child in named.items():
-                if type(child) is dict:
-                    yield name, child
+            pairs += [(name, child) for name, child in named.items() if type(child) is dict]
+    return pairs
 
 
 def nodes(schema: Schema) -> Iterator[Schema]:
@@ -91,4 +86,5 @@ def nodes(schema: Schema) -> Iterator[Schema]:
     while pending:
         node = pending.pop()
         yield node
-        pending.extend(children(node))
+        if not _WORDS.isdisjoint(node):
+            pending.extend(children(node))
