@@ -47,7 +47,7 @@ async def convert_texts(served: Served, images: Iterable[Image]) -> list[str]:
     """
     images = list(images)
     if (answer := HeldAnswer.current()) is not None:
-        answer.hold(max(answer.held_bytes, _HELD_TIMES * sum(len(image.body) for image in images)))
+        answer.hold_part(_HELD_TIMES * sum(len(image.body) for image in images))
     return await _Batch(served).texts(images)
 
 

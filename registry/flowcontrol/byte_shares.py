@@ -6,9 +6,10 @@ there is always room for a tenant that holds nothing, without reserving any.
 A body counts from its first byte until its request is answered. Small bodies have a part of the limit to themselves, so
 that a tenant whose large uploads have used up its share can continue its small writes.
 
-An answer counts, with the data it is built from, until the client has read it. Because answers wait for their clients,
-a tenant's own may use up its share: then the one that has waited longest for its client is aborted, and the new one is
-rejected with a request to retry.
+An answer counts, with the data it is built from, until the client has read it. A list waits for room before anything is
+read for it: for as much as the last one of the same needed. Because answers wait for their clients, a tenant's own may
+use up its share: then the one that has waited longest for its client is aborted, and one that has found no room in time
+is rejected with a request to retry.
 
 Follows the dynamic thresholds of shared-memory switches (Choudhury and Hahne, IEEE/ACM Transactions on Networking 6(2),
 1998), with a factor of one.
@@ -16,14 +17,17 @@ Follows the dynamic thresholds of shared-memory switches (Choudhury and Hahne, I
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable, MutableMapping
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from prometheus_client import Counter, Gauge
 
-from registry.flowcontrol.fair_queue import TooManyRequests
+from registry.caches import LruCache
+from registry.flowcontrol.fair_queue import MAX_WAITING, TooManyRequests
 
 UPLOADS: Final = Gauge(
     "registry_upload_bytes", "Bytes of request bodies that are held until their requests are answered."
@@ -37,6 +41,14 @@ MIB: Final = 1024 * 1024
 ABORT: Final = "registry.abort"
 # An answer whose client has read nothing for this long may be aborted in favour of another.
 STALLED_SECONDS: Final = 2.0
+# How long a list waits for room, in these steps.
+_WAITS: Final = 5
+# What a list is taken to need until one of the same has been read: the most that one query returns, held four times.
+_UNKNOWN_BYTES: Final = 16 * MIB
+# A list holds a quarter more than its first part needs: later parts may be a little longer.
+_SPARE_PART: Final = 4
+# How many kinds of lists are remembered.
+_SIZES: Final = 10_000
 # Smaller answers are not counted: the number of connections bounds them. Bodies up to this size are small.
 SMALL_BYTES: Final = 64 * 1024
 # The fraction of the limit for bodies that is reserved for small ones.
@@ -56,13 +68,16 @@ class ByteShares:
         self.held_bytes = 0
         self._of_tenants: dict[str, int] = {}
 
+    def has_room(self, tenant: str, count: int) -> bool:
+        """Returns whether the tenant may hold so much more."""
+        return self._of_tenants.get(tenant, 0) + count <= self._limit_bytes - self.held_bytes - count
+
     def take(self, tenant: str, count: int) -> None:
         """Raises TooManyRequests, and takes nothing, if the tenant would hold more than is free."""
-        held = self._of_tenants.get(tenant, 0) + count
-        if held > self._limit_bytes - self.held_bytes - count:
+        if not self.has_room(tenant, count):
             self._refused.inc()
             raise TooManyRequests
-        self._of_tenants[tenant] = held
+        self._of_tenants[tenant] = self._of_tenants.get(tenant, 0) + count
         self._add(count)
 
     def give_back(self, tenant: str, count: int) -> None:
@@ -132,7 +147,12 @@ class Answers:
 
     def __init__(self, limit_bytes: int) -> None:
         self._shares = ByteShares(limit_bytes, ANSWERS, CUT)
+        self._most_bytes = limit_bytes // 4
         self._large: dict[str, dict[HeldAnswer, None]] = {}
+        # Lists that wait for room, by tenant: first come, first served.
+        self._waiting: dict[str, deque[_Waiting]] = {}
+        # What the last list of the same needed.
+        self._sizes: LruCache[Hashable, int] = LruCache(_SIZES)
 
     def begin(self, tenant: str, abort: Callable[[], None] | None) -> HeldAnswer:
         """Starts an answer for the tenant in the current task; `end` must follow."""
@@ -158,6 +178,54 @@ class Answers:
             large.pop(answer, None)
             if not large:
                 del self._large[tenant]
+        if more < 0 and self._waiting:
+            self._wake()
+
+    async def reserve(self, answer: HeldAnswer, of: Hashable) -> None:
+        """Waits until there is room for a list like the last one `of` the same. Raises TooManyRequests."""
+        # A tenant may always have one, whatever the last one needed.
+        expected = min(self._sizes.get(of) or _UNKNOWN_BYTES, self._most_bytes)
+        if expected <= SMALL_BYTES:
+            return
+        if answer.tenant in self._waiting or not self._shares.has_room(answer.tenant, expected):
+            await self._wait(answer, expected)
+        else:
+            self.change(answer, expected)
+
+    def learn(self, of: Hashable, count: int) -> None:
+        """Records what a list needed."""
+        self._sizes.put(of, max(count, 1))
+
+    async def _wait(self, answer: HeldAnswer, count: int) -> None:
+        """Waits for the answer's turn and for room, which it holds then. Raises TooManyRequests."""
+        tenant, turn = answer.tenant, asyncio.get_running_loop().create_future()
+        queue = self._waiting.setdefault(tenant, deque())
+        if len(queue) >= MAX_WAITING:
+            raise TooManyRequests
+        waiting = _Waiting(turn, answer, count)
+        queue.append(waiting)
+        try:
+            for _ in range(_WAITS):
+                self._cut_longest_stalled(tenant)
+                await asyncio.wait([turn], timeout=STALLED_SECONDS)
+                if turn.done():
+                    return
+            CUT.inc()
+            raise TooManyRequests
+        finally:
+            if not turn.done():
+                queue.remove(waiting)
+            if not queue:
+                self._waiting.pop(tenant, None)
+            self._wake()
+
+    def _wake(self) -> None:
+        """Lets the first list of each tenant go on if there is room for it."""
+        for tenant, queue in self._waiting.items():
+            if queue and self._shares.has_room(tenant, queue[0].needed_bytes):
+                turn, answer, count = queue.popleft()
+                self.change(answer, count)
+                turn.set_result(None)
 
     def _cut_longest_stalled(self, tenant: str) -> None:
         stalled = [answer for answer in self._large.get(tenant, ()) if answer.waits_since is not None]
@@ -166,15 +234,24 @@ class Answers:
             oldest.cut()
 
 
+class _Waiting(NamedTuple):
+    turn: asyncio.Future[None]
+    answer: HeldAnswer
+    needed_bytes: int
+
+
 class HeldAnswer:
     """What one request holds of its answer. `waits_since` is when it began to wait for its client."""
 
-    __slots__ = ("_abort", "_answers", "_is_over", "held_bytes", "tenant", "waits_since")
+    __slots__ = ("_abort", "_answers", "_is_over", "_is_reserved", "_of", "held_bytes", "tenant", "waits_since")
 
     def __init__(self, answers: Answers, tenant: str, abort: Callable[[], None] | None) -> None:
         self._answers = answers
         self._abort = abort
         self._is_over = False
+        # What was reserved for, and whether nothing of it has been read yet.
+        self._of: Hashable = None
+        self._is_reserved = False
         self.tenant = tenant
         self.held_bytes = 0
         self.waits_since: float | None = None
@@ -184,6 +261,21 @@ class HeldAnswer:
         count = count if count > SMALL_BYTES and not self._is_over else 0
         if count != self.held_bytes:
             self._answers.change(self, count)
+
+    async def reserve(self, of: Hashable) -> None:
+        """Waits for room for a list like the last one `of` the same, before it is read. Raises TooManyRequests."""
+        self._of, self._is_reserved = of, True
+        await self._answers.reserve(self, of)
+
+    def hold_part(self, count: int) -> None:
+        """Holds what a part of a list needs, or as much as an earlier part did if that was more. Raises
+        TooManyRequests."""
+        count += count // _SPARE_PART
+        if self._is_reserved or count > self.held_bytes:
+            self._is_reserved = False
+            if self._of is not None:
+                self._answers.learn(self._of, count)
+            self.hold(count)
 
     def cut(self) -> None:
         """Closes the connection: what was held is released when the request ends as a result."""

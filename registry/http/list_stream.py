@@ -9,11 +9,12 @@ from sys import getsizeof
 from starlette.types import Scope, Send
 
 from registry.api.answers import ListAnswer
+from registry.flowcontrol.byte_shares import HeldAnswer
 from registry.flowcontrol.time_slice import TimeSlice
 from registry.http.compression import GZIP_HEADERS, GZIP_THRESHOLD_BYTES, Gzip, accepts_gzip
 from registry.http.forms import Form
 from registry.http.list_encoding import PIECE_BYTES, list_pieces
-from registry.http.responses import HELD_TIMES, PART_BYTES, Headers, headers_for, hold, send_body, send_part
+from registry.http.responses import HELD_TIMES, PART_BYTES, Headers, headers_for, send_body, send_part
 
 # The number of objects on all pages of a list together, if requested.
 TOTAL_COUNT = b"x-total-count"
@@ -33,8 +34,10 @@ async def respond_list(
 
 async def _account(chunks: AsyncIterator[Sequence[str]]) -> AsyncIterator[Sequence[str]]:
     """Yields the same chunks, accounted for while they are held. Raises TooManyRequests if there is no room for one."""
+    held = HeldAnswer.current()
     async for texts in chunks:
-        hold(HELD_TIMES * sum(map(getsizeof, texts)))
+        if held is not None:
+            held.hold_part(HELD_TIMES * sum(map(getsizeof, texts)))
         yield texts
 
 

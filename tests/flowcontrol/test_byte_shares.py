@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Iterator
 
 import pytest
 
 from registry.flowcontrol import byte_shares
-from registry.flowcontrol.byte_shares import SMALL_BYTES, Answers, Message, Receive, Upload, Uploads
+from registry.flowcontrol.byte_shares import SMALL_BYTES, Answers, HeldAnswer, Message, Receive, Upload, Uploads
 from registry.flowcontrol.fair_queue import TooManyRequests
 
 LIMIT = 1000
@@ -160,3 +162,68 @@ def test_small_answers_are_not_counted() -> None:
     answer = Answers(MEGABYTE).begin("a", None)
     answer.hold(SMALL_BYTES)
     assert answer.held_bytes == 0
+
+
+async def test_lists_wait_for_room_in_the_order_in_which_they_came() -> None:
+    answers = Answers(64 * MEGABYTE)
+    reading = [answers.begin("a", None) for _ in range(2)]
+    for answer in reading:  # nothing is known of such lists yet: each is taken to need 16 MiB
+        await answer.reserve("things")
+    order: list[str] = []
+
+    async def another(name: str) -> HeldAnswer:
+        answer = answers.begin("a", None)
+        await answer.reserve("things")
+        order.append(name)
+        answer.hold_part(4 * MEGABYTE)
+        return answer
+
+    waiting = [asyncio.create_task(another(name)) for name in "bcdef"]
+    await asyncio.sleep(0)
+    other = answers.begin("b", None)
+    await other.reserve("things")
+    other.end()
+    assert order == []
+    for answer in reading:
+        answer.hold_part(4 * MEGABYTE)  # the first parts are shorter, and leave room
+    await waiting[0]
+    assert (order, reading[0].held_bytes) == (["b"], 5 * MEGABYTE)
+    for answer in (*reading, waiting[0].result()):
+        answer.end()
+    await asyncio.gather(*waiting[1:])
+    assert order == list("bcdef")
+    known = answers.begin("b", None)
+    await known.reserve("things")
+    assert known.held_bytes == 5 * MEGABYTE, "as much as the last one needed"
+
+
+async def test_a_list_that_finds_no_room_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("registry.flowcontrol.byte_shares.STALLED_SECONDS", 0.01)
+    cut: list[str] = []
+    answers = Answers(32 * MEGABYTE)
+    reads, stalls = answers.begin("a", None), answers.begin("a", lambda: cut.append("stalls"))
+    for answer in (reads, stalls):
+        await answer.reserve("things")
+    stalls.waits_since = time.monotonic() - 1
+    refused = answers.begin("a", None)
+    with pytest.raises(TooManyRequests):
+        await refused.reserve("things")
+    assert set(cut) == {"stalls"}
+    reads.end()
+    await refused.reserve("things")
+    assert refused.held_bytes == 8 * MEGABYTE
+
+
+async def test_a_list_that_is_cancelled_while_it_waits_leaves_its_place_to_the_next() -> None:
+    answers = Answers(32 * MEGABYTE)
+    first, second = answers.begin("a", None), answers.begin("a", None)
+    await first.reserve("things")
+    await second.reserve("things")
+    gone, next_ = answers.begin("a", None), answers.begin("a", None)
+    leaving, waiting = asyncio.create_task(gone.reserve("things")), asyncio.create_task(next_.reserve("things"))
+    await asyncio.sleep(0)
+    leaving.cancel()
+    await asyncio.wait([leaving])
+    first.end()
+    await waiting
+    assert (gone.held_bytes, next_.held_bytes) == (0, 8 * MEGABYTE)
