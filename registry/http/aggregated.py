@@ -15,6 +15,7 @@ Follows kube-aggregator pkg/apiserver/handler_proxy.go and apimachinery pkg/util
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Coroutine
 from typing import Final, NamedTuple
 
@@ -30,6 +31,7 @@ from registry.api.request import Backend
 from registry.controllers.api_services.monitor import Monitor
 from registry.flowcontrol.byte_shares import ABORT
 from registry.flowcontrol.fair_queue import FairQueue, TooManyRequests
+from registry.flowcontrol.interruption import WHEN_GONE
 from registry.flowcontrol.time_slice import IS_GONE, ClientGone
 from registry.http import metrics
 from registry.http.documents.answers import TEXT
@@ -46,6 +48,8 @@ from registry.webhooks.streaming import PooledServer, TooManyConnections
 # kube-apiserver's timeouts for requests that are not long-running, and for discovery of another server.
 REQUEST_SECONDS: Final = 60.0
 DISCOVERY_SECONDS: Final = 5.0
+# The longest that a server takes the rest of what a client has sent before it disconnected.
+_REST_SECONDS: Final = 5.0
 # While a server answers within this time, nothing waits for this process to stop.
 _PROMPT_SECONDS: Final = 0.05
 _REPEATABLE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -357,6 +361,7 @@ class _Exchange:
             raise Lost("the connection of the client cannot switch protocols")
         passed, _ = fields.answer_headers(head.headers, upgrade=True)
         self._started = True
+        self._scope.get(WHEN_GONE, _ignore)(None)  # what the client has sent before it disconnects is to arrive
         metrics.WATCHES.inc()
         try:
             await self._send({"type": "http.response.start", "status": 101, "headers": passed})
@@ -365,7 +370,7 @@ class _Exchange:
             while piece := await connection.read():
                 await tunnel.write(piece)
         except TunnelClosed:
-            pass
+            await _drop_rest(connection)
         finally:
             metrics.WATCHES.dec()
         await self._send({"type": "http.response.body", "body": b""})
@@ -401,7 +406,19 @@ async def _send_up(tunnel: Tunnel, connection: Connection) -> None:
             await connection.write(data)
     except Lost:
         pass
-    connection.close()
+    connection.end()
+
+
+async def _drop_rest(connection: Connection) -> None:
+    """Reads what the server sends to a client that has disconnected, until it has got all of the client's data."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_REST_SECONDS):
+            while await connection.read():
+                pass
+
+
+def _ignore(_: object) -> None:
+    """Servers other than ours do not report that a client has disconnected."""
 
 
 def body_in_chunk(piece: bytes, *, chunked: bool) -> bytes:

@@ -166,6 +166,12 @@ class Connection(DecryptedProtocol):
         self._share.charge(PIECE_SECONDS + len(data) * BYTE_SECONDS)
         self._transport.write(data)
 
+    def end(self) -> None:
+        """Closes the connection when everything has been sent."""
+        self.is_reusable = False
+        if self._transport is not None and not self.is_lost:
+            self._transport.close()
+
     def close(self) -> None:
         self.is_reusable = False
         if self._transport is not None and not self.is_lost:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import socket
 import ssl
 import urllib.request
 from collections.abc import AsyncIterator
@@ -231,17 +232,48 @@ async def test_what_a_server_has_sent_arrives_when_it_leaves(
         assert [value for name, value in request.headers if name.endswith(("protocol", "protocol-version"))] == [
             line.partition(": ")[2] for line in lines if "channel" in line
         ]
-        # The client sends, and leaves.
+        # The client sends, and leaves at once.
         _, reader, writer = await ask()
         writer.write(data)
-        assert await received.get() == data
         writer.close()
+        assert await received.get() == data
         assert await received.get() == b""
         # The server refuses: its answer is the client's, and the connection serves another request.
         head, reader, writer = await ask("x-refuse: 1")
         assert head.startswith(b"HTTP/1.1 403 ")
         assert json.loads(await reader.readuntil(b"}"))["message"] == "not you"
         writer.close()
+
+
+@pytest.mark.slow
+async def test_what_a_client_has_sent_arrives_when_it_leaves(tmp_path: Path) -> None:
+    """Also at a server that sends meanwhile, to nobody."""
+    data, received = bytes(range(256)) * 2048, asyncio.Event()
+
+    async def answer(request: Request) -> None:
+        request.writer.write(b"HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: websocket\r\n\r\n")
+        for start in range(0, len(data), 4096):
+            assert await request.reader.readexactly(4096) == data[start : start + 4096]
+            request.writer.write(b"more")
+            await asyncio.sleep(0.001)  # slower than the client
+        received.set()
+
+    def send(server: RunningServer) -> socket.socket:
+        """Sends, and ends its side of the TCP connection only: a closed one with unread data would be reset."""
+        plain = socket.create_connection(("127.0.0.1", server.port))
+        context = ssl.create_default_context(cafile=str(server.authority))
+        tls = context.wrap_socket(plain, server_hostname="127.0.0.1")
+        tls.sendall(upgrade(server))
+        head = b""
+        while not head.endswith(b"\r\n\r\n"):
+            head += tls.recv(1)
+        tls.sendall(data)
+        tls.shutdown(socket.SHUT_WR)
+        return tls
+
+    async with started(tmp_path, answer) as (server, _), asyncio.timeout(120):
+        with await asyncio.to_thread(send, server):
+            await received.wait()
 
 
 @pytest.mark.slow

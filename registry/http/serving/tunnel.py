@@ -9,11 +9,15 @@ An ASGI application that has received a request to switch protocols finds a `Swi
     await send({"type": "http.response.body", "body": b""})     # ends the connection
 
 A client that sends anything before the answer to its request is refused: it might be the next request.
+
+What a client has sent before it disconnects arrives: uvloop's TLS closes a connection as soon as the end of the TCP
+connection arrives, and leaves what it has not decrypted by then.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable
 from typing import Final
 
@@ -31,21 +35,29 @@ class TunnelClosed(Exception):
 class Tunnel:
     def __init__(self, transport: asyncio.Transport, flow: FlowControl) -> None:
         self._transport = transport
+        self._tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
         self._flow = flow
         self._pieces = bytearray()
         self._ended = False
         self._news = asyncio.Event()
 
     async def receive(self) -> bytes:
-        """Returns what the client has sent since the last call; b"" when it has disconnected."""
+        """Returns what the client has sent since the last call; b"" when it has disconnected, and that was all."""
         while not self._pieces:
             if self._ended:
-                return b""
+                return self._rest()
             self._news.clear()
             await self._news.wait()
         data, self._pieces = bytes(self._pieces), bytearray()
         self._flow.resume_reading()
         return data
+
+    def _rest(self) -> bytes:
+        """Returns the next record of what had not been decrypted when the client disconnected."""
+        try:
+            return b"" if self._tls is None else self._tls.read(_BUFFER_BYTES)
+        except ssl.SSLError:
+            return b""
 
     async def write(self, data: bytes) -> None:
         """Writes to the client. Raises TunnelClosed."""
