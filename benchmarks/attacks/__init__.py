@@ -68,6 +68,8 @@ ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
     "dependents": background.dependents,
     "lists": storms.lists,
     "crowds": storms.crowds,
+    "unread": storms.unread,
+    "rewrites": storms.rewrites,
     "strangers": storms.strangers,
     "records": storms.records,
     "scrapes": documents.scrapes,

@@ -336,6 +336,55 @@ async def crowds(attacker: Attacker) -> None:
     await attacker.parallel(1_000, work)
 
 
+async def unread(attacker: Attacker) -> None:
+    """Two thousand connections, each with sixteen gets of an object of 60 kB, whose answers nobody reads."""
+    await attacker.ask("POST", MAPS, {"metadata": {"name": "unread"}, "data": {"a": "x" * 60_000}})
+    request = attacker.head("GET", f"{MAPS}/unread", 0) * 16
+
+    async def work(one: Attacker) -> None:
+        try:
+            reader, writer = await one.open()
+            try:
+                # With so small a limit the reader stops reading from the socket at once.
+                writer.write(request)
+                one.answers["opened"] += 1
+                await reader.readexactly(1)
+                await asyncio.sleep(3600)
+            finally:
+                writer.transport.abort()
+        except (OSError, asyncio.IncompleteReadError):
+            one.answers["closed"] += 1
+            await asyncio.sleep(0.05)
+
+    await attacker.parallel(2_000, work)
+
+
+async def rewrites(attacker: Attacker) -> None:
+    """A definition whose schema changes without end, while fifty clients watch its objects and others write them."""
+    path = await attacker.define("rewritten", ANYTHING)
+    numbers = count()
+    fields = {f"f{i}": {"type": "string"} for i in range(200)}
+
+    async def rewrite(one: Attacker) -> None:
+        change = {"type": "object", "properties": {**fields, f"n{next(numbers) % 1000}": {"type": "string"}}}
+        version = {"name": "v1", "served": True, "storage": True}
+        schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": change}}}
+        body = json.dumps({"spec": {"versions": [{**version, "schema": schema}]}}).encode()
+        name = f"{DEFINITIONS}/rewritten.rewritten.example.com"
+        await one.ask("PATCH", name, body, kind="application/merge-patch+json")
+
+    async def work(one: Attacker) -> None:
+        match next(numbers) % 4:
+            case 0:
+                await rewrite(one)
+            case 1:
+                await one.ask("POST", path, an_object(path, "", {"f1": "a"}, generateName="x-"))
+            case _:
+                await one.ask("GET", f"{path}?watch=true&timeoutSeconds=1&resourceVersion=0")
+
+    await attacker.parallel(50, work)
+
+
 async def strangers(attacker: Attacker) -> None:
     """Requests in another tenant's name without a credential, and with tokens that nobody has issued."""
     path = "/clusters/neighbour/api/v1/namespaces/default/configmaps/a"
