@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from itertools import islice
 from typing import Any
@@ -15,6 +16,18 @@ def go_quote(text: str) -> str:
     if text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
     return '"' + "".join('\\"' if c == '"' else _escape(c) for c in text) + '"'
+
+
+def quote_time(text: str) -> str:
+    """A text as the errors of Go's package time quote it: bytes that are not ASCII or below a space as `\\xc3\\xa9`."""
+    return '"' + _UNUSUAL.sub(_as_bytes, text.replace("\\", "\\\\").replace('"', '\\"')) + '"'
+
+
+_UNUSUAL = re.compile(r"[^\x20-\x7f]")
+
+
+def _as_bytes(character: re.Match[str]) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in character[0].encode("utf-8", "surrogateescape"))
 
 
 def go_quote_all(texts: Iterable[str]) -> str:

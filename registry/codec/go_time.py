@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
-from registry.codec.go_text import go_quote
+from registry.codec.go_text import quote_time
 
 RFC3339 = "2006-01-02T15:04:05Z07:00"
 
@@ -63,7 +63,7 @@ def _parse(text: str) -> str:
         rest = rest[decimals.end() :]
     offset, rest = _offset(text, rest)
     if rest:
-        raise TimeError(f"parsing time {go_quote(text)}: extra text: {go_quote(rest)}")
+        raise TimeError(f"parsing time {quote_time(text)}: extra text: {quote_time(rest)}")
     year, month, day = numbers[:3]
     if day < 1 or day > _days_in(year, month):
         raise _out_of_range(text, "day")
@@ -103,10 +103,9 @@ def _in_utc(numbers: list[int], offset: int) -> str:
 
 
 def _cannot(text: str, value: str, layout: str) -> TimeError:
-    return TimeError(
-        f"parsing time {go_quote(text)} as {go_quote(RFC3339)}: cannot parse {go_quote(value)} as {go_quote(layout)}"
-    )
+    why = f"cannot parse {quote_time(value)} as {quote_time(layout)}"
+    return TimeError(f"parsing time {quote_time(text)} as {quote_time(RFC3339)}: {why}")
 
 
 def _out_of_range(text: str, what: str) -> TimeError:
-    return TimeError(f"parsing time {go_quote(text)}: {what} out of range")
+    return TimeError(f"parsing time {quote_time(text)}: {what} out of range")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from registry.codec.go_text import go_quote
+from registry.codec.go_text import quote_time
 
 _UNITS: Final = {
     "ns": 1,
@@ -27,7 +27,7 @@ def parse_duration(text: str) -> int:
     if rest == "0":
         return 0
     is_negative = text.startswith("-")
-    invalid = f"time: invalid duration {go_quote(text)}"
+    invalid = f"time: invalid duration {quote_time(text)}"
     if not rest:
         raise ValueError(invalid)
     total, place = 0, 0
@@ -38,9 +38,9 @@ def parse_duration(text: str) -> int:
         if not whole and not fraction:
             raise ValueError(invalid)
         if not unit:
-            raise ValueError(f"time: missing unit in duration {go_quote(text)}")
+            raise ValueError(f"time: missing unit in duration {quote_time(text)}")
         if unit not in _UNITS:
-            raise ValueError(f"time: unknown unit {go_quote(unit)} in duration {go_quote(text)}")
+            raise ValueError(f"time: unknown unit {quote_time(unit)} in duration {quote_time(text)}")
         # A number that does not fit into 64 bits is rejected before its digits are parsed.
         whole = whole.lstrip("0")
         total += int(whole or "0") * _UNITS[unit] if len(whole) <= 19 else _LARGEST + 1

@@ -46,3 +46,12 @@ def test_invalid_times(text: str, reason: str) -> None:
     with pytest.raises(TimeError) as caught:
         canonical_time(text)
     assert str(caught.value) == f'parsing time "{text}"{reason}'
+
+
+def test_errors_quote_unusual_characters_by_their_bytes() -> None:
+    with pytest.raises(TimeError) as caught:
+        canonical_time('é\t"')
+    quoted = r'"\xc3\xa9\x09\""'
+    assert str(caught.value) == (
+        f'parsing time {quoted} as "2006-01-02T15:04:05Z07:00": cannot parse {quoted} as "2006"'
+    )

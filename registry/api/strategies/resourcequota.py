@@ -41,9 +41,9 @@ class ResourceQuotaStrategy(TypedStrategy):
 
     def update_errors(self, new: Object, old: Object) -> list[FieldError]:
         errors = self.errors(new)[len(self.meta_errors(new)) :]
-        scopes, before = ((o.get("spec") or {}).get("scopes") or [] for o in (new, old))
-        if set(scopes) != set(before):
-            errors.append(invalid("spec.scopes", scopes or None, "field is immutable"))
+        scopes, before = ((o.get("spec") or {}).get("scopes") for o in (new, old))
+        if set(scopes or ()) != set(before or ()):
+            errors.append(invalid("spec.scopes", scopes, "field is immutable"))
         return errors
 
     def write_effects(self, new: Object, old: Object | None) -> WriteEffects:

@@ -80,14 +80,14 @@ def missing_texts(parts: Iterable[PolicyRule]) -> list[str]:
 
 
 def compact(rules: Iterable[PolicyRule]) -> list[PolicyRule]:
-    """Joins the verbs of rules with the same single group, single resource and at most one name."""
+    """Joins the verbs of rules with the same single group, single resource and at most one name; verbs may repeat."""
     others: list[PolicyRule] = []
-    simple: dict[tuple[str, str, tuple[str, ...]], dict[str, None]] = {}
+    simple: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for rule in rules:
         if rule.paths or len(rule.groups) != 1 or len(rule.resources) != 1 or len(rule.names) > 1:
             others.append(rule)
             continue
-        simple.setdefault((rule.groups[0], rule.resources[0], rule.names), {}).update(dict.fromkeys(rule.verbs))
+        simple.setdefault((rule.groups[0], rule.resources[0], rule.names), []).extend(rule.verbs)
     return others + [
         PolicyRule(tuple(verbs), (group,), (resource,), names) for (group, resource, names), verbs in simple.items()
     ]

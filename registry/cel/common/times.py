@@ -26,6 +26,7 @@ from registry.cel.common.values import (
     register_ordered,
     register_type,
 )
+from registry.codec.go_text import quote_time
 from registry.schema import goduration
 
 SECOND: Final = 1_000_000_000
@@ -333,7 +334,3 @@ def _complaint(text: str) -> str:
         if not (actual == part if not part.isdigit() else actual.isdecimal() and len(actual) == len(part)):
             return f" as {quote_time(layout)}: cannot parse {quote_time(text[start:])} as {quote_time(part)}"
     return ": out of range"
-
-
-def quote_time(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

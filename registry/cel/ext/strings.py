@@ -55,10 +55,10 @@ def index_of(value: Value, part: Value, offset: Value = 0) -> int:
         return next((i for i, item in enumerate(elements(value)) if is_equal(item, part)), -1)
     if type(value) is not str or type(part) is not str or type(offset) is not int:
         raise mismatch("indexOf", value, part)
+    if part == "":
+        return offset  # as it is, even if it is out of range
     if offset < 0:
         raise EvalError(f"index out of range: {offset}")
-    if part == "":
-        return min(offset, len(value))
     _count_search(value, part)
     return value.find(part, offset)
 
@@ -82,10 +82,10 @@ def last_index_of(value: Value, part: Value, offset: Value = None) -> int:
         return _last(value, part)
     if type(offset) is not int:
         raise no_such_overload()
+    if part == "":
+        return offset
     if offset < 0:
         raise EvalError(f"index out of range: {offset}")
-    if part == "":
-        return min(offset, len(value))
     if offset >= len(value):
         return -1
     return _last(value[: offset + len(part)], part)

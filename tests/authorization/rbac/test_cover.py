@@ -111,6 +111,14 @@ def test_reported_missing_rights_are_missing_or_wildcards(have: list[PolicyRule]
             assert not had.allows_resource(part.verbs[0], part.groups[0], plural, subresource, name)
 
 
+def test_a_right_that_is_missing_twice_is_named_twice() -> None:
+    wanted = [PolicyRule(("get", "list"), ("g",), ("r",)), PolicyRule(("list",), ("g",), ("r", "s"))]
+    assert missing_texts(missing_rules([], wanted)) == [
+        '{APIGroups:["g"], Resources:["r"], Verbs:["get" "list" "list"]}',
+        '{APIGroups:["g"], Resources:["s"], Verbs:["list"]}',
+    ]
+
+
 def test_missing_rights_of_many_verbs_are_found_in_linear_time() -> None:
     wanted = [PolicyRule(tuple(f"v{i}" for i in range(50_000)), ("g",), ("r",))]
     began = thread_time()

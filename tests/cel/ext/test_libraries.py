@@ -125,7 +125,10 @@ STRINGS = [
     ("'abc'.charAt(4)", "error: index out of range: 4"),
     ("'tacocat'.indexOf('a') == 1 && 'tacocat'.lastIndexOf('a') == 5 && 'abc'.indexOf('x') == -1", "true"),
     ("'abcabc'.indexOf('bc', 2) == 4 && 'abcabc'.lastIndexOf('bc', 3) == 1", "true"),
-    ("'abc'.indexOf('c', 7) == -1 && 'abc'.lastIndexOf('', 9) == 3 && 'abc'.lastIndexOf('c', 3) == -1", "true"),
+    (
+        "'abc'.indexOf('c', 7) == -1 && 'abc'.lastIndexOf('', 9) == 9 && 'abc'.indexOf('', -1) == -1 && 'abc'.lastIndexOf('c', 3) == -1",
+        "true",
+    ),
     ("'abc'.indexOf('c', -1)", "error: index out of range: -1"),
     ("'TacoCÆt'.lowerAscii() + 'taé'.upperAscii()", "'tacocÆtTAé'"),
     ("'hello hello'.replace('he', 'we') + 'hello hello'.replace('he', 'we', 1)", "'wello wellowello hello'"),
