@@ -71,20 +71,23 @@ def added_fields(value: Json, node: MergeType) -> FieldSet:
             raise Untypable("unexpected map")
         if not value or node.map_atomic:
             return {}
-        return {".": {}, **added_members(value, node)}
+        return _add_members({".": {}}, value, node)
     if kind is list:
         if not node.is_list:
             raise Untypable("unexpected list")
         if not value or node.items is Items.ATOMIC:
             return {}
-        return {".": {}, **added_items(value, node)}
+        return _add_items({".": {}}, value, node)
     if kind not in node.accepts:
         raise Untypable(f"unexpected {kind.__name__}")
     return {}
 
 
 def added_members(value: dict[str, Json], node: MergeType) -> FieldSet:
-    result: FieldSet = {}
+    return _add_members({}, value, node)
+
+
+def _add_members(result: FieldSet, value: dict[str, Json], node: MergeType) -> FieldSet:
     fields, other = node.fields, node.element
     for name, part in value.items():
         field = fields.get(name)
@@ -100,7 +103,10 @@ def added_members(value: dict[str, Json], node: MergeType) -> FieldSet:
 
 def added_items(value: list[Json], node: MergeType) -> FieldSet:
     """Duplicate items are owned as a whole, since it is ambiguous which one is meant."""
-    result: FieldSet = {}
+    return _add_items({}, value, node)
+
+
+def _add_items(result: FieldSet, value: list[Json], node: MergeType) -> FieldSet:
     item_type = node.item
     assert item_type is not None
     for item in value:
