@@ -1,6 +1,6 @@
 """The OpenAPI v2 documents of other servers, fetched on request and cached for a while.
 
-A request waits at most WAIT_SECONDS for the servers; later results are in the next response.
+A request waits for the servers until their fetches are WAIT_SECONDS old; later results are in the next response.
 """
 
 from __future__ import annotations
@@ -46,43 +46,50 @@ class _CachedPart(NamedTuple):
     serial: int
 
 
+class _Fetch(NamedTuple):
+    task: asyncio.Task[None]
+    began: float
+
+
 class OpenAPIDocuments:
     def __init__(self, backends: Backends) -> None:
         self._backends = backends
         self._cache: LruCache[_Key, _CachedPart] = LruCache(
             _CACHE_BYTES, lambda kept: kept.size + len(kept.etag) + 1024
         )
-        self._fetching: dict[_Key, asyncio.Task[None]] = {}
+        self._fetching: dict[_Key, _Fetch] = {}
 
     async def aclose(self) -> None:
-        await cancel(*self._fetching.values())
+        await cancel(*(fetch.task for fetch in self._fetching.values()))
 
     async def get(self, tenant: Tenant, servers: Iterable[APIServer]) -> list[ServerDocument]:
         """The parts of the servers that are known after waiting."""
         servers = list(servers)
-        waiting = [task for server in servers if (task := self._refresh(tenant, server)) is not None]
-        if waiting:
-            await asyncio.wait(waiting, timeout=WAIT_SECONDS)
-        documents, left = [], _BYTES_OF_TENANT
+        fetches = [fetch for server in servers if (fetch := self._refresh(tenant, server)) is not None]
+        left = max((fetch.began + WAIT_SECONDS for fetch in fetches), default=0.0) - time.monotonic()
+        if left > 0:
+            await asyncio.wait([fetch.task for fetch in fetches], timeout=left)
+        documents, room = [], _BYTES_OF_TENANT
         for server in servers:
             entry = self._cache.peek((tenant.id, server.name))
-            if entry is not None and entry.server == server and entry.document["paths"] and entry.size <= left:
-                left -= entry.size
+            if entry is not None and entry.server == server and entry.document["paths"] and entry.size <= room:
+                room -= entry.size
                 documents.append(ServerDocument(server, entry.document, entry.serial))
         return documents
 
-    def _refresh(self, tenant: Tenant, server: APIServer) -> asyncio.Task[None] | None:
+    def _refresh(self, tenant: Tenant, server: APIServer) -> _Fetch | None:
         key = (tenant.id, server.name)
         entry = self._cache.peek(key)
         if entry is not None and entry.server == server and time.monotonic() - entry.at < _FRESH_SECONDS:
             return None
-        task = self._fetching.get(key)
-        if task is None:
+        fetch = self._fetching.get(key)
+        if fetch is None:
             if len(self._fetching) >= _AT_A_TIME:
                 return None
-            task = self._fetching[key] = asyncio.create_task(self._fetch(tenant, server, entry))
+            task = asyncio.create_task(self._fetch(tenant, server, entry))
             task.add_done_callback(lambda _: self._fetching.pop(key, None))
-        return task
+            fetch = self._fetching[key] = _Fetch(task, time.monotonic())
+        return fetch
 
     async def _fetch(self, tenant: Tenant, server: APIServer, before: _CachedPart | None) -> None:
         if before is not None and before.server != server:

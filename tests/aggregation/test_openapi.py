@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import time
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,14 @@ async def test_the_document(api_database: str, tmp_path: Path, monkeypatch: pyte
         hangs = True
         async with asyncio.timeout(60):
             assert await has_path()
+        # While it hangs, only the requests of the first moment wait: all of them did, for five seconds of each minute.
+        monkeypatch.setattr(openapi_documents, "_FRESH_SECONDS", 0)
+        monkeypatch.setattr(openapi_documents, "WAIT_SECONDS", 2)
+        assert await has_path()
+        began = time.monotonic()
+        for _ in range(10):
+            assert await has_path()
+        assert time.monotonic() - began < 10
 
 
 async def test_the_documents_of_a_tenant_have_a_limit_together(
