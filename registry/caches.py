@@ -6,22 +6,57 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
+from weakref import WeakSet
+
+from prometheus_client import Gauge
+
+HELD: Final = Gauge("registry_cache_bytes", "Bytes that the caches of the process hold together.")
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
+class CacheMemory:
+    """What all caches with a capacity in bytes may hold together: less than the sum of their capacities, since hardly
+    any process needs all of them.
+
+    Beyond the limit, the eldest entries of the cache that is the fullest by its own capacity are evicted.
+    """
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        self._caches: WeakSet[LruCache[Any, Any]] = WeakSet()
+
+    def add(self, cache: LruCache[Any, Any]) -> None:
+        self._caches.add(cache)
+
+    def trim(self) -> None:
+        """Evicts entries until the caches are within the limit."""
+        caches = list(self._caches)
+        while (held := sum([cache.weight for cache in caches])) > self.limit_bytes:
+            max(caches, key=lambda cache: cache.weight / cache.capacity).evict_eldest()
+        HELD.set(held)
+
+
+# The setting --cache-limit-megabytes changes the limit.
+MEMORY: Final = CacheMemory(256 << 20)
+
+
 class LruCache(Generic[K, V]):
-    """A cache of `capacity` entries, or of that total weight if `weigh` is given. Thread-safe.
+    """A cache of `capacity` entries, or of that many bytes if `weigh` is given, and within `memory`. Thread-safe.
 
     A value that weighs more than the whole capacity is not kept. `evicted` is called with entries evicted for others.
     """
 
-    __slots__ = ("_entries", "_evicted", "_lock", "_weigh", "capacity", "weight")
+    __slots__ = ("__weakref__", "_entries", "_evicted", "_lock", "_memory", "_weigh", "capacity", "weight")
 
     def __init__(
-        self, capacity: int, weigh: Callable[[V], int] | None = None, evicted: Callable[[K, V], object] | None = None
+        self,
+        capacity: int,
+        weigh: Callable[[V], int] | None = None,
+        evicted: Callable[[K, V], object] | None = None,
+        memory: CacheMemory = MEMORY,
     ) -> None:
         self.capacity = capacity
         self.weight = 0
@@ -29,6 +64,9 @@ class LruCache(Generic[K, V]):
         self._evicted = evicted
         self._entries: OrderedDict[K, V] = OrderedDict()
         self._lock = threading.Lock()
+        self._memory = memory
+        if weigh is not None:
+            memory.add(self)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -62,14 +100,22 @@ class LruCache(Generic[K, V]):
             self._entries[key] = value
             self.weight += weight
             while self.weight > self.capacity:
-                # At once: an iterator would fail if another thread marks an entry as used meanwhile.
-                eldest, dropped = self._entries.popitem(last=False)
-                self.weight -= self._weight_of(dropped)
-                evicted.append((eldest, dropped))
+                evicted.append(self._pop_eldest())
         if self._evicted is not None:
             for key, dropped in evicted:
                 self._evicted(key, dropped)
+        if self._weigh is not None:
+            self._memory.trim()
         return value
+
+    def evict_eldest(self) -> None:
+        """Evicts the least recently used entry, if there is one."""
+        with self._lock:
+            if not self._entries:
+                return
+            key, dropped = self._pop_eldest()
+        if self._evicted is not None:
+            self._evicted(key, dropped)
 
     def pop(self, key: K) -> V | None:
         with self._lock:
@@ -87,11 +133,21 @@ class LruCache(Generic[K, V]):
         """Returns all values, the least recently used first."""
         return list(self._entries.values())
 
+    def _pop_eldest(self) -> tuple[K, V]:
+        # At once: an iterator would fail if another thread marks an entry as used meanwhile.
+        key, dropped = self._entries.popitem(last=False)
+        self._subtract(dropped)
+        return key, dropped
+
     def _remove(self, key: K) -> V | None:
         value = self._entries.pop(key, None)
         if value is not None:
-            self.weight -= self._weight_of(value)
+            self._subtract(value)
         return value
+
+    def _subtract(self, value: V) -> None:
+        # Values may have become lighter since: an empty cache weighs nothing all the same.
+        self.weight = self.weight - self._weight_of(value) if self._entries else 0
 
     def _weight_of(self, value: V) -> int:
         return 1 if self._weigh is None else self._weigh(value)

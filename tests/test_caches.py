@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from registry.caches import ExpiringCache, LruCache
+from registry.caches import CacheMemory, ExpiringCache, LruCache
 
 
 def test_the_least_recently_used_goes_first() -> None:
@@ -65,3 +65,40 @@ def test_expired_entries_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cache.get("a") == "x"
     now = 105.0
     assert cache.get("a") is None
+
+
+def test_caches_share_a_limit_and_the_fullest_gives_way() -> None:
+    memory = CacheMemory(100)
+    gone: list[str] = []
+    large: LruCache[str, bytes] = LruCache(200, len, memory=memory)
+    small: LruCache[str, bytes] = LruCache(60, len, lambda key, _: gone.append(key), memory=memory)
+    counted: LruCache[str, bytes] = LruCache(5, memory=memory)
+    counted.put("not in bytes", b"x" * 1000)
+    small.put("a", b"x" * 20)
+    small.put("b", b"x" * 20)
+    large.put("c", b"x" * 60)
+    assert (small.weight, large.weight) == (40, 60)
+    large.put("d", b"x" * 10)
+    assert gone == ["a"], "two thirds of one and a third of the other were full"
+    large.put("e", b"x" * 60)
+    assert (large.keys(), small.keys()) == (["d", "e"], ["b"])
+    assert counted.keys() == ["not in bytes"]
+
+
+def test_weights_that_change_do_not_keep_the_limit_from_being_kept() -> None:
+    memory = CacheMemory(10)
+    cache: LruCache[str, list[int]] = LruCache(100, len, memory=memory)
+    kept = cache.put("a", [0] * 8)
+    kept.clear()
+    cache.put("b", [0] * 8)
+    assert (len(cache), cache.weight) == (0, 0)
+
+
+def test_a_cache_that_is_gone_no_longer_counts() -> None:
+    memory = CacheMemory(10)
+    gone: LruCache[str, bytes] = LruCache(10, len, memory=memory)
+    gone.put("a", b"x" * 10)
+    del gone
+    kept: LruCache[str, bytes] = LruCache(10, len, memory=memory)
+    kept.put("a", b"x" * 10)
+    assert kept.keys() == ["a"]

@@ -33,6 +33,7 @@ from registry.api.write_events import WriteEvents
 from registry.audit.log import audit_log
 from registry.authorization.authorizer import Authorizer
 from registry.authorization.tenants import TenantDirectory
+from registry.caches import MEMORY
 from registry.controllers.activity import ActivityPublisher
 from registry.controllers.api_services.monitor import Monitor
 from registry.controllers.indexing import IndexingController
@@ -43,6 +44,7 @@ from registry.controllers.storage_migration.runner import MigrationSettings
 from registry.conversion.converter import Converter
 from registry.emulation import emulate
 from registry.flowcontrol.allocator import COLLECTOR_THRESHOLDS, return_freed_memory
+from registry.flowcontrol.byte_shares import MIB
 from registry.flowcontrol.evaluation import Evaluations
 from registry.flowcontrol.fair_queue import FairQueue
 from registry.flowcontrol.watchdog import Watchdog
@@ -77,6 +79,7 @@ async def serving(settings: Settings, stopping: Stopping) -> AsyncIterator[Servi
     """Within the block the database is open and the controllers run."""
     emulate(settings.emulate_version)
     serve_cbor(settings.cbor)
+    MEMORY.limit_bytes = settings.cache_limit_megabytes * MIB
     async with contextlib.AsyncExitStack() as stack:
         stack.enter_context(tracing.exporting(os.environ))
         converter = await stack.enter_async_context(contextlib.aclosing(_converter(settings)))

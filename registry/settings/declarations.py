@@ -78,6 +78,12 @@ class Settings:
         "answers are 429 at once, and the connection whose client has read nothing for the longest time is closed.",
         whole_number(64, 1_000_000),
     )
+    cache_limit_megabytes: int = setting(
+        256,
+        "Maximum size of all caches of a process together (definitions, compiled schemas, roles, documents), in MiB. "
+        "Beyond that the entries that were used least recently are dropped, and made again when they are needed.",
+        whole_number(32, 1_000_000),
+    )
     evaluation_limit_milliseconds: int = setting(
         250,
         "Processor time that evaluating a request (schemas, rules, policies, patches) may hold the event loop "
