@@ -106,8 +106,24 @@ def api_template(
         yield urlsplit(url).path.removeprefix("/")
 
 
+# Marks tests of a module that share an application: `api`, `tenant_api` and `shared_api` are then clients of it, and
+# `api_database` is its database.
+shares_application = pytest.mark.asyncio(loop_scope="module")
+# Marks those in such a module that have one for themselves.
+has_own_application = pytest.mark.asyncio(loop_scope="function")
+
+
+def _shares_application(request: pytest.FixtureRequest) -> bool:
+    marker = request.node.get_closest_marker("asyncio")
+    return marker is not None and marker.kwargs == shares_application.kwargs
+
+
 @pytest.fixture
-def api_database(postgres_server: str, api_template: str) -> Iterator[str]:
+def api_database(request: pytest.FixtureRequest, postgres_server: str, api_template: str) -> Iterator[str]:
+    """The database of `api`."""
+    if _shares_application(request):
+        yield request.getfixturevalue("module_database")
+        return
     with temporary_database(postgres_server, api_template) as url:
         yield url
 
@@ -118,17 +134,16 @@ async def app(api_database: str, tmp_path: Path) -> AsyncIterator[Starlette]:
         yield app
 
 
-# Marks tests that use `shared_api`: they run on the event loop of its application.
-shares_application = pytest.mark.asyncio(loop_scope="module")
+@pytest.fixture(scope="module")
+def module_database(postgres_server: str, api_template: str) -> Iterator[str]:
+    with temporary_database(postgres_server, api_template) as url:
+        yield url
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def module_application(
-    postgres_server: str, api_template: str, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Client]:
-    with temporary_database(postgres_server, api_template) as url:
-        async with serving(url, tmp_path_factory.mktemp("shared")) as client:
-            yield client
+async def module_application(module_database: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Client]:
+    async with serving(module_database, tmp_path_factory.mktemp("shared")) as client:
+        yield client
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -161,6 +176,9 @@ async def new_tenant(application: Client) -> Client:
 
 
 @pytest.fixture
-def api(app: Starlette) -> Client:
-    """A client of `app` with the administrator's token."""
-    return Client(app, TOKEN)
+def api(request: pytest.FixtureRequest) -> Client:
+    """An administrator's client: `tenant_api` where a test shares its application, else one of `app`."""
+    if _shares_application(request):
+        client: Client = request.getfixturevalue("tenant_api")
+        return client
+    return Client(request.getfixturevalue("app"), TOKEN)

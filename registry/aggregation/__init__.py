@@ -6,7 +6,7 @@
     availability  whether a server is available             openapi_documents   OpenAPI v2 of servers, fetched
     discovery     local and fetched discovery in one        openapi        the same for OpenAPI
 
-registry/api/catalog.py holds the model, registry/http/aggregated.py proxies requests, and
+registry/api/catalog.py holds the model, registry/http/middleware/aggregation.py proxies requests, and
 registry/controllers/api_services writes conditions and automatic APIServices. Follows kube-aggregator pkg/apiserver and
 pkg/controllers.
 """

@@ -49,11 +49,11 @@ from registry.flowcontrol.evaluation import Evaluations
 from registry.flowcontrol.fair_queue import FairQueue
 from registry.flowcontrol.watchdog import Watchdog
 from registry.http import metrics
-from registry.http.aggregated import Aggregation
 from registry.http.credentials import credentials
 from registry.http.documents import health
 from registry.http.encryption import encryption_of
 from registry.http.handler_chain import handler_chain
+from registry.http.middleware.aggregation import Aggregation
 from registry.http.negotiation import serve_cbor
 from registry.http.serving.server import root_certificates
 from registry.http.serving.stopping import Stopping

@@ -36,8 +36,8 @@ from registry.console.oidc import SignIn
 from registry.flowcontrol.byte_shares import MIB, Answers, Uploads
 from registry.flowcontrol.fair_queue import FairQueue
 from registry.flowcontrol.rates import Rates
-from registry.http.aggregated import Aggregation, AggregationMiddleware
 from registry.http.hosts import HostPattern
+from registry.http.middleware.aggregation import Aggregation, AggregationMiddleware
 from registry.http.middleware.audit import AuditMiddleware
 from registry.http.middleware.authentication import AuthenticationMiddleware
 from registry.http.middleware.authorization import AuthorizationMiddleware

@@ -14,11 +14,13 @@ from typing import Any
 
 from tests.aggregation.objects import PATH, api_service
 from tests.api.client import Client, eventually
+from tests.application import new_tenant
 from tests.webhooks.hostile import Certificates, certificates, serving
 
 GROUP, VERSION = "metrics.example.com", "v1"
 BASE = f"/apis/{GROUP}/{VERSION}"
 NAME = f"{VERSION}.{GROUP}"
+METRICS = f"{BASE}/namespaces/default/metrics"
 SERVICE = "metrics.kube-system"
 RESOURCES = {
     "kind": "APIResourceList",
@@ -142,6 +144,32 @@ def placed(*backends: Backend, services: Mapping[str, Backend] | None = None) ->
     """Settings by which the servers are found."""
     named = {SERVICE: backends[0]} if backends else {}
     return {"webhook_services": tuple(f"{n}=127.0.0.1:{b.port}" for n, b in {**named, **(services or {})}.items())}
+
+
+@dataclass(frozen=True)
+class Proxied:
+    """An application, and a server that APIServices of its tenants may name. The tests of a module share both."""
+
+    application: Client
+    server: Backend
+
+
+@contextlib.asynccontextmanager
+async def behind(proxied: Proxied, answer: Answer = tell_request) -> AsyncIterator[tuple[Client, Backend]]:
+    """The administrator of a new tenant, and the server that an APIService of theirs names. It has no OpenAPI documents."""
+
+    async def handle(request: Request) -> None:
+        if request.target.startswith("/openapi/"):
+            await request.answer(b"", 404)
+        else:
+            await answer(request)
+
+    client, server = await new_tenant(proxied.application), proxied.server
+    server.answer = handle
+    server.requests.clear()
+    await register(client, server)
+    yield client, server
+    (await client.delete(f"{PATH}/{NAME}")).ok()
 
 
 async def register(client: Client, server: Backend, name: str = NAME, *, available: bool = True, **spec: Any) -> None:

@@ -3,51 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.aggregation.backend import (
-    BASE,
-    NAME,
-    Answer,
-    Backend,
-    Request,
-    backend,
-    placed,
-    register,
-    tell_request,
-    wait_for_condition,
-)
-from tests.api.client import Client, eventually
+from tests.aggregation.backend import BASE, METRICS, Answer, Proxied, Request, behind
+from tests.api.client import eventually
 from tests.api.errors import failure
-from tests.application import serving
+from tests.application import shares_application
 
-METRICS = f"{BASE}/namespaces/default/metrics"
-
-
-@contextlib.asynccontextmanager
-async def behind(
-    database: str, folder: Path, answer: Answer = tell_request, **spec: Any
-) -> AsyncIterator[tuple[Client, Backend]]:
-    """An administrator, and the server that an APIService of theirs names. It has no OpenAPI documents."""
-
-    async def handle(request: Request) -> None:
-        if request.target.startswith("/openapi/"):
-            await request.answer(b"", 404)
-        else:
-            await answer(request)
-
-    async with backend(folder / "server", handle) as server, serving(database, folder, **placed(server)) as client:
-        await register(client, server, **spec)
-        yield client, server
+pytestmark = shares_application
 
 
-async def test_forwarded_requests(api_database: str, tmp_path: Path) -> None:
-    async with behind(api_database, tmp_path) as (client, _):
+async def test_forwarded_requests(proxied: Proxied) -> None:
+    async with behind(proxied) as (client, _):
         answer = await client.request(
             "POST",
             f"{METRICS}?b=2&a=x%20y",
@@ -74,8 +42,8 @@ async def test_forwarded_requests(api_database: str, tmp_path: Path) -> None:
     assert refused.isdisjoint(headers)
 
 
-async def test_the_user_is_forwarded(api_database: str, tmp_path: Path) -> None:
-    async with behind(api_database, tmp_path) as (client, _):
+async def test_the_user_is_forwarded(proxied: Proxied) -> None:
+    async with behind(proxied) as (client, _):
         impersonated = {
             "impersonate-user": "jane", "impersonate-uid": "u-1", "impersonate-group": "system:masters",
             "impersonate-extra-example.com%2fscopes": "50% of all",
@@ -91,13 +59,13 @@ async def test_the_user_is_forwarded(api_database: str, tmp_path: Path) -> None:
     ]
 
 
-async def test_forwarded_responses(api_database: str, tmp_path: Path) -> None:
+async def test_forwarded_responses(proxied: Proxied) -> None:
     async def answer(request: Request) -> None:
         await request.answer(
             b"teapot", 418, content_type="text/html", x_own="1", set_cookie="a=b", keep_alive="timeout=5"
         )
 
-    async with behind(api_database, tmp_path, answer) as (client, _):
+    async with behind(proxied, answer) as (client, _):
         found = await client.get(METRICS)
     assert (found.code, found.body, found.header("content-type")) == (418, b"teapot", "text/html")
     assert found.header("x-own") == "1"
@@ -106,8 +74,8 @@ async def test_forwarded_responses(api_database: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"])
-async def test_each_method(api_database: str, tmp_path: Path, method: str) -> None:
-    async with behind(api_database, tmp_path) as (client, server):
+async def test_each_method(proxied: Proxied, method: str) -> None:
+    async with behind(proxied) as (client, server):
         body = b'{"a":1}' if method in ("POST", "PUT", "PATCH", "DELETE") else None
         found = await client.request(method, f"{METRICS}/a", body)
         assert found.code == 200
@@ -115,22 +83,22 @@ async def test_each_method(api_database: str, tmp_path: Path, method: str) -> No
         assert (request.method, request.body) == (method, body or b"")
 
 
-async def test_connections_are_reused(api_database: str, tmp_path: Path) -> None:
-    async with behind(api_database, tmp_path) as (client, server):
+async def test_connections_are_reused(proxied: Proxied) -> None:
+    async with behind(proxied) as (client, server):
         before = server.connections
         for _ in range(5):
             (await client.get(METRICS)).ok(200)
         assert server.connections - before <= 1
 
 
-async def test_a_connection_that_the_server_has_closed_is_replaced(api_database: str, tmp_path: Path) -> None:
+async def test_a_connection_that_the_server_has_closed_is_replaced(proxied: Proxied) -> None:
     async def answer(request: Request) -> None:
         if len(server.of(METRICS)) == 2:
             request.writer.transport.abort()
         else:
             await request.answer_json({})
 
-    async with behind(api_database, tmp_path, answer) as (client, server):
+    async with behind(proxied, answer) as (client, server):
         for _ in range(3):
             (await client.get(METRICS)).ok(200)
         assert len(server.of(METRICS)) == 4
@@ -188,30 +156,30 @@ BROKEN = "error trying to reach service: net/http: HTTP/1.x transport connection
         ),
     ],
 )
-async def test_failures(api_database: str, tmp_path: Path, answer: Answer, code: int, text: str) -> None:
-    async with behind(api_database, tmp_path, answer) as (client, _):
+async def test_failures(proxied: Proxied, answer: Answer, code: int, text: str) -> None:
+    async with behind(proxied, answer) as (client, _):
         found = await client.get(METRICS)
     reset_or_end = (text, "error trying to reach service: EOF\n") if "reset" in text else (text,)
     assert found.code == code
     assert found.text in reset_or_end
 
 
-async def test_interim_responses_are_skipped(api_database: str, tmp_path: Path) -> None:
+async def test_interim_responses_are_skipped(proxied: Proxied) -> None:
     data = b"HTTP/1.1 102 Processing\r\nx: y\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
-    async with behind(api_database, tmp_path, say(data)) as (client, _):
+    async with behind(proxied, say(data)) as (client, _):
         assert (await client.get(METRICS)).ok(200) == {}
 
 
-async def test_a_server_that_hangs(api_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("registry.http.aggregated.REQUEST_SECONDS", 0.3)
-    async with behind(api_database, tmp_path, hang) as (client, _):
+async def test_a_server_that_hangs(proxied: Proxied, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("registry.http.middleware.aggregation.REQUEST_SECONDS", 0.3)
+    async with behind(proxied, hang) as (client, _):
         status = failure(await client.get(METRICS), 504, "Timeout")
         assert status["message"] == "Timeout: request did not complete within the allotted timeout"
         # Nothing else waits for it.
         (await client.get("/api/v1/namespaces")).ok(200)
 
 
-async def test_a_watch_is_forwarded_event_by_event(api_database: str, tmp_path: Path) -> None:
+async def test_a_watch_is_forwarded_event_by_event(proxied: Proxied) -> None:
     more = asyncio.Event()
 
     async def answer(request: Request) -> None:
@@ -224,7 +192,7 @@ async def test_a_watch_is_forwarded_event_by_event(api_database: str, tmp_path: 
             more.clear()
         request.writer.write(b"0\r\n\r\n")
 
-    async with behind(api_database, tmp_path, answer) as (client, server):
+    async with behind(proxied, answer) as (client, server):
         async with client.watch(f"{METRICS}?watch=true") as watch:
             for number in range(3):
                 assert (await watch.event())["object"] == {"number": number}
@@ -232,7 +200,7 @@ async def test_a_watch_is_forwarded_event_by_event(api_database: str, tmp_path: 
         assert server.of(METRICS)[0].target.endswith("?watch=true")
 
 
-async def test_a_disconnected_client_ends_the_forwarded_request(api_database: str, tmp_path: Path) -> None:
+async def test_a_disconnected_client_ends_the_forwarded_request(proxied: Proxied) -> None:
     gone = asyncio.Event()
 
     async def answer(request: Request) -> None:
@@ -241,22 +209,20 @@ async def test_a_disconnected_client_ends_the_forwarded_request(api_database: st
         assert await request.reader.read() == b""
         gone.set()
 
-    async with behind(api_database, tmp_path, answer) as (client, _):
+    async with behind(proxied, answer) as (client, _):
         async with client.watch(f"{METRICS}?watch=true"):
             pass
         async with asyncio.timeout(30):
             await gone.wait()
 
 
-async def test_connections_of_a_tenant_are_limited(
-    api_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_connections_of_a_tenant_are_limited(proxied: Proxied, monkeypatch: pytest.MonkeyPatch) -> None:
     async def answer(request: Request) -> None:
         request.writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n")
         await request.writer.drain()
         await request.reader.read()
 
-    async with behind(api_database, tmp_path, answer) as (client, _):
+    async with behind(proxied, answer) as (client, _):
         monkeypatch.setattr("registry.webhooks.streaming.CONNECTIONS_OF_TENANT", 1)
         async with client.watch(f"{METRICS}?watch=true"):
             found = await client.get(f"{METRICS}?watch=true")
@@ -278,16 +244,16 @@ async def test_connections_of_a_tenant_are_limited(
         pytest.param(f"{BASE}/./metrics", id="dot"),
     ],
 )
-async def test_ambiguous_paths_are_refused(api_database: str, tmp_path: Path, path: str) -> None:
-    async with behind(api_database, tmp_path) as (client, server):
+async def test_ambiguous_paths_are_refused(proxied: Proxied, path: str) -> None:
+    async with behind(proxied) as (client, server):
         before = len(server.requests)
         assert (await client.get(path)).code == 404
         assert [r.target for r in server.requests[before:] if r.target != BASE] == []
 
 
-async def test_authorization_comes_first(api_database: str, tmp_path: Path) -> None:
+async def test_authorization_comes_first(proxied: Proxied) -> None:
     as_jane = {"impersonate-user": "jane"}
-    async with behind(api_database, tmp_path) as (client, server):
+    async with behind(proxied) as (client, server):
         status = failure(await client.request("GET", METRICS, headers=as_jane), 403, "Forbidden")
         assert status["message"] == (
             'metrics.metrics.example.com is forbidden: User "jane" cannot list resource "metrics" in API group '
@@ -317,195 +283,7 @@ async def test_authorization_comes_first(api_database: str, tmp_path: Path) -> N
     assert "impersonate-user" not in headers
 
 
-# --- conditions
-
-
-@pytest.mark.parametrize(
-    "spec, reason, message",
-    [
-        pytest.param(
-            {"service": {"namespace": "default", "name": "none"}},
-            "ServiceNotFound",
-            'service/none in "default" is not present',
-            id="no service",
-        ),
-        pytest.param(
-            {"service": {"namespace": "default", "name": "a\r\nx-remote-user: root\r\n"}},
-            "ServiceNotFound",
-            'in "default" is not present',
-            id="a name that is no name",
-        ),
-        pytest.param(
-            {"service": {"namespace": "default", "name": "inside"}},
-            "EndpointsNotFound",
-            'cannot find endpointslices for service/inside in "default"',
-            id="no endpoints",
-        ),
-        pytest.param(
-            {"service": {"namespace": "default", "name": "inside", "port": 9}},
-            "ServicePortError",
-            'service/inside in "default" is not listening on port 9',
-            id="another port",
-        ),
-        pytest.param(
-            {"service": {"namespace": "default", "name": "outside", "port": 1}},
-            "FailedDiscoveryCheck",
-            "failing or missing response from https://outside.default.svc:1/apis/metrics.example.com/v1: Get "
-            '"https://outside.default.svc:1/apis/metrics.example.com/v1": dial tcp 127.0.0.1:1: the address is not one '
-            "that webhooks may be called at (setting --allow-egress-to)",
-            id="egress",
-        ),
-        pytest.param(
-            {"caBundle": "bm90IGEgY2VydGlmaWNhdGU="},
-            "FailedDiscoveryCheck",
-            "unable to load root certificates: unable to parse bytes as PEM block",
-            id="no certificates",
-        ),
-    ],
-)
-async def test_reasons_for_unavailable_servers(
-    api_database: str, tmp_path: Path, spec: dict[str, Any], reason: str, message: str
-) -> None:
-    async with backend(tmp_path / "server") as server, serving(api_database, tmp_path, **placed(server)) as client:
-        services = "/api/v1/namespaces/default/services"
-        inside = {"metadata": {"name": "inside"}, "spec": {"ports": [{"port": 443}]}}
-        (await client.post(services, inside)).ok(201)
-        outside = {"metadata": {"name": "outside"}, "spec": {"type": "ExternalName", "externalName": "127.0.0.1"}}
-        (await client.post(services, outside)).ok(201)
-        await register(client, server, available=False, **spec)
-        condition = await wait_for_condition(client, NAME, "False")
-        assert condition["reason"] == reason
-        assert message in condition["message"]
-        found = await client.get(METRICS)
-        assert (found.code, found.text) == (503, "service unavailable\n")
-        assert found.header("content-type") == "text/plain; charset=utf-8"
-
-
-async def test_the_certificate_is_verified(api_database: str, tmp_path: Path) -> None:
-    async with (
-        backend(tmp_path / "server", name="other.kube-system.svc") as server,
-        serving(api_database, tmp_path, **placed(server)) as client,
-    ):
-        await register(client, server, available=False)
-        condition = await wait_for_condition(client, NAME, "False")
-        assert "tls: failed to verify certificate: x509: certificate is not valid" in condition["message"]
-        path = f"/apis/apiregistration.k8s.io/v1/apiservices/{NAME}"
-        (await client.patch(path, {"spec": {"caBundle": None, "insecureSkipTLSVerify": True}})).ok(200)
-        await wait_for_condition(client, NAME, "True")
+async def test_a_removed_server_is_not_found(proxied: Proxied) -> None:
+    async with behind(proxied) as (client, _):
         (await client.get(METRICS)).ok(200)
-
-
-async def test_the_service_may_be_an_external_name(api_database: str, tmp_path: Path) -> None:
-    async with (
-        backend(tmp_path / "server", name="outside.default.svc") as server,
-        serving(api_database, tmp_path, allow_egress_to=("127.0.0.1/32",)) as client,
-    ):
-        outside = {"metadata": {"name": "outside"}, "spec": {"type": "ExternalName", "externalName": "127.0.0.1"}}
-        (await client.post("/api/v1/namespaces/default/services", outside)).ok(201)
-        await register(client, server, service={"namespace": "default", "name": "outside", "port": server.port})
-        (await client.get(METRICS)).ok(200)
-
-
-async def test_a_server_is_registered_and_removed(api_database: str, tmp_path: Path) -> None:
-    alive = False
-
-    async def discovery(request: Request) -> None:
-        await request.answer_json({}, 200 if alive else 500)
-
-    async with backend(tmp_path / "server") as server, serving(api_database, tmp_path, **placed(server)) as client:
-        server.discovery = discovery
-        await register(client, server, available=False)
-        condition = await wait_for_condition(client, NAME, "False")
-        assert condition["message"].endswith(f"bad status from https://metrics.kube-system.svc:443{BASE}: 500")
-        exposed = (await client.get("/metrics")).text
-        assert f'aggregator_unavailable_apiservice{{name="{NAME}"}} 1.0' in exposed
-        alive = True
-        await wait_for_condition(client, NAME, "True")
-        exposed = (await client.get("/metrics")).text
-        assert f'aggregator_unavailable_apiservice{{name="{NAME}"}} 0.0' in exposed
-
-
-async def test_a_removed_server_is_not_found(api_database: str, tmp_path: Path) -> None:
-    async with behind(api_database, tmp_path) as (client, _):
-        (await client.get(METRICS)).ok(200)
-        (await client.delete(f"/apis/apiregistration.k8s.io/v1/apiservices/{NAME}")).ok(200)
-        assert (await client.get(METRICS)).code == 404
-
-
-# --- tenants
-
-
-def tenant(name: str) -> dict[str, Any]:
-    return {"apiVersion": "tenancy.registry/v1", "kind": "Tenant", "metadata": {"name": name}}
-
-
-async def test_tenants_have_servers_of_their_own(api_database: str, tmp_path: Path) -> None:
-    async def answer_by(text: str) -> Callable[[Request], Any]:
-        async def answer(request: Request) -> None:
-            await request.answer_json({"server": text})
-
-        return answer
-
-    async with (
-        backend(tmp_path / "one", await answer_by("one")) as one,
-        backend(tmp_path / "two", await answer_by("two"), name="other.kube-system.svc") as two,
-        serving(api_database, tmp_path, **placed(one, services={"other.kube-system": two})) as client,
-    ):
-        tenants = "/clusters/system/apis/tenancy.registry/v1/tenants"
-        for name in ("acme", "globex"):
-            (await client.post(tenants, tenant(name))).ok(201)
-        acme, globex = client.of_tenant("acme"), client.of_tenant("globex")
-        await register(acme, one)
-        assert (await globex.get(METRICS)).code == 404
-        assert (await client.get(METRICS)).code == 404
-        assert "metrics.example.com" not in (await globex.get("/apis")).text
-        await register(globex, two, service={"namespace": "kube-system", "name": "other"})
-        assert (await acme.get(METRICS)).ok(200) == {"server": "one"}
-        assert (await globex.get(METRICS)).ok(200) == {"server": "two"}
-        # What is passed on has no trace of the tenant in its path.
-        assert one.requests[-1].target == METRICS
-
-
-async def test_writes_of_a_suspended_tenant_are_not_forwarded(api_database: str, tmp_path: Path) -> None:
-    async with behind(api_database, tmp_path) as (client, server):
-        tenants = "/clusters/system/apis/tenancy.registry/v1/tenants"
-        (await client.post(tenants, tenant("acme"))).ok(201)
-        acme = client.of_tenant("acme")
-        await register(acme, server)
-        (await acme.post(METRICS, {"a": 1})).ok(200)
-        (await client.patch(f"{tenants}/acme", {"spec": {"suspended": True}})).ok(200)
-
-        async def is_refused() -> bool:
-            return (await acme.post(METRICS, {"a": 1})).code == 403
-
-        await eventually(is_refused)
-        (await acme.get(METRICS)).ok(200)
-
-
-async def test_forwarded_requests_name_their_tenant(api_database: str, tmp_path: Path) -> None:
-    """Anybody may name the server of another tenant: it must not take their word for who asks."""
-    config_map = "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
-    async with serving(api_database, tmp_path) as client:
-        tenants = "/clusters/system/apis/tenancy.registry/v1/tenants"
-        for name in ("acme", "globex"):
-            (await client.post(tenants, tenant(name))).ok(201)
-        found = {}
-
-        async def are_there() -> bool:
-            for name in ("acme", "globex"):
-                found[name] = await client.of_tenant(name).get(config_map)
-            return all(answer.code == 200 for answer in found.values())
-
-        await eventually(are_there)
-        authorities = {n: answer.json["data"]["requestheader-client-ca-file"] for n, answer in found.items()}
-    assert authorities["acme"] != authorities["globex"]
-    async with (
-        backend(tmp_path / "server", client_ca=authorities["acme"]) as server,
-        serving(api_database, tmp_path, **placed(server)) as client,
-    ):
-        await register(client.of_tenant("acme"), server)
-        (await client.of_tenant("acme").get(METRICS)).ok(200)
-        await register(client.of_tenant("globex"), server, available=False)
-        assert (await client.of_tenant("globex").get(METRICS)).code == 503
-    assert {request.target for request in server.requests} == {BASE, METRICS, "/apis", "/openapi/v3"}
-    assert len(server.of(METRICS)) == 1
+    assert (await client.get(METRICS)).code == 404

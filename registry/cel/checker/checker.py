@@ -15,7 +15,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from registry.cel.checker.checked import Checked, Messages
-from registry.cel.checker.declarations import IDENTS, Function, declared_functions
+from registry.cel.checker.declarations import Function, declared_functions
+from registry.cel.checker.scopes import Scopes
 from registry.cel.common import types
 from registry.cel.common.escaping import RESERVED
 from registry.cel.common.types import Substitutions, Type, TypeKind, TypeTooLargeError
@@ -35,9 +36,6 @@ from registry.cel.syntax.ast import (
 from registry.cel.syntax.errors import NO_OFFSET, Issue
 from registry.cel.syntax.parser import Parsed
 from registry.emulation import emulated
-
-# How many of the scopes are global.
-_GLOBAL = 2
 
 
 def check(
@@ -64,8 +62,6 @@ def check(
 
 
 class _Checker:
-    """`scopes` holds the visible names, outermost first; a scope's dict is not changed once it is pushed."""
-
     __slots__ = ("_free", "functions", "idents", "issues", "messages", "overloads", "scopes", "substitutions", "types")
 
     def __init__(
@@ -78,7 +74,7 @@ class _Checker:
         self.idents: dict[int, str] = {}
         self.issues: list[Issue] = []
         self.substitutions = Substitutions()
-        self.scopes: list[Mapping[str, Type]] = [IDENTS, variables]  # the global ones
+        self.scopes = Scopes(variables)
         self._free = 0
 
     def final_types(self) -> dict[int, Type]:
@@ -107,37 +103,16 @@ class _Checker:
         self._free += 1
         return types.param(name)
 
-    def lookup(self, name: str) -> Type | None:
-        """Finds the innermost variable or type of a name, `a` or `a.b`; of `.a` the global one.
-
-        cel-go 0.26 ignores the dot, and prefers a global `a.b` to the field of a local `a`.
-        """
-        scopes, bare = self.scopes, name.removeprefix(".")
-        if emulated().is_1_37:
-            first = name.partition(".")[0]
-            if bare != name:
-                scopes = self.scopes[:_GLOBAL]
-            elif first != name and self.is_local(first):
-                return None
-        for scope in reversed(scopes):
-            type_ = scope.get(bare)
-            if type_ is not None:
-                return type_
-        return None
-
-    def is_local(self, name: str) -> bool:
-        return any(name in scope for scope in self.scopes[_GLOBAL:])
-
     def literal(self, node: Literal) -> Type:
         return _LITERALS[node.kind]
 
     def ident(self, node: Ident) -> Type:
-        type_ = self.lookup(node.name)
+        type_ = self.scopes.find(node.name)
         if type_ is None:
             return self.report_undeclared(node, node.name)
         name = node.name.removeprefix(".")
         if name != node.name:
-            is_hidden = emulated().is_1_37 and self.is_local(name)
+            is_hidden = emulated().is_1_37 and self.scopes.is_local(name)
             self.idents[node.id] = node.name if is_hidden else name
         return type_
 
@@ -145,7 +120,7 @@ class _Checker:
         if not node.test_only:
             name = _qualified_name(node)
             if name is not None:
-                type_ = self.lookup(name)
+                type_ = self.scopes.find(name)
                 if type_ is not None:
                     self.idents[node.id] = name.removeprefix(".")
                     return type_
@@ -298,7 +273,7 @@ class _Checker:
         known = self.messages.type_of(node.name) if self.messages is not None else None
         if known is not None:
             return self.known_message(node, known)
-        type_ = self.lookup(node.name)
+        type_ = self.scopes.find(node.name)
         if type_ is None:
             return self.report_undeclared(node, node.name)
         result = types.ERROR
@@ -340,11 +315,11 @@ class _Checker:
         ranged = self.check(node.iter_range)
         accumulator = self.check(node.accu_init)
         first, second = self.variables(node, self.substitutions.substitute(ranged))
-        self.scopes.append({node.accu_var: accumulator})
+        self.scopes.push({node.accu_var: accumulator})
         variables = {node.iter_var: first}
         if node.iter_var2:
             variables[node.iter_var2] = second
-        self.scopes.append(variables)
+        self.scopes.push(variables)
         self.expect(node.loop_condition, types.BOOL)
         self.expect(node.loop_step, accumulator)
         self.scopes.pop()

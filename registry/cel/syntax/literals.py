@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from typing import Final
+
+from registry.cel.syntax.ast import NodeKind
 
 MIN_INT: Final = -(2**63)
 MAX_INT: Final = 2**63 - 1
@@ -127,3 +130,16 @@ def _simple(escape: re.Match[str]) -> str:
     if value is None:
         raise LiteralError("unable to unescape string")
     return value
+
+
+# By the kind of their token: the kind of their node, and how its value is read.
+READERS: dict[str, tuple[NodeKind, Callable[[str], bool | int | float | str | bytes | None]]] = {
+    "INT": (NodeKind.INT, parse_int),
+    "UINT": (NodeKind.UINT, parse_uint),
+    "FLOAT": (NodeKind.DOUBLE, parse_double),
+    "STRING": (NodeKind.STRING, unquote),
+    "BYTES": (NodeKind.BYTES, unquote_bytes),
+    "true": (NodeKind.BOOL, lambda _: True),
+    "false": (NodeKind.BOOL, lambda _: False),
+    "null": (NodeKind.NULL, lambda _: None),
+}

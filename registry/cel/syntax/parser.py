@@ -38,13 +38,13 @@ from registry.cel.syntax.ast import (
 from registry.cel.syntax.chains import MAX_DEPTH, PRECEDENCE, RECURSION, Chain, Depths, TooDeepError
 from registry.cel.syntax.diagnosis import syntax_errors
 from registry.cel.syntax.errors import NO_OFFSET, Issue
+from registry.cel.syntax.height import check_height
 from registry.cel.syntax.lexer import TokenStream, tokenize
-from registry.cel.syntax.literals import LiteralError, parse_double, parse_int, parse_uint, unquote, unquote_bytes
+from registry.cel.syntax.literals import READERS, LiteralError
 from registry.cel.syntax.macros import MACROS, Expander, MacroError, TooManyCopiesError
 from registry.emulation import emulated
 
 MAX_CODE_POINTS = 100_000  # cel-go's expressionSizeCodePointLimit
-MAX_HEIGHT = 300  # so that recursion over a tree stays within Python's limit
 MAX_COPIES = 20_000  # of nodes: optMap copies its target, which doubles with each link of a chain
 
 _NUMBERS = frozenset(("INT", "FLOAT"))
@@ -112,7 +112,7 @@ class _Parser:
         if self.kinds[self.position] != "EOF":
             raise _SyntaxFault
         if len(self.kinds) > MAX_DEPTH // 2:
-            _check_height(root)
+            check_height(root)
         return root
 
     def expression(self) -> Expr:
@@ -376,7 +376,7 @@ class _Parser:
                 raise _SyntaxFault
             text += self.texts[self.position]
             self.position += 1
-        reader = _LITERALS.get(kind)
+        reader = READERS.get(kind)
         if reader is None:
             raise _SyntaxFault
         literal_kind, read = reader
@@ -391,36 +391,3 @@ class _Parser:
         if self.kinds[self.position] != kind:
             raise _SyntaxFault
         self.position += 1
-
-
-_LITERALS: dict[str, tuple[NodeKind, Callable[[str], bool | int | float | str | bytes | None]]] = {
-    "INT": (NodeKind.INT, parse_int),
-    "UINT": (NodeKind.UINT, parse_uint),
-    "FLOAT": (NodeKind.DOUBLE, parse_double),
-    "STRING": (NodeKind.STRING, unquote),
-    "BYTES": (NodeKind.BYTES, unquote_bytes),
-    "true": (NodeKind.BOOL, lambda _: True),
-    "false": (NodeKind.BOOL, lambda _: False),
-    "null": (NodeKind.NULL, lambda _: None),
-}
-
-_UNCOUNTED = frozenset((ast.LOGICAL_AND, ast.LOGICAL_OR, ast.LOGICAL_NOT, ast.NEGATE))
-
-
-def _check_height(root: Expr) -> None:
-    """Rejects trees too deep for cel-go's walk over its parse tree, or too high for our own recursion.
-
-    cel-go counts ternaries, relations, sums, selections, indexes and member calls.
-    """
-    stack = [(root, 1, 0)]
-    while stack:
-        node, height, counted = stack.pop()
-        if isinstance(node, Select) or (
-            isinstance(node, Call)
-            and node.function not in _UNCOUNTED
-            and (node.target is not None or not node.function[0].isalpha())
-        ):
-            counted += 1
-        if counted > MAX_DEPTH or height > MAX_HEIGHT:
-            raise TooDeepError("max recursion depth exceeded")
-        stack.extend((child, height + 1, counted) for child in ast.children(node))

@@ -119,7 +119,7 @@ class OpenAPIEndpoint:
         await send_with_etag(send, scope, answer, media_type, _immutable() if wanted else ())
 
     async def _aggregated_hashes(self, tenant: Tenant, catalog: TenantCatalog) -> dict[str, str]:
-        """Returns the hashes of other servers' documents; such requests are proxied (registry/http/aggregated.py)."""
+        """Returns the hashes of other servers' documents; such requests are proxied (middleware/aggregation.py)."""
         await self._monitor.resources(tenant, catalog.aggregated)
         servers = catalog.aggregated.servers.values()
         hashes = {server.path.strip("/"): self._monitor.availability.openapi(tenant, server) for server in servers}

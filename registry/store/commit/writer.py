@@ -36,28 +36,13 @@ from registry.logs import LoggedCondition
 from registry.store.commit import batch as batches
 from registry.store.commit import recovery
 from registry.store.commit.batch import COMMIT, COMMIT_SHARED, COMMIT_TENANT, Pending, Waiting
+from registry.store.commit.outcomes import outcome_of
 from registry.store.database import Database
 from registry.store.documents import strip_document
-from registry.store.errors import (
-    AlreadyExists,
-    Closed,
-    GuardsChanged,
-    InUse,
-    NotFound,
-    QuotaExceeded,
-    RevisionConflict,
-    SharingRefused,
-    StoreError,
-    TenancyRefused,
-    TenantNotFound,
-    TenantSuspended,
-    Unavailable,
-    Uncertain,
-    ValueRefused,
-)
+from registry.store.errors import Closed, StoreError, Unavailable, Uncertain, ValueRefused
 from registry.store.session import Connection
 from registry.store.translate import first_line, is_conflict_of_transactions, is_transient, lacks_partition, translate
-from registry.store.types import Committed, DomainId, Guards, Row, Tenant, Uid, Write
+from registry.store.types import Committed, DomainId, Tenant, Write
 
 logger = logging.getLogger(__name__)
 
@@ -314,7 +299,7 @@ class WriterConnection:
             if row[1] == "near":
                 near.append(pending)
                 continue
-            outcome = _outcome(pending.write, row)
+            outcome = outcome_of(pending.write, row)
             if isinstance(outcome, Committed):
                 assigned.append((pending.tenant.domain, outcome.revision))
             if pending.done.done():
@@ -367,36 +352,6 @@ class WriterConnection:
 
 async def _itself(link: recovery.Link) -> recovery.Link:
     return link
-
-
-def _outcome(write: Write, row: tuple[Any, ...]) -> Committed | StoreError:
-    _, outcome, revision, definitions, namespaces, uid, stored_uid, version, schema, body, refusal = row
-    current = (
-        None if stored_uid is None else Row(write.resource, write.key, Uid(uid), stored_uid, version, schema, body)
-    )
-    if outcome == "ok":
-        return Committed(revision, current, Guards(definitions, namespaces))
-    if outcome == "missing":
-        return NotFound(f"{write.resource} {write.key} does not exist")
-    if outcome == "used":
-        return InUse(f"{write.resource} {write.key} is in use")
-    if outcome == "guards":
-        return GuardsChanged(Guards(definitions, namespaces))
-    if outcome == "tenant":
-        return TenantNotFound("the tenant does not exist")
-    if outcome == "suspended":
-        return TenantSuspended("the tenant is suspended")
-    if outcome == "quota":
-        what, requested, used, limit = refusal.split(" ")
-        return QuotaExceeded(what, int(requested), int(used), int(limit))
-    if outcome == "tenancy":
-        reason, _, name = refusal.partition(" ")
-        return TenancyRefused(reason, name)
-    if outcome == "sharing":
-        reason, _, detail = refusal.partition(" ")
-        return SharingRefused(reason, detail)
-    assert current is not None
-    return AlreadyExists(current) if outcome == "exists" else RevisionConflict(current)
 
 
 def _fail(batch: list[Pending], error: StoreError) -> None:

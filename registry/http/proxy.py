@@ -1,15 +1,9 @@
-"""Proxies requests for group versions that another server serves; authorized before, with bodies streamed.
+"""Proxies one request to another server, and its answer back.
 
-Runs between the tenant's limits and the routes, since the paths are those of the tenant's APIServices. Of a body only
-what a connection buffers is held, so watches and uploads of any length pass. A request whose client disconnects is
-cancelled (middleware/deadline.py), which closes its connection to the server.
+Of a body only what a connection buffers is held, so watches and uploads of any length pass. A request whose client
+disconnects is cancelled (middleware/deadline.py), which closes its connection to the server.
 
-    503 `service unavailable`           the APIService is not Available
-    503 `error trying to reach service` there is no answer
-    502                                 the answer is a redirect
-    504                                 no answer within a minute, watches and upgrades excepted
-
-Follows kube-aggregator pkg/apiserver/handler_proxy.go and apimachinery pkg/util/proxy/{upgradeaware,transport}.go.
+Follows apimachinery pkg/util/proxy/{upgradeaware,transport}.go.
 """
 
 from __future__ import annotations
@@ -17,163 +11,41 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Coroutine
-from typing import Final, NamedTuple
+from typing import Final
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from registry import logs
 from registry.aggregation import headers as fields
 from registry.aggregation.backends import Backends, NotLocated
 from registry.aggregation.model import APIServer
-from registry.api.catalog import TenantCatalog
-from registry.api.errors import StatusError, deadline_exceeded, from_store
-from registry.api.request import Backend
-from registry.controllers.api_services.monitor import Monitor
 from registry.flowcontrol.byte_shares import ABORT
-from registry.flowcontrol.fair_queue import FairQueue, TooManyRequests
 from registry.flowcontrol.interruption import WHEN_GONE
 from registry.flowcontrol.time_slice import IS_GONE, ClientGone
 from registry.http import metrics
 from registry.http.documents.answers import TEXT
-from registry.http.middleware.authorization import forbidden_to
-from registry.http.request_info import RequestInfo, request_info
-from registry.http.request_state import NO_TENANT, STATE, RequestState
-from registry.http.responses import PageNotFound, headers_for, send_body, send_part
+from registry.http.request_state import STATE, RequestState
+from registry.http.responses import headers_for, send_body, send_part
 from registry.http.serving.tunnel import SWITCH, Switch, Tunnel, TunnelClosed
-from registry.store.errors import TenantSuspended
 from registry.webhooks.connection import Lost, Unreachable
 from registry.webhooks.http1 import Connection, Head
-from registry.webhooks.streaming import PooledServer, TooManyConnections
+from registry.webhooks.streaming import PooledServer
 
-# kube-apiserver's timeouts for requests that are not long-running, and for discovery of another server.
-REQUEST_SECONDS: Final = 60.0
-DISCOVERY_SECONDS: Final = 5.0
 # The longest that a server takes the rest of what a client has sent before it disconnected.
 _REST_SECONDS: Final = 5.0
 # While a server answers within this time, nothing waits for this process to stop.
 _PROMPT_SECONDS: Final = 0.05
 _REPEATABLE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-_CHANGES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection", "post", "put"})
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
-_LONG_SUBRESOURCES: Final = frozenset({"attach", "exec", "proxy", "log", "portforward"})
-_UNAVAILABLE: Final = "service unavailable"
-_OPENAPI: Final = "/openapi/v3"
 _REDIRECT: Final = b"the backend attempted to redirect this request, which is not permitted"
+UNAVAILABLE: Final = "service unavailable"
 
 
 class ServerUnavailable(Exception):
     """503 with this text."""
 
 
-class Aggregation(NamedTuple):
-    """State of a process for the servers of all tenants."""
-
-    backends: Backends
-    monitor: Monitor
-
-
-class AggregationMiddleware:
-    def __init__(
-        self, app: ASGIApp, backend: Backend, aggregation: Aggregation, queue: FairQueue, stopping: asyncio.Event
-    ) -> None:
-        self._app = app
-        self._catalogs = backend.catalogs
-        self._authorizer = backend.authorizer
-        self._backends = aggregation.backends
-        self._monitor = aggregation.monitor
-        self._queue = queue
-        self._stopping = stopping
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        state: RequestState = scope[STATE]
-        tenant, info = state.authorized.tenant, state.info
-        if tenant is NO_TENANT or state.authorized.wildcard is not None or not _may_be_aggregated(info):
-            await self._app(scope, receive, send)
-            return
-        catalog = await self._monitor.catalog(tenant, info.group, info.resource)
-        server = find_server(catalog, info)
-        if server is None:
-            try:
-                await self._app(scope, receive, send)
-                return
-            except (PageNotFound, StatusError) as error:
-                if isinstance(error, StatusError) and error.code != 404:
-                    raise
-                # The catalog may have been outdated.
-                server = find_server(await self._catalogs.get(tenant), info)
-                if server is None:
-                    raise
-        await self._serve(scope, receive, send, server)
-
-    async def _serve(self, scope: Scope, receive: Receive, send: Send, server: APIServer) -> None:
-        state: RequestState = scope[STATE]
-        tenant = state.authorized.tenant
-        await self._authorize_again(state)
-        if state.info.verb in _CHANGES and tenant.attributes.get("suspended"):
-            raise from_store(TenantSuspended("the tenant is suspended"))
-        if not fields.is_plain_path(state.info.path):
-            raise PageNotFound
-        self._queue.release(state.seat)  # the rest is the work of another server
-        if not await self._monitor.is_available(tenant, server):
-            self._monitor.refused(tenant, server)
-            await _send_text(send, scope, 503, _UNAVAILABLE)
-            return
-        exchange = _Exchange(self._backends, self._stopping, scope, receive, send, server)
-        try:
-            async with asyncio.timeout(_seconds(state)):
-                await exchange.run()
-        except TimeoutError:
-            await exchange.end_late()
-        except ServerUnavailable as unavailable:
-            await exchange.end_unavailable(str(unavailable))
-            self._monitor.suspect(tenant, server)
-        except TooManyConnections as error:
-            raise TooManyRequests from error
-
-    async def _authorize_again(self, state: RequestState) -> None:
-        """Authorizes the resource itself if a query stands for a subresource: the other server ignores such a query."""
-        info = state.info
-        plain = request_info("GET", info.path).subresource
-        if info.subresource == plain:
-            return
-        attributes = info._replace(subresource=plain).attributes()
-        user = state.authorized.user
-        if user.is_administrator:
-            return
-        decision = await self._authorizer.decide(state.tenant, user, attributes)
-        if not decision.allowed:
-            raise forbidden_to(user, attributes, decision.reason)
-
-
-def find_server(catalog: TenantCatalog, info: RequestInfo) -> APIServer | None:
-    """Returns the other server that serves a path; None if there is none."""
-    if not catalog.aggregated:
-        return None
-    path = info.document_path
-    if path.startswith(_OPENAPI):
-        path = path.removeprefix(_OPENAPI)
-    if path == "/api" or path.startswith("/api/"):
-        return catalog.aggregated.find("", path.split("/")[2] if path.startswith("/api/") else "")
-    parts = path.split("/", 4)
-    return catalog.aggregated.find(parts[2], parts[3]) if path.startswith("/apis/") and len(parts) > 3 else None
-
-
-def _may_be_aggregated(info: RequestInfo) -> bool:
-    return info.is_api or info.path.startswith(f"{_OPENAPI}/api")
-
-
-def _seconds(state: RequestState) -> float | None:
-    """Returns the timeout of the whole request; None if it is long-running."""
-    info = state.info
-    if info.verb == "watch" or info.subresource in _LONG_SUBRESOURCES or fields.upgrade_of(state.headers):
-        return None
-    is_discovery = not info.resource and len(info.document_path.strip("/").split("/")) == 3
-    return DISCOVERY_SECONDS if is_discovery else REQUEST_SECONDS
-
-
-class _Exchange:
-    """Proxies one request and its answer."""
-
+class ProxiedRequest:
     def __init__(
         self, backends: Backends, stopping: asyncio.Event, scope: Scope, receive: Receive, send: Send, server: APIServer
     ) -> None:
@@ -189,7 +61,7 @@ class _Exchange:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Raises ClientGone, and Unavailable before anything is sent; never Lost."""
+        """Raises ClientGone, and ServerUnavailable before anything is sent; never Lost."""
         tenant = self._state.authorized.tenant
         try:
             target = await self._backends.server(tenant, self._server)
@@ -197,7 +69,7 @@ class _Exchange:
         except Lost as error:
             self._end_broken(error)
         except NotLocated as error:
-            raise ServerUnavailable(_UNAVAILABLE) from error
+            raise ServerUnavailable(UNAVAILABLE) from error
         except Unreachable as error:
             raise ServerUnavailable(f"error trying to reach service: {error}") from error
         except fields.InvalidHeader as error:
@@ -217,7 +89,7 @@ class _Exchange:
     async def _run(self, target: PooledServer) -> None:
         method = self._scope["method"]
         body, more = await self._first_part()
-        request = self._head(target) + self._framing(body, more=more) + body_in_chunk(body, chunked=self._is_chunked)
+        request = self._head(target) + self._framing(body, more=more) + _in_chunk(body, chunked=self._is_chunked)
         repeatable = method in _REPEATABLE and not body and not more
         if not await self._try(target, request, more=more, new=False, repeatable=repeatable):
             await self._try(target, request, more=more, new=True, repeatable=False)
@@ -287,7 +159,7 @@ class _Exchange:
                     connection.close()
                     return
                 if piece := message.get("body", b""):
-                    await connection.write(body_in_chunk(piece, chunked=self._is_chunked))
+                    await connection.write(_in_chunk(piece, chunked=self._is_chunked))
                     self._give_back()
                 if not message.get("more_body", False):
                     break
@@ -384,19 +256,11 @@ class _Exchange:
         self._started = True
         await self._send({"type": "http.response.start", "status": status, "headers": passed})
 
-    # -- ends without an answer
-    async def end_unavailable(self, text: str) -> None:
-        await _send_text(self._send, self._scope, 503, text)
-
-    async def end_late(self) -> None:
-        if self._started:
-            if (abort := self._scope.get(ABORT)) is not None:
-                abort()
-            return
-        if _seconds(self._state) == DISCOVERY_SECONDS:
-            await self.end_unavailable("error trying to reach service: context deadline exceeded")
-            return
-        raise deadline_exceeded()
+    def end_late(self) -> bool:
+        """Ends an answer that takes too long. Returns False if none has begun."""
+        if self._started and (abort := self._scope.get(ABORT)) is not None:
+            abort()
+        return self._started
 
 
 async def _send_up(tunnel: Tunnel, connection: Connection) -> None:
@@ -421,11 +285,11 @@ def _ignore(_: object) -> None:
     """Servers other than ours do not report that a client has disconnected."""
 
 
-def body_in_chunk(piece: bytes, *, chunked: bool) -> bytes:
+def _in_chunk(piece: bytes, *, chunked: bool) -> bytes:
     return b"%x\r\n%b\r\n" % (len(piece), piece) if chunked and piece else piece
 
 
-async def _send_text(send: Send, scope: Scope, code: int, text: str) -> None:
+async def send_text(send: Send, scope: Scope, code: int, text: str) -> None:
     """Answers as Go's http.Error does."""
     state: RequestState = scope[STATE]
     await send_body(send, scope, code, headers_for(TEXT, state.warnings), text.encode() + b"\n")
