@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from registry.codec.go_text import go_quote
-from registry.definitions.urls import is_request_uri
+from registry.codec.go_url import Url, UrlError, parse_request_uri
 from registry.schema.field import FieldError, invalid, required
 
 Json = Mapping[str, Any]
@@ -32,8 +32,11 @@ def approval_state(crd: Json) -> tuple[str, str]:
         return "MissingAnnotation", f'protected groups must have approval annotation "{ANNOTATION}", {_SEE}'
     if value.startswith("unapproved"):
         return "UnapprovedAnnotation", f"not approved: {go_quote(value)}"
-    url = is_request_uri(value)
-    if url is not None and url.host and url.scheme:
+    try:
+        url = parse_request_uri(value)
+    except UrlError:
+        url = Url()
+    if url.host and url.scheme:
         return "ApprovedAnnotation", f"approved in {value}"
     return "InvalidAnnotation", (
         f'protected groups must have approval annotation "{ANNOTATION}" with either a URL or '

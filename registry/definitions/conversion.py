@@ -13,7 +13,7 @@ from typing import Any
 from cryptography import x509
 
 from registry.codec.go_text import GoText, go_json
-from registry.definitions.urls import UrlError, parse_url
+from registry.codec.go_url import UrlError, parse_url
 from registry.schema.field import FieldError, forbidden, invalid, not_supported, required
 from registry.schema.hosts import HostError, split_host_port
 from registry.schema.names import dns1035_label, dns1123_subdomain
@@ -113,13 +113,14 @@ def validate_webhook_url(text: str, path: str, old_urls: Collection[str] = ()) -
         errors.append(invalid(path, url.user, "user information is not permitted in the URL"))
     if url.fragment:
         errors.append(invalid(path, url.fragment, "fragments are not permitted in the URL"))
-    if url.query:
-        errors.append(invalid(path, url.query, "query parameters are not permitted in the URL"))
+    if query := url.query.removeprefix("?"):
+        errors.append(invalid(path, query, "query parameters are not permitted in the URL"))
     if not errors and text not in old_urls:
         try:
             split_host_port(url.host)
         except HostError as error:
-            errors.append(invalid(path, url.host, f"host {error}{_FORM}"))
+            host = url.host.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+            errors.append(invalid(path, host, f"host {error}{_FORM}"))
     return errors
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from registry.codec.go_text import go_quote
-from registry.definitions.urls import UrlError, parse_url
+from registry.codec.go_url import UrlError, parse_url
 from registry.schema.hosts import HostError, split_host_port
 from registry.webhooks.connection import Origin
 from registry.webhooks.errors import CallFailed

@@ -16,16 +16,13 @@ from registry.cel.common.caching import cache_by_text
 from registry.cel.common.values import EvalError, Opaque, TypeValue, Value, no_such_overload, register_type, size_of
 from registry.cel.ext.conversions import TYPE_NAMES
 from registry.cel.ext.table import STRING_FACTOR, Cost, function, member, mismatch, traversal
+from registry.codec.go_netip import AddressError, parse_addr
 from registry.codec.go_text import go_quote
 
 IP_TYPE: Final = TypeValue("net.IP")
 CIDR_TYPE: Final = TypeValue("net.CIDR")
 TYPE_NAMES[IP_TYPE.name] = IP_TYPE
 TYPE_NAMES[CIDR_TYPE.name] = CIDR_TYPE
-
-
-class AddressError(ValueError):
-    """A text is not an address; the message is netip's, without the part before the colon."""
 
 
 class Ip(Opaque):
@@ -100,13 +97,14 @@ register_type(Cidr, CIDR_TYPE)
 def parse_ip(text: str) -> Ip:
     """Parses an IP address. Raises EvalError with the library's text."""
     try:
-        address, zone = parse_zoned(text)
+        parsed = parse_addr(text)
     except AddressError as error:
         raise EvalError(
             f"IP Address {go_quote(text)} parse error during conversion from string: "
             f"ParseAddr({go_quote(text)}): {error}"
         ) from None
-    if zone:
+    address = Ip(parsed.number, parsed.bits)
+    if parsed.zone:
         raise EvalError(f"IP address {go_quote(text)} with zone value is not allowed")
     if address.is_mapped():
         raise EvalError(f"IPv4-mapped IPv6 address {go_quote(text)} is not allowed")
@@ -131,127 +129,16 @@ def _parse_prefix(text: str) -> Cidr:
     if not slash:
         raise AddressError("no '/'")
     try:
-        ip, zone = parse_zoned(address)
+        parsed = parse_addr(address)
     except AddressError as error:
         raise AddressError(f"ParseAddr({go_quote(address)}): {error}") from None
-    if zone:
+    if parsed.zone:
         raise AddressError("IPv6 zones cannot be present in a prefix")
     if not length.isascii() or not length.isdigit() or (len(length) > 1 and length[0] == "0"):
         raise AddressError(f"bad bits after slash: {go_quote(length)}")
-    if len(length) > 3 or int(length) > ip.bits:
+    if len(length) > 3 or int(length) > parsed.bits:
         raise AddressError("prefix length out of range")
-    return Cidr(ip, int(length))
-
-
-def parse_zoned(text: str) -> tuple[Ip, str]:
-    """Parses an address and its zone as netip.ParseAddr does. Raises AddressError."""
-    for character in text:
-        if character == ".":
-            return Ip(_parse_v4(text), 32), ""
-        if character == ":":
-            return _parse_v6(text)
-        if character == "%":
-            raise AddressError("missing IPv6 address")
-    raise AddressError("unable to parse IP")
-
-
-def _parse_v4(text: str) -> int:
-    number = octets = value = digits = 0
-    for position, character in enumerate(text):
-        if "0" <= character <= "9":
-            if digits == 1 and value == 0:
-                raise AddressError("IPv4 field has octet with leading zero")
-            value = value * 10 + int(character)
-            digits += 1
-            if value > 255:
-                raise AddressError("IPv4 field has value >255")
-        elif character == ".":
-            if position == 0 or position == len(text) - 1 or text[position - 1] == ".":
-                raise AddressError(f"IPv4 field must have at least one digit (at {go_quote(text[position:])})")
-            if octets == 3:
-                raise AddressError("IPv4 address too long")
-            number, octets, value, digits = number << 8 | value, octets + 1, 0, 0
-        else:
-            raise AddressError(f"unexpected character (at {go_quote(text[position:])})")
-    if octets < 3:
-        raise AddressError("IPv4 address too short")
-    return number << 8 | value
-
-
-def _parse_v6(text: str) -> tuple[Ip, str]:
-    rest, percent, zone = text.partition("%")
-    if percent and not zone:
-        raise AddressError("zone must be a non-empty string")
-    groups: list[int] = []
-    ellipsis = -1
-    if rest.startswith("::"):
-        ellipsis, rest = 0, rest[2:]
-        if not rest:
-            return Ip(0, 128), zone
-    while len(groups) < 8:
-        digits = _count_hex_digits(rest)
-        if rest[digits : digits + 1] == ".":
-            groups += _embedded_v4(rest, len(groups), expands=ellipsis >= 0)
-            rest = ""
-            break
-        groups.append(int(rest[:digits], 16))
-        rest = rest[digits:]
-        if not rest:
-            break
-        if rest[0] != ":":
-            raise AddressError("unexpected character, want colon" + _at(rest))
-        if len(rest) == 1:
-            raise AddressError("colon must be followed by more characters" + _at(rest))
-        rest = rest[1:]
-        if rest[0] == ":":
-            if ellipsis >= 0:
-                raise AddressError("multiple :: in address" + _at(rest))
-            ellipsis, rest = len(groups), rest[1:]
-            if not rest:
-                break
-    if rest:
-        raise AddressError("trailing garbage after address" + _at(rest))
-    _expand(groups, ellipsis)
-    number = 0
-    for group in groups:
-        number = number << 16 | group
-    return Ip(number, 128), zone
-
-
-def _count_hex_digits(rest: str) -> int:
-    """The number of hexadecimal digits in the group at the start of `rest`. Raises AddressError."""
-    digits = 0
-    while digits < len(rest) and rest[digits] in "0123456789abcdefABCDEF":
-        digits += 1
-        if digits > 4:
-            raise AddressError("each group must have 4 or less digits" + _at(rest))
-    if digits == 0:
-        raise AddressError("each colon-separated field must have at least one digit" + _at(rest))
-    return digits
-
-
-def _embedded_v4(rest: str, groups: int, *, expands: bool) -> tuple[int, int]:
-    """The two groups of an IPv4 address at the end, after `groups` others. Raises AddressError."""
-    if not expands and groups != 6:
-        raise AddressError("embedded IPv4 address must replace the final 2 fields of the address" + _at(rest))
-    if groups + 2 > 8:
-        raise AddressError("too many hex fields to fit an embedded IPv4 at the end of the address" + _at(rest))
-    embedded = _parse_v4(rest)
-    return embedded >> 16, embedded & 0xFFFF
-
-
-def _expand(groups: list[int], ellipsis: int) -> None:
-    """Inserts the zeros that `::` stands for at index `ellipsis`, which is negative if there is no `::`."""
-    if len(groups) < 8:
-        if ellipsis < 0:
-            raise AddressError("address string too short")
-        groups[ellipsis:ellipsis] = [0] * (8 - len(groups))
-    elif ellipsis >= 0:
-        raise AddressError("the :: must expand to at least one field of zeros")
-
-
-def _at(rest: str) -> str:
-    return f" (at {go_quote(rest)})"
+    return Cidr(Ip(parsed.number, parsed.bits), int(length))
 
 
 # --- functions

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 import re
 
+from registry.codec.go_url import UrlError, parse_request_uri
 from registry.schema.patterns import compile_pattern
 
 # The labels of a hostname may contain letters and symbols of any script; RE2 has the classes, Python's re does not.
@@ -139,51 +140,11 @@ def is_mac(text: str) -> bool:
 
 # ---- URIs
 
-_control = re.compile("[\x00-\x1f\x7f]").search
-_scheme = re.compile("([a-zA-Z][a-zA-Z0-9+.-]*):").match
-_bad_escape = re.compile("%(?![0-9a-fA-F]{2})").search
-_user_info = re.compile(r"[A-Za-z0-9\-._:~!$&'()*+,;=%@]*").fullmatch
-_host = re.compile(r"(?:[A-Za-z0-9\-_.~!$&'()*+,;=:\[\]<>\"\x80-\U0010ffff]++|%[89a-fA-F][0-9a-fA-F]|%25)*+").fullmatch
-_port = re.compile("(?::[0-9]*)?").fullmatch
-
 
 def is_request_uri(text: str) -> bool:
-    """An absolute URI or an absolute path: what url.ParseRequestURI takes."""
-    if not text or _control(text) or text.startswith(":"):
+    """An absolute URI or an absolute path."""
+    try:
+        parse_request_uri(text)
+    except UrlError:
         return False
-    if text == "*":
-        return True
-    scheme = _scheme(text)
-    rest = text[scheme.end() :] if scheme else text
-    rest = rest.partition("?")[0]
-    if not rest.startswith("/"):
-        return scheme is not None
-    if scheme and rest.startswith("//"):
-        authority, slash, path = rest[2:].partition("/")
-        if not _is_authority(authority):
-            return False
-        rest = slash + path
-    return not _bad_escape(rest)
-
-
-def _is_authority(authority: str) -> bool:
-    user, at, host = authority.rpartition("@")
-    if at and (not _user_info(user) or _bad_escape(user)):
-        return False
-    return _is_host(host)
-
-
-def _is_host(host: str) -> bool:
-    bracket = host.rfind("[")
-    if bracket > 0:
-        return False
-    if bracket == 0:
-        end = host.rfind("]")
-        if end < 0 or not _port(host[end + 1 :]):
-            return False
-        address, zone, name = host[1:end].partition("%25")
-        return is_ipv6(address) and (not zone or name != "")
-    colon = host.rfind(":")
-    if colon >= 0 and not _port(host[colon:]):
-        return False
-    return _host(host) is not None
+    return True

@@ -2,22 +2,27 @@ from __future__ import annotations
 
 import pytest
 
-from registry.definitions.urls import Url, UrlError, is_request_uri, parse_url
+from registry.codec.go_url import Url, UrlError, parse_request_uri, parse_url
 
 
 @pytest.mark.parametrize(
     "text, url",
     [
-        pytest.param("https://h:1/p?q#f", Url("https", None, "h:1", "q", "f"), id="all parts"),
-        pytest.param("HTTPS://u@[::1]:8443/", Url("https", "u", "[::1]:8443"), id="IPv6"),
-        pytest.param("mailto:a@b", Url("mailto"), id="opaque"),
-        pytest.param("//h/p", Url("", None, "h"), id="no scheme"),
-        pytest.param("/p:q", Url(), id="path"),
+        pytest.param("https://h:1/p?q#f", Url("https", None, "h:1", "/p", "?q", "f"), id="all parts"),
+        pytest.param("HTTPS://u@[::1]:8443/", Url("https", "u", "[::1]:8443", "/"), id="IPv6"),
+        pytest.param("mailto:a@b", Url("mailto", opaque="a@b"), id="opaque"),
+        pytest.param("//h/p", Url("", None, "h", "/p"), id="no scheme"),
+        pytest.param("/p:q", Url(raw_path="/p:q"), id="path"),
+        pytest.param("https://h%C3%A9/%2f%ff", Url("https", None, "hé", "/%2f%ff"), id="decoded"),
         pytest.param("", Url(), id="empty"),
     ],
 )
 def test_parse(text: str, url: Url) -> None:
     assert parse_url(text) == url
+
+
+def test_the_path_is_decoded() -> None:
+    assert parse_url("https://h/a%2fb%ff").path == "/a/b\udcff"
 
 
 @pytest.mark.parametrize(
@@ -30,6 +35,8 @@ def test_parse(text: str, url: Url) -> None:
         pytest.param("https://a b/", 'invalid character " " in host name', id="blank in host"),
         pytest.param("https://h/%zz", 'invalid URL escape "%zz"', id="escape"),
         pytest.param("https://u|@h/", "net/url: invalid userinfo", id="user"),
+        pytest.param("https://[h]/", 'invalid host: ParseAddr("h"): unable to parse IP', id="no address in brackets"),
+        pytest.param("https://a[::1]/", "invalid IP-literal", id="before a bracket"),
     ],
 )
 def test_refused(text: str, why: str) -> None:
@@ -49,4 +56,9 @@ def test_refused(text: str, why: str) -> None:
     ],
 )
 def test_request_uri(text: str, accepted: bool) -> None:
-    assert (is_request_uri(text) is not None) is accepted
+    try:
+        parse_request_uri(text)
+    except UrlError:
+        assert not accepted
+    else:
+        assert accepted
