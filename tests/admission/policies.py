@@ -9,9 +9,10 @@ from tests.api.widgets import GROUP
 
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 POLICIES, BINDINGS = f"{ADMISSION}/validatingadmissionpolicies", f"{ADMISSION}/validatingadmissionpolicybindings"
-
-
 MUTATING, MUTATING_BINDINGS = f"{ADMISSION}/mutatingadmissionpolicies", f"{ADMISSION}/mutatingadmissionpolicybindings"
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+# In a rule of a policy or webhook.
+EVERY_RESOURCE = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}
 
 
 def rule(*operations: str, resources: str = "widgets", group: str = GROUP) -> dict[str, Any]:

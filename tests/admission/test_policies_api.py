@@ -14,8 +14,10 @@ from registry.apply.values import equal
 from registry.flowcontrol.time_slice import IS_GONE
 from tests.admission.policies import (
     BINDINGS,
+    CONFIG_MAPS,
     CORE_EVENT,
     CORE_EVENTS,
+    EVERY_RESOURCE,
     MUTATING,
     MUTATING_BINDINGS,
     NEW_EVENT,
@@ -166,7 +168,6 @@ async def test_namespaces_are_selected_by_the_labels_they_have_now(api: Client) 
     (await api.patch(f"{NAMESPACES}/default", {"metadata": {"labels": {"guarded": None}}}, MERGE)).ok()
 
 
-CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 PARAMS: dict[str, Any] = {"paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}}
 
 
@@ -220,8 +221,7 @@ async def test_a_kind_of_parameters_that_is_not_there(api: Client) -> None:
 
 async def test_policies_do_not_apply_to_their_own_configuration(api: Client) -> None:
     """A policy that refuses everything can be taken away, since policies never apply to policies."""
-    everything = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}
-    await enforce(api, "false", match={"resourceRules": [everything]})
+    await enforce(api, "false", match={"resourceRules": [EVERY_RESOURCE]})
     assert (await api.post(NAMESPACES, {"metadata": {"name": "n"}})).code == 422
     (await api.patch(f"{POLICIES}/p", {"metadata": {"labels": {"a": "b"}}}, MERGE)).ok()
     (await api.delete(f"{BINDINGS}/p")).ok()
@@ -428,8 +428,7 @@ async def test_an_event_is_mutated_in_the_form_of_the_rule(api: Client) -> None:
 
 
 async def test_policies_do_not_apply_to_reviews(api: Client) -> None:
-    everything = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}
-    await enforce(api, "false", match={"resourceRules": [everything]})
+    await enforce(api, "false", match={"resourceRules": [EVERY_RESOURCE]})
     assert (await api.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", {})).code == 201
     question = {"spec": {"user": "u", "nonResourceAttributes": {"path": "/", "verb": "get"}}}
     assert (await api.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", question)).code == 201

@@ -12,6 +12,7 @@ from registry.builtin import definitions
 from tests.aggregation.objects import PATH, api_service, service
 from tests.api.client import APPLY, TABLE, Client
 from tests.api.errors import failure
+from tests.application import shares_application
 from tests.definitions.crds import messages
 
 
@@ -97,6 +98,7 @@ def test_the_status_of_a_condition() -> None:
     )
 
 
+@shares_application
 async def test_a_local_one_is_available_at_once(api: Client) -> None:
     made = (await api.post(PATH, api_service("v9.local.example.com"))).ok(201)
     [condition] = made["status"]["conditions"]
@@ -109,6 +111,7 @@ async def test_a_local_one_is_available_at_once(api: Client) -> None:
     }
 
 
+@shares_application
 async def test_defaults_of_a_new_api_service(api: Client) -> None:
     wanted = api_service("v9.far.example.com", service={"namespace": "n", "name": "s"})
     made = (await api.post(PATH, wanted | {"status": {"conditions": [{"type": "X", "status": "True"}]}})).ok(201)
@@ -117,6 +120,7 @@ async def test_defaults_of_a_new_api_service(api: Client) -> None:
     assert "X" not in {c["type"] for c in made["status"].get("conditions", ())}
 
 
+@shares_application
 async def test_an_update_needs_the_resource_version(api: Client) -> None:
     made = (await api.post(PATH, api_service("v9.locked.example.com"))).ok(201)
     del made["metadata"]["resourceVersion"]
@@ -124,6 +128,7 @@ async def test_an_update_needs_the_resource_version(api: Client) -> None:
     assert status["details"]["causes"][0]["field"] == "metadata.resourceVersion"
 
 
+@shares_application
 async def test_the_status_is_written_alone(api: Client) -> None:
     path = f"{PATH}/v9.parts.example.com"
     made = (await api.post(PATH, api_service("v9.parts.example.com"))).ok(201)
@@ -141,6 +146,7 @@ async def test_the_status_is_written_alone(api: Client) -> None:
     assert [c["status"] for c in patched.ok(200)["status"]["conditions"] if c["type"] == "Seen"] == ["False"]
 
 
+@shares_application
 async def test_apply_owns_what_it_writes(api: Client) -> None:
     body = api_service("v9.applied.example.com")
     path = f"{PATH}/v9.applied.example.com?fieldManager=m"
@@ -152,6 +158,7 @@ async def test_apply_owns_what_it_writes(api: Client) -> None:
     }  # fmt: skip
 
 
+@shares_application
 async def test_the_table(api: Client) -> None:
     (await api.post(PATH, api_service("v9.table.example.com", **service(name="none")))).ok(201)
     table = (await api.get(f"{PATH}/v9.table.example.com", accept=TABLE)).ok(200)
@@ -159,10 +166,12 @@ async def test_the_table(api: Client) -> None:
     assert table["rows"][0]["cells"][:2] == ["v9.table.example.com", "kube-system/none"]
 
 
+@shares_application
 async def test_the_service_cannot_be_used_in_field_selectors(api: Client) -> None:
     failure(await api.get(f"{PATH}?fieldSelector=spec.service=true"), 400, "BadRequest")
 
 
+@shares_application
 async def test_discovery_lists_the_kind(api: Client) -> None:
     document = (await api.get("/apis/apiregistration.k8s.io/v1")).ok(200)
     assert [(r["name"], r.get("categories")) for r in document["resources"]] == [

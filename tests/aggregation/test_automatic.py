@@ -12,6 +12,7 @@ from registry.codec.stored import decode_stored
 from tests.aggregation.objects import PATH, api_service, service
 from tests.api.client import Client, eventually
 from tests.api.widgets import define, definition
+from tests.application import shares_application
 
 
 def stored(label: str = "", **spec: Any) -> dict[str, Any]:
@@ -57,6 +58,7 @@ async def names(api: Client) -> dict[str, str]:
     return {i["metadata"]["name"]: (i["metadata"].get("labels") or {}).get(LABEL, "") for i in items}
 
 
+@shares_application
 async def test_api_services_of_a_new_tenant(api: Client) -> None:
     found = await names(api)
     assert found["v1."] == found["v1.rbac.authorization.k8s.io"] == "onstart"
@@ -70,6 +72,7 @@ async def test_api_services_of_a_new_tenant(api: Client) -> None:
     assert core["spec"] == {"version": "v1", "groupPriorityMinimum": 18000, "versionPriority": 1}
 
 
+@shares_application
 async def test_they_follow_definitions(api: Client) -> None:
     async with api.watch(f"{PATH}?watch=true") as watch:
         name = "v1.later.example.com"
@@ -83,6 +86,7 @@ async def test_they_follow_definitions(api: Client) -> None:
         assert event["object"]["metadata"]["name"] == name
 
 
+@shares_application
 async def test_a_deleted_automatic_api_service_is_recreated(api: Client) -> None:
     path = f"{PATH}/v1.test.example.com"
     first = (await api.get(path)).ok(200)
@@ -103,6 +107,7 @@ async def test_a_deleted_automatic_api_service_is_recreated(api: Client) -> None
     assert "v1.coordination.k8s.io" not in await names(api)
 
 
+@shares_application
 async def test_an_api_service_without_the_label_is_left_to_its_owner(api: Client) -> None:
     """As in kube-apiserver: who removes the label may give a group that is served here to another server."""
     path = f"{PATH}/v1.test.example.com"
@@ -122,12 +127,14 @@ async def test_an_api_service_without_the_label_is_left_to_its_owner(api: Client
     await eventually(is_local)
 
 
+@shares_application
 async def test_the_group_of_api_services_is_always_local(api: Client) -> None:
     (await api.post(PATH, api_service("v1.apiregistration.k8s.io", **service(name="none")))).ok(201)
     (await api.get(PATH)).ok(200)
     (await api.delete(f"{PATH}/v1.apiregistration.k8s.io")).ok(200)
 
 
+@shares_application
 async def test_a_write_of_an_api_service_reads_no_others(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     await names(api)
     for i in range(40):
@@ -151,6 +158,7 @@ async def test_a_write_of_an_api_service_reads_no_others(api: Client, monkeypatc
     assert decoded < 200, decoded
 
 
+@shares_application
 async def test_the_servers_used_are_the_first_ones_as_they_change(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api_services, "SERVERS_LIMIT", 2)
 

@@ -166,6 +166,7 @@ async def test_metadata(shared_api: Client, path: str, obj: dict[str, Any]) -> N
     await refused(shared_api, path, obj)
 
 
+@shares_application
 @pytest.mark.parametrize("of_spec, spec", SPECS.values(), ids=SPECS)
 async def test_values(api: Client, of_spec: dict[str, Any], spec: Any) -> None:
     await define(api, definition_of("hostiles", "Hostile", schema={"type": "object", "properties": {"spec": of_spec}}))
@@ -200,6 +201,7 @@ def test_conflicts_are_bounded() -> None:
     assert shown[-1]["message"] == "more conflicts are not shown"
 
 
+@shares_application
 async def test_patch_errors_that_print_the_object_are_bounded(api: Client) -> None:
     (await api.post(CONFIG_MAPS, {**config_map(), "data": {"a": "x" * 1_000_000}})).ok(201)
     answer = await api.patch(f"{CONFIG_MAPS}/a?fieldValidation=Strict", {"unknown": 1})
@@ -208,6 +210,7 @@ async def test_patch_errors_that_print_the_object_are_bounded(api: Client) -> No
     assert 'strict decoding error: unknown field \\"unknown\\"' in answer.text
 
 
+@shares_application
 async def test_an_empty_owner_reference(api: Client) -> None:
     status = await refused(api, CONFIG_MAPS, config_map(ownerReferences=[{}]))
     assert [cause["field"].removeprefix("metadata.ownerReferences[0].") for cause in status["details"]["causes"]] == [
@@ -218,6 +221,7 @@ async def test_an_empty_owner_reference(api: Client) -> None:
     ]
 
 
+@shares_application
 async def test_duplicate_owner_references(api: Client) -> None:
     owners = [owner(i % 2000) for i in range(4000)]
     started = time.process_time()

@@ -19,11 +19,6 @@ from tests.application import shares_application
 pytestmark = shares_application
 
 
-@pytest.fixture
-def api(tenant_api: Client) -> Client:
-    return tenant_api
-
-
 HOSTILE = f"/apis/{GROUP}/v1/namespaces/default/hostiles"
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"

@@ -14,11 +14,6 @@ from tests.application import shares_application
 pytestmark = shares_application
 
 
-@pytest.fixture
-def api(tenant_api: Client) -> Client:
-    return tenant_api
-
-
 CORE = "/api/v1/namespaces/default"
 MAPS = f"{CORE}/configmaps"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"

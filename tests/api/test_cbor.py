@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from registry.codec.cbor import decode_cbor, encode_cbor, encode_item
 from registry.http.negotiation import serve_cbor
 from tests.api.client import PARTIAL, PARTIAL_LIST, TABLE, Answer, Client, Watch
 from tests.api.errors import failure
 from tests.api.widgets import WIDGETS, widget
-from tests.application import serving
+from tests.application import new_tenant, serving, shares_application
+
+pytestmark = shares_application
 
 CBOR, APPLY = "application/cbor", "application/apply-patch+cbor"
 MAPS = "/api/v1/namespaces/default/configmaps"
 
 
-@pytest.fixture
-async def cbor(api_database: str, tmp_path: Path) -> AsyncIterator[Client]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def cbor_application(module_database: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Client]:
+    async with serving(module_database, tmp_path_factory.mktemp("cbor"), cbor=True) as client:
+        serve_cbor(False)
+        yield client
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def cbor(cbor_application: Client) -> AsyncIterator[Client]:
+    """A tenant of a process that serves CBOR. Whether it does is a setting of the process, which `api` has without it."""
+    serve_cbor(True)
     try:
-        async with serving(api_database, tmp_path, cbor=True) as client:
-            yield client
+        yield await new_tenant(cbor_application)
     finally:
         serve_cbor(False)
 

@@ -16,11 +16,6 @@ from tests.application import shares_application
 pytestmark = shares_application
 
 
-@pytest.fixture
-def api(tenant_api: Client) -> Client:
-    return tenant_api
-
-
 async def test_the_server_fills_in_the_metadata(api: Client) -> None:
     made = (await api.post(WIDGETS, widget("a", size=1))).ok(201)
     metadata = made["metadata"]

@@ -15,6 +15,9 @@ from registry.store.store import Store
 from registry.store.types import ObjectKey, ResourceName, Tenant
 from tests.api.client import Client, eventually
 from tests.api.widgets import DEFINITIONS, define, definition, established
+from tests.application import shares_application
+
+pytestmark = shares_application
 
 
 async def test_definitions_created_together_are_established(api: Client) -> None:

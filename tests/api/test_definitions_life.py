@@ -5,6 +5,9 @@ from __future__ import annotations
 from tests.api.client import Client, eventually
 from tests.api.errors import failure
 from tests.api.widgets import DEFINITIONS, GROUP, WIDGETS, define, definition, make, widget
+from tests.application import shares_application
+
+pytestmark = shares_application
 
 NAME = f"widgets.{GROUP}"
 SIZE = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/size"

@@ -14,11 +14,6 @@ from tests.application import shares_application
 pytestmark = shares_application
 
 
-@pytest.fixture
-def api(tenant_api: Client) -> Client:
-    return tenant_api
-
-
 BETA = "/apis/apiextensions.k8s.io/v1beta1/customresourcedefinitions"
 NAME = f"gears.{GROUP}"
 GEARS = f"/apis/{GROUP}/v1/namespaces/default/gears"

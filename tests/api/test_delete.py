@@ -14,11 +14,6 @@ from tests.application import shares_application
 pytestmark = shares_application
 
 
-@pytest.fixture
-def api(tenant_api: Client) -> Client:
-    return tenant_api
-
-
 A = f"{WIDGETS}/a"
 J, Y = "application/json", "application/yaml"
 

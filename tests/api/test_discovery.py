@@ -7,6 +7,9 @@ import pytest
 from tests.api.client import Client
 from tests.api.errors import failure
 from tests.api.widgets import DEFINITIONS, GROUP, define, definition
+from tests.application import shares_application
+
+pytestmark = shares_application
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
@@ -90,10 +93,10 @@ async def test_built_in_versions_precede_those_of_definitions(api: Client, group
     assert len((await api.get(f"/apis/{group}/v2/gears")).ok()["items"]) == 2
 
 
-async def test_openapi_v3_of_a_group(api: Client) -> None:
-    paths = (await api.get("/openapi/v3")).ok()["paths"]
+async def test_openapi_v3_of_a_group(shared_api: Client) -> None:
+    paths = (await shared_api.get("/openapi/v3")).ok()["paths"]
     url = paths[f"apis/{GROUP}/v1"]["serverRelativeURL"]
-    document = (await api.get(url)).ok()
+    document = (await shared_api.get(url)).ok()
     assert document["openapi"].startswith("3.")
     [schema] = [s for name, s in document["components"]["schemas"].items() if name.endswith(".Widget")]
     assert schema["properties"]["spec"]["properties"]["size"]["type"] == "integer"
@@ -111,17 +114,17 @@ async def test_links_of_a_tenant_have_its_prefix(api: Client) -> None:
     assert {p["serverRelativeURL"].split("/openapi")[0] for p in paths.values()} == {"/clusters/default"}
 
 
-async def test_the_hash_of_a_document_follows_its_content(api: Client) -> None:
+async def test_the_hash_of_a_document_follows_its_content(shared_api: Client) -> None:
     (name, entry) = next(
-        (name, entry) for name, entry in (await api.get("/openapi/v3")).ok()["paths"].items() if GROUP in name
+        (name, entry) for name, entry in (await shared_api.get("/openapi/v3")).ok()["paths"].items() if GROUP in name
     )
-    kept = await api.get(entry["serverRelativeURL"])
+    kept = await shared_api.get(entry["serverRelativeURL"])
     assert kept.ok()["openapi"] == "3.0.0"
     assert kept.header("cache-control") == "public, immutable"
     assert kept.header("expires").endswith("GMT")
-    plain = await api.get(f"/openapi/v3/{name}")
+    plain = await shared_api.get(f"/openapi/v3/{name}")
     assert (plain.header("cache-control"), plain.body) == ("no-cache, private", kept.body)
-    old = await api.get(f"/openapi/v3/{name}?hash=0123")
+    old = await shared_api.get(f"/openapi/v3/{name}?hash=0123")
     assert (old.code, old.header("location")) == (301, entry["serverRelativeURL"])
 
 
@@ -180,9 +183,9 @@ async def test_media_types_of_openapi(api: Client, path: str, accept: str, code:
         ),
     ],
 )
-async def test_paths_that_name_nothing(api: Client, path: str, code: int, text: str) -> None:
+async def test_paths_that_name_nothing(shared_api: Client, path: str, code: int, text: str) -> None:
     """As in kube-apiserver; those that end with a verb are refused before the client is authenticated."""
-    answer = await api.get(path)
+    answer = await shared_api.get(path)
     assert (answer.code, answer.text) == (code, text)
     if code == 500:
-        assert (await api.with_token("nonsense").get(path)).code == 500
+        assert (await shared_api.with_token("nonsense").get(path)).code == 500

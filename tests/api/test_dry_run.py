@@ -7,6 +7,9 @@ import pytest
 from tests.api.client import APPLY, JSON_PATCH, Client
 from tests.api.errors import failure
 from tests.api.widgets import DEFINITIONS, NAMESPACES, WIDGETS, definition, make, names_of, widget
+from tests.application import shares_application
+
+pytestmark = shares_application
 
 A = f"{WIDGETS}/a"
 DRY = "?dryRun=All"

@@ -7,6 +7,9 @@ from typing import Any
 from tests.api.client import MERGE, Client
 from tests.api.errors import failure
 from tests.api.widgets import DEFINITIONS, GROUP, NAMESPACES, WIDGETS, make
+from tests.application import shares_application
+
+pytestmark = shares_application
 
 A = f"{WIDGETS}/a"
 

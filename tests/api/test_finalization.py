@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.api.client import Client
 from tests.api.errors import failure
 from tests.api.widgets import WIDGETS, make, widget
 from tests.application import shares_application
 
 pytestmark = shares_application
-
-
-@pytest.fixture
-def api(tenant_api: Client) -> Client:
-    return tenant_api
 
 
 A = f"{WIDGETS}/a"

@@ -15,11 +15,6 @@ from tests.application import shares_application
 pytestmark = shares_application
 
 
-@pytest.fixture
-def api(tenant_api: Client) -> Client:
-    return tenant_api
-
-
 async def test_five_letters_are_added(api: Client) -> None:
     made = (await api.post(WIDGETS, widget(metadata={"generateName": "job-"}))).ok(201)["metadata"]
     assert re.fullmatch(r"job-[bcdfghjklmnpqrstvwxz2456789]{5}", made["name"])

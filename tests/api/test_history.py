@@ -26,11 +26,6 @@ from tests.application import shares_application
 pytestmark = shares_application
 
 
-@pytest.fixture
-def api(tenant_api: Client) -> Client:
-    return tenant_api
-
-
 SECRETS = "/api/v1/namespaces/default/secrets"
 
 

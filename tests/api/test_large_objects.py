@@ -13,6 +13,9 @@ import pytest
 from registry.codec import json_decode, json_encode, stored
 from tests.api.client import APPLY, Client
 from tests.api.widgets import DEFINITIONS, define, definition
+from tests.application import shares_application
+
+pytestmark = shares_application
 
 LARGE_BYTES = 500_000
 

@@ -15,13 +15,14 @@ from tests.api.histories import forget_history
 from tests.api.widgets import ALL_WIDGETS, DEFINITIONS, GROUP, NAMESPACES, WIDGETS, make, names_of, widget
 from tests.application import shares_application
 
+pytestmark = shares_application
+
 
 async def in_other_namespace(api: Client, *names: str) -> None:
     (await api.post(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a-other"}})).ok(201)
     await make(api, *names, path=f"/apis/{GROUP}/v1/namespaces/a-other/widgets")
 
 
-@shares_application
 async def test_an_empty_list_has_no_items(shared_api: Client) -> None:
     found = (await shared_api.get(WIDGETS)).ok(200)
     assert found["items"] == []
@@ -40,7 +41,6 @@ async def test_the_list_of_a_missing_namespace_is_empty(api: Client) -> None:
     assert (await api.get(f"/apis/{GROUP}/v1/namespaces/nowhere/widgets")).ok()["items"] == []
 
 
-@shares_application
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 8, 500])
 async def test_pages_together_are_the_list(shared_api: Client, limit: int) -> None:
     await make(shared_api, *"abcdefg")
@@ -102,7 +102,6 @@ SELECTED: dict[str, tuple[str, list[str]]] = {
 }
 
 
-@shares_application
 @pytest.mark.parametrize("query, names", SELECTED.values(), ids=SELECTED)
 async def test_selectors(shared_api: Client, query: str, names: list[str]) -> None:
     (await shared_api.post(WIDGETS, widget("a", labels={"tier": "web", "env": "prod"}, color="red"))).ok()
@@ -137,7 +136,6 @@ REFUSED: dict[str, tuple[str, int, str]] = {
 }
 
 
-@shares_application
 @pytest.mark.parametrize("query, code, reason", REFUSED.values(), ids=REFUSED)
 async def test_invalid_parameters(shared_api: Client, query: str, code: int, reason: str) -> None:
     failure(await shared_api.get(f"{WIDGETS}?{query}"), code, reason)
@@ -163,7 +161,6 @@ FORGED: dict[str, str] = {
 }
 
 
-@shares_application
 @pytest.mark.parametrize("given", FORGED.values(), ids=FORGED)
 async def test_forged_continue_tokens_are_refused(shared_api: Client, given: str) -> None:
     """It is refused, or leads to a place in the same list: there is nothing behind a token but a key."""
@@ -269,7 +266,6 @@ LEFT: dict[str, Any] = {
 }
 
 
-@shares_application
 @pytest.mark.parametrize("left", LEFT.values(), ids=LEFT)
 async def test_the_remaining_count_of_a_forged_token_is_checked(shared_api: Client, left: Any) -> None:
     await make(shared_api, *"abcd")

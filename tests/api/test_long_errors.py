@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from tests.api.client import APPLY, Answer, Client
 from tests.api.widgets import GROUP, define, definition
+from tests.application import shares_application
+
+pytestmark = shares_application
 
 KEY = "k" * 200_000
 BOUND = 1_000_000
@@ -23,7 +27,7 @@ def tree(**members: Any) -> dict[str, Any]:
     }
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def trees(api: Client) -> Client:
     """Maps of maps of numbers."""
     numbers = {"type": "object", "additionalProperties": {"type": "integer"}}

@@ -7,6 +7,9 @@ import pytest
 from tests.api.client import Client, eventually
 from tests.api.errors import failure
 from tests.api.widgets import GROUP, NAMESPACES, make, widget
+from tests.application import shares_application
+
+pytestmark = shares_application
 
 HOME = f"{NAMESPACES}/home"
 IN_HOME = f"/apis/{GROUP}/v1/namespaces/home/widgets"

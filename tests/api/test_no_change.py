@@ -10,6 +10,9 @@ import pytest
 from registry.api.strategies.base import Context
 from tests.api.client import APPLY, Client
 from tests.api.widgets import WIDGETS, define, definition
+from tests.application import shares_application
+
+pytestmark = shares_application
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 

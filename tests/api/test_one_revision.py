@@ -14,6 +14,9 @@ import pytest
 
 from tests.api.client import TABLE, Client
 from tests.api.widgets import DEFINITIONS, define
+from tests.application import shares_application
+
+pytestmark = shares_application
 
 GROUP = "same.example.com"
 NAME = f"things.{GROUP}"

@@ -15,11 +15,6 @@ from tests.application import shares_application
 pytestmark = shares_application
 
 
-@pytest.fixture
-def api(tenant_api: Client) -> Client:
-    return tenant_api
-
-
 A = f"{WIDGETS}/a"
 
 APPLIED: dict[str, tuple[str, Body, Any]] = {
@@ -99,7 +94,6 @@ async def test_an_apply_creates_a_missing_object(shared_api: Client) -> None:
     assert again == made
 
 
-@shares_application
 @pytest.mark.parametrize(
     "path, kind", [(f"{WIDGETS}/none", "Widget"), ("/api/v1/namespaces/default/configmaps/none", "ConfigMap")]
 )

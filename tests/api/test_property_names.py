@@ -14,6 +14,9 @@ from registry.cel.common.escaping import RESERVED, escape
 from tests.api.client import APPLY, TABLE, Client
 from tests.api.errors import failure
 from tests.api.widgets import GROUP, define, definition
+from tests.application import shares_application
+
+pytestmark = shares_application
 
 ODDS = f"/apis/{GROUP}/v1/namespaces/default/odds"
 

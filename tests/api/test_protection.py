@@ -10,6 +10,9 @@ from registry.api.admission.protection import ANNOTATION
 from tests.api.client import Client, eventually
 from tests.api.errors import failure
 from tests.api.widgets import DEFINITIONS, GROUP, NAMESPACES, WIDGETS, define, definition, make, widget
+from tests.application import has_own_application, shares_application
+
+pytestmark = shares_application
 
 NAME = f"widgets.{GROUP}"
 DEFINITION = f"{DEFINITIONS}/{NAME}"
@@ -80,6 +83,7 @@ async def test_a_namespace_with_objects_is_kept(api: Client) -> None:
     (await api.delete(f"{NAMESPACES}/held")).ok()
 
 
+@has_own_application
 async def test_the_policy_of_the_tenant(api: Client) -> None:
     await policy(api, "WhileUsed")
     await make(api, "a")

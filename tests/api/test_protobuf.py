@@ -141,6 +141,7 @@ def without_empty(value: Any) -> Any:
     return [without_empty(item) for item in value] if isinstance(value, list) else value
 
 
+@shares_application
 @pytest.mark.parametrize(
     "path, obj", OBJECTS.items(), ids=[f"{o['kind']}-{p.split('/')[2]}" for p, o in OBJECTS.items()]
 )
@@ -192,6 +193,7 @@ async def frame(watch: Watch) -> tuple[str, dict[str, Any]]:
     return event.f1, decode_object(event.f2.f1)
 
 
+@shares_application
 @pytest.mark.parametrize(
     "accept", [pytest.param(f"{PROTOBUF};stream=watch,application/json;stream=watch", id="asked as a stream"), PROTOBUF]
 )
@@ -270,6 +272,7 @@ async def test_an_event_with_the_empty_fields_that_go_writes(shared_api: Client,
     assert changed.ok()["series"] == series
 
 
+@shares_application
 async def test_a_token_of_a_service_account(api: Client) -> None:
     path = "/api/v1/namespaces/default/serviceaccounts/default/token"
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
@@ -277,6 +280,7 @@ async def test_a_token_of_a_service_account(api: Client) -> None:
     assert answer["status"]["token"]
 
 
+@shares_application
 async def test_the_scale_of_a_custom_resource(api: Client) -> None:
     (await api.post(WIDGETS, widget("a", replicas=1))).ok(201)
     assert (await api.get(f"{WIDGETS}/a", accept=PROTOBUF)).code == 406
@@ -346,6 +350,7 @@ async def test_bodies_that_are_refused(shared_api: Client, body: bytes, message:
     assert status["message"] == message
 
 
+@shares_application
 async def test_a_large_body(api: Client) -> None:
     obj = whole(MAPS, {"kind": "ConfigMap", "data": {f"key-{i}": "x" * 100 for i in range(4000)}})
     made = read(await api.post(MAPS, encode_object(obj), content_type=PROTOBUF, accept=PREFERRED), 201)

@@ -15,8 +15,11 @@ import yaml
 
 from tests.api.client import APPLY, TABLE, Client
 from tests.api.widgets import define
+from tests.application import shares_application
 from tests.definitions.instances import instance
 from tests.definitions.real import FOLDER
+
+pytestmark = shares_application
 
 FILES = sorted(FOLDER.glob("**/*.[yj]*")) if FOLDER.is_dir() else []
 

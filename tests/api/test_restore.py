@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.api.client import Client, eventually
 from tests.api.errors import failure
 from tests.api.histories import past_of, revision_of
@@ -13,11 +11,6 @@ from tests.api.widgets import DEFINITIONS, GROUP, NAMESPACES, SCHEMA, WIDGETS, d
 from tests.application import shares_application
 
 pytestmark = shares_application
-
-
-@pytest.fixture
-def api(tenant_api: Client) -> Client:
-    return tenant_api
 
 
 async def test_restore_is_an_ordinary_update(api: Client) -> None:

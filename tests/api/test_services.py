@@ -11,6 +11,8 @@ from tests.api.client import APPLY, TABLE, Client
 from tests.api.errors import failure
 from tests.application import shares_application
 
+pytestmark = shares_application
+
 SERVICES = "/api/v1/namespaces/default/services"
 
 
@@ -22,7 +24,6 @@ HTTP = {"name": "http", "port": 80}
 NAME = "must consist of lower case alphanumeric characters"
 
 
-@shares_application
 @pytest.mark.parametrize(
     "spec, field, message",
     [
@@ -148,7 +149,6 @@ async def test_invalid_services(shared_api: Client, spec: dict[str, Any], field:
     assert (status["details"]["kind"], status["details"]["name"]) == ("Service", "s")
 
 
-@shares_application
 @pytest.mark.parametrize(
     "spec",
     [
@@ -173,7 +173,6 @@ BOTH = {"ipFamilies": ["IPv4", "IPv6"], "ipFamilyPolicy": "RequireDualStack"}
 INTERNAL = {"internalTrafficPolicy": "Cluster"}
 
 
-@shares_application
 @pytest.mark.parametrize(
     "spec, completed",
     [
@@ -212,7 +211,6 @@ async def test_defaults_of_services(shared_api: Client, spec: dict[str, Any], co
 ONCE = "may not change once set"
 
 
-@shares_application
 @pytest.mark.parametrize(
     "spec, patch, field, message",
     [
@@ -302,7 +300,6 @@ async def test_the_status_is_written_through_the_subresource_only(api: Client) -
     assert owned["controller"].keys() == {"f:metadata", "f:status"}
 
 
-@shares_application
 async def test_the_fields_that_an_apply_owns_below_the_affinity(shared_api: Client) -> None:
     config = {"clientIP": {"timeoutSeconds": 9}}
     body = json.dumps(service("affine", ports=[HTTP], sessionAffinity="ClientIP", sessionAffinityConfig=config))
@@ -323,7 +320,6 @@ async def test_applying_the_status_of_a_definition_sets_labels(api: Client) -> N
     assert ("f:metadata" in entry["fieldsV1"]) == ("labels" in written["metadata"])
 
 
-@shares_application
 @pytest.mark.parametrize(
     "spec, warnings",
     [
@@ -470,7 +466,6 @@ async def test_the_table(api: Client) -> None:
     ]
 
 
-@shares_application
 async def test_empty_fields_and_a_missing_spec(shared_api: Client) -> None:
     """A client may send empty lists and maps; a spec may be missing as long as its defaults are valid."""
     empty = {"ports": [], "selector": {}, "externalIPs": [], "ipFamilies": [], "clusterIP": "None"}
@@ -487,7 +482,6 @@ async def test_empty_fields_and_a_missing_spec(shared_api: Client) -> None:
     (await shared_api.delete(f"{SERVICES}/2-empty")).ok()
 
 
-@shares_application
 async def test_a_strategic_patch_merges_ports(shared_api: Client) -> None:
     """As kubectl apply and kubectl patch send it: only what has changed."""
     path = f"{SERVICES}/merged"

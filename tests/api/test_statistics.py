@@ -12,6 +12,9 @@ from registry.api.verbs import condition_counts, dependents, statistics
 from registry.store.reads import statistics as reads
 from tests.api.client import Client
 from tests.api.widgets import ALL_WIDGETS, GROUP, NAMESPACES, SCHEMA, WIDGETS, define, definition, make, widget
+from tests.application import has_own_application, shares_application
+
+pytestmark = shares_application
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 ROLES = "/apis/rbac.authorization.k8s.io/v1"
@@ -183,6 +186,7 @@ async def test_time_in_the_status_of_a_condition(api: Client, monkeypatch: pytes
     assert (await figures(api, GADGETS, "&conditions=true"))["conditions"]["complete"] is False
 
 
+@has_own_application
 async def test_the_status_of_conditions_over_time(
     api: Client, api_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ from registry.api.strategies.base import Strategy
 from registry.builtin import definitions
 from tests.api.client import Client
 from tests.api.errors import failure
+from tests.application import shares_application
 from tests.definitions.crds import messages
 
 PATH = "/apis/storagemigration.k8s.io/v1beta1/storageversionmigrations"
@@ -150,6 +151,7 @@ def test_the_status(new: dict[str, Any], old: dict[str, Any], errors: list[str])
     assert [text[: len(start)] for text, start in zip(reported, errors, strict=True)] == errors
 
 
+@shares_application
 async def test_over_http(api: Client) -> None:
     made = await api.post(PATH, migration() | {"metadata": {"generateName": "m-"}, "status": status(condition("A"))})
     assert made.warnings == [WARNING]
@@ -160,6 +162,7 @@ async def test_over_http(api: Client) -> None:
     (await api.delete(f"{PATH}/{name}")).ok(200)
 
 
+@shares_application
 async def test_owners_of_a_migration(api: Client) -> None:
     """The members of the resource are there before a client writes them, so nobody adds the resource itself."""
     body = migration(resource="widgets") | {"metadata": {"name": "owned"}}
@@ -168,6 +171,7 @@ async def test_owners_of_a_migration(api: Client) -> None:
     assert entry["fieldsV1"] == {"f:spec": {"f:resource": {"f:group": {}, "f:resource": {}}}}
 
 
+@shares_application
 async def test_the_kind_is_in_discovery(api: Client) -> None:
     resources = (await api.get("/apis/storagemigration.k8s.io/v1beta1")).ok()["resources"]
     assert [(r["name"], r["namespaced"]) for r in resources] == [

@@ -5,33 +5,26 @@ from __future__ import annotations
 import random
 
 import pytest
+import pytest_asyncio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from starlette.applications import Starlette
 
-from registry.api import tenant_bootstrap as bootstrap
-from registry.api.request import Backend
-from registry.authorization.tenants import TenantDirectory
-from registry.store.types import TenantName
 from tests.api.client import Client
 from tests.api.errors import failure
-from tests.api.widgets import DEFINITIONS, NAMESPACES, WIDGETS, define, make, names_of, widget, widgets_definition
+from tests.api.widgets import DEFINITIONS, NAMESPACES, WIDGETS, make, names_of, widget
+from tests.application import new_tenant, shares_application
+
+pytestmark = shares_application
 
 
-@pytest.fixture
-async def other(api: Client, app: Starlette) -> Client:
-    """The tenant `acme`, which has the same definition."""
-    backend: Backend = app.state.backend
-    tenant = await TenantDirectory(backend.store).ensure(TenantName("acme"))
-    await bootstrap.create_defaults(backend, tenant)
-    acme = api.of_tenant("acme")
-    await define(acme, widgets_definition())
-    return acme
+@pytest_asyncio.fixture(loop_scope="module")
+async def other(module_application: Client) -> Client:
+    return await new_tenant(module_application)
 
 
-async def test_a_bare_path_is_the_default_tenant(api: Client) -> None:
-    [made] = await make(api, "a")
-    assert (await api.of_tenant("default").get(f"{WIDGETS}/a")).ok() == made
+async def test_a_bare_path_is_the_default_tenant(shared_api: Client) -> None:
+    [made] = await make(shared_api, "a")
+    assert (await shared_api.of_tenant("default").get(f"{WIDGETS}/a")).ok() == made
 
 
 @pytest.mark.parametrize("path", [WIDGETS, DEFINITIONS, "/apis", "/openapi/v3", NAMESPACES, "/api/v1/x"])

@@ -6,6 +6,9 @@ from typing import Any
 
 from tests.api.client import Client
 from tests.api.widgets import DEFINITIONS, GROUP, WIDGETS, define, definition, make, widget
+from tests.application import shares_application
+
+pytestmark = shares_application
 
 
 async def test_warns_of_unknown_fields(api: Client) -> None:

@@ -14,6 +14,9 @@ from tests.api.client import JSON_PATCH, PARTIAL, TABLE, Client
 from tests.api.errors import failure, status_shape
 from tests.api.histories import forget_history
 from tests.api.widgets import ALL_WIDGETS, DEFINITIONS, GROUP, NAMESPACES, WIDGETS, define, definition, make, widget
+from tests.application import has_own_application, shares_application
+
+pytestmark = shares_application
 
 
 def short(event: dict[str, Any]) -> tuple[str, str]:
@@ -173,6 +176,7 @@ async def test_the_client_sets_the_timeout(api: Client) -> None:
     assert time.monotonic() - started > 0.9  # and not the half hour that the server gives by itself
 
 
+@has_own_application
 async def test_all_watches_end_when_the_server_stops(api: Client, app: Starlette) -> None:
     async with api.watch(f"{WIDGETS}?watch=1") as first, api.watch(f"{DEFINITIONS}?watch=1") as second:
         await make(api, "a")

@@ -22,11 +22,6 @@ from tests.application import shares_application
 pytestmark = shares_application
 
 
-@pytest.fixture
-def api(tenant_api: Client) -> Client:
-    return tenant_api
-
-
 SERVICES = "/api/v1/namespaces/default/services"
 VALUES: list[Any] = [5, "abc", [["a", "b"]], None, {"a": {"a": []}}]
 PYTHON = re.compile(r"Traceback|NoneType|TypeError|KeyError|ValueError|object has no attribute|<class '")

@@ -10,6 +10,9 @@ import pytest
 from tests.api.client import APPLY, TABLE, Client
 from tests.api.errors import failure
 from tests.api.widgets import DEFINITIONS, GROUP, WIDGETS, define, definition, make, widget
+from tests.application import shares_application
+
+pytestmark = shares_application
 
 ZERO = "a\x00b"
 CORE = "/api/v1/namespaces/default"
@@ -42,10 +45,10 @@ _TOO_LONG = "x" * 5000
     ],
 )
 async def test_names_with_a_null_character_are_refused(
-    api: Client, method: str, path: str, body: dict[str, Any]
+    shared_api: Client, method: str, path: str, body: dict[str, Any]
 ) -> None:
     content_type = APPLY if method == "PATCH" else "application/json"
-    status = failure(await api.request(method, path, body, content_type=content_type), 422, "Invalid")
+    status = failure(await shared_api.request(method, path, body, content_type=content_type), 422, "Invalid")
     assert {cause["field"] for cause in status["details"]["causes"]} == {"metadata.name"}
 
 

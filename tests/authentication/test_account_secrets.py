@@ -6,7 +6,10 @@ import base64
 from typing import Any
 
 from tests.api.client import Client
+from tests.application import shares_application
 from tests.authentication.identities import ACCOUNTS, SECRETS, account, eventually, is_refused, parts_of, who
+
+pytestmark = shares_application
 
 TYPE = "kubernetes.io/service-account-token"
 

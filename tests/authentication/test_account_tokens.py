@@ -16,6 +16,7 @@ from registry.store.store import Store
 from registry.store.types import TenantName
 from tests.api.client import Client
 from tests.api.errors import failure
+from tests.application import shares_application
 from tests.authentication.identities import (
     ACCOUNTS,
     SECRETS,
@@ -53,6 +54,7 @@ async def test_the_user_of_a_token(api: Client) -> None:
     }
 
 
+@shares_application
 async def test_the_answer_is_the_request_with_the_token(api: Client) -> None:
     uid = (await account(api, "robot"))["metadata"]["uid"]
     answer = (await request_token(api, "robot", audiences=["a", "b"], expirationSeconds=600)).ok(201)
@@ -154,6 +156,7 @@ REFUSED: dict[str, tuple[Any, int, str]] = {
 }
 
 
+@shares_application
 async def test_what_is_refused(api: Client) -> None:
     uid = (await account(api, "robot"))["metadata"]["uid"]
     (await api.post(SECRETS, {"metadata": {"name": "s"}})).ok()
@@ -163,12 +166,14 @@ async def test_what_is_refused(api: Client) -> None:
         assert status["message"].replace(uid, "UID") == message, name
 
 
+@shares_application
 async def test_a_token_requires_its_account(api: Client) -> None:
     failure(await request_token(api, "nobody"), 404, "NotFound")
     for method in ("GET", "PUT", "DELETE"):
         failure(await api.request(method, f"{ACCOUNTS}/default/token"), 405, "MethodNotAllowed")
 
 
+@shares_application
 async def test_another_audience(api: Client) -> None:
     await account(api, "robot")
     token = await token_of(api, "robot", audiences=["vault"])
@@ -181,6 +186,7 @@ async def test_another_audience(api: Client) -> None:
     )
 
 
+@shares_application
 async def test_tokens_of_a_deleted_account_are_refused_at_once(api: Client) -> None:
     await account(api, "robot")
     token = await token_of(api, "robot")
@@ -193,6 +199,7 @@ async def test_tokens_of_a_deleted_account_are_refused_at_once(api: Client) -> N
     assert again["metadata"]["uid"] in (await review(api, token))["error"]
 
 
+@shares_application
 async def test_a_token_bound_to_a_secret_ends_with_it(api: Client) -> None:
     await account(api, "robot")
     secret = (await api.post(SECRETS, {"metadata": {"name": "s"}})).ok(201)

@@ -14,8 +14,10 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from tests.api.client import Client
-from tests.application import TOKEN
+from tests.application import TOKEN, shares_application
 from tests.authentication.identities import account, is_refused, part, parts_of, review, token_of, unsigned, who
+
+pytestmark = shares_application
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"
 CLAIMS: dict[str, Any] = {

@@ -5,7 +5,9 @@ from __future__ import annotations
 from tests.api.client import Client
 from tests.api.errors import failure
 from tests.api.widgets import GROUP, NAMESPACES, WIDGETS
-from tests.application import TOKEN
+from tests.application import TOKEN, shares_application
+
+pytestmark = shares_application
 
 PATHS = [
     "/api",

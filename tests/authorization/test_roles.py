@@ -21,7 +21,9 @@ from registry.store.types import Tenant, TenantName
 from tests.api.client import APPLY, Answer, Client, eventually
 from tests.api.errors import failure
 from tests.api.widgets import WIDGETS, widget
-from tests.application import shares_application
+from tests.application import has_own_application, shares_application
+
+pytestmark = shares_application
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 CLUSTER = f"{RBAC}/clusterroles"
@@ -67,6 +69,7 @@ async def tenant_of(app: Starlette, name: str = "default") -> Tenant:
     return await backend_of(app).store.tenant(TenantName(name))
 
 
+@has_own_application
 async def test_default_roles_are_created_on_first_use(api: Client, app: Starlette) -> None:
     store, tenant = backend_of(app).store, await tenant_of(app)
     ann = As(api, "ann")
@@ -82,6 +85,7 @@ async def test_default_roles_are_created_on_first_use(api: Client, app: Starlett
     assert {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "watch"]} in view["rules"]
 
 
+@has_own_application
 async def test_edited_default_roles_are_kept(api: Client, app: Starlette) -> None:
     ann = As(api, "ann")
     assert (await ann("GET", "/apis")).code == 200
@@ -92,6 +96,7 @@ async def test_edited_default_roles_are_kept(api: Client, app: Starlette) -> Non
     assert (await ann("GET", "/apis")).code == 403
 
 
+@has_own_application
 async def test_missing_default_roles_and_rules_are_added(api: Client, app: Starlette) -> None:
     """A process that dies while it writes them leaves roles without bindings."""
     backend, tenant = backend_of(app), await tenant_of(app)
@@ -235,6 +240,7 @@ async def test_aggregated_rules_are_applied(api: Client) -> None:
     assert emptied == {("ann", "Update"): {"f:aggregationRule"}}
 
 
+@has_own_application
 async def test_roles_left_unaggregated_by_a_crash_are_aggregated_later(
     api: Client, app: Starlette, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -306,7 +312,6 @@ INVALID: dict[str, tuple[str, dict[str, Any], str]] = {
 }
 
 
-@shares_application
 @pytest.mark.parametrize("path, body, why", INVALID.values(), ids=INVALID)
 async def test_invalid_roles_and_bindings(shared_api: Client, path: str, body: dict[str, Any], why: str) -> None:
     assert why in failure(await shared_api.post(path, body), 422, "Invalid")["message"]
@@ -321,6 +326,7 @@ async def test_the_role_of_a_binding_cannot_be_changed(api: Client) -> None:
     )
 
 
+@has_own_application
 async def test_a_user_of_another_tenant_is_bound_by_the_full_name(api: Client, app: Starlette) -> None:
     store = backend_of(app).store
     acme = await store.create_tenant(TenantName("acme"))
@@ -360,6 +366,7 @@ async def test_reviews_return_rules_and_reasons(api: Client) -> None:
     assert {"verbs": ["list"], "apiGroups": ["test.example.com"], "resources": ["widgets"]} in rules["resourceRules"]
 
 
+@has_own_application
 async def test_roles_of_a_tenant_take_bounded_memory(
     api: Client, app: Starlette, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -399,6 +406,7 @@ async def test_roles_of_a_tenant_take_bounded_memory(
     assert all(entry.value is not None for entry in entries.values())
 
 
+@has_own_application
 async def test_aggregated_rules_take_bounded_memory(
     api: Client, app: Starlette, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,11 +14,6 @@ from tests.controllers.family import HOLD, absent, born, gone, marked, reference
 pytestmark = shares_application
 
 
-@pytest.fixture
-def api(tenant_api: Client) -> Client:
-    return tenant_api
-
-
 THINGS = f"/apis/{GROUP}/v1/things"
 
 

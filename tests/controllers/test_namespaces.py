@@ -5,17 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from tests.api.client import Client, eventually
 from tests.api.errors import failure
 from tests.api.widgets import GROUP, NAMESPACES, widget
+from tests.application import shares_application
 from tests.controllers.family import HOLD, born, gone, marked, released, there
+
+pytestmark = shares_application
 
 SPACE = f"{NAMESPACES}/space"
 WIDGETS = f"/apis/{GROUP}/v1/namespaces/space/widgets"
 
 
-@pytest.fixture(autouse=True)
+@pytest_asyncio.fixture(loop_scope="module", autouse=True)
 async def space(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """A namespace of that name, and no wait before its end begins."""
     monkeypatch.setattr("registry.controllers.namespaces.GRACE_SECONDS", 0.0)

@@ -21,7 +21,10 @@ from registry.store.types import ObjectKey, ResourceName, Tenant
 from tests.api.client import PATIENCE_SECONDS, Client
 from tests.api.errors import failure
 from tests.api.widgets import WIDGETS, widget
+from tests.application import has_own_application, shares_application
 from tests.controllers.processes import key, process, widgets
+
+pytestmark = shares_application
 
 QUOTA = ResourceName("resourcequotas")
 
@@ -128,6 +131,7 @@ async def test_ports_and_balancers_are_limited(api: Client) -> None:
     assert (await api.get(f"{QUOTAS}/q")).ok()["status"]["used"]["services.nodeports"] == "2"
 
 
+@has_own_application
 async def test_creates_are_refused_while_the_usage_is_unknown(api_database: str) -> None:
     """Reported before anything that is exceeded, with all that the quota limits of the kind."""
     async with process(api_database) as client:
@@ -156,6 +160,7 @@ def _with_status(status: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:
     return {**old, "metadata": dict(old["metadata"]), "status": status}
 
 
+@has_own_application
 async def test_a_create_in_progress_keeps_its_reservation(api_database: str) -> None:
     """Between what admission says of it and its object: only a second count, which finds the same, takes it back."""
     async with process(api_database) as client:
@@ -185,6 +190,7 @@ async def test_a_create_in_progress_keeps_its_reservation(api_database: str) -> 
         assert await used() == "0"
 
 
+@has_own_application
 async def test_quotas_of_other_resources_are_read_once(api_database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """300 of them made each create in the namespace take 90 ms."""
     read: list[str] = []

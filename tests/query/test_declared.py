@@ -16,7 +16,7 @@ from registry.query.reserved import ReservedError
 from tests.api.client import Client, eventually
 from tests.api.errors import failure
 from tests.api.widgets import DEFINITIONS, WIDGETS, define, names_of, widget
-from tests.application import serving
+from tests.application import serving, shares_application
 from tests.conversion import gateways
 from tests.query.lists import answers_by, declare, fill, query
 
@@ -42,6 +42,7 @@ MIXED = {
 }
 
 
+@shares_application
 async def test_orders_of_mixed_directions(api: Client) -> None:
     await fill(api)
     for order, names in MIXED.values():
@@ -56,6 +57,7 @@ async def test_orders_of_mixed_directions(api: Client) -> None:
     assert answers_by("index") == before + 3 * 3 + 2 + 2 + 1
 
 
+@shares_application
 async def test_the_index_to_declare_has_directions(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     await fill(api)
     monkeypatch.setattr(reading, "MAX_EXAMINED", 3)
@@ -75,6 +77,7 @@ async def test_the_index_to_declare_has_directions(api: Client, monkeypatch: pyt
         await eventually(is_answered)
 
 
+@shares_application
 async def test_an_element_of_an_array_is_counted_and_paged_by_its_index(api: Client) -> None:
     await fill(api)
     await declare(api, "spec.parts[*]")
@@ -87,6 +90,7 @@ async def test_an_element_of_an_array_is_counted_and_paged_by_its_index(api: Cli
     assert answers_by("index") == before + 2
 
 
+@shares_application
 async def test_a_definition_that_converts_by_rules_is_indexed_at_its_storage_version(
     api: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,10 @@ from registry.api.query import listing, reading
 from tests.api.client import Client, eventually
 from tests.api.errors import failure
 from tests.api.widgets import DEFINITIONS, GROUP, SCHEMA, WIDGETS, define, definition, established, names_of, widget
+from tests.application import shares_application
 from tests.query.lists import INDEX, NAME, answers_by, declare, fill, query
+
+pytestmark = shares_application
 
 LARGE = "object.spec.size >= 3"
 

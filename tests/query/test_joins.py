@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from registry.api.query import joining
 from tests.api.client import Client
 from tests.api.errors import failure
 from tests.api.widgets import NAMESPACES, define, definition
+from tests.application import shares_application
 from tests.query.questions import ask, post, rows_of
+
+pytestmark = shares_application
 
 GROUP = "test.example.com"
 COUNT = {"name": "n", "function": "Count"}
@@ -32,7 +36,7 @@ def schema(**properties: Any) -> dict[str, Any]:
     return {"type": "object", "properties": {"spec": {"type": "object", "properties": properties}}}
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def shop(api: Client) -> Client:
     """Services of teams (of the same namespace) and regions (of none), with databases in any namespace."""
     text = {"type": "string"}

@@ -17,11 +17,6 @@ from tests.query.lists import INDEX, declare, fill, query, text_of
 pytestmark = shares_application
 
 
-@pytest.fixture
-def api(tenant_api: Client) -> Client:
-    return tenant_api
-
-
 async def pages(api: Client, path: str = WIDGETS, **parameters: Any) -> list[str]:
     found: list[str] = []
     token = ""

@@ -20,11 +20,6 @@ from tests.tenancy.tenants import make as make_tenant
 pytestmark = shares_application
 
 
-@pytest.fixture
-def api(tenant_api: Client) -> Client:
-    return tenant_api
-
-
 COUNT = {"name": "n", "function": "Count"}
 SIZE = {"field": "spec.size"}
 

@@ -19,6 +19,7 @@ from registry.store.types import TenantId
 from tests.api.client import TABLE, Client, eventually
 from tests.api.errors import failure
 from tests.api.widgets import DEFINITIONS, GROUP, WIDGETS, define, definition, names_of, widget
+from tests.application import shares_application
 from tests.query.lists import NAME, answers_by, query
 
 WORDS = {
@@ -217,6 +218,7 @@ def searching(words: str) -> str:
     return f"object.search({encode_json_text(words)})"
 
 
+@shares_application
 async def test_a_search_before_and_after_its_index_is_complete(api: Client) -> None:
     await fill(api)
     status = failure(await api.get(f"{WIDGETS}?filter={quote(searching('dark'))}"), 400, "BadRequest")
@@ -236,6 +238,7 @@ async def test_a_search_before_and_after_its_index_is_complete(api: Client) -> N
     assert names_of(await query(api, filter=f"{searching('dark')} || object.spec.size == 2")) == ["a", "c", "d"]
 
 
+@shares_application
 async def test_a_search_is_sorted_counted_and_paged_at_one_revision(api: Client) -> None:
     await fill(api)
     await declare_search(api)
@@ -262,6 +265,7 @@ async def test_a_search_is_sorted_counted_and_paged_at_one_revision(api: Client)
     assert [row["cells"][0] for row in table["rows"]] == ["a"]
 
 
+@shares_application
 async def test_a_watch_by_a_search(api: Client) -> None:
     await fill(api)
     await declare_search(api)
@@ -285,6 +289,7 @@ WRONG = {
 }
 
 
+@shares_application
 async def test_invalid_searches_in_filters(api: Client) -> None:
     await declare_search(api)
     for wanted, message in WRONG.values():
@@ -292,6 +297,7 @@ async def test_invalid_searches_in_filters(api: Client) -> None:
         assert message in status["message"], (wanted, status["message"])
 
 
+@shares_application
 async def test_sensitive_fields_are_not_searched(api: Client) -> None:
     made = definition("gears", "Gear")
     made["metadata"]["annotations"] = {

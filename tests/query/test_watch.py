@@ -9,9 +9,12 @@ from urllib.parse import quote
 from tests.api.client import PARTIAL, TABLE, Client
 from tests.api.errors import failure
 from tests.api.widgets import ALL_WIDGETS, WIDGETS, make, names_of, widget
+from tests.application import has_own_application, shares_application
 from tests.query.lists import INDEX, declare, fill, query
 from tests.tenancy.sharing import consumer
 from tests.tenancy.tenants import token_of
+
+pytestmark = shares_application
 
 LARGE = quote("object.spec.size >= 3")
 
@@ -148,6 +151,7 @@ async def test_builtin_kinds(api: Client) -> None:
     assert "sensitive" in failure(await api.get(f"{secrets}?orderBy={ordered}"), 400, "BadRequest")["message"]
 
 
+@has_own_application
 async def test_several_tenants(api: Client, provider: Client) -> None:
     clients = [await consumer(api, name, domain="shop") for name in ("one", "two")]
     for number, client in enumerate(clients):

@@ -15,11 +15,6 @@ from tests.application import shares_application
 pytestmark = shares_application
 
 
-@pytest.fixture
-def api(tenant_api: Client) -> Client:
-    return tenant_api
-
-
 async def test_columns_of_the_definition(api: Client) -> None:
     await make(api, "a", color="red", size=3)
     table = (await api.get(WIDGETS, accept=TABLE)).ok(200)
