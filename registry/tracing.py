@@ -36,7 +36,7 @@ class TracingError(Exception):
     """The variables ask for something that is not available; the text is one line for the user."""
 
 
-def wanted(variables: Mapping[str, str]) -> bool:
+def is_requested(variables: Mapping[str, str]) -> bool:
     """Returns whether the variables ask for traces."""
     return (
         any(variables.get(name) for name in ENDPOINTS)
@@ -49,7 +49,7 @@ def wanted(variables: Mapping[str, str]) -> bool:
 def exporting(variables: Mapping[str, str]) -> Iterator[None]:
     """Enables tracing for the duration of the block, if the variables ask for it. Raises TracingError."""
     global _tracer
-    if not wanted(variables):
+    if not is_requested(variables):
         yield
         return
     provider = _provider(variables)
@@ -66,7 +66,7 @@ def exporting(variables: Mapping[str, str]) -> Iterator[None]:
 
 def check(variables: Mapping[str, str]) -> None:
     """Raises TracingError if `exporting` would."""
-    if wanted(variables):
+    if is_requested(variables):
         _provider(variables).shutdown()
 
 

@@ -1,7 +1,7 @@
 """State that a request keeps when it is retried, as definitions, policies or the object have changed meanwhile.
 
 The request is re-evaluated as a whole. Only what would differ by chance, or has been done and cannot be undone, is
-kept: a created object keeps its uid and its generated name, and a webhook is not asked the same question twice. A
+kept: a created object keeps its uid and its generated name, and a webhook is not called twice for the same review. A
 question is the same if the whole review is (except its own uid), and the configuration of the webhook has not been
 written since. So a change of a definition or a policy that does not concern the request costs it a little time, and
 calls no webhook.

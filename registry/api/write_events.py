@@ -22,7 +22,7 @@ class WriteEvents:
         self._dependents: list[Dependents] = []
 
     @contextlib.contextmanager
-    def subscribed(self, enqueue: Enqueue) -> Iterator[None]:
+    def subscription(self, enqueue: Enqueue) -> Iterator[None]:
         """Within the block, `enqueue` is called with each object that controllers have to reconcile."""
         self._queues.append(enqueue)
         try:
@@ -31,7 +31,7 @@ class WriteEvents:
             self._queues.remove(enqueue)
 
     @contextlib.contextmanager
-    def collected(self, dependents: Dependents) -> Iterator[None]:
+    def collector_subscription(self, dependents: Dependents) -> Iterator[None]:
         """Within the block, `dependents` is notified of what matters to the garbage collector."""
         self._dependents.append(dependents)
         try:

@@ -86,13 +86,13 @@ class Trail:
         self._level = min(decision.level, AuditLevel.METADATA) if secret else decision.level
 
     def receiving(self, receive: Receive) -> Receive:
-        async def received() -> Message:
+        async def receive_audited() -> Message:
             message = await receive()
             if self._level >= AuditLevel.REQUEST and message["type"] == "http.request":
                 self._request.add(message.get("body", b""))
             return message
 
-        return received
+        return receive_audited
 
     def sending(self, send: Send) -> Send:
         async def send_audited(message: Message) -> None:
@@ -127,7 +127,7 @@ class Trail:
         return self._code >= 400
 
     async def _emit(self, stage: str) -> None:
-        assert self._decision is not None, "the policy has been asked"
+        assert self._decision is not None, "the policy has been evaluated"
         if self._level is AuditLevel.NONE or stage in self._decision.omit_stages:
             return
         await self._sink.put(self._event(stage))
@@ -192,7 +192,7 @@ class Trail:
 
     def _bodies(self, stage: str) -> dict[str, Any]:
         bodies: dict[str, Any] = {}
-        assert self._decision is not None, "the policy has been asked"
+        assert self._decision is not None, "the policy has been evaluated"
         media_type = _header(self._scope["headers"], b"content-type")
         self._request.media_type = media_type or "application/json"
         for name, body, level in (

@@ -15,7 +15,7 @@ from registry.codec.go_text import go_quote
 
 
 class Attributes(NamedTuple):
-    """What is asked. What is on no resource has a `path` only; `of_resource` is for reviews that name no resource."""
+    """What is to be authorized: a `path` only if it is no resource; `of_resource` is for reviews that name none."""
 
     verb: str
     path: str

@@ -1,7 +1,7 @@
 """Fields of Go's type []byte: a text in base64 in JSON, a byte string with tag 22 in CBOR. A client written in Go would
 take a byte string without the tag for the bytes themselves.
 
-    tagged({"k": "YWJj"}, binary_members("v1/Secret")["data"])    # {"k": CBORTag(22, b"abc")}
+    tag_bytes({"k": "YWJj"}, binary_members("v1/Secret")["data"])    # {"k": CBORTag(22, b"abc")}
 
 The fields are members in the messages of protobuf, which are those of the built-in kinds.
 """
@@ -41,16 +41,16 @@ def binary_members(key: str, within: frozenset[str] = frozenset()) -> Binary:
     return members
 
 
-def tagged(value: Json, binary: Binary | bool) -> Json:
+def tag_bytes(value: Json, binary: Binary | bool) -> Json:
     """Returns a copy in which the bytes of `binary` have their tag; the value itself if there are none."""
     if not binary or value is None:
         return value
     if isinstance(value, list):
-        return [tagged(item, binary) for item in value]
+        return [tag_bytes(item, binary) for item in value]
     if isinstance(value, str) and binary is True:
         return cbor2.CBORTag(_LATER_BASE64, base64.b64decode(value))
     if not isinstance(value, Mapping):
         return value
     if binary is True:  # a map of texts to bytes
-        return {name: tagged(item, True) for name, item in value.items()}
-    return {name: tagged(item, binary.get(name, False)) for name, item in value.items()}
+        return {name: tag_bytes(item, True) for name, item in value.items()}
+    return {name: tag_bytes(item, binary.get(name, False)) for name, item in value.items()}

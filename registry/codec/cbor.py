@@ -19,7 +19,7 @@ from typing import Any, Final, NoReturn
 
 import cbor2
 
-from registry.codec.binary_fields import binary_members, tagged
+from registry.codec.binary_fields import binary_members, tag_bytes
 from registry.codec.model import MAX_CONTAINERS, CborError, Decoded, TooManyValues
 from registry.codec.protobuf.messages import kind_key
 
@@ -221,7 +221,7 @@ def _with_bytes(value: Json, head: Mapping[str, Json] | None = None) -> Json:
     """Tags the bytes of an object of a built-in kind."""
     head = head or (value if isinstance(value, dict) else {})
     key = kind_key(head.get("apiVersion") or "", head.get("kind") or "")
-    return value if key is None else tagged(value, binary_members(key))
+    return value if key is None else tag_bytes(value, binary_members(key))
 
 
 def encode_event(type_: str, obj: Json) -> bytes:

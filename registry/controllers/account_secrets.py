@@ -76,14 +76,14 @@ async def _fill(client: ControllerClient, row: Row, secret: dict[str, Any], acco
         )
         wanted["token"] = _base64(token)
 
-    def filled(old: dict[str, Any]) -> dict[str, Any]:
+    def fill(old: dict[str, Any]) -> dict[str, Any]:
         new = copy_of(old)
         new["data"] = {**(old.get("data") or {}), **wanted}
         annotations = {**_annotations(old), ACCOUNT_UID: str(account.uid)}
         new["metadata"] = {**new["metadata"], "annotations": annotations}
         return new
 
-    await client.with_manager(CONTROLLER_MANAGER).change("", "secrets", row.key, filled, uid=str(row.uid))
+    await client.with_manager(CONTROLLER_MANAGER).change("", "secrets", row.key, fill, uid=str(row.uid))
 
 
 async def _delete(client: ControllerClient, row: Row) -> None:

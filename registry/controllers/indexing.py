@@ -36,8 +36,8 @@ _MAX_RETRY_SECONDS: Final = 30.0
 _ROWS: Final = 200
 # A new definition is written three times in a row, and others with it: they are handled after this long without a write
 # of a definition of the tenant, or so long after the first of a burst.
-_REST_SECONDS: Final = 0.1
-_MOST_REST_SECONDS: Final = 10.0
+_QUIET_SECONDS: Final = 0.1
+_MAX_DEBOUNCE_SECONDS: Final = 10.0
 # After each page, which locks the domain for some milliseconds: writes go first.
 _PAUSE_SECONDS: Final = 0.02
 
@@ -54,7 +54,7 @@ class IndexingController:
 
     async def __aenter__(self) -> Self:
         await self._queue.__aenter__()
-        self._subscription.enter_context(self._backend.events.subscribed(self.enqueue))
+        self._subscription.enter_context(self._backend.events.subscription(self.enqueue))
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -64,7 +64,7 @@ class IndexingController:
     def enqueue(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
         work = Work(tenant, INDEXES, key)
         if resource == DEFINITIONS:
-            self._queue.rest(work, _REST_SECONDS, _MOST_REST_SECONDS)
+            self._queue.debounce_flow(work, _QUIET_SECONDS, _MAX_DEBOUNCE_SECONDS)
         elif resource == INDEXES:
             self._queue.enqueue(work)
 

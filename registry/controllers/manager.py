@@ -105,7 +105,7 @@ class ControllerManager:
             await stack.enter_async_context(self._quotas)
             await stack.enter_async_context(self._collector)
             await stack.enter_async_context(self._migrator)
-            stack.enter_context(self._backend.events.subscribed(self.enqueue))
+            stack.enter_context(self._backend.events.subscription(self.enqueue))
             await stack.enter_async_context(running(self._sweep(), "controller sweep"))
             self._running = stack.pop_all()
         return self
@@ -118,15 +118,15 @@ class ControllerManager:
         if resource == CLUSTER_ROLES:
             self._queue.enqueue(Work(tenant, resource, aggregation.ALL))
         elif resource == API_SERVICES:
-            self._queue.delay(Work(tenant, resource, automatic.ALL), automatic.REST_SECONDS)
+            self._queue.debounce(Work(tenant, resource, automatic.ALL), automatic.QUIET_SECONDS)
         elif resource == POLICIES:
-            self._queue.delay(Work(tenant, resource, key), policy_status.REST_SECONDS)
+            self._queue.debounce(Work(tenant, resource, key), policy_status.QUIET_SECONDS)
         elif resource in _CONTROLLERS:
             self._queue.enqueue(Work(tenant, resource, key))
         if resource == DEFINITIONS:
             self._due.add(tenant, [key])
             self._queue.enqueue(Work(tenant, resource, definitions.ALL))
-            self._queue.delay(Work(tenant, API_SERVICES, automatic.ALL), automatic.REST_SECONDS)
+            self._queue.debounce(Work(tenant, API_SERVICES, automatic.ALL), automatic.QUIET_SECONDS)
         self._migrator.enqueue(tenant, resource, key)
         if resource == tenants.TENANTS:
             self._removal.enqueue(Work(tenant, resource, key))

@@ -17,7 +17,7 @@ from registry.store.types import ObjectKey, ResourceName
 
 POLICIES: Final = ResourceName(f"{VALIDATING_POLICIES}.{GROUP}")
 # A policy is checked after this long without a write, so that an editor does not at once meet a new resourceVersion.
-REST_SECONDS: Final = 0.5
+QUIET_SECONDS: Final = 0.5
 _MANAGER: Final = "validatingadmissionpolicy-status"
 
 

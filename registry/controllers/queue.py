@@ -70,8 +70,8 @@ class WorkQueue(Generic[Work]):
         self._again: set[Work] = set()
         self._retries: dict[Work, float] = {}
         self._timers: dict[Work, asyncio.TimerHandle] = {}
-        # Invariant: an item that rests is in `_since`, and nowhere else.
-        self._resting: dict[Hashable, _Rest[Work]] = {}
+        # Invariant: a debounced item is in `_since`, and nowhere else.
+        self._debounced: dict[Hashable, _Debounced[Work]] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._room = asyncio.Event()
 
@@ -82,8 +82,8 @@ class WorkQueue(Generic[Work]):
     async def __aexit__(self, *_: object) -> None:
         for timer in self._timers.values():
             timer.cancel()
-        for rest in self._resting.values():
-            rest.timer.cancel()
+        for debounced in self._debounced.values():
+            debounced.timer.cancel()
         await cancel(*self._tasks)
 
     def __len__(self) -> int:
@@ -100,8 +100,8 @@ class WorkQueue(Generic[Work]):
             timer.cancel()
             self._backlog.put(work)
             return True
-        rest = self._resting.get(self._flow(work))
-        if rest is not None and rest.works.pop(work, False):
+        debounced = self._debounced.get(self._flow(work))
+        if debounced is not None and debounced.works.pop(work, False):
             self._backlog.put(work)
             return True
         if work in self._since:
@@ -114,7 +114,7 @@ class WorkQueue(Generic[Work]):
         self._backlog.put(work)
         return True
 
-    def delay(self, work: Work, seconds: float) -> None:
+    def debounce(self, work: Work, seconds: float) -> None:
         """Enqueues `work` after it has not been requested again for that long."""
         timer = self._timers.pop(work, None)
         if timer is not None:
@@ -126,29 +126,29 @@ class WorkQueue(Generic[Work]):
             self._begin(work)
         self._start_timer(work, seconds)
 
-    def rest(self, work: Work, seconds: float, most_seconds: float) -> None:
-        """Enqueues `work` after its whole flow has not rested anything for that long, but at most `most_seconds` after
-        the first that rests: what a burst of changes makes due is done when the burst is over."""
+    def debounce_flow(self, work: Work, seconds: float, max_seconds: float) -> None:
+        """Enqueues `work` once nothing of its flow has been requested by this method for that long, but at most
+        `max_seconds` after the first: what a burst of changes makes due is done when the burst is over."""
         flow = self._flow(work)
-        rest = self._resting.get(flow)
-        if rest is None or work not in rest.works:
+        debounced = self._debounced.get(flow)
+        if debounced is None or work not in debounced.works:
             if work in self._since or self._open[flow] >= self._free():
                 self.enqueue(work)
                 return
             self._begin(work)
         loop = asyncio.get_running_loop()
         now = loop.time()
-        if rest is None:
-            works, until = {}, now + most_seconds
+        if debounced is None:
+            works, until = {}, now + max_seconds
         else:
-            works, until = rest.works, rest.until
-            rest.timer.cancel()
+            works, until = debounced.works, debounced.until
+            debounced.timer.cancel()
         works[work] = True
-        timer = loop.call_at(min(now + seconds, until), self._end_rest, flow)
-        self._resting[flow] = _Rest(works, until, timer)
+        timer = loop.call_at(min(now + seconds, until), self._flush, flow)
+        self._debounced[flow] = _Debounced(works, until, timer)
 
-    def _end_rest(self, flow: Hashable) -> None:
-        for work in self._resting.pop(flow).works:
+    def _flush(self, flow: Hashable) -> None:
+        for work in self._debounced.pop(flow).works:
             self._backlog.put(work)
 
     async def put(self, work: Work) -> None:
@@ -220,8 +220,8 @@ class WorkQueue(Generic[Work]):
         self._timers[work] = asyncio.get_running_loop().call_later(seconds, again)
 
 
-class _Rest(NamedTuple, Generic[Work]):
-    """The items of a flow that rest, in order of arrival, at most until a time of the loop's clock."""
+class _Debounced(NamedTuple, Generic[Work]):
+    """The debounced items of a flow, in order of arrival; `until` is the latest they wait for, by the loop's clock."""
 
     works: dict[Work, bool]
     until: float

@@ -54,8 +54,8 @@ LOGIN_DRIFTS: Final = Counter(
 # A new definition is written three times in a row, and others with it. Views take PostgreSQL and the server as long as
 # the definitions themselves: they are created after this long without a write of a definition of the tenant, or so long
 # after the first of a burst.
-_REST_SECONDS: Final = 0.25
-_MOST_REST_SECONDS: Final = 10.0
+_QUIET_SECONDS: Final = 0.25
+_MAX_DEBOUNCE_SECONDS: Final = 10.0
 # Definitions handled concurrently, half of them of one tenant: their schemas are read interleaved, their views created
 # one by one.
 _WORKERS = 4
@@ -89,7 +89,7 @@ class ReportingController:
 
     async def __aenter__(self) -> Self:
         await self._queue.__aenter__()
-        self._subscription.enter_context(self._backend.events.subscribed(self.enqueue))
+        self._subscription.enter_context(self._backend.events.subscription(self.enqueue))
         self._sweeping = asyncio.create_task(self._sweep(), name="reporting sweep")
         return self
 
@@ -100,7 +100,7 @@ class ReportingController:
 
     def enqueue(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
         if resource == DEFINITIONS:
-            self._queue.rest(Work(tenant, DEFINITIONS, key), _REST_SECONDS, _MOST_REST_SECONDS)
+            self._queue.debounce_flow(Work(tenant, DEFINITIONS, key), _QUIET_SECONDS, _MAX_DEBOUNCE_SECONDS)
 
     async def _reconcile(self, work: Work) -> None:
         await self._ready.wait()

@@ -31,7 +31,7 @@ class HostPattern:
             raise TenantNotFound("the tenant does not exist")
         return tenant or "/"
 
-    def named(self, host: bytes, named: str) -> str:
+    def tenant_or_named(self, host: bytes, named: str) -> str:
         """Like `tenant_of`, but if host and path differ, what the path names: the request will be refused."""
         try:
             return self.tenant_of(host, named)

@@ -20,7 +20,7 @@ REPORT_BYTES: Final = 256 << 20
 _LIMITED: Final = f'ulimit -d {PROCESS_BYTES >> 10} 2>/dev/null; exec "$@"'
 
 
-def limited(command: Sequence[str]) -> list[str]:
+def with_memory_limit(command: Sequence[str]) -> list[str]:
     """Returns the command that runs `command`, under the same process ID, with PROCESS_BYTES for each process."""
     return ["/bin/sh", "-c", _LIMITED, "sh", *command]
 

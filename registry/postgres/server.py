@@ -39,7 +39,7 @@ from registry.postgres.account import AccountError, account_for
 from registry.postgres.binaries import Binaries, BinariesError, find_binaries, version_of
 from registry.postgres.certificate import CertificateCopy, Source
 from registry.postgres.folder import ROLE, DataFolder, EmbeddedPostgresError, private
-from registry.postgres.memory import limited
+from registry.postgres.memory import with_memory_limit
 
 logger = logging.getLogger(__name__)
 
@@ -237,7 +237,7 @@ class EmbeddedPostgres:
         # Messages may contain user data: only we can read the log.
         with open(log, "ab", opener=private) as output:
             self._process = subprocess.Popen(
-                limited([self._binaries.program("postgres"), "-D", str(self._folder.data),
+                with_memory_limit([self._binaries.program("postgres"), "-D", str(self._folder.data),
                          "-c", f"config_file={self.folder / 'postgresql.conf'}"]),
                 cwd="/",
                 stdin=subprocess.DEVNULL,

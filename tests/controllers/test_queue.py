@@ -151,16 +151,16 @@ async def test_a_delay_starts_again_with_each_call_and_ends_with_an_enqueue() ->
         seen.append(work)
 
     async with queue(handle) as waiting:
-        waiting.delay("late", 60.0)
-        waiting.delay("late", 60.0)
-        waiting.delay("soon", 0.01)
+        waiting.debounce("late", 60.0)
+        waiting.debounce("late", 60.0)
+        waiting.debounce("soon", 0.01)
         await until(lambda: seen == ["soon"])
         waiting.enqueue("late")
         await until(lambda: seen == ["soon", "late"])
         assert len(waiting) == 0
 
 
-async def test_a_burst_rests_until_its_flow_does() -> None:
+async def test_a_burst_is_debounced_until_its_flow_is_quiet() -> None:
     seen: list[str] = []
 
     async def handle(work: str) -> None:
@@ -168,34 +168,34 @@ async def test_a_burst_rests_until_its_flow_does() -> None:
 
     async with queue(handle, limit=100) as waiting:
         for number in range(5):
-            waiting.rest(f"busy/{number}", 3600, 3600)
-        waiting.rest("busy/0", 3600, 3600)
-        waiting.rest("calm/0", 0, 3600)
+            waiting.debounce_flow(f"busy/{number}", 3600, 3600)
+        waiting.debounce_flow("busy/0", 3600, 3600)
+        waiting.debounce_flow("calm/0", 0, 3600)
         await until(lambda: seen == ["calm/0"])
         assert len(waiting) == 5
         # Its end is that of the last call.
-        waiting.rest("busy/5", 0, 3600)
+        waiting.debounce_flow("busy/5", 0, 3600)
         await until(lambda: len(waiting) == 0)
     assert seen == ["calm/0", *(f"busy/{number}" for number in range(6))]
 
 
-async def test_a_burst_rests_no_longer_than_the_most() -> None:
+async def test_a_burst_is_debounced_for_a_bounded_time() -> None:
     seen: list[str] = []
 
     async def handle(work: str) -> None:
         seen.append(work)
 
     async with queue(handle) as waiting:
-        waiting.rest("busy/0", 3600, 0)
-        waiting.rest("busy/1", 3600, 3600)
+        waiting.debounce_flow("busy/0", 3600, 0)
+        waiting.debounce_flow("busy/1", 3600, 3600)
         await until(lambda: seen == ["busy/0", "busy/1"])
-        waiting.rest("busy/0", 3600, 3600)
+        waiting.debounce_flow("busy/0", 3600, 3600)
         waiting.enqueue("busy/0")
         await until(lambda: len(waiting) == 0)
     assert seen == ["busy/0", "busy/1", "busy/0"]
 
 
-async def test_resting_items_take_room_and_are_handled_once_more_if_they_are_handled() -> None:
+async def test_debounced_items_take_room_and_are_handled_once_more_if_they_are_handled() -> None:
     hold = asyncio.Event()
     seen: list[str] = []
 
@@ -206,10 +206,10 @@ async def test_resting_items_take_room_and_are_handled_once_more_if_they_are_han
     async with queue(handle, limit=4) as waiting:
         waiting.enqueue("a/0")
         await until(lambda: seen == ["a/0"])
-        waiting.rest("a/0", 3600, 3600)
-        waiting.rest("a/1", 0, 3600)
+        waiting.debounce_flow("a/0", 3600, 3600)
+        waiting.debounce_flow("a/1", 0, 3600)
         for number in range(2, 9):
-            waiting.rest(f"a/{number}", 3600, 3600)
+            waiting.debounce_flow(f"a/{number}", 3600, 3600)
         assert len(waiting) == 2
         hold.set()
         await until(lambda: len(waiting) == 0)

@@ -183,7 +183,7 @@ async def test_an_unreachable_collector_does_not_affect_requests(
     ],
 )
 def test_the_standard_variables_switch_traces(variables: dict[str, str], expected: bool) -> None:
-    assert tracing.wanted(variables) is expected
+    assert tracing.is_requested(variables) is expected
 
 
 def test_an_unknown_protocol_is_refused_at_start(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from registry.api.selectors.labels import parse_label_selector
 from registry.api.served import Object, Served
 from registry.api.strategies.base import ObjectDecodeError
 from registry.authentication.user import AUTHENTICATED, User
-from registry.authorization.attributes import Attributes as Asked
+from registry.authorization.attributes import Attributes as AuthorizationAttributes
 from registry.codec.go_text import go_json, type_meta_error
 from registry.codec.stored import decode_stored
 from registry.flowcontrol.evaluation import LARGE_BYTES, evaluate
@@ -249,7 +249,7 @@ class AdmissionInputs:
     async def _answer(self, question: AuthorizerQuestion) -> AuthorizerAnswer:
         request = self._request
         user = request.context.user if question.account is None else _service_account(*question.account)
-        inquiry = Asked(
+        inquiry = AuthorizationAttributes(
             verb=question.verb,
             path=question.path,
             resource=question.resource,

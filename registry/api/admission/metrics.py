@@ -22,13 +22,13 @@ DURATIONS: Final = Histogram(
 )
 REQUESTS: Final = Counter(
     "apiserver_admission_webhook_request",
-    "Requests that admission webhooks were asked about.",
+    "Requests that admission webhooks were called for.",
     ["type", "operation", "code", "rejected"],
 )
 # Both are counters, but the client library would append `_total` to a counter's name.
 REJECTIONS: Final = Gauge(
     "apiserver_admission_webhook_rejection_count",
-    "Requests that were refused by a webhook (no_error), or because it could not be asked.",
+    "Requests that were refused by a webhook (no_error), or because it could not be called.",
     ["type", "operation", "error_type", "rejection_code"],
 )
 FAIL_OPEN: Final = Gauge(

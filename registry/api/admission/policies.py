@@ -114,11 +114,11 @@ class PolicyAdmission:
             current = replace(inputs, object=await self._inputs.at(attributes.object, resource, attributes))
             schema = self._schema(resource, attributes)
 
-            def mutated(i: int = i, current: Inputs = current, schema: AppliedType = schema) -> Object:
+            def mutate(i: int = i, current: Inputs = current, schema: AppliedType = schema) -> Object:
                 return policy.mutate(i, current, schema)
 
             try:
-                result = await self._inputs.decide(mutated)
+                result = await self._inputs.decide(mutate)
             except MutationFailed as failed:
                 failures.append(str(failed))
                 continue

@@ -71,7 +71,7 @@ class WebhookAdmission:
     async def _mutate_by(
         self, hook: Webhook, resource: Resource, attributes: Attributes, audited: AuditedCall, *, again: bool
     ) -> None:
-        answer = await self.ask(hook, attributes, resource, mutating=True, again=again)
+        answer = await self.call_hook(hook, attributes, resource, mutating=True, again=again)
         if answer is None:
             audited.fail_open()
             return
@@ -106,7 +106,7 @@ class WebhookAdmission:
                 raise result
 
     async def _validate_by(self, index: int, hook: Webhook, resource: Resource, attributes: Attributes) -> None:
-        if await self.ask(hook, attributes, resource, mutating=False) is None:
+        if await self.call_hook(hook, attributes, resource, mutating=False) is None:
             self._request.context.annotate(f"{FAILED_OPEN}validating.{WEBHOOKS}round_0_index_{index}", hook.name)
 
     async def match(self, hook: Webhook, attributes: Attributes) -> Resource | None:
@@ -135,12 +135,12 @@ class WebhookAdmission:
             own = attributes.resource
             raise forbidden(Qualified(own.resource, own.group), attributes.name, str(failed)) from failed
 
-    async def ask(
+    async def call_hook(
         self, hook: Webhook, attributes: Attributes, resource: Resource, *, mutating: bool, again: bool = False
     ) -> Verdict | None:
         """Returns the webhook's verdict; None if it fails open. Raises a StatusError for a denial.
 
-        An answer to the same question in an earlier attempt of this request is reused.
+        The answer to the same review in an earlier attempt of this request is reused.
         """
         call = WebhookCall(attributes.operation, mutating=mutating)
         if attributes.dry_run and hook.side_effects not in ("None", "NoneOnDryRun"):
@@ -172,10 +172,10 @@ class WebhookAdmission:
             )
         except CallFailed as error:
             what = "could not get REST client" if "root certificates" in str(error) else "failed to call webhook"
-            _unheard(call, hook, HTTPStatus.SERVICE_UNAVAILABLE)
+            _record_failure(call, hook, HTTPStatus.SERVICE_UNAVAILABLE)
             return NoAnswer(f"{what}: {error}")
         except InvalidAnswer as error:
-            _unheard(call, hook, HTTPStatus.SERVICE_UNAVAILABLE)
+            _record_failure(call, hook, HTTPStatus.SERVICE_UNAVAILABLE)
             return NoAnswer(f"received invalid webhook response: {error}")
         if review.allowed:
             call.allow()
@@ -267,7 +267,7 @@ def _denial(hook: Webhook, review: Verdict) -> StatusError:
     )
 
 
-def _unheard(call: WebhookCall, hook: Webhook, code: int) -> None:
+def _record_failure(call: WebhookCall, hook: Webhook, code: int) -> None:
     """Records a call without a usable answer."""
     if hook.fails:
         call.refuse(CALLING_ERROR, code)

@@ -121,7 +121,7 @@ async def patch_scale(request: ResourceRequest, body: Body) -> DocumentAnswer:
         return await _apply(request, body, options, paths)
     reader = PatchReader(body, options)
 
-    def patched(request: ResourceRequest, old: Object) -> dict[str, Any]:
+    def patch_scale(request: ResourceRequest, old: Object) -> dict[str, Any]:
         result = reader.result("Scale", scale_of(old, paths))
         unknown: list[str] = []
         try:
@@ -135,7 +135,7 @@ async def patch_scale(request: ResourceRequest, body: Body) -> DocumentAnswer:
             request.context.warnings.extend(faults)
         return scale
 
-    return await _write(request, patched, options, "patch")
+    return await _write(request, patch_scale, options, "patch")
 
 
 async def _apply(request: ResourceRequest, body: Body, options: WriteOptions, paths: Scale) -> DocumentAnswer:

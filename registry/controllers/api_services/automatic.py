@@ -14,7 +14,7 @@ from registry.store.types import ObjectKey
 # All APIServices of a tenant are one work item, whichever of them, or of the definitions, has changed.
 ALL: Final = ObjectKey("*")
 # Writes in quick succession are handled once.
-REST_SECONDS: Final = 0.1
+QUIET_SECONDS: Final = 0.1
 
 
 async def reconcile(client: ControllerClient, key: ObjectKey) -> None:

@@ -81,7 +81,7 @@ class Monitor:
     async def __aenter__(self) -> Self:
         self.availability.expose()
         self._running.callback(self.availability.withdraw)
-        self._running.enter_context(self._backend.events.subscribed(self.enqueue))
+        self._running.enter_context(self._backend.events.subscription(self.enqueue))
         return self
 
     async def __aexit__(self, *_: object) -> None:

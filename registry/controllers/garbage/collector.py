@@ -91,7 +91,7 @@ class Collector:
     async def __aenter__(self) -> Self:
         await self._renew()
         await self._queue.__aenter__()
-        self._subscription.enter_context(self._backend.events.collected(self))
+        self._subscription.enter_context(self._backend.events.collector_subscription(self))
         self._tasks = [
             asyncio.create_task(self._ask(), name="dependents of what is gone"),
             asyncio.create_task(self._keep_heartbeats(), name="heartbeats of the garbage collector"),
@@ -126,7 +126,7 @@ class Collector:
         if by_server:
             self._queue.enqueue(work)
         else:
-            self._queue.delay(work, MARK_SECONDS)
+            self._queue.debounce(work, MARK_SECONDS)
 
     def enqueue_swept(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
         """Handles an object, found by the leader, that waits for a collector."""

@@ -261,7 +261,7 @@ class Garbage:
         return False
 
     async def _unblock(self, target: FoundObject) -> None:
-        def unblocked(old: Object) -> Object:
+        def unblock(old: Object) -> Object:
             new = copy_of(old)
             new["metadata"]["ownerReferences"] = [
                 {**r, "blockOwnerDeletion": False} if r.get("blockOwnerDeletion") else r
@@ -269,7 +269,7 @@ class Garbage:
             ]
             return new
 
-        await self._change(target.served, target.row.key, target.row.uid, unblocked)
+        await self._change(target.served, target.row.key, target.row.uid, unblock)
 
 
 class Owners(NamedTuple):

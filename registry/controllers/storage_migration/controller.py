@@ -212,13 +212,13 @@ class _Progress:
         self._next = time.monotonic() + PROGRESS_SECONDS
         text = f"{self._done}/{self._total}"
 
-        def annotated(old: Object) -> Object:
+        def annotate(old: Object) -> Object:
             new = copy_of(old)
             annotations = {**(new["metadata"].get("annotations") or {}), PROGRESS: text}
             new["metadata"] = {**new["metadata"], "annotations": annotations}
             return new
 
-        await _change(self._controlled, self._key, annotated)
+        await _change(self._controlled, self._key, annotate)
 
 
 class _Lease:
@@ -268,10 +268,10 @@ async def _load(client: ControllerClient, key: ObjectKey) -> Object | None:
 
 
 async def _change_status(client: ControllerClient, key: ObjectKey, make: Callable[[Object], Object]) -> Object | None:
-    def changed(old: Object) -> Object:
+    def change(old: Object) -> Object:
         return {**copy_of(old), "status": make(dict(old.get("status") or {}))}
 
-    return await _change(client, key, changed, subresource="status")
+    return await _change(client, key, change, subresource="status")
 
 
 async def _change(
@@ -281,12 +281,12 @@ async def _change(
 
 
 async def _end(client: ControllerClient, key: ObjectKey, kind: str, reason: str, message: str) -> None:
-    def ended(status: Object) -> Object:
+    def end(status: Object) -> Object:
         now = timestamp()
         status = with_condition(status, RUNNING, "False", "MigrationCompleted", "Migration completed", now)
         return with_condition(status, kind, "True", reason, message, now)
 
-    await _change_status(client, key, ended)
+    await _change_status(client, key, end)
 
 
 # -- the definition
@@ -309,7 +309,7 @@ async def _finish_definition(client: ControllerClient, group: str, plural: str, 
     definition = outcome.definition
     key = ObjectKey(f"{plural}.{group}")
 
-    def finished(old: Object) -> Object:
+    def finish(old: Object) -> Object:
         if old["metadata"].get("uid") != definition.uid:
             return copy_of(old)  # another definition of the same name; nothing of it has been migrated
         if old["metadata"].get("resourceVersion") != str(definition.revision):
@@ -319,7 +319,7 @@ async def _finish_definition(client: ControllerClient, group: str, plural: str, 
         status = _with_migrating(old, "False", "MigrationSucceeded", message)
         return {**copy_of(old), "status": {**status, "storedVersions": [definition.storage_version]}}
 
-    await client.change(*_DEFINITIONS, key, finished, subresource="status")
+    await client.change(*_DEFINITIONS, key, finish, subresource="status")
 
 
 def _with_migrating(crd: Object, status: str, reason: str, message: str) -> dict[str, Any]:

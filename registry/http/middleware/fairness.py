@@ -58,7 +58,7 @@ class FairnessMiddleware:
         """Returns the tenant that the request counts for, "" if that is not known yet."""
         name = state.info.tenant
         if self._hosts is not None:
-            name = self._hosts.named(state.headers.get(b"host", b""), name)
+            name = self._hosts.tenant_or_named(state.headers.get(b"host", b""), name)
         state.named_tenant = name
         if not name and is_of_process(state.info):
             return ""

@@ -25,7 +25,7 @@ class TracingMiddleware:
         with tracing.request(method, state.headers) as span:
             ended = False
 
-            async def observed(message: Message) -> None:
+            async def send_traced(message: Message) -> None:
                 nonlocal ended
                 if message["type"] == "http.response.start" and state.info.verb == "watch" and not ended:
                     ended = True
@@ -33,7 +33,7 @@ class TracingMiddleware:
                 await send(message)
 
             try:
-                await self._app(scope, receive, observed)
+                await self._app(scope, receive, send_traced)
             finally:
                 if not ended:
                     _end(span, method, state, state.code)
