@@ -36,7 +36,6 @@ FIRST = (
     "tests/store/test_failover.py",
     "tests/aggregation/test_upgrade.py",
     "tests/reporting/test_real_definitions.py",
-    "tests/aggregation/test_proxy.py",
     "tests/query/test_groups.py",
     "tests/api/test_real_definitions.py",
     "tests/faults/test_conditions.py",

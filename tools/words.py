@@ -35,6 +35,12 @@ PARTICIPLES = (
     "|taken|told|tried|written"
 )
 
+# As names of functions, where they are all of the name.
+BARE_PARTICIPLES = (
+    "annotated|collected|ended|filled|finished|limited|mutated|observed|patched|received|subscribed|tagged|unblocked|unheard"
+    "|wanted"
+)
+
 # Names that say how a value came about instead of what it is.
 LOCALS = "asked|brought|carried|found|given|gone|judged|kept|made|owed|said|told"
 
@@ -66,15 +72,19 @@ WORDS: dict[str, tuple[str, str]] = {
     "Unfinished": (r"\bUnfinished\b", "Requeue"),
     "unsay": (r"\bunsay\b", "RetryMemo, or an Outcome that is not kept"),
     "participle": (rf"\bdef _?({PARTICIPLES})(_\w+)?\(", "a verb for a function that acts, a noun for what it returns"),
+    "bare participle": (
+        rf"\bdef _?({BARE_PARTICIPLES})\(",
+        "a verb for a function that acts, a noun for what it returns",
+    ),
     "local": (rf"^ +({LOCALS})(: [^=\n]+)? [+|]?= ", "a noun for what the variable holds"),
 }
 # Names of things are written as they are, words of prose in any case.
-NAMES = {word for word in WORDS if word[0].isupper() or word in ("across", "local", "participle")}
+NAMES = {word for word in WORDS if word[0].isupper() or word in ("across", "local", "participle", "bare participle")}
 PATTERNS = {
     word: re.compile(pattern, re.MULTILINE if word in NAMES else re.IGNORECASE) for word, (pattern, _) in WORDS.items()
 }
 # Words that are retired in one folder only.
-FOLDERS = {"local": "registry/"}
+FOLDERS = {"local": "registry/", "bare participle": "registry/"}
 
 Counts = Mapping[tuple[str, str], int]
 

@@ -52,10 +52,10 @@ class Resolver:
         future = asyncio.get_running_loop().run_in_executor(self._threads, _addresses, *key)
         self._under_way[key] = future
         self._of_tenants.setdefault(tenant, set()).add(future)
-        future.add_done_callback(lambda done: self._finished(tenant, key, done))
+        future.add_done_callback(lambda done: self._forget(tenant, key, done))
         return future
 
-    def _finished(self, tenant: int, key: tuple[str, int], future: asyncio.Future[list[str]]) -> None:
+    def _forget(self, tenant: int, key: tuple[str, int], future: asyncio.Future[list[str]]) -> None:
         self._under_way.pop(key, None)
         of_tenant = self._of_tenants[tenant]
         of_tenant.discard(future)

@@ -84,7 +84,7 @@ class WebhookAdmission:
             return
         if operations is None:
             return
-        patched = await self._patched(hook, current, operations, len(answer.patch))
+        patched = await self._apply_patch(hook, current, operations, len(answer.patch))
         # Compared before unknown fields are dropped, as in kube-apiserver.
         audited.is_mutated = not await is_unchanged(current, patched)
         attributes.object = await self._inputs.decode(patched, resource, attributes)
@@ -233,7 +233,7 @@ class WebhookAdmission:
             raise internal_error(text)
         logger.warning("failing open: %s", text)
 
-    async def _patched(self, hook: Webhook, obj: Object | None, operations: Any, size: int) -> Object:
+    async def _apply_patch(self, hook: Webhook, obj: Object | None, operations: Any, size: int) -> Object:
         """Returns the object with the patch of an answer, which has `size` bytes. Raises a StatusError (500)."""
         if obj is None:
             raise internal_error(
