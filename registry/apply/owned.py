@@ -20,8 +20,11 @@ class BadItem(Untypable):
     """An item of a set or keyed list that cannot be distinguished from the others."""
 
 
-def item_element(item: Json, node: MergeType) -> str:
-    """The path element of an item of a list that is not atomic: `k:{"name":"x"}` or `v:"x"`."""
+def item_element(item: Json, node: MergeType, *, any_key: bool = False) -> str:
+    """The path element of an item of a list that is not atomic: `k:{"name":"x"}` or `v:"x"`.
+
+    `any_key` allows documents as keys, for the path of the error that is reported for them.
+    """
     if node.items is Items.KEYED:
         if item is None:
             raise BadItem("associative list with keys may not have a null element")
@@ -31,7 +34,7 @@ def item_element(item: Json, node: MergeType) -> str:
         for name, beginning, default in node.keys:
             if name in item:
                 key = item[name]
-                if type(key) is dict or type(key) is list:
+                if (type(key) is dict or type(key) is list) and not any_key:
                     # No schema allows this; a path that contains a document is of no use.
                     raise BadItem("associative list with keys has an element whose key is not a scalar")
                 parts.append(beginning + json_text(key))

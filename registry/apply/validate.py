@@ -81,7 +81,7 @@ def _validate_items(
     seen: set[str] = set()
     for index, item in enumerate(value):
         try:
-            element = item_element(item, node)
+            element = item_element(item, node, any_key=True)
         except BadItem as error:
             errors.append(TypeMismatch(path, f"element {index}: {error}"))
             return

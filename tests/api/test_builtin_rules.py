@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from typing import Any
 
 import pytest
 
-from tests.api.client import MERGE, TABLE, Client
+from tests.api.client import APPLY, MERGE, TABLE, Client
 from tests.api.errors import failure
 from tests.application import shares_application
 
@@ -244,3 +245,42 @@ async def test_the_resources_of_the_core_group_have_no_version(api: Client) -> N
 async def test_options_of_a_deletion_are_of_their_group(api: Client) -> None:
     status = failure(await api.delete(f"{CORE}/configmaps/none", {"kind": "Foo"}), 400, "BadRequest")
     assert status["message"].startswith('no kind "Foo" is registered for version "meta.k8s.io/v1" in scheme')
+
+
+@pytest.mark.parametrize(
+    "path, kind, spec, field",
+    [
+        pytest.param(
+            "validatingwebhookconfigurations",
+            "ValidatingWebhookConfiguration",
+            {"webhooks": [{}]},
+            "webhooks[0].name",
+            id="webhook",
+        ),
+        pytest.param(
+            "mutatingadmissionpolicies",
+            "MutatingAdmissionPolicy",
+            {"spec": {"matchConditions": [{}]}},
+            "spec.matchConditions[0].name",
+            id="match condition",
+        ),
+    ],
+)
+async def test_an_applied_item_without_its_name_is_invalid(
+    api: Client, path: str, kind: str, spec: dict[str, Any], field: str
+) -> None:
+    """In Go the name is empty, which the type of an apply allows, and validation refuses."""
+    body = {"apiVersion": ADMISSION.removeprefix("/apis/"), "kind": kind, "metadata": {"name": "x"}, **spec}
+    answer = await api.patch(f"{ADMISSION}/{path}/x?fieldManager=m", json.dumps(body), APPLY)
+    causes = failure(answer, 422, "Invalid")["details"]["causes"]
+    assert (field, "Required value") in [(cause["field"], cause["message"]) for cause in causes]
+
+
+async def test_unknown_fields_and_wrong_types_of_an_applied_service(api: Client) -> None:
+    for spec, message in (
+        ({"nobody": 1}, ".spec.nobody: field not declared in schema"),
+        ({"clusterIPs": {}}, ".spec.clusterIPs: expected list, got &{map[]}"),
+    ):
+        body = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "x"}, "spec": spec}
+        answer = await api.patch(f"{CORE}/services/x?fieldManager=m", json.dumps(body), APPLY)
+        assert failure(answer, 500, "")["message"].endswith(message)

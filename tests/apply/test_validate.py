@@ -52,6 +52,11 @@ from tests.apply.schemas import type_of
             id="inside an item",
         ),
         pytest.param(
+            {"rooms": [{"name": ["x"]}]},
+            '.spec.rooms[name=["x"]].name: expected string, got &value.valueUnstructured{Value:[]interface {}{"x"}}',
+            id="a document for a key",
+        ),
+        pytest.param(
             {"steps": ["a", 1]},
             ".spec.steps[1]: expected string, got &value.valueUnstructured{Value:1}",
             id="inside an atomic list",
