@@ -71,6 +71,7 @@ class Served:
         self._storage_version = storage
         self._storage_api_version = f"{group}/{storage.name}" if group else storage.name
         self._parts: dict[str, Served] = {}
+        self._lenient: Served | None = None
 
     @cached_property
     def deprecation(self) -> str:
@@ -194,13 +195,17 @@ class Served:
         return own
 
     def leniently(self) -> Served:
-        own = self._copy()
-        own.lenient = True
-        return own
+        """Returns this resource as it is read leniently; created once, since each watch has it for as long as it
+        lasts."""
+        if self._lenient is None:
+            self._lenient = self._copy()
+            self._lenient.lenient = True
+        return self._lenient
 
     def _copy(self) -> Served:
         own = copy.copy(self)
         own._parts = {}
+        own._lenient = None
         return own
 
     def convert(self, obj: Object, api_version: str) -> Object:

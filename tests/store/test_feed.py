@@ -152,6 +152,26 @@ async def test_a_slow_reader_is_bounded_and_loses_nothing(
     assert slow.live
 
 
+async def test_what_is_queued_is_given_in_parts(store: Store, tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = await store.subscribe(tenant, WIDGETS)
+    fast = await store.subscribe(tenant, WIDGETS)
+    assert (await slow.next_batch(0.01)).changes == ()
+    for number in range(5):
+        await store.commit(tenant, create(f"ns/{number}"))
+        (change,) = await changes_up_to(fast, number + 1)
+    monkeypatch.setattr(subscription, "MAX_BATCH_BYTES", 2 * change.size)
+    parts = [await slow.next_batch() for _ in range(3)]
+    assert [[c.revision for c in part.changes] for part in parts] == [[1, 2], [3, 4], [5]]
+    assert [part.revision for part in parts] == [2, 4, 5]
+    monkeypatch.setattr(subscription, "MAX_BATCH_BYTES", 1)
+    for number in range(5, 7):
+        await store.commit(tenant, create(f"ns/{number}"))
+        await changes_up_to(fast, number + 1)
+    assert [(await slow.next_batch()).revision for _ in range(2)] == [6, 7]  # at least one at a time
+    assert slow.live
+    assert (slow._queued, slow._queued_bytes) == (0, 0)
+
+
 async def test_a_reader_that_gives_up_waiting_loses_nothing(store: Store, tenant: Tenant) -> None:
     watch = await store.subscribe(tenant, WIDGETS, 0)
     seen = []
