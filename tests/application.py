@@ -109,7 +109,8 @@ def api_template(
 # Marks tests of a module that share an application: `api`, `tenant_api` and `shared_api` are then clients of it, and
 # `api_database` is its database.
 shares_application = pytest.mark.asyncio(loop_scope="module")
-# Marks those in such a module that have one for themselves.
+# Marks those in such a module that have one for themselves, as what compares revisions needs: in a new tenant,
+# controllers still write.
 has_own_application = pytest.mark.asyncio(loop_scope="function")
 
 

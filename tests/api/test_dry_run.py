@@ -7,7 +7,7 @@ import pytest
 from tests.api.client import APPLY, JSON_PATCH, Client
 from tests.api.errors import failure
 from tests.api.widgets import DEFINITIONS, NAMESPACES, WIDGETS, definition, make, names_of, widget
-from tests.application import shares_application
+from tests.application import has_own_application, shares_application
 
 pytestmark = shares_application
 
@@ -15,6 +15,7 @@ A = f"{WIDGETS}/a"
 DRY = "?dryRun=All"
 
 
+@has_own_application
 async def test_no_verb_writes(api: Client) -> None:
     [made] = await make(api, "a", size=1)
     revision = (await api.get(WIDGETS)).ok()["metadata"]["resourceVersion"]

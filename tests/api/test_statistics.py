@@ -60,6 +60,7 @@ def sums(found: dict[str, Any]) -> dict[str, int]:
 
 
 # -- statistics
+@has_own_application
 async def test_writes_and_objects_are_counted_by_time(api: Client) -> None:
     await make(api, "a", "b", "c", size=1)
     (await api.patch(f"{WIDGETS}/a", {"spec": {"size": 2}})).ok()

@@ -121,6 +121,7 @@ async def test_objects_enter_and_leave_a_selection(api: Client, query: str, patc
     assert events[2]["object"]["metadata"]["resourceVersion"] == left["metadata"]["resourceVersion"]
 
 
+@has_own_application
 async def test_initial_events_end_with_a_bookmark(api: Client) -> None:
     await make(api, "a", "b")
     query = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
@@ -132,6 +133,7 @@ async def test_initial_events_end_with_a_bookmark(api: Client) -> None:
     assert metadata["resourceVersion"] == await revision(api)
 
 
+@has_own_application
 async def test_a_quiet_watch_gets_bookmarks(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("registry.api.verbs.watch.BOOKMARK_SECONDS", 0.05)
     start = await revision(api)
