@@ -126,7 +126,7 @@ def _check_patch(patch: bytes, patch_type: object, mutating: bool) -> None:
 
 
 def decode_patch(answer: Verdict) -> Any:
-    """The operations of a verdict's patch, None where there are none. Raises BadPatch."""
+    """The operations of a verdict's patch, whatever its type; None where there are none. Raises BadPatch."""
     if not answer.patch:
         return None
     try:
@@ -134,9 +134,13 @@ def decode_patch(answer: Verdict) -> Any:
         json_patch.decode(value, strict=False)
     except (DecodeError, ApplyError) as error:
         raise BadPatch(f"received undecodable patch in webhook response: {error}") from error
-    if value and answer.patch_type != "JSONPatch":
-        raise BadPatch(f"unsupported patch type {go_quote(answer.patch_type)}")
     return value or None
+
+
+def check_patch_type(answer: Verdict) -> None:
+    """Raises BadPatch for a patch that is not a JSON patch, which only matters where there is an object to change."""
+    if answer.patch_type != "JSONPatch":
+        raise BadPatch(f"unsupported patch type {go_quote(answer.patch_type)}")
 
 
 def denial(name: str, status: Mapping[str, Any]) -> Object:

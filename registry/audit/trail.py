@@ -22,6 +22,7 @@ from registry.authorization.attributes import Attributes
 from registry.codec.json_decode import decode_json
 from registry.codec.model import DecodeError, TooManyValues
 from registry.codec.yaml_decode import decode_yaml
+from registry.schema.formats.net import lenient_address
 
 TENANT: Final = "tenancy.registry/tenant"
 # Longer bodies are omitted: an event must not be larger than the request that it records.
@@ -30,6 +31,12 @@ BODY_LIMIT_BYTES: Final = 1 << 20
 _SECRET: Final = frozenset({("", "secrets"), ("authentication.k8s.io", "tokenreviews")})
 _PATCHES: Final = "patch.webhook.admission.k8s.io/"
 _TOO_LONG: Final = "audit.registry/omitted"
+_MAX_AGENT: Final = 1024
+# Longer names are refused, and left out of the reference to the object.
+_MAX_NAME: Final = 1024
+# The addresses in X-Forwarded-For that are recorded, more than there are proxies in a row.
+_MAX_CLAIMED: Final = 20
+_STATUS: Final = b'{"kind":"Status"'
 
 
 class Trail:
@@ -102,7 +109,7 @@ class Trail:
                 self._answer.is_packed = bool(_header(message["headers"], b"content-encoding"))
                 if self._is_stream and self._decision is not None:
                     await self._emit("ResponseStarted")
-            elif self._is_failure or (self._level >= AuditLevel.REQUEST_RESPONSE and not self._is_stream):
+            elif self._keeps_answer:
                 self._answer.add(message.get("body", b""))
             await send(message)
 
@@ -125,6 +132,12 @@ class Trail:
     @property
     def _is_failure(self) -> bool:
         return self._code >= 400
+
+    @property
+    def _keeps_answer(self) -> bool:
+        """Whether the answer is needed: for its body, or because it may be a Status."""
+        whole = self._level >= AuditLevel.REQUEST_RESPONSE and not self._is_stream
+        return whole or self._is_failure or self._attributes.verb == "delete"
 
     async def _emit(self, stage: str) -> None:
         assert self._decision is not None, "the policy has been evaluated"
@@ -149,16 +162,16 @@ class Trail:
             event["impersonatedUser"] = self._impersonated.info() if self._impersonated else {}
         if self._constraint:
             event["authenticationMetadata"] = {"impersonationConstraint": self._constraint}
-        client = scope.get("client")
-        event["sourceIPs"] = [client[0]] if client else []
+        event["sourceIPs"] = _source_ips(scope)
         agent = _header(scope["headers"], b"user-agent")
         if agent:
-            event["userAgent"] = agent[:1024]
+            event["userAgent"] = agent if len(agent) <= _MAX_AGENT else f"{agent[:_MAX_AGENT]}...TRUNCATED"
+        bodies = {} if stage == "RequestReceived" else self._bodies(stage)
         if self._attributes.is_resource:
-            event["objectRef"] = self._object()
+            event["objectRef"] = self._object(bodies.get("requestObject"))
         if stage != "RequestReceived":
             event["responseStatus"] = self._status()
-            event |= self._bodies(stage)
+            event |= bodies
         event["requestReceivedTimestamp"] = _format_time(self._received)
         event["stageTimestamp"] = _format_time(self._received if stage == "RequestReceived" else _now())
         if annotations := self._visible_annotations():
@@ -170,7 +183,8 @@ class Trail:
         quotes = self._level >= AuditLevel.REQUEST
         return {k: text for k, text in self._annotations.items() if quotes or not k.startswith(_PATCHES)}
 
-    def _object(self) -> dict[str, str]:
+    def _object(self, sent: Any) -> dict[str, str]:
+        """Returns the reference to the object, completed from the metadata of the object that was sent."""
         a = self._attributes
         reference = {
             "resource": a.resource,
@@ -180,14 +194,20 @@ class Trail:
             "apiVersion": self._version,
             "subresource": a.subresource,
         }
+        metadata = sent.get("metadata") if isinstance(sent, dict) and a.verb in ("create", "update") else None
+        if isinstance(metadata, dict):
+            for name in ("namespace", "name", "uid", "resourceVersion"):
+                value = metadata.get(name)
+                if not reference.get(name) and isinstance(value, str) and len(value) <= _MAX_NAME:
+                    reference[name] = value
         return {name: text for name, text in reference.items() if text}
 
     def _status(self) -> dict[str, Any]:
         status: dict[str, Any] = {"metadata": {}}
-        if self._is_failure:
-            failure = self._answer.decode()
-            if isinstance(failure, dict) and failure.get("kind") == "Status":
-                status |= {k: failure[k] for k in ("status", "message", "reason", "details") if k in failure}
+        if self._is_failure or self._answer.starts_with(_STATUS):
+            answer = self._answer.decode()
+            if isinstance(answer, dict) and answer.get("kind") == "Status":
+                status |= {k: answer[k] for k in ("status", "message", "reason", "details") if k in answer}
         return {**status, "code": self._code}
 
     def _bodies(self, stage: str) -> dict[str, Any]:
@@ -229,6 +249,9 @@ class _CapturedBody:
         elif piece and not self.is_cut:
             self._pieces.append(piece)
 
+    def starts_with(self, text: bytes) -> bool:
+        return bool(self._pieces) and self._pieces[0].startswith(text)
+
     def decode(self) -> Any:
         """The decoded body; None if it is not JSON or YAML, or incomplete."""
         data = b"".join(self._pieces)
@@ -256,6 +279,20 @@ def _without_managed_fields(value: Any) -> Any:
     if isinstance(items, list):
         copy["items"] = [_without_managed_fields(item) for item in items]
     return copy
+
+
+def _source_ips(scope: Scope) -> list[str]:
+    """Returns the addresses that the client claims, and last its own, the only one that is certain.
+
+    Follows apimachinery pkg/util/net/http.go (SourceIPs).
+    """
+    headers, client = scope["headers"], scope.get("client")
+    texts = [text.strip() for text in _header(headers, b"x-forwarded-for").split(",", _MAX_CLAIMED)[:_MAX_CLAIMED]]
+    claimed = [str(address) for address in map(lenient_address, texts) if address is not None]
+    real = lenient_address(_header(headers, b"x-real-ip"))
+    if real is not None and str(real) not in claimed:
+        claimed.append(str(real))
+    return [*claimed, client[0]] if client and client[0] not in claimed[-1:] else claimed
 
 
 def _header(headers: Any, wanted: bytes) -> str:

@@ -10,7 +10,16 @@ import orjson
 import pytest
 
 from registry.admission.attributes import Attributes, Resource
-from registry.admission.review import BadPatch, InvalidAnswer, decode_patch, denial, request_body, verdict
+from registry.admission.review import (
+    BadPatch,
+    InvalidAnswer,
+    Verdict,
+    check_patch_type,
+    decode_patch,
+    denial,
+    request_body,
+    verdict,
+)
 from registry.webhooks.errors import CallFailed
 
 WIDGETS = Resource("g", "v1", "widgets", "g", "v1", "Widget")
@@ -132,6 +141,11 @@ def test_v1beta1_is_not_held_to_uid_and_kind() -> None:
     assert (found.allowed, decode_patch(found)) == (True, [{"op": "add"}])
 
 
+def decode_checked(found: Verdict) -> None:
+    decode_patch(found)
+    check_patch_type(found)
+
+
 @pytest.mark.parametrize(
     "response, why",
     [
@@ -148,8 +162,9 @@ def test_v1beta1_is_not_held_to_uid_and_kind() -> None:
     ],
 )
 def test_invalid_patches(response: dict[str, Any], why: str) -> None:
+    found = verdict("v1", "U", answer(**response), mutating=True)
     with pytest.raises(BadPatch) as caught:
-        decode_patch(verdict("v1", "U", answer(**response), mutating=True))
+        decode_checked(found)
     assert str(caught.value).startswith(why)
 
 

@@ -229,3 +229,14 @@ async def test_a_webhook_that_takes_the_name_of_an_object(
             missing = "metadata.name: Required value: name or generateName is required"
             assert refusal["message"] == f'{kind_name} "" is invalid: [{missing}, {immutable}]'
     assert (await api.get(one)).ok() == made
+
+
+@pytest.mark.parametrize("policy", ["Fail", "Ignore"])
+@pytest.mark.parametrize("patch_type", ["JSONPatch", "MergePatch"])
+async def test_a_webhook_cannot_patch_what_is_deleted(api: Client, hook: Hook, policy: str, patch_type: str) -> None:
+    """Whatever the type of its patch, and even if it may fail."""
+    (await api.post(WIDGETS, widget("a"))).ok(201)
+    hook.answer = lambda _, request: {**patch({"op": "add", "path": "/x", "value": 1}), "patchType": patch_type}
+    await configure(api, hook, "a", kind="Mutating", rules=[rule("DELETE")], failurePolicy=policy)
+    status = failure(await api.delete(f"{WIDGETS}/a"), 500, "InternalError")
+    assert 'webhook "a.example.com" attempted to modify the object, which is not supported' in status["message"]

@@ -53,11 +53,13 @@ async def test_fields_of_an_event(api_database: str, tmp_path: Path) -> None:
         }
         assert event["sourceIPs"] == ["127.0.0.1"]
         assert event["userAgent"] == "tests/1"
+        named = {"name": "a"} if event is complete else {}
         assert event["objectRef"] == {
             "resource": "widgets",
             "namespace": "default",
             "apiGroup": "test.example.com",
             "apiVersion": "v1",
+            **named,
         }
         assert event["annotations"]["tenancy.registry/tenant"] == "default"
     assert complete["annotations"]["authorization.k8s.io/decision"] == "allow"
@@ -65,6 +67,18 @@ async def test_fields_of_an_event(api_database: str, tmp_path: Path) -> None:
     assert complete["requestObject"]["spec"] == {"size": 1}
     assert complete["responseObject"] == made
     assert complete["requestReceivedTimestamp"] == received["stageTimestamp"] <= complete["stageTimestamp"]
+
+
+async def test_addresses_agents_and_deletions(api_database: str, tmp_path: Path) -> None:
+    claims = {"x-forwarded-for": "010.0.0.1, nonsense, ::1", "x-real-ip": "10.0.0.2", "user-agent": "x" * 2000}
+    async with auditing(api_database, tmp_path, METADATA) as api:
+        (await api.post(WIDGETS, widget("a"))).ok(201)
+        gone = (await api.delete(f"{WIDGETS}/a", headers=claims)).ok()
+    event = events(tmp_path)[-1]
+    assert event["sourceIPs"] == ["10.0.0.1", "::1", "10.0.0.2", "127.0.0.1"]
+    assert event["userAgent"] == "x" * 1024 + "...TRUNCATED"
+    assert event["responseStatus"] == {"metadata": {}, "status": "Success", "details": gone["details"], "code": 200}
+    assert "responseObject" not in event
 
 
 async def test_deprecated_versions_and_issued_tokens_are_annotated(api_database: str, tmp_path: Path) -> None:
@@ -180,7 +194,7 @@ async def test_events_are_written_to_the_database(api_database: str, tmp_path: P
         ).fetchall()
     assert [row[:7] for row in rows] == [
         ("default", "admin", "create", "widgets.test.example.com", "default", None, None),
-        ("default", "admin", "create", "widgets.test.example.com", "default", None, 201),
+        ("default", "admin", "create", "widgets.test.example.com", "default", "a", 201),
     ]
     assert rows[1][7]["requestObject"]["spec"]["free"] == {"x": "nul \ufffd and \\u0000"}
 

@@ -16,7 +16,16 @@ from typing import Any
 
 from registry.admission.activation import Failed, Inputs
 from registry.admission.attributes import Attributes, Object, Resource
-from registry.admission.review import BadPatch, InvalidAnswer, Verdict, decode_patch, denial, request_body, verdict
+from registry.admission.review import (
+    BadPatch,
+    InvalidAnswer,
+    Verdict,
+    check_patch_type,
+    decode_patch,
+    denial,
+    request_body,
+    verdict,
+)
 from registry.admission.webhooks import Webhook
 from registry.api.admission.inputs import AdmissionInputs
 from registry.api.admission.metrics import CALLING_ERROR, INTERNAL_ERROR, NO_ERROR, WebhookCall
@@ -78,13 +87,17 @@ class WebhookAdmission:
         current = await self._inputs.at(attributes.object, resource, attributes)
         try:
             operations = await run_aside(len(answer.patch), lambda: decode_patch(answer))
+            if operations is None:
+                return
+            if current is None:
+                modifies = f'admission webhook "{hook.name}" attempted to modify the object'
+                raise internal_error(f"{modifies}, which is not supported for this operation")
+            check_patch_type(answer)
         except BadPatch as error:
             self._fail(hook, str(error))
             audited.fail_open()
             return
-        if operations is None:
-            return
-        patched = await self._apply_patch(hook, current, operations, len(answer.patch))
+        patched = await self._apply_patch(current, operations, len(answer.patch))
         # Compared before unknown fields are dropped, as in kube-apiserver.
         audited.is_mutated = not await is_unchanged(current, patched)
         attributes.object = await self._inputs.decode(patched, resource, attributes)
@@ -233,13 +246,8 @@ class WebhookAdmission:
             raise internal_error(text)
         logger.warning("failing open: %s", text)
 
-    async def _apply_patch(self, hook: Webhook, obj: Object | None, operations: Any, size: int) -> Object:
+    async def _apply_patch(self, obj: Object, operations: Any, size: int) -> Object:
         """Returns the object with the patch of an answer, which has `size` bytes. Raises a StatusError (500)."""
-        if obj is None:
-            raise internal_error(
-                f'admission webhook "{hook.name}" attempted to modify the object, which is not '
-                "supported for this operation"
-            )
         try:
             patched = await evaluate(partial(_apply_operations, obj, operations), size, repeatable=True)
         except ApplyError as error:
