@@ -17,7 +17,7 @@ from registry.api.request import Body, ResourceRequest
 from registry.api.served import Object, Served
 from registry.api.strategies.base import ObjectDecodeError
 from registry.codec.cbor import decode_cbor
-from registry.codec.go_text import type_meta_error
+from registry.codec.go_text import go_json, type_meta_error
 from registry.codec.json_decode import decode_json, decode_repeated_json
 from registry.codec.model import Decoded, JsonNumberError
 from registry.codec.model import DecodeError as SyntaxFault
@@ -25,6 +25,7 @@ from registry.codec.protobuf.envelope import MessageError, UnknownKind
 from registry.codec.protobuf.envelope import decode_object as decode_protobuf
 from registry.codec.structs.base import RepeatedField
 from registry.codec.yaml_decode import decode_yaml
+from registry.schema.field import MAX_TEXT
 from registry.schema.objectmeta.rules import owner_reference_warnings
 
 # How many bytes of a body an error shows (runtime/serializer/json).
@@ -35,19 +36,16 @@ def decode_object(request: ResourceRequest, body: Body, options: WriteOptions) -
     """Returns the object of a create or an update, decoded by its kind; adds warnings to the request's context."""
     served = request.served
     try:
-        decoded = _parse(served, body)
-    except JsonNumberError as error:  # reported only if the kind is right
-        _recognize(served, error.decoded.value, body.data)
-        raise cannot_be_handled(served, str(error)) from error
-    obj = _recognize(served, decoded.value, body.data)
+        decoded = _parse(served, body, options)
+    except JsonNumberError as error:  # reported only if there is a kind
+        obj = _recognize(served, error.decoded.value, body, options)
+        raise cannot_be_handled(served, str(error), obj) from error
+    obj = _recognize(served, decoded.value, body, options)
     if decoded.duplicates and body.media_type == "json" and served.strategy.tells_repeated:
         obj = with_repeated(obj, decoded, body.data)
     unknown: list[str] = []
     obj = decode_kind(served, obj, unknown)
-    kind = obj.get("kind")
-    if kind != served.kind.name and ("items" in unknown or kind == "Status"):
-        unknown.clear()  # upstream, an object with items is a list, and a Status is its own; the kind is refused
-    note_fields(request, options, decoded, unknown)
+    note_fields(request, options, decoded, unknown, obj)
     request.context.warnings.extend(owner_reference_warnings(obj["metadata"]))
     if obj.get("apiVersion") != served.api_version:
         raise bad_request(
@@ -61,21 +59,26 @@ def decode_kind(served: Served, obj: Object, unknown: list[str]) -> Object:
     try:
         return served.strategy.decode(obj, unknown)
     except ObjectDecodeError as error:
-        raise cannot_be_handled(served, str(error)) from error
+        raise cannot_be_handled(served, str(error), obj) from error
 
 
-def cannot_be_handled(served: Served, why: str) -> StatusError:
-    kind = served.kind.name
-    return bad_request(f'{kind} in version "{served.version.name}" cannot be handled as a {kind}: {why}')
+def cannot_be_handled(served: Served, why: str, obj: Object, *, wanted: str = "") -> StatusError:
+    """Returns the error for a body `obj`, which names its kind and version, and the `wanted` kind."""
+    kind, version = obj.get("kind") or served.kind.name, (obj.get("apiVersion") or "").rpartition("/")[2]
+    return bad_request(f'{kind} in version "{version}" cannot be handled as a {wanted or served.kind.name}: {why}')
 
 
-def note_fields(request: ResourceRequest, options: WriteOptions, decoded: Decoded, unknown: list[str]) -> None:
+def note_fields(
+    request: ResourceRequest, options: WriteOptions, decoded: Decoded, unknown: list[str], obj: Object
+) -> None:
     """Refuses duplicate and unknown fields, reports them as warnings, or ignores them, according to fieldValidation."""
     if not (decoded.duplicates or unknown) or options.field_validation == "Ignore":
         return
     if options.field_validation == "Strict":
+        if not obj.get("apiVersion"):
+            raise bad_request("Object 'apiVersion' is missing in 'object has no apiVersion field'")
         texts = field_faults(decoded.strict_errors(), unknown)
-        raise cannot_be_handled(request.served, f"strict decoding error: {', '.join(texts)}")
+        raise cannot_be_handled(request.served, f"strict decoding error: {', '.join(texts)}", obj, wanted=obj["kind"])
     request.context.warnings.extend(field_faults(decoded.duplicates, unknown))
 
 
@@ -97,14 +100,14 @@ def field_faults(duplicates: list[str], unknown: list[str]) -> list[str]:
     return [*dict.fromkeys(duplicates), *dict.fromkeys(paths)]
 
 
-def _parse(served: Served, body: Body) -> Decoded:
+def _parse(served: Served, body: Body, options: WriteOptions) -> Decoded:
     try:
         return read_body(body, served.api_version, served.kind.name)
     except JsonNumberError:
         raise
     except MessageError as fault:
-        _recognize(served, fault.types, body.data)
-        raise cannot_be_handled(served, str(fault)) from fault
+        obj = _recognize(served, fault.types, body, options)
+        raise cannot_be_handled(served, str(fault), obj) from fault
     except SyntaxFault as fault:
         why = f"couldn't get version/kind; json parse error: {fault}" if body.media_type == "json" else str(fault)
         raise unrecognized(served, why, body.data) from fault
@@ -145,22 +148,29 @@ def unrecognized(served: Served, why: str, data: bytes) -> StatusError:
     return bad_request(f"the object provided is unrecognized (must be of type {served.kind.name}): {why} ({excerpt})")
 
 
-def _recognize(served: Served, value: Any, data: bytes) -> Object:
+def _recognize(served: Served, value: Any, body: Body, options: WriteOptions) -> Object:
     if (why := type_meta_error(value)) is not None:
-        raise unrecognized(served, why, data)
+        raise unrecognized(served, why, body.data)
     obj: Object = value or {}
     if (obj.get("apiVersion") or "").count("/") == 1:
         obj["apiVersion"] = obj["apiVersion"].removeprefix("/")  # Go reads "/v1" as version v1 of the core group
+    _check_version(served, obj, body.data)
     if served.strategy.completes_type:
         obj["kind"] = obj.get("kind") or served.kind.name
         obj["apiVersion"] = obj.get("apiVersion") or served.api_version
-        _check_version(served, obj, data)
         served.strategy.check_type(obj)
     if not obj.get("kind"):
-        text = data.decode(errors="replace")
-        raise unrecognized(served, f"Object 'Kind' is missing in '{text}'", data)
-    _check_version(served, obj, data)
+        raise _without_kind(served, obj, body, options)
     return obj
+
+
+def _without_kind(served: Served, obj: Object, body: Body, options: WriteOptions) -> StatusError:
+    """Returns the error for a missing kind, which upstream assumes unless it decodes strictly."""
+    if options.field_validation != "Ignore":
+        return unrecognized(served, f"Object 'Kind' is missing in '{body.data.decode(errors='replace')}'", body.data)
+    text = go_json(obj, MAX_TEXT) if body.media_type == "yaml" else body.data.decode(errors="replace")
+    version = obj.get("apiVersion") or served.api_version
+    return cannot_be_handled(served, f"Object 'Kind' is missing in '{text}'", {"apiVersion": version})
 
 
 def _check_version(served: Served, obj: Object, data: bytes) -> None:

@@ -19,11 +19,16 @@ _MAX_LIMIT = 1 << 31
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    """`resource_version` is the text as given; `limit` 0 means none; the selectors are not parsed yet."""
+    """`resource_version` is the text as given; `limit` 0 means none; the selectors are not parsed yet.
+
+    `of_watch_path` says that the path requests the watch (/apis/g/v1/watch/widgets), not a parameter: the parameters
+    are then validated as those of a list.
+    """
 
     label_selector: str = ""
     field_selector: str = ""
     watch: bool = False
+    of_watch_path: bool = False
     allow_watch_bookmarks: bool = False
     resource_version: str = ""
     resource_version_match: str = ""
@@ -121,7 +126,7 @@ def _list_options(query: Query) -> ListOptions:
 
 def validate_list_options(options: ListOptions) -> None:
     """Validates resourceVersionMatch, by different rules for lists and watches."""
-    errors = _watch_errors(options) if options.watch else _match_errors(options)
+    errors = _watch_errors(options) if options.watch and not options.of_watch_path else _match_errors(options)
     if errors:
         raise invalid_options("ListOptions", errors)
 

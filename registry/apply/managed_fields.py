@@ -84,12 +84,9 @@ class FieldManager:
         metadata = new.get("metadata")
         if type(metadata) is not dict:
             return new
-        if live is None:
-            managed: Managed = {}
-        else:
-            managed = self._entries_to_start_from(live, metadata, subresource)
-            if not managed:
-                return with_managed(new, {})
+        managed = self._entries_to_start_from(live or {}, metadata, subresource)
+        if live is not None and not managed:
+            return with_managed(new, {})
         me = updater(manager, api_version, subresource)
         try:
             return with_managed(new, self._update_owners(live or {}, new, managed, me, now))

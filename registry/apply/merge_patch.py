@@ -6,18 +6,22 @@ gopkg.in/evanphx/json-patch.v4 merge.go, which also drops nulls from objects ins
 
 from __future__ import annotations
 
+from typing import Final
+
 from registry.apply.errors import PatchUndecodable
 from registry.codec.go_text import json_type
 from registry.schema.model import Json
+
+INVALID_MERGE_PATCH: Final = "Invalid JSON Patch"
 
 
 def decode_merge_patch(document: Json, *, strict: bool = True) -> Json:
     """`document` itself if it can be a merge patch of an object.
 
-    With fieldValidation=Ignore (`strict` false) kube-apiserver accepts anything but null, and fails on the result.
+    With fieldValidation=Ignore (`strict` false) kube-apiserver accepts lists, too, and fails on the result.
     """
-    if document is None:
-        raise PatchUndecodable("Invalid JSON Patch")
+    if document is None or not (strict or isinstance(document, dict | list)):
+        raise PatchUndecodable(INVALID_MERGE_PATCH)
     if strict and not isinstance(document, dict):
         raise PatchUndecodable(
             f"error decoding patch: json: cannot unmarshal {json_type(document)} into Go value of type "

@@ -105,7 +105,8 @@ def request_info(method: str, path: str, query_string: bytes = b"") -> RequestIn
     if not resource:
         verb = method.lower()
     else:
-        verb = _verb(method, name, watch=watch or (not name and is_true(query, "watch")))
+        # The old path of a watch means one whatever the method is.
+        verb = "watch" if watch else _verb(method, name, watch=not name and is_true(query, "watch"))
         if query and not subresource:
             subresource = _subresource_of_query(verb, group, resource, query)
     return RequestInfo(

@@ -103,7 +103,9 @@ class ResourceEndpoint:
         if served.deprecation:
             context.warnings.append(served.deprecation)
             context.annotate(_DEPRECATED, "true")
-        _check_method(served, info, verb, scope["method"])
+        if "/" in info.subresource and not served.definition.builtin:
+            info = info._replace(subresource=info.subresource.partition("/")[0])
+        _check_method(served, info, verb, scope["method"], headers)
         representation, data, media_type = await _negotiate(scope, receive, served, info, headers)
 
         selected = with_clusterpedia_labels(query) if self._backend.clusterpedia_labels else query
@@ -187,7 +189,7 @@ def _not_across_namespaces(served: Served) -> Exception:
     return method_not_allowed() if "list" in verbs_of(served.definition) else resource_not_found()
 
 
-def _check_method(served: Served, info: RequestInfo, verb: str, method: str) -> None:
+def _check_method(served: Served, info: RequestInfo, verb: str, method: str, headers: Mapping[bytes, bytes]) -> None:
     if info.subresource in history.SUBRESOURCES:
         history.check(served, info.subresource, info.name, verb)
         return
@@ -196,12 +198,14 @@ def _check_method(served: Served, info: RequestInfo, verb: str, method: str) -> 
         return
     if served.definition.builtin:
         _check_builtin(served, info, verb)
-        if method == "HEAD":  # a HEAD is a GET on custom resources only
+        if method == "HEAD" or (verb == "watch" and method != "GET"):  # these are a GET on custom resources only
             raise method_not_allowed()
         return
     if not verb:
         raise method_not_supported(served.resource, "")
     if verb in ("update", "patch") and not info.name:
+        if verb == "patch":
+            _media_type(served, info.subresource, verb, headers)
         raise bad_request("name must be provided")
     if info.subresource:
         dispatch.check_subresource(served, info.subresource, info.name, verb)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 from tests.api.client import Client
 from tests.api.errors import failure
-from tests.api.widgets import ALL_WIDGETS, GROUP, WIDGETS, define, definition, widget
+from tests.api.widgets import ALL_WIDGETS, GROUP, NAMESPACES, WIDGETS, define, definition, widget
 from tests.application import shares_application
 
 pytestmark = shares_application
@@ -189,3 +190,57 @@ async def test_a_kind_that_counts_no_generations_keeps_that_of_the_client(api: C
     changed = (await api.put(f"{path}/generation", {"metadata": {"name": "generation", "generation": 5}})).ok()
     assert changed["metadata"]["generation"] == 4
     failure(await api.post(path, {"metadata": {"name": "negative", "generation": -1}}), 422, "Invalid")
+
+
+# What of a body is named when its kind is missing or another one: the body, fieldValidation, and the message.
+OTHER_KINDS: dict[str, tuple[dict[str, Any], str, str]] = {
+    "the kind of the body": (
+        {"apiVersion": f"{GROUP}/v1", "kind": "Gadget", "metadata": 5},
+        "Warn",
+        'Gadget in version "v1" cannot be handled as a Widget: json: cannot unmarshal number into Go value of type '
+        "v1.ObjectMeta",
+    ),
+    "no version": (
+        {"kind": "Widget", "metadata": {"name": 5}},
+        "Warn",
+        'Widget in version "" cannot be handled as a Widget: json: cannot unmarshal number into Go struct field '
+        "ObjectMeta.name of type string",
+    ),
+    "a null version": (
+        {"apiVersion": None, "kind": "Widget"},
+        "Warn",
+        'Widget in version "" cannot be handled as a Widget: .apiVersion accessor error: <nil> is of the type <nil>, '
+        "expected string",
+    ),
+    "no kind": (
+        {"apiVersion": f"{GROUP}/v1"},
+        "Ignore",
+        f"""Widget in version "v1" cannot be handled as a Widget: Object 'Kind' is missing in '{{"apiVersion":"{GROUP}/v1"}}'""",
+    ),
+    "a version of three parts before a missing kind": (
+        {"apiVersion": "x/y/z"},
+        "Warn",
+        """the object provided is unrecognized (must be of type Widget): unexpected GroupVersion string: x/y/z """
+        """({"apiVersion":"x/y/z"})""",
+    ),
+    "unknown metadata of another kind, strict": (
+        {"apiVersion": f"{GROUP}/v1", "kind": "Gadget", "metadata": {"more": 1}, "more": 1},
+        "Strict",
+        'Gadget in version "v1" cannot be handled as a Gadget: strict decoding error: unknown field "metadata.more"',
+    ),
+}
+
+
+@pytest.mark.parametrize("body, validation, message", OTHER_KINDS.values(), ids=OTHER_KINDS)
+async def test_bodies_of_other_kinds(shared_api: Client, body: dict[str, Any], validation: str, message: str) -> None:
+    data = json.dumps(body, separators=(",", ":")).encode()
+    answer = await shared_api.post(f"{WIDGETS}?fieldValidation={validation}", data)
+    assert failure(answer, 400, "BadRequest")["message"] == message
+
+
+async def test_a_status_for_a_built_in_kind(shared_api: Client) -> None:
+    answer = await shared_api.post(f"{NAMESPACES}/default/configmaps", {"apiVersion": "v1", "kind": "Status"})
+    assert failure(answer, 400, "BadRequest")["message"] == (
+        'Status in version "v1" cannot be handled as a ConfigMap: converting (v1.Status) to (core.ConfigMap): unknown '
+        "conversion"
+    )

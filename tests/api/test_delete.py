@@ -67,7 +67,7 @@ async def test_failed_preconditions(api: Client, precondition: dict[str, str]) -
     (await api.get(A)).ok()
 
 
-@pytest.mark.parametrize("query", ["uid=other", "resourceVersion=1"])
+@pytest.mark.parametrize("query", ["uid=other", "resourceVersion=0"])
 @pytest.mark.parametrize("path", ["/a", ""], ids=["an object", "a collection"])
 async def test_failed_preconditions_of_the_query(api: Client, path: str, query: str) -> None:
     await make(api, "a")
@@ -220,6 +220,13 @@ async def test_delete_collection_at_a_future_revision(api: Client, match: str) -
     await make(api, "a")
     answer = await api.delete(f"{WIDGETS}?resourceVersion=999999999{match}")
     assert "Too large resource version: 999999999" in failure(answer, 504, "Timeout")["message"]
+    (await api.get(A)).ok()
+
+
+async def test_delete_collection_at_a_revision_deletes_what_was_there(api: Client) -> None:
+    before = (await api.get(WIDGETS)).ok()["metadata"]["resourceVersion"]
+    await make(api, "a")
+    assert names_of((await api.delete(f"{WIDGETS}?resourceVersion={before}")).ok()) == []
     (await api.get(A)).ok()
 
 

@@ -14,6 +14,8 @@ from tests.application import shares_application
 
 MAPS = f"{NAMESPACES}/default/configmaps"
 REVIEWS = "/apis/authorization.k8s.io/v1"
+WATCH_OF_MAPS = "/api/v1/watch/namespaces/default/configmaps"
+WATCH_OF_WIDGETS = f"/apis/{GROUP}/v1/watch/namespaces/default/widgets"
 ROUTES = [
     MAPS,
     f"{MAPS}/kube-root-ca.crt",
@@ -67,6 +69,12 @@ async def test_one_handler_may_serve_all_methods(shared_api: Client, path: str, 
         pytest.param("POST", "/api/v2", 404, "NotFound", id="discovery of an unknown version"),
         pytest.param("POST", f"/apis/{GROUP}/v1/widgets", 404, "", id="a custom resource in no namespace"),
         pytest.param("HEAD", WIDGETS, 200, "", id="custom resources by HEAD"),
+        pytest.param("DELETE", WATCH_OF_MAPS, 405, "MethodNotAllowed", id="a deletion at the path of a watch"),
+        pytest.param("POST", WATCH_OF_MAPS, 405, "MethodNotAllowed", id="a create at the path of a watch"),
+        pytest.param("DELETE", f"{WATCH_OF_WIDGETS}?timeoutSeconds=1", 200, "", id="a watch by DELETE"),
+        pytest.param(
+            "GET", f"{WATCH_OF_WIDGETS}?resourceVersionMatch=Exact", 422, "Invalid", id="a watch with a list's options"
+        ),
     ],
 )
 async def test_paths_and_methods(shared_api: Client, method: str, path: str, code: int, reason: str) -> None:

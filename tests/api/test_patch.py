@@ -284,3 +284,82 @@ async def test_an_apply_that_cannot_be_converted(
             f"failed to convert new object ({name}; {typed}) to proper version: unable to convert unstructured object "
             f"to {typed}: {why}"
         )
+
+
+# A patch in words of the decoder that kube-apiserver uses for its type and validation.
+MALFORMED: dict[str, tuple[str, str, bytes, str]] = {
+    "a byte": (
+        MERGE,
+        "Warn",
+        b"\xff",
+        "error decoding patch: invalid character '\u00ff' looking for beginning of value",
+    ),
+    "a byte order mark": (
+        JSON_PATCH,
+        "Strict",
+        b"\xef\xbb\xbf[]",
+        "error decoding patch: invalid character '\u00ef' looking for beginning of value",
+    ),
+    "a control character": (
+        MERGE,
+        "Warn",
+        b'{"a": "\x01"}',
+        "error decoding patch: invalid character '\\x01' in string literal",
+    ),
+    "an escape": (MERGE, "Warn", b'"\\x"', "error decoding patch: invalid character 'x' in string escape code"),
+    "a hexadecimal escape": (
+        MERGE,
+        "Warn",
+        b'"\\u12"',
+        "error decoding patch: invalid character '\"' in \\u hexadecimal character escape",
+    ),
+    "a fraction": (
+        MERGE,
+        "Warn",
+        b"[1.]",
+        "error decoding patch: invalid character ']' after decimal point in numeric literal",
+    ),
+    "an exponent": (
+        MERGE,
+        "Warn",
+        b"[1e+]",
+        "error decoding patch: invalid character ']' in exponent of numeric literal",
+    ),
+    "a merge patch, ignored": (MERGE, "Ignore", b"{", "Invalid JSON Patch"),
+    "a scalar, ignored": (MERGE, "Ignore", b"5", "Invalid JSON Patch"),
+    "a JSON patch, ignored": (JSON_PATCH, "Ignore", b"{", "unexpected end of JSON input"),
+    "the type of a JSON patch, ignored": (
+        JSON_PATCH,
+        "Ignore",
+        b"[1]",
+        "json: cannot unmarshal number into Go value of type jsonpatch.Operation",
+    ),
+    "an object with a large number for a JSON patch": (
+        JSON_PATCH,
+        "Warn",
+        b'{"a": 1e999}',
+        "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp",
+    ),
+}
+
+
+@pytest.mark.usefixtures("as_1_36")
+@pytest.mark.parametrize("form, validation, body, message", MALFORMED.values(), ids=MALFORMED)
+async def test_a_malformed_patch_in_1_36(
+    shared_api: Client, form: str, validation: str, body: bytes, message: str
+) -> None:
+    await make(shared_api, "a", size=1)
+    answer = await shared_api.patch(f"{A}?fieldValidation={validation}", body, form)
+    assert failure(answer, 400, "BadRequest")["message"] == message
+
+
+@pytest.mark.parametrize("content_type, code", [("text/plain", 415), (MERGE, 400)])
+async def test_a_patch_of_a_collection(shared_api: Client, content_type: str, code: int) -> None:
+    assert (await shared_api.patch(WIDGETS, b"{}", content_type)).code == code
+
+
+async def test_the_first_segment_after_the_name_is_the_subresource(shared_api: Client) -> None:
+    await make(shared_api, "a", size=1)
+    status = failure(await shared_api.get(f"{A}/none/status"), 404, "NotFound")
+    assert status["message"] == f'widgets.{GROUP} "a" not found'
+    (await shared_api.get(f"{A}/status/more")).ok()

@@ -55,6 +55,15 @@ def test_a_create_ignores_the_entries_of_the_client() -> None:
     }
 
 
+def test_a_create_keeps_the_entries_of_the_client_for_fields_that_it_does_not_set() -> None:
+    entry = {"manager": "x", "operation": "Update", "apiVersion": V1, "fieldsType": "FieldsV1"}
+    given = {**entry, "fieldsV1": {"f:spec": {"f:size": {}, "f:color": {}}}}
+    assert entries(created({"size": 1}, managedFields=[given])) == {
+        "m": {"f:spec": {".": {}, "f:size": {}}},
+        "x": {"f:spec": {"f:color": {}}},
+    }
+
+
 def test_an_update_takes_over_what_it_changes() -> None:
     live = created({"size": 1, "color": "red"})
     new = fields().update(live, widget({"size": 2, "color": "red", "flag": True}, uid="u"), "n", V1, LATER)

@@ -137,3 +137,18 @@ async def test_an_extra_without_values(shared_api: Client) -> None:
     review = (await of_others(shared_api, spec)).ok(201)
     assert review["spec"]["extra"] == {"a": None, "b": ["c"]}
     assert review["status"] == {"allowed": False}
+
+
+@shares_application
+async def test_a_status_in_the_question_has_an_owner(tenant_api: Client) -> None:
+    body = {
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenReview",
+        "spec": {"token": "none"},
+        "status": {"authenticated": True, "user": {"username": "u"}},
+    }
+    review = (await tenant_api.post("/apis/authentication.k8s.io/v1/tokenreviews", body)).ok(201)
+    assert "authenticated" not in review["status"]
+    assert review["status"]["user"] == {"username": "u"}
+    (entry,) = review["metadata"]["managedFields"]
+    assert entry["fieldsV1"]["f:status"] == {"f:authenticated": {}, "f:user": {"f:username": {}}}

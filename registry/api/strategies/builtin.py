@@ -23,6 +23,8 @@ from registry.schema.objectmeta.rules import (
 )
 
 # Groups whose internal types are in a package of another name.
+# Kinds that every group has, always as v1 (meta/v1/register.go).
+_UNVERSIONED = frozenset({"Status", "APIVersions", "APIGroup", "APIGroupList", "APIResourceList"})
 _PACKAGES = {"": "core", "events.k8s.io": "core", "rbac.authorization.k8s.io": "rbac"}
 
 
@@ -66,8 +68,8 @@ class BuiltinStrategy(CustomStrategy):
         kind, api_version = obj["kind"], obj["apiVersion"]
         if kind == self._kind and api_version in (self._api_version, *self.known_versions, *self.convertible):
             return None
-        if self._is_known(kind, api_version):
-            version = api_version.rpartition("/")[2]
+        if self._is_known(kind, api_version) or kind in _UNVERSIONED:
+            version = "v1" if kind in _UNVERSIONED else api_version.rpartition("/")[2]
             return f"converting ({version}.{kind}) to ({self._go_package}.{self._kind}): unknown conversion"
         return f'no kind "{kind}" is registered for version "{api_version}" in scheme "{self.scheme}"'
 

@@ -62,8 +62,13 @@ class CustomStrategy(Strategy):
         if not self.version.storage:
             obj = deep_copy(obj)
         try:
-            schema = self._schema_for(obj.get("apiVersion"))
-            schema.process(obj, unknown)
+            schema = self._schema_for(obj)
+            if schema is not None:
+                schema.process(obj, unknown)
+            elif "apiVersion" in obj and obj["apiVersion"] is None:
+                raise ObjectDecodeError(_NO_TEXT)
+            else:
+                obj["metadata"] = decode_object_meta(obj.get("metadata"), unknown=unknown)
         except StructDecodeError as error:
             raise ObjectDecodeError(str(error)) from error
         # A copy, because the server writes into it: a patched object shares its metadata with the old object.
@@ -80,13 +85,17 @@ class CustomStrategy(Strategy):
             raise ObjectDecodeError(str(error)) from error
         return self.schema.complete(obj)
 
-    def _schema_for(self, api_version: object) -> CompiledSchema:
-        """Returns the schema of the version that the body names; one without fields if the version does not exist."""
-        if api_version == self._api_version or not isinstance(api_version, str):
+    def _schema_for(self, obj: Object) -> CompiledSchema | None:
+        """Returns the schema of the version that the body names; one without fields if the version does not exist.
+
+        None for another kind: only its metadata is decoded, and the validation refuses it.
+        """
+        api_version = obj.get("apiVersion")
+        if api_version == self._api_version and obj.get("kind") == self._kind:
             return self.schema
-        group, _, name = api_version.rpartition("/")
-        if group != self.definition.group:
-            return self.schema
+        group, _, name = (api_version or "").rpartition("/")
+        if group != self.definition.group or obj.get("kind") != self._kind:
+            return None
         other = self.definition.versions.get(name)
         return other.schema() if other is not None else _NOTHING
 
@@ -191,6 +200,7 @@ class StatusStrategy(CustomStrategy):
 
 
 _UNKNOWN: Any = object()
+_NO_TEXT = ".apiVersion accessor error: <nil> is of the type <nil>, expected string"
 _NOTHING = compile_schema({"type": "object"})
 
 

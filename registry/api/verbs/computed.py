@@ -25,7 +25,7 @@ from registry.flowcontrol.evaluation import evaluate
 
 @dataclass(slots=True)
 class ComputedOperation(Operation[DocumentAnswer]):
-    """`obj` is the decoded body, without a status."""
+    """`obj` is the decoded body; the answer's status replaces its own."""
 
     obj: Object
     options: WriteOptions
@@ -49,5 +49,4 @@ async def compute(request: ResourceRequest, body: Body, operation: type[Computed
     options = write_options(request.query, "CreateOptions")
     obj = await evaluate(partial(decode_object, request, body, options))
     agree_on_namespace(request, obj)
-    obj.pop("status", None)
     return await run(request, operation(obj, options, manager_of(options, request.context.user_agent)))

@@ -234,6 +234,8 @@ async def delete_collection(request: ResourceRequest, body: DeleteBody | None) -
     parse_selection(request, listed)
     options = delete_options(request.query, body)
     require_safe_collection(options)
+    if listed.resource_version not in ("", "0") and not (listed.resource_version_match or listed.continue_):
+        listed = replace_fields(listed, resource_version_match="Exact")  # upstream reads the collection in pages
     if not listed.is_exact and (wanted := list_revision(listed.resource_version)):
         await wait_for_revision(request, wanted)
     selection = select(request, listed)

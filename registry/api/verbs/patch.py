@@ -32,11 +32,12 @@ from registry.api.verbs.driver import run
 from registry.api.verbs.update import UpdateOperation
 from registry.apply import json_patch, strategic
 from registry.apply.errors import PatchInapplicable, PatchTooLong, PatchUndecodable, StrategicPatchError
-from registry.apply.merge_patch import apply_merge_patch, decode_merge_patch
+from registry.apply.merge_patch import INVALID_MERGE_PATCH, apply_merge_patch, decode_merge_patch
 from registry.apply.validate import go_plain
-from registry.codec.go_text import go_json, json_type
+from registry.codec.go_text import go_json, type_meta_error
 from registry.codec.json_decode import decode_json
-from registry.codec.model import Decoded, JsonNumberError
+from registry.codec.json_scan import patch_syntax_error
+from registry.codec.model import Decoded, JsonNumberError, JsonSyntaxError
 from registry.codec.model import DecodeError as CodecError
 from registry.emulation import emulated
 from registry.flowcontrol.evaluation import evaluate
@@ -90,6 +91,8 @@ class PatchReader:
         obj = self._decode(request, self.result(request.served.kind.name, old))
         agree_on_namespace(request, obj)
         agree_on_name(request, obj)
+        if not obj.get("apiVersion"):
+            raise internal_error("Object 'apiVersion' is missing in 'object has no apiVersion field'")
         return obj
 
     def result(self, kind: str, old: Object) -> Any:
@@ -111,12 +114,35 @@ class PatchReader:
             decoded = self._decoded or self._body.read(decode_json)
             self.faults = list(decoded.duplicates) if strict else []
             return self._patcher_of(kind, decoded, strict)
-        except (CodecError, PatchUndecodable) as error:
-            if self._body.media_type == STRATEGIC_MERGE_PATCH:
-                raise bad_request(str(error)) from error
-            raise _undecodable(error) from error
+        except PatchUndecodable as error:
+            raise bad_request(str(error)) from error
+        except JsonSyntaxError as error:
+            raise bad_request(self._syntax_error(str(error), strict)) from error
+        except JsonNumberError as error:
+            self._require_type(error.decoded.value, strict)
+            raise bad_request(self._prefixed(str(error), strict)) from error
         except PatchTooLong as error:
             raise StatusError(413, "RequestEntityTooLarge", str(error)) from error
+
+    def _syntax_error(self, text: str, strict: bool) -> str:
+        """Returns the error of a patch that is not JSON; of `text`, if encoding/json decodes it."""
+        if not strict and self._body.media_type == JSON_PATCH:
+            return text
+        if not strict and self._body.media_type == MERGE_PATCH:
+            return INVALID_MERGE_PATCH
+        return self._prefixed(patch_syntax_error(self._body.data) or text, strict)
+
+    def _prefixed(self, text: str, strict: bool) -> str:
+        is_prefixed = strict and self._body.media_type != STRATEGIC_MERGE_PATCH
+        return f"error decoding patch: {text}" if is_prefixed else text
+
+    def _require_type(self, value: Any, strict: bool) -> None:
+        """Raises 400 for a JSON patch of a wrong type: a number in it that is out of range comes after that."""
+        try:
+            if self._body.media_type == JSON_PATCH:
+                json_patch.decode(value, strict=strict)
+        except PatchUndecodable as error:
+            raise bad_request(str(error)) from error
 
     def _patcher_of(self, kind: str, decoded: Decoded, strict: bool) -> Patcher:
         match self._body.media_type:
@@ -135,27 +161,22 @@ class PatchReader:
 
     def _decode(self, request: ResourceRequest, result: Any) -> Object:
         served, options = request.served, self._options
-        if not isinstance(result, dict):
-            raise bad_result(
-                result, f"json: cannot unmarshal {json_type(result)} into Go value of type map[string]interface {{}}"
-            )
-        for name in ("apiVersion", "kind"):
-            if not isinstance(result.get(name), str | None):
-                raise bad_result(
-                    result,
-                    "couldn't get version/kind; json parse error: json: cannot unmarshal "
-                    f"{json_type(result[name])} into Go struct field .{name} of type string",
-                )
+        if self._strategic is None and (why := type_meta_error(result)):
+            raise bad_result(result, why)
+        if result is None:
+            raise bad_result(result, "Object 'Kind' is missing in 'null'")
+        if self._strategic is not None and not all(isinstance(result.get(name), str | None) for name in _TYPE):
+            raise _bad_patch(go_plain(self._strategic), served.strategy.conversion_fault(result) or "")
         # Decoding prunes in place, and an error of strict validation shows the whole object.
         text = deep_copy(result) if options.field_validation == "Strict" else result
         # Without a version, kube-apiserver decodes a built-in kind into its internal struct with other field names.
         is_internal = served.definition.builtin and self._strategic is None and not result.get("apiVersion")
         if served.definition.builtin:
             result = self._with_type(served, result)
+        if (result.get("apiVersion") or "").count("/") > 1:
+            raise bad_result(result, f"unexpected GroupVersion string: {result['apiVersion']}")
         if not result.get("kind"):
             raise bad_result(result, f"Object 'Kind' is missing in '{go_json(result, MAX_TEXT)}'")
-        if not result.get("apiVersion"):
-            raise internal_error("Object 'apiVersion' is missing in 'object has no apiVersion field'")
         unknown = sorted(result.keys() - _TYPE) if is_internal else []
         try:
             obj = served.strategy.decode({name: result[name] for name in _TYPE} if is_internal else {**result}, unknown)
@@ -203,11 +224,6 @@ def _operation_of(fault: str) -> int:
     """Returns the position of the operation that a fault is about: 2 of `json patch unknown field "[2].a"`."""
     position = _POSITION.search(fault)
     return int(position[1]) if position else 0
-
-
-def _undecodable(error: Exception) -> StatusError:
-    text = str(error)
-    return bad_request(text if text.startswith(("error decoding", "Invalid JSON")) else f"error decoding patch: {text}")
 
 
 def _in_document_order(path: str) -> tuple[tuple[int, str], ...]:

@@ -69,6 +69,9 @@ class ReviewOperation(ComputedOperation):
     async def commit(self, request: ResourceRequest, draft: Draft) -> Outcome:
         review, kind = draft.new, request.served.kind.name
         status = await _STATUS[kind](request, review.get("spec") or {})
+        if kind == "TokenReview" and "authenticated" not in status:  # what the client claimed of the user is repeated
+            status = {**status, **(review.get("status") or {}), "error": status["error"]}
+            status.pop("authenticated", None)
         if kind in ("SelfSubjectReview", QUERY):
             review = {**review, "metadata": {"creationTimestamp": request.context.timestamp}}
         if kind == "SelfSubjectRulesReview":  # a new object: what was asked is not repeated

@@ -93,7 +93,8 @@ class WatchSource(Protocol[R]):
 
 
 async def watch(request: ResourceRequest) -> WatchAnswer:
-    options = replace(list_options(request.query), watch=True)
+    options = list_options(request.query)
+    options = replace(options, watch=True, of_watch_path=not options.watch)
     selection = await evaluate(partial(select, request, options), repeatable=True)
     return await watch_source(TenantSource(selection, options), options)
 
