@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+
 import pytest
 
+from registry.codec import go_base64
 from registry.codec.go_base64 import Base64Error, decode
 
 STANDARD: dict[str, bool] = {}
@@ -52,3 +56,16 @@ def test_refused(text: str, options: dict[str, bool], place: int) -> None:
     with pytest.raises(Base64Error) as caught:
         decode(text, **options)
     assert str(caught.value) == f"illegal base64 data at input byte {place}"
+
+
+@pytest.mark.parametrize("options", [STANDARD, URL, RAW], ids=["standard", "url", "raw"])
+def test_the_quick_check_changes_no_result(options: dict[str, bool]) -> None:
+    """All short texts of some characters, by the search for the place of the error alone."""
+    padded, url = options.get("padded", True), options.get("url", False)
+    for length in range(6):
+        for characters in itertools.product(b"Y+-=\n", repeat=length):
+            data = bytes(characters)
+            place = go_base64._corrupt_at(data, url=url, padded=padded)
+            expected = contextlib.nullcontext() if place is None else pytest.raises(Base64Error, match=f" {place}$")
+            with expected:
+                decode(data.decode(), **options)
