@@ -98,11 +98,11 @@ async def inspect(
     """Checks a server, and reads its discovery and OpenAPI index. `report` is called as soon as there is a verdict."""
     discovery = asyncio.create_task(_aggregated_discovery(backends, tenant, server))
     try:
-        verdict, body = await check(backends, tenant, server)
+        verdict, document = await check(backends, tenant, server)
         if report is not None:
             await report(verdict)
         openapi = await _openapi_hash(backends, tenant, server) if verdict.is_available else ""
-        return Finding(verdict, await _resources(server, await discovery, body), openapi)
+        return Finding(verdict, await _resources(server, await discovery, document), openapi)
     finally:
         await cancel(discovery)
 
@@ -118,14 +118,14 @@ async def _aggregated_discovery(backends: Backends, tenant: Tenant, server: APIS
     return None if answer.status == 503 else answer
 
 
-async def _resources(server: APIServer, answer: Fetched | None, body: bytes) -> Listed | None:
-    """The resources in aggregated discovery, or else in `body`, the document of the version. None if both fail."""
+async def _resources(server: APIServer, answer: Fetched | None, document: Fetched | None) -> Listed | None:
+    """The resources in aggregated discovery, or else in the document of the version. None if both fail."""
     if answer is None:
         return None
     try:
         if answer.status == 200 and _is_aggregated(answer.headers.get(b"content-type", b"")):
             return await _decoded(answer.body, lambda value: published_resources(value, server.group, server.version))
-        return await _decoded(body, resources_of)
+        return None if document is None else await _decoded(document.body, resources_of)
     except DecodeError:
         return None
 
@@ -168,13 +168,13 @@ def openapi_hash(index: Any, path: str) -> str:
     return digest if _is_hash(digest) else "0"
 
 
-async def check(backends: Backends, tenant: Tenant, server: APIServer) -> tuple[AvailabilityVerdict, bytes]:
+async def check(backends: Backends, tenant: Tenant, server: APIServer) -> tuple[AvailabilityVerdict, Fetched | None]:
     """Checks a server, within CHECK_SECONDS. Also returns its discovery document.
 
     kube-aggregator makes all requests at once, each check.
     """
     end = time.monotonic() + CHECK_SECONDS
-    attempts: set[asyncio.Task[tuple[AvailabilityVerdict, bytes]]] = set()
+    attempts: set[asyncio.Task[tuple[AvailabilityVerdict, Fetched | None]]] = set()
     verdict = _failure(server, f'Get "{_url(server)}": context deadline exceeded')
     try:
         for left in reversed(range(_TRIES)):
@@ -184,25 +184,25 @@ async def check(backends: Backends, tenant: Tenant, server: APIServer) -> tuple[
                     attempts, timeout=_NEXT_TRY_SECONDS if left else None, return_when=asyncio.FIRST_COMPLETED
                 )
                 for attempt in done:
-                    verdict, body = attempt.result()
+                    verdict, document = attempt.result()
                     if verdict.reason != _FAILED:
-                        return verdict, body
+                        return verdict, document
                 if left:
                     break
     finally:
         await cancel(*attempts)
-    return verdict, b""
+    return verdict, None
 
 
 async def _attempt(
     backends: Backends, tenant: Tenant, server: APIServer, seconds: float
-) -> tuple[AvailabilityVerdict, bytes]:
+) -> tuple[AvailabilityVerdict, Fetched | None]:
     try:
         answer = await backends.fetch(
             tenant, server, server.path, seconds=seconds, limit_bytes=_DOCUMENT_BYTES, fresh=True
         )
     except NotLocated as error:
-        return AvailabilityVerdict("False", error.reason, str(error)[:_MESSAGE_CHARACTERS]), b""
+        return AvailabilityVerdict("False", error.reason, str(error)[:_MESSAGE_CHARACTERS]), None
     except TimeoutError:
         problem = f'Get "{_url(server)}": context deadline exceeded'
     except Unreachable as error:
@@ -211,9 +211,9 @@ async def _attempt(
         problem = f'Get "{_url(server)}": too many connections'
     else:
         if 200 <= answer.status < 300:
-            return PASSED, answer.body
+            return PASSED, answer
         problem = f"bad status from {_url(server)}: {answer.status}"
-    return _failure(server, problem), b""
+    return _failure(server, problem), None
 
 
 def _failure(server: APIServer, problem: str) -> AvailabilityVerdict:

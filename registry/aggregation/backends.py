@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import weakref
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Final
 
 from registry.aggregation.front_proxy import FrontProxy
 from registry.aggregation.headers import framing, request_head
@@ -20,6 +22,8 @@ from registry.aggregation.model import APIServer, ServiceReference
 from registry.authentication.user import ADMINISTRATORS, User
 from registry.caches import ExpiringCache
 from registry.codec.go_text import go_quote
+from registry.flowcontrol.byte_shares import SMALL_BYTES, ByteShares
+from registry.flowcontrol.fair_queue import TooManyRequests
 from registry.schema.names import dns1123_label, dns1123_subdomain
 from registry.store.types import Tenant, TenantId
 from registry.webhooks.connection import Lost, Origin, Unreachable
@@ -47,8 +51,9 @@ class NotLocated(Unreachable):
         self.reason = reason
 
 
-class Fetched(NamedTuple):
-    """Header names are in lower case and unique."""
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class Fetched:
+    """Header names are in lower case and unique. A long body counts among the tenant's as long as this exists."""
 
     status: int
     headers: Mapping[bytes, bytes]
@@ -60,6 +65,7 @@ class Backends:
 
     def __init__(self, https: HttpsClient, services: Services, proxy: FrontProxy, find: FindService) -> None:
         self.connections = Connections(https.dialer)
+        self._large_answers = https.large_answers
         self.proxy = proxy
         self._services = services
         self._find = find
@@ -111,7 +117,7 @@ class Backends:
     ) -> Fetched:
         """The response of a server to a request of ours. Raises Unreachable, TooManyConnections, TimeoutError.
 
-        A body beyond `limit_bytes` becomes b"" with status 0. `fresh` as for `server`.
+        A body beyond `limit_bytes`, or beyond the tenant's share, is Lost. `fresh` as for `server`.
         """
         async with asyncio.timeout(seconds):
             target = await self.server(tenant, server, fresh=fresh)
@@ -124,24 +130,57 @@ class Backends:
             return await self._exchange(target, head, limit_bytes)
 
     async def _exchange(self, target: PooledServer, head: bytes, limit_bytes: int) -> Fetched:
-        connection = await self.connections.acquire(target, fresh=True)
+        connection = await self.connections.acquire(target, fresh=True, own=True)
+        held = _HeldBytes(self._large_answers, str(target.owner))
         try:
             connection.begin(head, max_small_pieces=MAX_SMALL_PIECES)
-            return await _whole(connection, limit_bytes)
+            answer = await _whole(connection, limit_bytes, held)
+        except BaseException:
+            held.give_back()
+            raise
         finally:
             self.connections.release(target, connection)
+        weakref.finalize(answer, held.give_back).atexit = False
+        return answer
 
 
-async def _whole(connection: Connection, limit_bytes: int) -> Fetched:
+class _HeldBytes:
+    """What an answer counts for: nothing up to SMALL_BYTES, all of it beyond."""
+
+    def __init__(self, shares: ByteShares, tenant: str) -> None:
+        self._shares = shares
+        self._tenant = tenant
+        self._counted = 0
+
+    def grow(self, size: int) -> None:
+        """Raises Lost if there is no room for an answer of this size."""
+        if size > SMALL_BYTES:
+            try:
+                self._shares.take(self._tenant, size - self._counted)
+            except TooManyRequests:
+                raise Lost("too many long answers are being read") from None
+            self._counted = size
+
+    def give_back(self) -> None:
+        if self._counted:
+            self._shares.give_back(self._tenant, self._counted)
+            self._counted = 0
+
+
+async def _whole(connection: Connection, limit_bytes: int, held: _HeldBytes) -> Fetched:
     head = await connection.head()
     pieces, size = [], 0
-    while piece := await connection.read():
-        size += len(piece)
-        if size > limit_bytes:
-            connection.close()
-            raise Lost(f"the answer is longer than {limit_bytes} bytes")
-        pieces.append(piece)
-    return Fetched(head.status, dict(head.headers), b"".join(pieces))
+    try:
+        while piece := await connection.read():
+            size += len(piece)
+            if size > limit_bytes:
+                connection.close()
+                raise Lost(f"the answer is longer than {limit_bytes} bytes")
+            held.grow(size)
+            pieces.append(piece)
+        return Fetched(head.status, dict(head.headers), b"".join(pieces))
+    finally:
+        pieces.clear()  # an error keeps its frames alive while it is handled
 
 
 def _place_of(

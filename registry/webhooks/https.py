@@ -30,8 +30,13 @@ from registry.webhooks.tls import TlsContexts, system_context
 
 T = TypeVar("T")
 
-ANSWERS: Final = Gauge("registry_webhook_answer_bytes", "Bytes of large answers of webhooks that are read or decoded.")
-REFUSED: Final = Counter("registry_webhook_answers_refused", "Large answers of webhooks for which there was no room.")
+ANSWERS: Final = Gauge(
+    "registry_webhook_answer_bytes",
+    "Bytes of large answers of webhooks and aggregated servers that are read or decoded.",
+)
+REFUSED: Final = Counter(
+    "registry_webhook_answers_refused", "Large answers of webhooks and aggregated servers for which there was no room."
+)
 
 # The tenant of calls that are the server's own. No tenant has this number.
 PLATFORM: Final = 0
@@ -84,7 +89,8 @@ class HttpsClient:
         self._of_server: Slots[PooledServer] = Slots(_CALLS_OF_SERVER)
         self._of_tenant: Slots[int] = Slots(_CALLS_OF_TENANT)
         self._large_of_tenant: Slots[int] = Slots(1)
-        self._large = ByteShares(_LARGE_BYTES_IN_ALL, ANSWERS, REFUSED)
+        # Also of aggregated servers, to requests of this server.
+        self.large_answers = ByteShares(_LARGE_BYTES_IN_ALL, ANSWERS, REFUSED)
 
     async def aclose(self) -> None:
         self._connections.close()
@@ -168,10 +174,10 @@ class HttpsClient:
     def _take(self, tenant: int, count: int, held: AsyncExitStack) -> None:
         """Counts a part of a large answer until `held` is closed. Raises Lost if there is no room for it."""
         try:
-            self._large.take(str(tenant), count)
+            self.large_answers.take(str(tenant), count)
         except TooManyRequests:
             raise Lost("too many long answers are being read") from None
-        held.callback(self._large.give_back, str(tenant), count)
+        held.callback(self.large_answers.give_back, str(tenant), count)
 
 
 def _head(method: str, target: str, origin: Origin, headers: Mapping[str, str], body: bytes) -> bytes:

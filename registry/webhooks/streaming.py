@@ -21,6 +21,9 @@ from registry.webhooks.http1 import Connection, connect
 # its client's, a connection takes up to 0.6 MB while the client reads nothing.
 CONNECTIONS_OF_TENANT: Final = 512
 CONNECTIONS_OF_PROCESS: Final = 2048
+# More of both, for this server's own requests: a server whose clients use up the others is not unavailable.
+_OWN_OF_TENANT: Final = 32
+_OWN_OF_PROCESS: Final = 256
 # Idle connections, to one server and in total.
 _IDLE_OF_SERVER: Final = 16
 _IDLE: Final = 512
@@ -63,14 +66,16 @@ class Connections:
         self._total = 0  # of all tenants
         self._shares: LruCache[int, LoopShare] = LruCache(_SHARES)
 
-    async def acquire(self, server: PooledServer, *, fresh: bool = False, new: bool = False) -> Connection:
+    async def acquire(
+        self, server: PooledServer, *, fresh: bool = False, new: bool = False, own: bool = False
+    ) -> Connection:
         """Returns a connection for one exchange. Raises Unreachable, TooManyConnections. Give it back with `release`.
 
-        `fresh`: one that was used recently, or a new one. `new`: a new one.
+        `fresh`: one that was used recently, or a new one. `new`: a new one. `own`: for a request of this server itself.
         """
         if not new and (idle := self._take_idle(server, fresh=fresh)) is not None:
             return idle
-        self._count(server.owner, 1)
+        self._count(server.owner, 1, own=own)
         try:
             return await connect(
                 self._dialer,
@@ -138,9 +143,11 @@ class Connections:
         connection.close()
         self._count(server.owner, -1)
 
-    def _count(self, owner: int, more: int) -> None:
+    def _count(self, owner: int, more: int, *, own: bool = False) -> None:
         count, total = self._of_tenants.get(owner, 0) + more, self._total + more
-        if more > 0 and count > min(CONNECTIONS_OF_TENANT, CONNECTIONS_OF_PROCESS - total):
+        of_tenant = CONNECTIONS_OF_TENANT + own * _OWN_OF_TENANT
+        free = CONNECTIONS_OF_PROCESS + own * _OWN_OF_PROCESS - total
+        if more > 0 and count > min(of_tenant, free):
             raise TooManyConnections
         self._total = total
         if count:

@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from tests.aggregation.backend import BASE, METRICS, Answer, Proxied, Request, behind
+from tests.aggregation.backend import BASE, METRICS, NAME, Answer, Proxied, Request, behind, wait_for_condition
+from tests.aggregation.objects import PATH
 from tests.api.client import eventually
 from tests.api.errors import failure
 from tests.application import shares_application
@@ -222,11 +223,20 @@ async def test_connections_of_a_tenant_are_limited(proxied: Proxied, monkeypatch
         await request.writer.drain()
         await request.reader.read()
 
-    async with behind(proxied, answer) as (client, _):
+    async with behind(proxied, answer) as (client, server):
         monkeypatch.setattr("registry.webhooks.streaming.CONNECTIONS_OF_TENANT", 1)
         async with client.watch(f"{METRICS}?watch=true"):
             found = await client.get(f"{METRICS}?watch=true")
             assert (found.code, found.header("retry-after")) == (429, "1")
+            # The server is not unavailable for that: it is still checked, on a connection of this server's own.
+            checks = len(server.of(BASE))
+            (await client.patch(f"{PATH}/{NAME}", {"spec": {"versionPriority": 16}})).ok(200)
+
+            async def is_checked() -> bool:
+                return len(server.of(BASE)) > checks
+
+            await eventually(is_checked)
+            await wait_for_condition(client, NAME, "True")
 
         async def is_free() -> bool:
             async with client.watch(f"{METRICS}?watch=true") as watch:
