@@ -21,18 +21,26 @@ class CacheMemory:
     """What all caches with a capacity in bytes may hold together: less than the sum of their capacities, since hardly
     any process needs all of them.
 
-    Beyond the limit, the eldest entries of the cache that is the fullest by its own capacity are evicted.
+    Beyond the limit, the eldest entries of the cache that is the fullest by its own capacity are evicted. The sum is
+    formed each time that a 64th of the limit has been put into the caches, by so much of which it may be exceeded.
     """
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
         self._caches: WeakSet[LruCache[Any, Any]] = WeakSet()
+        self._put_bytes = 0
 
     def add(self, cache: LruCache[Any, Any]) -> None:
         self._caches.add(cache)
 
-    def trim(self) -> None:
-        """Evicts entries until the caches are within the limit."""
+    def note_put(self, count: int) -> None:
+        """Evicts entries until the caches are within the limit, if enough has been put into them since."""
+        self._put_bytes += count
+        if self._put_bytes > self.limit_bytes >> 6:
+            self._put_bytes = 0
+            self._trim()
+
+    def _trim(self) -> None:
         caches = list(self._caches)
         while (held := sum([cache.weight for cache in caches])) > self.limit_bytes:
             max(caches, key=lambda cache: cache.weight / cache.capacity).evict_eldest()
@@ -105,7 +113,7 @@ class LruCache(Generic[K, V]):
             for key, dropped in evicted:
                 self._evicted(key, dropped)
         if self._weigh is not None:
-            self._memory.trim()
+            self._memory.note_put(weight)
         return value
 
     def evict_eldest(self) -> None:

@@ -326,7 +326,7 @@ async def test_each_address_of_a_host_is_tried(
 ) -> None:
     """At the first there is nobody; the second may not be called; the webhook is at the third."""
 
-    async def found(self: Resolver, host: str, port: int) -> list[str]:
+    async def found(self: Resolver, tenant: int, host: str, port: int) -> list[str]:
         assert host == "localhost"
         return ["127.0.0.2", "10.0.0.1", "127.0.0.1"]
 
@@ -342,7 +342,7 @@ async def test_an_unreachable_webhook_is_called_once_per_list(defined: Client, m
     await _make(defined, 5)
     tries = []
 
-    async def nowhere(self: Resolver, host: str, port: int) -> list[str]:
+    async def nowhere(self: Resolver, tenant: int, host: str, port: int) -> list[str]:
         tries.append(host)
         return ["127.0.0.2"]
 
