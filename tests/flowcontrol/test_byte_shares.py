@@ -227,3 +227,19 @@ async def test_a_list_that_is_cancelled_while_it_waits_leaves_its_place_to_the_n
     first.end()
     await waiting
     assert (gone.held_bytes, next_.held_bytes) == (0, 8 * MEGABYTE)
+
+
+async def test_of_many_lists_that_wait_only_the_first_ends_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("registry.flowcontrol.byte_shares.STALLED_SECONDS", 0.2)
+    cut: asyncio.Queue[int] = asyncio.Queue()
+    answers = Answers(32 * MEGABYTE)
+    stalls = [answers.begin("a", lambda i=i: cut.put_nowait(i)) for i in range(2)]  # type: ignore[misc]
+    for i, answer in enumerate(stalls):
+        await answer.reserve("things")
+        answer.waits_since = time.monotonic() - 10 + i
+    waiting = [asyncio.create_task(answers.begin("a", None).reserve("things")) for _ in range(20)]
+    assert await cut.get() == 0, "the one that has stalled for the longest time"
+    assert cut.empty()
+    for task in waiting:
+        task.cancel()
+    await asyncio.wait(waiting)
