@@ -38,6 +38,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _PIECE = 1 << 14
 # An escape has six characters at most: a match that ends closer to the end of its piece may have been cut by it.
 _ESCAPE = 6
+_HEX_DIGITS = frozenset("0123456789abcdefABCDEF")
 _WORDS = {"true": True, "false": False, "null": None}
 _LITERALS = {"t": ("true", True), "f": ("false", False), "n": ("null", None)}
 
@@ -372,6 +373,3 @@ class _PatchScanner(_Scanner):
         while self.peek() in _HEX_DIGITS:
             self.position += 1
         return self.syntax_error("in \\u hexadecimal character escape")
-
-
-_HEX_DIGITS = frozenset("0123456789abcdefABCDEF")

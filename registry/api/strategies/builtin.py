@@ -22,9 +22,9 @@ from registry.schema.objectmeta.rules import (
     validate_object_meta_update,
 )
 
-# Groups whose internal types are in a package of another name.
 # Kinds that every group has, always as v1 (meta/v1/register.go).
 _UNVERSIONED = frozenset({"Status", "APIVersions", "APIGroup", "APIGroupList", "APIResourceList"})
+# Groups whose internal types are in a package of another name.
 _PACKAGES = {"": "core", "events.k8s.io": "core", "rbac.authorization.k8s.io": "rbac"}
 
 
