@@ -266,8 +266,10 @@ class HeldAnswer:
 
     async def reserve(self, of: Hashable) -> None:
         """Waits for room for a list like the last one `of` the same, before it is read. Raises TooManyRequests."""
-        self._of, self._is_reserved = of, True
+        if self._is_reserved:
+            return  # by an earlier attempt of the request
         await self._answers.reserve(self, of)
+        self._of, self._is_reserved = of, True
 
     def hold_part(self, count: int) -> None:
         """Holds what a part of a list needs, or as much as an earlier part did if that was more. Raises

@@ -243,3 +243,13 @@ async def test_of_many_lists_that_wait_only_the_first_ends_an_answer(monkeypatch
     for task in waiting:
         task.cancel()
     await asyncio.wait(waiting)
+
+
+async def test_a_request_that_starts_again_keeps_its_room() -> None:
+    answers = Answers(32 * MEGABYTE)
+    other, again = answers.begin("a", None), answers.begin("a", None)
+    await other.reserve("things")
+    await again.reserve("things")
+    async with asyncio.timeout(1):
+        await again.reserve("things")  # there is no room for a second one
+    assert again.held_bytes == 8 * MEGABYTE

@@ -94,7 +94,9 @@ def _spec_errors(spec: _Object, before: _Object) -> Iterator[FieldError]:
 def _source_range_errors(service: _Object, old: _Object | None, *, balanced: bool) -> Iterator[FieldError]:
     """Yields the errors of the source ranges: those of the annotation, if the spec has none."""
     ranges, had = (((one or {}).get("spec") or {}).get("loadBalancerSourceRanges") or [] for one in (service, old))
-    text, before = (((one or {}).get("metadata") or {}).get("annotations", {}).get(_RANGES) for one in (service, old))
+    text, before = (
+        (((one or {}).get("metadata") or {}).get("annotations") or {}).get(_RANGES) for one in (service, old)
+    )
     path = "spec.LoadBalancerSourceRanges" if ranges else f"metadata.annotations[{_RANGES}]"
     if not ranges and text is None:
         return
@@ -103,7 +105,7 @@ def _source_range_errors(service: _Object, old: _Object | None, *, balanced: boo
     valid = {one.strip() for one in had}
     for place, one in enumerate(ranges):
         yield from cidr_errors(index(path, place), one.strip(), valid)
-    if not ranges and text.strip() and text != before:
+    if not ranges and text and text.strip() and text != before:
         for one in text.strip().split(","):
             yield from cidr_errors(path, one.strip())
 
