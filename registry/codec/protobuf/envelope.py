@@ -17,6 +17,7 @@ from google.protobuf.message import DecodeError as LibraryError
 from registry.codec.model import DecodeError, ProtoError
 from registry.codec.protobuf.convert import fill, read
 from registry.codec.protobuf.messages import kind_key, message_class
+from registry.codec.protobuf.pieces import merge
 from registry.codec.wire import encode_delimited, tag, varint
 
 Json = Any
@@ -42,7 +43,7 @@ class UnknownKind(MessageError):
 def decode_object(data: bytes, api_version: str = "", kind: str = "") -> dict[str, Json]:
     """The JSON of a body. Without a kind of its own it is decoded as the kind of the arguments.
 
-    Raises ProtoError, and its subclass MessageError if the envelope is valid.
+    Raises ProtoError, and its subclass MessageError if the envelope is valid; TooManyValues.
     """
     if not data:
         raise ProtoError("empty data")
@@ -70,7 +71,9 @@ def decode_object(data: bytes, api_version: str = "", kind: str = "") -> dict[st
 
 
 def _parse(key: str, data: bytes) -> Any:
-    return message_class(key).FromString(data)
+    message = message_class(key)()
+    merge(message, data)
+    return message
 
 
 def has_message(api_version: str, kind: str) -> bool:
