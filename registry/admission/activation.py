@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
-from registry.admission.authorizer import Authorizer, Decisions, request_check
+from registry.admission.authorizer import CelAuthorizer, Decisions, request_check
 from registry.admission.dynamic import to_value
 from registry.admission.environment import PolicyExpression
 from registry.budget import Budget, BudgetExceeded
@@ -54,7 +54,7 @@ class Paused(Exception):
     """Other requests should run first. Evaluated results are kept: evaluating again continues from there."""
 
 
-class Rounds:
+class EvaluationRounds:
     """Evaluations of one request, in rounds between which other requests run.
 
     `is_over`: whether the time slice of the request has expired.
@@ -133,7 +133,7 @@ class Inputs:
     namespace: Json
     params: Json = None
     decisions: Decisions = field(default_factory=Decisions)
-    rounds: Rounds = field(default_factory=Rounds)
+    rounds: EvaluationRounds = field(default_factory=EvaluationRounds)
     _activations: dict[str, Activation] = field(default_factory=dict, init=False)
 
     def activation(self, purpose: str, variables: Mapping[str, PolicyExpression] | None) -> Activation:
@@ -179,7 +179,7 @@ class Activation:
             to_value(request),
             to_value(inputs.namespace),
             to_value(inputs.params),
-            Authorizer(inputs.decisions),
+            CelAuthorizer(inputs.decisions),
             request_check(inputs.decisions, request),
             _Variables(self, self._known or {}),
         )

@@ -33,7 +33,7 @@ class Resource(NamedTuple):
 
 
 @dataclass(slots=True)
-class Attributes:
+class AdmissionAttributes:
     """`name` is empty if the server generates it; a namespace object is in the namespace of its own name.
 
     `equivalents` are the resource at its other served versions, also in other groups that have it. `object` is the

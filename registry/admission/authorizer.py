@@ -77,7 +77,7 @@ class _Receiver(Opaque):
         return self is other
 
 
-class Authorizer(_Receiver):
+class CelAuthorizer(_Receiver):
     __slots__ = ("account", "decisions")
     type = TypeValue("kubernetes.authorization.Authorizer")
 
@@ -90,7 +90,7 @@ class GroupCheck(_Receiver):
     __slots__ = ("authorizer", "group")
     type = TypeValue("kubernetes.authorization.GroupCheck")
 
-    def __init__(self, authorizer: Authorizer, group: str) -> None:
+    def __init__(self, authorizer: CelAuthorizer, group: str) -> None:
         self.authorizer = authorizer
         self.group = group
 
@@ -123,7 +123,7 @@ class AuthorizerDecision(_Receiver):
         self.answer = answer
 
 
-for _kind in (Authorizer, GroupCheck, PathCheck, ResourceCheck, AuthorizerDecision):
+for _kind in (CelAuthorizer, GroupCheck, PathCheck, ResourceCheck, AuthorizerDecision):
     register_type(_kind, _kind.type)
 
 
@@ -145,25 +145,25 @@ def request_check(decisions: Decisions, request: Mapping[str, Any]) -> ResourceC
     )
 
 
-@member("path", 2, of=(Authorizer, str))
-def path(target: Authorizer, text: str) -> PathCheck:
+@member("path", 2, of=(CelAuthorizer, str))
+def path(target: CelAuthorizer, text: str) -> PathCheck:
     if not text.strip():
         raise EvalError("path must not be empty")
     return PathCheck(target.decisions, AuthorizerQuestion(target.account, "", text))
 
 
-@member("group", 2, of=(Authorizer, str))
-def group(target: Authorizer, text: str) -> GroupCheck:
+@member("group", 2, of=(CelAuthorizer, str))
+def group(target: CelAuthorizer, text: str) -> GroupCheck:
     return GroupCheck(target, text)
 
 
-@member("serviceAccount", 3, of=(Authorizer, str, str))
-def service_account(target: Authorizer, namespace: str, name: str) -> Authorizer:
+@member("serviceAccount", 3, of=(CelAuthorizer, str, str))
+def service_account(target: CelAuthorizer, namespace: str, name: str) -> CelAuthorizer:
     if name_is_dns_subdomain(name):
         raise EvalError("Invalid service account name")
     if name_is_dns_label(namespace):
         raise EvalError("Invalid service account namespace")
-    return Authorizer(target.decisions, (namespace, name))
+    return CelAuthorizer(target.decisions, (namespace, name))
 
 
 @member("resource", 2, of=(GroupCheck, str))

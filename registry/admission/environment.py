@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from registry.admission.authorizer import Authorizer
+from registry.admission.authorizer import CelAuthorizer
 from registry.admission.messages import MESSAGES, mutation_functions
 from registry.cel.checker.checked import Checked
 from registry.cel.checker.checker import check
@@ -92,7 +92,7 @@ NAMESPACE: Final = struct(
         "status": struct("kubernetes.NamespaceStatus", {"conditions": list_of(_CONDITION), "phase": types.STRING}),
     },
 )
-AUTHORIZER: Final = struct(Authorizer.type.name)
+AUTHORIZER: Final = struct(CelAuthorizer.type.name)
 RESOURCE_CHECK: Final = struct("kubernetes.authorization.ResourceCheck")
 
 # The variables of a frame, in order; an expression is checked with those of its scope only.

@@ -10,15 +10,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from registry.admission.attributes import Attributes, Resource
+from registry.admission.attributes import AdmissionAttributes, Resource
 from registry.apply import json_patch
 from registry.apply.errors import ApplyError
 from registry.codec.go_text import go_quote
 from registry.codec.json_encode import encode_json
 from registry.codec.model import DecodeError
 from registry.codec.structs.meta import META
-from registry.codec.structs.scalars import BOOL, BYTES, STRING, UID, Scalar
-from registry.codec.structs.structs import STRINGS, Field, Map, Pointer, Struct
+from registry.codec.structs.scalars import BOOL, BYTES, STRING, UID, GoScalar
+from registry.codec.structs.structs import STRINGS, Field, GoMap, Pointer, Struct
 from registry.webhooks.answers import decode_bounded_json
 from registry.webhooks.review import check_review_type, decode_struct, decoded_review, go_kind
 
@@ -39,8 +39,8 @@ def _review_of(version: str) -> Struct:
             Field("allowed", BOOL),
             Field("status", Pointer(META["Status"])),
             Field("patch", BYTES),
-            Field("patchType", Pointer(Scalar(f"{version}.PatchType", str, ""))),
-            Field("auditAnnotations", Map(STRING)),
+            Field("patchType", Pointer(GoScalar(f"{version}.PatchType", str, ""))),
+            Field("auditAnnotations", GoMap(STRING)),
             Field("warnings", STRINGS),
         ),
         version,
@@ -73,7 +73,7 @@ class Verdict:
 
 
 def request_body(
-    version: str, uid: str, attributes: Attributes, matched: Resource, obj: Object | None, old: Object | None
+    version: str, uid: str, attributes: AdmissionAttributes, matched: Resource, obj: Object | None, old: Object | None
 ) -> bytes:
     """The review; `obj` and `old` are at the version that the webhook is called with."""
     request: Object = {"uid": uid, **attributes.request(matched)}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from registry.admission.attributes import CREATE, UPDATE, Attributes, Resource, labels_of
+from registry.admission.attributes import CREATE, UPDATE, AdmissionAttributes, Resource, labels_of
 from registry.admission.selectors import Labels, compile_selector
 
 Json = Mapping[str, Any]
@@ -31,7 +31,7 @@ class RuleMatcher:
         self._scope = rule.get("scope") or _ANY
         self._names = frozenset(rule.get("resourceNames") or ())
 
-    def matches(self, attributes: Attributes, resource: Resource) -> bool:
+    def matches(self, attributes: AdmissionAttributes, resource: Resource) -> bool:
         """Whether the request, made on `resource`, would match."""
         return (
             _in(attributes.operation, self._operations)
@@ -46,7 +46,7 @@ class RuleMatcher:
             and (not self._names or attributes.name in self._names)
         )
 
-    def _has_scope(self, attributes: Attributes) -> bool:
+    def _has_scope(self, attributes: AdmissionAttributes) -> bool:
         if self._scope == _ANY:
             return True
         namespaced = bool(attributes.namespace) and not attributes.is_namespace
@@ -79,7 +79,7 @@ class Match:
         """The number of its rules."""
         return len(self._rules) + len(self._excluded)
 
-    def resource(self, attributes: Attributes) -> Resource | None:
+    def resource(self, attributes: AdmissionAttributes) -> Resource | None:
         """The resource at the version that matches, None where none does. Ignores namespace selectors."""
         if self._objects is not None:
             of_objects = (labels_of(attributes.object), labels_of(attributes.old_object))
@@ -91,7 +91,7 @@ class Match:
             return attributes.resource
         return self._match(self._rules, attributes)
 
-    def _match(self, rules: Sequence[RuleMatcher], attributes: Attributes) -> Resource | None:
+    def _match(self, rules: Sequence[RuleMatcher], attributes: AdmissionAttributes) -> Resource | None:
         own = attributes.resource
         if any(rule.matches(attributes, own) for rule in rules):
             return own
@@ -102,7 +102,7 @@ class Match:
                         return other
         return None
 
-    def needs_namespace(self, attributes: Attributes) -> bool:
+    def needs_namespace(self, attributes: AdmissionAttributes) -> bool:
         """Whether the labels of the request's namespace are needed to decide the match."""
         return (
             self._namespaces is not None
@@ -112,7 +112,7 @@ class Match:
             )
         )
 
-    def selects_namespace(self, attributes: Attributes, labels: Labels | None) -> bool:
+    def selects_namespace(self, attributes: AdmissionAttributes, labels: Labels | None) -> bool:
         """`labels` are those of the namespace, where they are needed."""
         if self._namespaces is None or not attributes.namespace:
             return True

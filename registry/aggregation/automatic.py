@@ -27,7 +27,7 @@ _TENANTS: Final = 10_000
 ON_START, ALWAYS = "onstart", "true"
 
 
-class Reconciled(NamedTuple):
+class ReconciledServices(NamedTuple):
     """What a tenant's APIServices were last compared with: its definitions, and its APIServices up to a revision."""
 
     definitions_serial: int
@@ -38,7 +38,7 @@ class Written:
     """What this process has reconciled, by tenant."""
 
     def __init__(self) -> None:
-        self.reconciled: LruCache[int, Reconciled] = LruCache(_TENANTS)
+        self.reconciled: LruCache[int, ReconciledServices] = LruCache(_TENANTS)
         self.locks: dict[int, asyncio.Lock] = {}
 
 

@@ -28,7 +28,7 @@ from registry.schema.names import dns1123_label, dns1123_subdomain
 from registry.store.types import Tenant, TenantId
 from registry.webhooks.connection import Lost, Origin, Unreachable
 from registry.webhooks.egress import is_address
-from registry.webhooks.http1 import MAX_SMALL_PIECES, Connection
+from registry.webhooks.http1 import MAX_SMALL_PIECES, HttpConnection
 from registry.webhooks.https import HttpsClient
 from registry.webhooks.services import Services
 from registry.webhooks.streaming import Connections, PooledServer
@@ -167,7 +167,7 @@ class _HeldBytes:
             self._counted = 0
 
 
-async def _whole(connection: Connection, limit_bytes: int, held: _HeldBytes) -> Fetched:
+async def _whole(connection: HttpConnection, limit_bytes: int, held: _HeldBytes) -> Fetched:
     head = await connection.head()
     pieces, size = [], 0
     try:

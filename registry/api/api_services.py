@@ -30,13 +30,13 @@ from registry.codec.stored import decode_stored
 from registry.flowcontrol.evaluation import LARGE_BYTES, shared_aside
 from registry.store.reads.pages import MAX_PAGE_BYTES, Place
 from registry.store.store import Store
-from registry.store.types import Match, ObjectKey, Requirement, ResourceName, Row, Tenant
+from registry.store.types import ObjectKey, Requirement, ResourceName, Row, SelectorOperator, Tenant
 
 API_SERVICES: Final = ResourceName(f"{PLURAL}.{GROUP}")
 _SERVICES: Final = ResourceName("services")
 # As many are read one by one, in one query; more of them as a page.
 _FEW: Final = 8
-_ARE_REMOTE: Final = (Requirement(f"f:{REMOTE}", Match.IN, ("true",)),)
+_ARE_REMOTE: Final = (Requirement(f"f:{REMOTE}", SelectorOperator.IN, ("true",)),)
 
 
 def service_finder(store: Store) -> FindService:

@@ -16,7 +16,15 @@ from contextlib import aclosing
 from itertools import islice
 from typing import Any, Final
 
-from registry.aggregation.automatic import ALWAYS, LABEL, ON_START, APIServiceChanges, Reconciled, changes, desired
+from registry.aggregation.automatic import (
+    ALWAYS,
+    LABEL,
+    ON_START,
+    APIServiceChanges,
+    ReconciledServices,
+    changes,
+    desired,
+)
 from registry.aggregation.model import AVAILABLE, GROUP, PLURAL
 from registry.api.api_services import API_SERVICES
 from registry.api.catalog import TenantCatalog
@@ -34,11 +42,11 @@ from registry.codec.stored import decode_stored
 from registry.definitions.conditions import find
 from registry.flowcontrol.evaluation import LARGE_BYTES, shared_aside
 from registry.store.errors import RevisionExpired
-from registry.store.types import Match, ObjectKey, Requirement, Tenant
+from registry.store.types import ObjectKey, Requirement, SelectorOperator, Tenant
 
 _SERVER: Final = User("system:apiserver", (ADMINISTRATORS, AUTHENTICATED))
 _MANAGER: Final = "kube-apiserver"
-_ARE_AUTOMATIC: Final = Requirement(LABEL, Match.IN, (ON_START, ALWAYS))
+_ARE_AUTOMATIC: Final = Requirement(LABEL, SelectorOperator.IN, (ON_START, ALWAYS))
 # APIServices that are read one by one, in one query.
 _AT_A_TIME: Final = 32
 _Write = Callable[[ResourceRequest], Awaitable[object]]
@@ -80,7 +88,7 @@ async def write_api_services(backend: Backend, tenant: Tenant) -> None:
             except RevisionExpired:  # unused for longer than the change log reaches back
                 async for stored in _load_all(backend, tenant, wanted):
                     await _reconcile(backend, tenant, stored, wanted, at_start=known is None)
-            backend.api_services.reconciled.put(tenant.id, Reconciled(catalog.definitions_serial, revision))
+            backend.api_services.reconciled.put(tenant.id, ReconciledServices(catalog.definitions_serial, revision))
     finally:
         if not lock.locked():
             locks.pop(tenant.id, None)
@@ -90,7 +98,7 @@ async def _load_due(
     backend: Backend,
     tenant: Tenant,
     catalog: TenantCatalog,
-    known: Reconciled | None,
+    known: ReconciledServices | None,
     revision: int,
     wanted: Mapping[str, Object],
 ) -> AsyncIterator[_Stored]:

@@ -41,7 +41,7 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class SubjectRules:
     """The rights of a user in a namespace, in the form of a rules review."""
 
     resources: Sequence[Mapping[str, Sequence[str]]] = ()

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Final, ParamSpec, TypeVar
 
 from registry.authentication.user import ADMINISTRATORS, AUTHENTICATED, User
-from registry.authorization.attributes import Attributes, Decision, Rules
+from registry.authorization.attributes import Attributes, Decision, SubjectRules
 from registry.authorization.rbac.defaults import default_entries
 from registry.authorization.rbac.model import EVERYTHING, Binding
 from registry.authorization.rbac.policy import Policy, review_rules
@@ -199,7 +199,7 @@ class Authorizer:
             return None
         return _decide(known.policy, user, attributes)
 
-    async def rules_of(self, tenant: Tenant, user: User, namespace: str) -> Rules:
+    async def rules_of(self, tenant: Tenant, user: User, namespace: str) -> SubjectRules:
         """The rules that rules reviews return."""
         rules, missing = (await self.of(tenant)).rules_for(user, namespace)
         if ADMINISTRATORS in user.groups and EVERYTHING[0] not in rules:

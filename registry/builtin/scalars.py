@@ -12,10 +12,10 @@ from registry.builtin.quantities import QuantityError, canonical_quantity
 from registry.codec.go_text import go_quote
 from registry.codec.go_time import RFC3339, TimeError, canonical_time
 from registry.codec.json_encode import encode_json_text
-from registry.codec.structs.base import Context, GoType, Link, StructDecodeError
+from registry.codec.structs.base import DecodingContext, GoType, Link, StructDecodeError
 from registry.codec.structs.meta import Time
 from registry.codec.structs.scalars import INT_32, Bytes
-from registry.codec.structs.structs import Map
+from registry.codec.structs.structs import GoMap
 
 _RFC3339_MICRO = "2006-01-02T15:04:05.000000Z07:00"
 _canonical_micro = re.compile(
@@ -57,7 +57,7 @@ class QuantityType(GoType):
     go = "resource.Quantity"
     zero = "0"
 
-    def decode(self, value: Any, link: Link, context: Context) -> Any:
+    def decode(self, value: Any, link: Link, context: DecodingContext) -> Any:
         text = value.strip() if type(value) is str else encode_json_text(value)
         try:
             return canonical_quantity(text)
@@ -76,10 +76,10 @@ class IntOrString(GoType):
 
     go = "int32"
 
-    def decode(self, value: Any, link: Link, context: Context) -> Any:
+    def decode(self, value: Any, link: Link, context: DecodingContext) -> Any:
         if type(value) is str:
             return value
-        own = Context(None)
+        own = DecodingContext(None)
         return own.finish(INT_32.decode(value, link, own))
 
     def is_empty(self, value: Any) -> bool:
@@ -89,5 +89,5 @@ class IntOrString(GoType):
 # metav1.MicroTime: UTC and six decimals, or null.
 MICRO_TIME = Time(canonical_micro_time)
 QUANTITY = QuantityType()
-BYTES_MAP = Map(_BytesOfMap())
+BYTES_MAP = GoMap(_BytesOfMap())
 INT_OR_STRING = IntOrString()

@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from registry.cli.errors import CommandError
-from registry.cli.progress import Progress
+from registry.cli.progress import ProgressBar
 from registry.cli.servers import database_url
 from registry.http.encryption import KEYS_VARIABLE, encryption_of
 from registry.settings import Settings, SettingsError, load
@@ -63,7 +63,7 @@ async def _rotate(settings: Settings, rate: int) -> int:
         raise SettingsError(f"there are no keys: set --encryption-key-file or {KEYS_VARIABLE}")
     pool = _pool(settings)
     try:
-        with Progress("objects and changes sealed") as progress:
+        with ProgressBar("objects and changes sealed") as progress:
             done = await resealing.rotate(
                 pool,
                 Sealing(pool, encryption),

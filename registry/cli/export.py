@@ -65,11 +65,11 @@ def _opened(path: Path | None) -> Iterator[TextIO]:
 
 
 def _export(session: Session, resource: NamedResource, namespace: str, selector: str, out: TextIO) -> None:
-    from registry.cli.progress import Progress
+    from registry.cli.progress import ProgressBar
     from registry.codec.yaml_encode import encode_yaml
 
     done = 0
-    with Progress(f"{resource.plural} exported") as progress:
+    with ProgressBar(f"{resource.plural} exported") as progress:
         for page in session.client.pages(resource.path(namespace), selector):
             for item in page["items"]:
                 out.write("---\n" + encode_yaml(_manifest(item, page)).decode())

@@ -52,9 +52,9 @@ def run(typed: dict[str, Any]) -> int:
 
 def _wait(client: ApiClient, name: str) -> None:
     """Waits until the migration has succeeded. Raises CommandError."""
-    from registry.cli.progress import Progress
+    from registry.cli.progress import ProgressBar
 
-    with Progress("objects rewritten") as progress:
+    with ProgressBar("objects rewritten") as progress:
         while True:
             migration = client.request("GET", f"{_MIGRATIONS}/{name}")
             done, total = _counts(migration)

@@ -12,7 +12,7 @@ _WIDTH: Final = 30
 _LINE_SECONDS: Final = 5.0
 
 
-class Progress:
+class ProgressBar:
     """`objects removed  [=========>           ]  4000 of 9000` on stderr.
 
     Invariant: `_bar` says whether an unfinished line stands on the terminal.

@@ -97,9 +97,9 @@ def _confirm(name: str, holdings: str, *, kept: str) -> None:
 
 
 def _wait_until_gone(platform: Platform, path: str) -> None:
-    from registry.cli.progress import Progress
+    from registry.cli.progress import ProgressBar
 
-    with Progress("objects removed") as progress:
+    with ProgressBar("objects removed") as progress:
         while True:
             try:
                 deletion = (platform.client().request("GET", path).get("status") or {}).get("deletion") or {}

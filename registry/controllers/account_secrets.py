@@ -16,10 +16,10 @@ from registry.api.verbs.update import copy_of
 from registry.authentication.tokens.service_accounts import SECRETS, SERVICE_ACCOUNTS, BoundReference
 from registry.codec.stored import decode_stored
 from registry.controllers.controller_client import CONTROLLER_MANAGER, ControllerClient
-from registry.store.types import Match, ObjectKey, Requirement, Row
+from registry.store.types import ObjectKey, Requirement, Row, SelectorOperator
 
 ACCOUNT_UID: Final = "kubernetes.io/service-account.uid"
-_OF_ACCOUNTS: Final = Requirement("f:type", Match.IN, (ACCOUNT_TOKEN,))
+_OF_ACCOUNTS: Final = Requirement("f:type", SelectorOperator.IN, (ACCOUNT_TOKEN,))
 
 
 async def reconcile_account(client: ControllerClient, key: ObjectKey, root_ca: str) -> None:

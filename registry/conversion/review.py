@@ -14,7 +14,7 @@ from registry.codec.go_text import go_quote, go_type, json_type
 from registry.codec.json_encode import encode_json, encode_json_text
 from registry.codec.structs.meta import META
 from registry.codec.structs.scalars import STRING, UID, RawExtension
-from registry.codec.structs.structs import Field, Pointer, Slice, Struct
+from registry.codec.structs.structs import Field, GoSlice, Pointer, Struct
 from registry.conversion.errors import ConversionError
 from registry.schema.objectmeta.rules import validate_object_meta_common
 from registry.webhooks.answers import shorten
@@ -28,7 +28,7 @@ _KIND = "ConversionReview"
 _GO_MAP = "map[string]interface {}"
 _RESPONSE = Struct(
     "ConversionResponse",
-    (Field("uid", UID), Field("convertedObjects", Slice(RawExtension())), Field("result", META["Status"])),
+    (Field("uid", UID), Field("convertedObjects", GoSlice(RawExtension())), Field("result", META["Status"])),
 )
 _REVIEW = Struct(
     "ConversionReview", (Field("kind", STRING), Field("apiVersion", STRING), Field("response", Pointer(_RESPONSE)))

@@ -14,7 +14,7 @@ from registry.codec.structs import structs as typed
 from registry.codec.structs.base import StructDecodeError
 from registry.definitions import types
 
-__all__ = ["Decoded", "StructDecodeError", "canonical", "decode_definition"]
+__all__ = ["DecodedDefinition", "StructDecodeError", "canonical", "decode_definition"]
 
 Definition = dict[str, Any]
 
@@ -23,14 +23,14 @@ KIND = "CustomResourceDefinition"
 
 
 @dataclass(frozen=True, slots=True)
-class Decoded:
+class DecodedDefinition:
     """`unknown` lists the paths of dropped fields, such as `spec.versions[0].served2`, in document order."""
 
     definition: Definition
     unknown: list[str]
 
 
-def decode_definition(body: object) -> Decoded:
+def decode_definition(body: object) -> DecodedDefinition:
     """The decoded form of `body`, which may be any JSON and is not changed; null is an empty definition.
 
     Sets kind and apiVersion, which the caller must have validated. Raises StructDecodeError with Go's text; the caller
@@ -39,7 +39,7 @@ def decode_definition(body: object) -> Decoded:
     decoded = typed.decode(types.CustomResourceDefinition, body)
     decoded.value["kind"] = KIND
     decoded.value["apiVersion"] = API_VERSION
-    return Decoded(decoded.value, decoded.unknown)
+    return DecodedDefinition(decoded.value, decoded.unknown)
 
 
 def canonical(definition: Definition) -> Definition:

@@ -16,7 +16,7 @@ from typing import Any
 
 from registry.codec.go_text import go_json
 from registry.codec.structs.base import GoType
-from registry.codec.structs.structs import Slice
+from registry.codec.structs.structs import GoSlice
 from registry.definitions import types
 from registry.schema.structural.go_schema import go_list, go_object, go_schema
 from registry.schema.values import same
@@ -54,8 +54,8 @@ class InternalSpec:
     preserve_unknown_fields: bool
 
 
-_COLUMNS = Slice(types.Column)
-_SELECTABLE_FIELDS = Slice(types.SelectableField)
+_COLUMNS = GoSlice(types.Column)
+_SELECTABLE_FIELDS = GoSlice(types.SelectableField)
 
 
 def internal_spec(crd: Json) -> InternalSpec:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from registry.schema.field import FieldError, duplicate, invalid, required, too_many
-from registry.schema.field_paths import PathError, resolve
+from registry.schema.field_paths import SchemaPathError, resolve
 
 Json = Mapping[str, Any]
 
@@ -28,7 +28,7 @@ def validate_selectable_fields(fields: Sequence[Json], schema: Json, path: str) 
             continue
         try:
             resolved = resolve(json_path, schema, brackets=False)
-        except PathError as error:
+        except SchemaPathError as error:
             errors.append(invalid(field_path, json_path, f"is an invalid path: {error}"))
             continue
         if resolved.root == "metadata":

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from registry.codec.structs.base import Context, Link, StructDecodeError
+from registry.codec.structs.base import DecodingContext, Link, StructDecodeError
 from registry.codec.structs.declarations import read_structs
 from registry.codec.structs.meta import METAV1
-from registry.codec.structs.structs import STRINGS, OneOf, Slice
+from registry.codec.structs.structs import STRINGS, GoSlice, OneOf
 
 
-def _schema_or_bool(value: Any, link: Link, context: Context) -> Any:
+def _schema_or_bool(value: Any, link: Link, context: DecodingContext) -> Any:
     if type(value) is dict:
         return JSONSchemaProps.decode(value, link, context)
     if type(value) is bool:
@@ -21,15 +21,15 @@ def _schema_or_bool(value: Any, link: Link, context: Context) -> Any:
     raise StructDecodeError("boolean or JSON schema expected")
 
 
-def _schema_or_schemas(value: Any, link: Link, context: Context) -> Any:
+def _schema_or_schemas(value: Any, link: Link, context: DecodingContext) -> Any:
     if type(value) is dict:
         return JSONSchemaProps.decode(value, link, context)
     if type(value) is list:
-        return Slice(JSONSchemaProps).decode(value, link, context)
+        return GoSlice(JSONSchemaProps).decode(value, link, context)
     return []  # anything else counts as no schema at all
 
 
-def _schema_or_strings(value: Any, link: Link, context: Context) -> Any:
+def _schema_or_strings(value: Any, link: Link, context: DecodingContext) -> Any:
     if type(value) is dict:
         return JSONSchemaProps.decode(value, link, context)
     if type(value) is list:

@@ -17,7 +17,7 @@ from typing import Any
 from registry.codec.go_text import GoText
 from registry.codec.structs.base import GoType
 from registry.codec.structs.meta import META
-from registry.codec.structs.structs import Slice
+from registry.codec.structs.structs import GoSlice
 from registry.definitions import types
 from registry.definitions.approval import validate_approval
 from registry.definitions.columns import validate_columns
@@ -252,7 +252,7 @@ def _validate_once(spec: InternalSpec) -> list[FieldError]:
             "additionalPrinterColumns",
             bool(spec.columns),
             [v.columns or None for v in versions],
-            Slice(types.Column),
+            GoSlice(types.Column),
         ),
     )
     errors = [

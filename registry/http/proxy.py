@@ -28,7 +28,7 @@ from registry.http.request_state import STATE, RequestState
 from registry.http.responses import headers_for, send_body, send_part
 from registry.http.serving.tunnel import SWITCH, Switch, Tunnel, TunnelClosed
 from registry.webhooks.connection import Lost, Unreachable
-from registry.webhooks.http1 import Connection, Head
+from registry.webhooks.http1 import Head, HttpConnection
 from registry.webhooks.streaming import PooledServer
 
 # The longest that a server takes the rest of what a client has sent before it disconnected.
@@ -150,7 +150,7 @@ class ProxiedRequest:
             return fields.framing(None if self._is_chunked else int(length))
         return fields.framing(len(body)) if body or self._scope["method"] in _WITH_BODY else b"\r\n"
 
-    async def _send_body(self, connection: Connection) -> None:
+    async def _send_body(self, connection: HttpConnection) -> None:
         """Sends the rest of the body as it arrives."""
         try:
             while True:
@@ -174,7 +174,7 @@ class ProxiedRequest:
         if self._state.upload is not None:
             self._state.upload.end()
 
-    def _close_when_stopping(self, connection: Connection) -> None:
+    def _close_when_stopping(self, connection: HttpConnection) -> None:
         async def close() -> None:
             await self._stopping.wait()
             connection.close()
@@ -185,7 +185,7 @@ class ProxiedRequest:
         self._tasks.add(asyncio.create_task(work))
 
     # -- the answer
-    async def _answer(self, connection: Connection, head: Head) -> None:
+    async def _answer(self, connection: HttpConnection, head: Head) -> None:
         passed, length = fields.answer_headers(head.headers)
         status, is_watch = head.status, self._state.info.verb == "watch"
         if self._upgrade:
@@ -220,7 +220,7 @@ class ProxiedRequest:
                 metrics.WATCHES.dec()
         await self._send({"type": "http.response.body", "body": b""})
 
-    async def _answer_upgrade(self, connection: Connection, head: Head, passed: fields.Headers) -> None:
+    async def _answer_upgrade(self, connection: HttpConnection, head: Head, passed: fields.Headers) -> None:
         """Makes a tunnel of both connections after a 101; returns an error unchanged."""
         if head.status >= 400:
             self._upgrade = ""
@@ -263,7 +263,7 @@ class ProxiedRequest:
         return self._started
 
 
-async def _send_up(tunnel: Tunnel, connection: Connection) -> None:
+async def _send_up(tunnel: Tunnel, connection: HttpConnection) -> None:
     """Sends the client's data until it disconnects."""
     try:
         while data := await tunnel.receive():
@@ -273,7 +273,7 @@ async def _send_up(tunnel: Tunnel, connection: Connection) -> None:
     connection.end()
 
 
-async def _drop_rest(connection: Connection) -> None:
+async def _drop_rest(connection: HttpConnection) -> None:
     """Reads what the server sends to a client that has disconnected, until it has got all of the client's data."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_REST_SECONDS):

@@ -43,7 +43,7 @@ class Points:
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class Interval:
     """The component is within [start, end)."""
 
     field: QueryField
@@ -58,7 +58,7 @@ class Text:
     lookup: Lookup
 
 
-Constraint = Points | Range
+Constraint = Points | Interval
 
 
 class Constraints(NamedTuple):
@@ -173,13 +173,13 @@ class _Reader:
             case ast.EQUALS:
                 return Points(field, (component,), (value,) if isinstance(value, str) else None), True
             case ast.LESS:
-                return Range(field, _FIRST, component), True
+                return Interval(field, _FIRST, component), True
             case ast.LESS_EQUALS:
-                return Range(field, _FIRST, after), True
+                return Interval(field, _FIRST, after), True
             case ast.GREATER:
-                return Range(field, after, _LAST), True
+                return Interval(field, after, _LAST), True
             case _:
-                return Range(field, component, _LAST), True
+                return Interval(field, component, _LAST), True
 
     def _in(self, left: Expr, right: Expr) -> tuple[Constraint, bool] | None:
         """Handles `object.a in [constants]`, or `constant in object.list`."""
@@ -233,7 +233,7 @@ class _Reader:
         value = self._constant(prefix, FieldKind.STRING)
         if value is _NOTHING or len(value) > MAX_ENTRY // 8:
             return None
-        return Range(field, *prefix_range(value)), True
+        return Interval(field, *prefix_range(value)), True
 
     # --- fields and constants
 
@@ -325,17 +325,19 @@ def _intersect_all(constraints: Sequence[Constraint]) -> tuple[Constraint, ...]:
 
 
 def _intersect(left: Constraint, right: Constraint) -> Constraint:
-    if isinstance(left, Range) and isinstance(right, Range):
-        return Range(left.field, max(left.start, right.start), max(min(left.end, right.end), left.start, right.start))
-    if isinstance(left, Range):
+    if isinstance(left, Interval) and isinstance(right, Interval):
+        return Interval(
+            left.field, max(left.start, right.start), max(min(left.end, right.end), left.start, right.start)
+        )
+    if isinstance(left, Interval):
         left, right = right, left
     assert isinstance(left, Points)
-    if isinstance(right, Range):
+    if isinstance(right, Interval):
         common = [component for component in left.components if right.start <= component < right.end]
     else:
         common = [component for component in left.components if component in right.components]
     if not common:
-        return Range(left.field, _FIRST, _FIRST)
+        return Interval(left.field, _FIRST, _FIRST)
     texts = None if left.texts is None else tuple(t for t in left.texts if encode(FieldKind.STRING, t) in common)
     return Points(left.field, tuple(common), texts)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Final
 
-from registry.query.constraints import MAX_POINTS, Constraint, Points, Range
+from registry.query.constraints import MAX_POINTS, Constraint, Interval, Points
 from registry.query.encoding import ABSENT, OVERFLOW, PRESENT, behind, invert, inverted_range
 from registry.query.fields import Path
 from registry.query.indexes import Index
@@ -55,7 +55,7 @@ def covering(
 def covering_suggestion(constraints: Sequence[Constraint], paths: Sequence[Path]) -> list[Path]:
     """Returns the fields of the index that would answer."""
     points = [one.field.path for one in constraints if isinstance(one, Points)]
-    ranges = [one.field.path for one in constraints if isinstance(one, Range)]
+    ranges = [one.field.path for one in constraints if isinstance(one, Interval)]
     return [path for path in dict.fromkeys([*points, *ranges, *paths]) if path != NAMESPACE]
 
 
@@ -70,7 +70,7 @@ def _by(
     by_field = {one.field.path: one for one in constraints}
     prefixes = [index.id]
     bound = 0
-    last: Range | None = None
+    last: Interval | None = None
     start, end = _ALL
     for field, turned in zip(index.fields, index.descending, strict=True):
         one = by_field.get(field.path)
@@ -79,7 +79,7 @@ def _by(
             prefixes = [first + component for first, component in product(prefixes, components)]
             bound += 1
             continue
-        if isinstance(one, Range):
+        if isinstance(one, Interval):
             last = one
             start, end = inverted_range(one.start, one.end) if turned else (one.start, one.end)
         break

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Final, NamedTuple
 
-from registry.query.constraints import MAX_POINTS, Constraint, Points, Range
+from registry.query.constraints import MAX_POINTS, Constraint, Interval, Points
 from registry.query.encoding import ABSENT, OVERFLOW, PRESENT, behind, encode, invert, inverted_range
 from registry.query.fields import METADATA, Path, QueryField, path_text, resolve
 from registry.query.indexes import Index
@@ -82,7 +82,9 @@ def plans(
 def suggestion(constraints: Sequence[Constraint], order: Order | None, namespace: str) -> str:
     """Returns the declaration of the index that would answer a query; empty if none would."""
     points = [c.field.path for c in constraints if isinstance(c, Points)]
-    behind_them = [t.field.path for t in order or ()] or [c.field.path for c in constraints if isinstance(c, Range)][:1]
+    behind_them = [t.field.path for t in order or ()] or [c.field.path for c in constraints if isinstance(c, Interval)][
+        :1
+    ]
     paths = [path for path in dict.fromkeys([*points, *behind_them]) if path not in (NAMESPACE, NAME)]
     if not paths:
         return ""
@@ -109,7 +111,7 @@ def _by(
     constraints = [*required, *given]
     used: set[int] = set()
     prefixes = [index.id]
-    last: Range | None = None
+    last: Interval | None = None
     bound = 0
     for field, turned in zip(index.fields, index.descending, strict=True):
         points = _find(constraints, field, Points, used)
@@ -122,10 +124,10 @@ def _by(
             continue
         if field.is_array:
             return None  # an object has as many entries as elements, so only one of them may be queried
-        ranged = _find(constraints, field, Range, used)
-        last = ranged if isinstance(ranged, Range) else None
+        ranged = _find(constraints, field, Interval, used)
+        last = ranged if isinstance(ranged, Interval) else None
         if last is not None and turned:
-            last = Range(field, *inverted_range(last.start, last.end))
+            last = Interval(field, *inverted_range(last.start, last.end))
         break
     rest = tuple(map(OrderTerm, index.fields[bound:], index.descending[bound:]))
     if any(term.field.is_array for term in rest):
@@ -156,7 +158,7 @@ def _find(constraints: Sequence[Constraint], field: QueryField, kind: type, used
 
 
 def _streaming(
-    prefixes: Sequence[bytes], rest: Order, last: Range | None, order: Order | None
+    prefixes: Sequence[bytes], rest: Order, last: Interval | None, order: Order | None
 ) -> tuple[tuple[Segment, ...], Order | None, bool] | None:
     """Returns segments, the order in which their objects come, and whether that is the order of keys; None if it is not
     the requested one."""

@@ -13,7 +13,7 @@ from typing import Any
 Schema = Mapping[str, Any]
 
 
-class PathError(ValueError):
+class SchemaPathError(ValueError):
     """The path does not exist in the schema; the text says why."""
 
 
@@ -39,31 +39,31 @@ def resolve(json_path: str, schema: Schema, *, brackets: bool = True) -> Resolve
             name = _next(tokens)
         elif token == "[":
             if not brackets:
-                raise PathError("array notation is not allowed")
+                raise SchemaPathError("array notation is not allowed")
             name = _unquote(_next(tokens))
         else:
-            raise PathError(f"expected [ or . but got: {token}")
+            raise SchemaPathError(f"expected [ or . but got: {token}")
         properties, additional = schema.get("properties"), schema.get("additionalProperties")
         if properties:
             if name not in properties:
-                raise PathError("does not refer to a valid field")
+                raise SchemaPathError("does not refer to a valid field")
             path, schema = f"{path}.{name}" if path else name, properties[name]
         elif additional is not None:
             path, schema = f"{path}[{name}]", additional if type(additional) is dict else {}
         else:
-            raise PathError("does not refer to a valid field")
+            raise SchemaPathError("does not refer to a valid field")
         root = root or name
         if token == "[":
             closing = _next(tokens)
             if closing != "]":
-                raise PathError(f"expected ] but got {closing}")
+                raise SchemaPathError(f"expected ] but got {closing}")
     return ResolvedPath(path, root, schema)
 
 
 def _next(tokens: Any) -> str:
     token: str | None = next(tokens, None)
     if token is None:
-        raise PathError("unexpected end of JSON path")
+        raise SchemaPathError("unexpected end of JSON path")
     return token
 
 
@@ -72,13 +72,13 @@ _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v
 
 def _unquote(token: str) -> str:
     if len(token) < 2 or token[0] != "'" or token[-1] != "'":
-        raise PathError(f"expected single quoted string but got {token}")
+        raise SchemaPathError(f"expected single quoted string but got {token}")
     out, characters = [], iter(token[1:-1])
     for character in characters:
         if character == "\\":
             escaped = next(characters, "")
             if escaped not in _ESCAPES or not escaped:
-                raise PathError("invalid string literal: invalid escape sequence")
+                raise SchemaPathError("invalid string literal: invalid escape sequence")
             character = _ESCAPES[escaped]
         out.append(character)
     return "".join(out)

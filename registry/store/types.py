@@ -107,7 +107,7 @@ class Contents:
     excepted: Mapping[str, Sequence[str] | None] = field(default_factory=dict)
 
 
-class Operation(enum.StrEnum):
+class WriteOperation(enum.StrEnum):
     CREATE = "create"
     UPDATE = "update"
     DELETE = "delete"
@@ -144,7 +144,7 @@ class Write:
     garbage collection. `doc` is JSON text for the reporting column, or None where reporting is off.
     """
 
-    operation: Operation
+    operation: WriteOperation
     resource: ResourceName
     key: ObjectKey
     actor: Actor
@@ -237,7 +237,7 @@ class Batch:
     revision: int
 
 
-class Match(enum.StrEnum):
+class SelectorOperator(enum.StrEnum):
     """The operators of a selector requirement."""
 
     IN = "in"
@@ -257,7 +257,7 @@ class Requirement:
     """
 
     key: str
-    match: Match
+    match: SelectorOperator
     values: tuple[str, ...] = ()
 
 

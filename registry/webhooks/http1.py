@@ -63,7 +63,7 @@ class Head(NamedTuple):
     headers: Headers
 
 
-class Connection(DecryptedProtocol):
+class HttpConnection(DecryptedProtocol):
     """Invariant: `_parser` exists exactly while a response is awaited or read.
 
     Its work is charged to `share`, and waits while that is used up. All connections share the buffer: the event loop
@@ -357,7 +357,7 @@ async def connect(
     *,
     connect_seconds: float,
     tls_seconds: float,
-) -> Connection:
+) -> HttpConnection:
     """Opens a connection to a permitted address of the origin. Raises Unreachable."""
     addresses, port = await dialer.addresses(tenant, origin)
     for address in addresses[:-1]:
@@ -377,7 +377,7 @@ async def _connect(
     port: int,
     connect_seconds: float,
     tls_seconds: float,
-) -> Connection:
+) -> HttpConnection:
     loop, peer = asyncio.get_running_loop(), socket_text(address, port)
     family, kind, protocol, _, place = socket.getaddrinfo(
         plain_address(address), port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
@@ -399,7 +399,7 @@ async def _connect(
         share.charge(HANDSHAKE_SECONDS)
         try:
             async with asyncio.timeout(tls_seconds):
-                connection = Connection(share)
+                connection = HttpConnection(share)
                 await open_tls(opened, context, origin.host, connection)
         except TimeoutError as error:
             raise Unreachable("net/http: TLS handshake timeout") from error

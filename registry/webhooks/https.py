@@ -22,7 +22,7 @@ from registry.flowcontrol.fair_queue import TooManyRequests
 from registry.webhooks.answers import run_aside
 from registry.webhooks.connection import Dialer, Lost, Origin
 from registry.webhooks.egress import EgressPolicy
-from registry.webhooks.http1 import MAX_SMALL_PIECES, Connection, Head
+from registry.webhooks.http1 import MAX_SMALL_PIECES, Head, HttpConnection
 from registry.webhooks.resolver import Resolver
 from registry.webhooks.slots import Slots
 from registry.webhooks.streaming import Connections, PooledServer
@@ -134,7 +134,7 @@ class HttpsClient:
         digest = hashlib.sha256(origin.ca.encode()).hexdigest() if origin.ca else ""
         return PooledServer(tenant, replace(origin, ca=""), digest, context)
 
-    async def _body(self, tenant: int, connection: Connection, head: Head, held: AsyncExitStack) -> HttpsAnswer:
+    async def _body(self, tenant: int, connection: HttpConnection, head: Head, held: AsyncExitStack) -> HttpsAnswer:
         """Reads the body within its bounds. A large one counts among the tenant's until `held` is closed."""
         if head.status == 101:
             raise Lost("the server switches protocols")
@@ -192,7 +192,7 @@ def _head(method: str, target: str, origin: Origin, headers: Mapping[str, str], 
     return f"{method} {target} HTTP/1.1\r\n{lines}\r\n".encode("ascii")
 
 
-async def _send(connection: Connection, head: bytes, body: bytes) -> Head:
+async def _send(connection: HttpConnection, head: bytes, body: bytes) -> Head:
     """Sends a request, and returns the head of the response. A server may respond before it has read everything."""
     connection.begin(head + body[:_SENT_AT_ONCE], max_small_pieces=MAX_SMALL_PIECES)
     try:
@@ -203,7 +203,7 @@ async def _send(connection: Connection, head: bytes, body: bytes) -> Head:
     return await connection.head()
 
 
-async def _raw(connection: Connection, most: int) -> AsyncIterator[bytes]:
+async def _raw(connection: HttpConnection, most: int) -> AsyncIterator[bytes]:
     """Yields the body as it arrives, at most `most` bytes and a margin."""
     size = 0
     while piece := await connection.read():

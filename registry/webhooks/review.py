@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from registry.codec.go_text import type_meta_error
-from registry.codec.structs.base import ROOT, Context, StructDecodeError
+from registry.codec.structs.base import ROOT, DecodingContext, StructDecodeError
 from registry.codec.structs.structs import Struct
 from registry.webhooks.answers import decode_answer
 from registry.webhooks.errors import CallFailed
@@ -28,7 +28,7 @@ def decoded_review(data: bytes) -> dict[str, Any]:
 def decode_struct(struct: Struct, review: dict[str, Any]) -> dict[str, Any]:
     """Decodes an answer as a Go struct; unknown fields are ignored. Raises CallFailed for a wrong type."""
     try:
-        context = Context(None)
+        context = DecodingContext(None)
         decoded: dict[str, Any] = context.finish(struct.decode(review, ROOT, context))
     except StructDecodeError as error:
         raise CallFailed(str(error)) from error

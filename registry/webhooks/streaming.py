@@ -15,7 +15,7 @@ from typing import Final
 from registry.caches import LruCache
 from registry.flowcontrol.loop_share import LoopShare
 from registry.webhooks.connection import Dialer, Origin
-from registry.webhooks.http1 import Connection, connect
+from registry.webhooks.http1 import HttpConnection, connect
 
 # Per tenant and process, including watches; and per process, of which a tenant may have as many as are still free. With
 # its client's, a connection takes up to 0.6 MB while the client reads nothing.
@@ -60,7 +60,7 @@ class Connections:
         self._tls_seconds = tls_seconds
         self._most_idle = most_idle
         # By server, the one used last at the end; with its expiry timer, and since when it is idle.
-        self._idle: dict[PooledServer, list[tuple[Connection, asyncio.TimerHandle, float]]] = {}
+        self._idle: dict[PooledServer, list[tuple[HttpConnection, asyncio.TimerHandle, float]]] = {}
         self._idle_count = 0
         self._of_tenants: dict[int, int] = {}
         self._total = 0  # of all tenants
@@ -68,7 +68,7 @@ class Connections:
 
     async def acquire(
         self, server: PooledServer, *, fresh: bool = False, new: bool = False, own: bool = False
-    ) -> Connection:
+    ) -> HttpConnection:
         """Returns a connection for one exchange. Raises Unreachable, TooManyConnections. Give it back with `release`.
 
         `fresh`: one that was used recently, or a new one. `new`: a new one. `own`: for a request of this server itself.
@@ -90,7 +90,7 @@ class Connections:
             self._count(server.owner, -1)
             raise
 
-    def release(self, server: PooledServer, connection: Connection) -> None:
+    def release(self, server: PooledServer, connection: HttpConnection) -> None:
         """Keeps a connection whose exchange is complete for reuse, and closes any other."""
         idle = self._idle.get(server, [])
         if connection.is_reusable and not connection.is_lost and self._has_room(server, idle):
@@ -115,7 +115,7 @@ class Connections:
         of_tenant = sum(len(kept) for other, kept in self._idle.items() if other.owner == server.owner)
         return of_tenant < self._most_idle // 2
 
-    def _take_idle(self, server: PooledServer, *, fresh: bool) -> Connection | None:
+    def _take_idle(self, server: PooledServer, *, fresh: bool) -> HttpConnection | None:
         idle = self._idle.get(server)
         while idle:
             connection, timer, since = idle.pop()
@@ -130,7 +130,7 @@ class Connections:
             self._count(server.owner, -1)
         return None
 
-    def _expire(self, server: PooledServer, connection: Connection) -> None:
+    def _expire(self, server: PooledServer, connection: HttpConnection) -> None:
         idle = self._idle.get(server, [])
         left = [entry for entry in idle if entry[0] is not connection]
         if len(left) == len(idle):

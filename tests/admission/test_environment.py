@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from registry.admission.activation import Activation, Failed, Inputs, OutOfBudget, Paused, Rounds, values
+from registry.admission.activation import Activation, EvaluationRounds, Failed, Inputs, OutOfBudget, Paused, values
 from registry.admission.authorizer import AuthorizerAnswer, AuthorizerQuestion, Undecided
 from registry.admission.environment import PolicyExpression, Scope, compile_expression
 from registry.admission.messages import JSON_PATCHES, OBJECT, configuration, operations
@@ -301,7 +301,7 @@ def test_lists_without_a_schema(text: str, found: bool) -> None:
 
 def test_evaluation_resumes_after_a_pause() -> None:
     pauses = iter([True, True, False, True])
-    made = inputs(rounds=Rounds(lambda: next(pauses, False)))
+    made = inputs(rounds=EvaluationRounds(lambda: next(pauses, False)))
     expressions = [compile_expression(f"object.spec.size == {n}", Scope()) for n in range(5)]
     found, begun = None, 0
     while found is None:

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from registry.admission.attributes import Attributes, Resource
+from registry.admission.attributes import AdmissionAttributes, Resource
 from registry.admission.review import (
     BadPatch,
     InvalidAnswer,
@@ -26,7 +26,7 @@ WIDGETS = Resource("g", "v1", "widgets", "g", "v1", "Widget")
 
 
 def test_the_request() -> None:
-    attributes = Attributes(
+    attributes = AdmissionAttributes(
         "UPDATE", WIDGETS, "status", "n", "a", {"x": 1}, {"x": 0}, {"kind": "UpdateOptions"}, True, {"username": "u"}
     )
     review = orjson.loads(request_body("v1beta1", "U", attributes, WIDGETS, {"x": 1}, {"x": 0}))

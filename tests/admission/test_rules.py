@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from registry.admission.attributes import Attributes, Resource
+from registry.admission.attributes import AdmissionAttributes, Resource
 from registry.admission.rules import Match
 from registry.admission.selectors import selector_errors
 
@@ -16,9 +16,9 @@ V2 = Resource(GROUP, "v2", "widgets", GROUP, "v2", "Widget")
 NAMESPACE = Resource("", "v1", "namespaces", "", "v1", "Namespace")
 
 
-def attributes(**changes: Any) -> Attributes:
+def attributes(**changes: Any) -> AdmissionAttributes:
     written = {"metadata": {"labels": {"t": "x"}}}
-    made = Attributes("CREATE", V1, "", "default", "a", written, None, None, False, {}, [V2])
+    made = AdmissionAttributes("CREATE", V1, "", "default", "a", written, None, None, False, {}, [V2])
     for name, value in changes.items():
         setattr(made, name, value)
     return made

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from registry.api.selectors.fields import FieldTerm, parse_field_selector
 from registry.api.selectors.labels import parse_label_selector
 from registry.api.selectors.requirements import SelectorError, satisfies
-from registry.store.types import Match, Requirement
+from registry.store.types import Requirement, SelectorOperator
 
 OBJECTS = {
     "a": {"env": "dev", "tier": "1"},
@@ -71,15 +71,15 @@ def test_label_selectors(text: str, selected: str) -> None:
 @pytest.mark.parametrize(
     "text, requirements",
     [
-        ("b=2,a", (Requirement("a", Match.EXISTS), Requirement("b", Match.IN, ("2",)))),
-        ("a in (z,y)", (Requirement("a", Match.IN, ("y", "z")),)),
+        ("b=2,a", (Requirement("a", SelectorOperator.EXISTS), Requirement("b", SelectorOperator.IN, ("2",)))),
+        ("a in (z,y)", (Requirement("a", SelectorOperator.IN, ("y", "z")),)),
         (
             "e notin (x),c>5,!b,a!=1",
             (
-                Requirement("a", Match.NOT_IN, ("1",)),
-                Requirement("b", Match.DOES_NOT_EXIST),
-                Requirement("c", Match.GREATER_THAN, ("5",)),
-                Requirement("e", Match.NOT_IN, ("x",)),
+                Requirement("a", SelectorOperator.NOT_IN, ("1",)),
+                Requirement("b", SelectorOperator.DOES_NOT_EXIST),
+                Requirement("c", SelectorOperator.GREATER_THAN, ("5",)),
+                Requirement("e", SelectorOperator.NOT_IN, ("x",)),
             ),
         ),
     ],

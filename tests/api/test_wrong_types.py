@@ -12,7 +12,7 @@ from registry.api.strategies import strategy_for
 from registry.builtin import definitions
 from registry.builtin.structs import CORE
 from registry.codec.structs.base import GoType
-from registry.codec.structs.structs import Map, OneOf, Pointer, Slice, Struct
+from registry.codec.structs.structs import GoMap, GoSlice, OneOf, Pointer, Struct
 from registry.definitions.model import Definition
 from registry.definitions.types import CustomResourceDefinition
 from tests.api.client import APPLY, MERGE, Client
@@ -47,9 +47,9 @@ def wrongs(type_: GoType, depth: int = 0) -> Iterator[Any]:
         return
     if isinstance(type_, Pointer):
         yield from wrongs(type_.element, depth)
-    elif isinstance(type_, Slice):
+    elif isinstance(type_, GoSlice):
         yield from ([wrong] for wrong in wrongs(type_.element, depth + 1))
-    elif isinstance(type_, Map):
+    elif isinstance(type_, GoMap):
         yield from ({"a": wrong} for wrong in wrongs(type_.element, depth + 1))
     elif isinstance(type_, Struct):
         # Of structs that hold themselves one level is enough.

@@ -11,7 +11,7 @@ from registry.authentication.user import ADMINISTRATORS, AUTHENTICATED, User
 from registry.authorization.authorizer import CHECK_SECONDS, Authorizer, user_in_tenant
 from registry.authorization.rbac.stored import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
 from registry.store.store import Store
-from registry.store.types import Actor, ObjectKey, Operation, ResourceName, Tenant, TenantName, Uid, Write
+from registry.store.types import Actor, ObjectKey, ResourceName, Tenant, TenantName, Uid, Write, WriteOperation
 from tests.authorization.rbac.build import attributes_of, known
 from tests.databases import open_store
 
@@ -44,7 +44,7 @@ async def write(
     tenant: Tenant,
     resource: ResourceName,
     body: Mapping[str, object],
-    operation: Operation = Operation.CREATE,
+    operation: WriteOperation = WriteOperation.CREATE,
     name: str = "r",
 ) -> None:
     text = json.dumps({"name": name, "namespace": ""})[1:] + "," + json.dumps(body)[1:]
@@ -93,7 +93,7 @@ async def test_a_policy_applies_at_once_in_the_process_that_wrote_it(store: Stor
     await grant(store, tenant)
     policies.invalidate(tenant)
     assert (await policies.decide(tenant, JANE, PODS)).allowed
-    await write(store, tenant, CLUSTER_ROLES, {"rules": None}, Operation.UPDATE)
+    await write(store, tenant, CLUSTER_ROLES, {"rules": None}, WriteOperation.UPDATE)
     policies.invalidate(tenant)
     assert not (await policies.decide(tenant, JANE, PODS)).allowed
 
@@ -106,11 +106,11 @@ async def test_a_policy_applies_in_another_process_after_its_next_load(store: St
     assert (await other.decide(tenant, JANE, PODS)).allowed
     match how:
         case "updated":
-            await write(store, tenant, CLUSTER_ROLES, {"rules": None}, Operation.UPDATE)
+            await write(store, tenant, CLUSTER_ROLES, {"rules": None}, WriteOperation.UPDATE)
         case "deleted":
-            await write(store, tenant, CLUSTER_ROLES, {}, Operation.DELETE)
+            await write(store, tenant, CLUSTER_ROLES, {}, WriteOperation.DELETE)
         case _:
-            await write(store, tenant, CLUSTER_ROLES, {}, Operation.DELETE)
+            await write(store, tenant, CLUSTER_ROLES, {}, WriteOperation.DELETE)
             await write(store, tenant, CLUSTER_ROLES, ROLE, name="other")
     clock.now += CHECK_SECONDS / 2
     assert (await other.decide(tenant, JANE, PODS)).allowed

@@ -10,7 +10,7 @@ from registry.api.strategies import strategy_for
 from registry.api.strategies.typed import TypedStrategy
 from registry.builtin import definitions
 from registry.codec.structs.base import GoType
-from registry.codec.structs.structs import Pointer, Slice, Struct
+from registry.codec.structs.structs import GoSlice, Pointer, Struct
 from registry.definitions.model import Definition
 from registry.schema.model import Structural
 
@@ -33,7 +33,7 @@ def paths_of_struct(struct: Struct, path: str = "") -> Iterator[str]:
 
 
 def inner_struct(type_: GoType) -> Struct | None:
-    while isinstance(type_, Pointer | Slice):
+    while isinstance(type_, Pointer | GoSlice):
         type_ = type_.element
     return type_ if isinstance(type_, Struct) else None
 

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from registry.cli.progress import Progress
+from registry.cli.progress import ProgressBar
 
 
 class Terminal(io.StringIO):
@@ -16,7 +16,7 @@ class Terminal(io.StringIO):
 
 def test_a_terminal_shows_a_bar() -> None:
     out = Terminal()
-    with Progress("objects removed", out) as progress:
+    with ProgressBar("objects removed", out) as progress:
         progress.show(0, 10)
         progress.show(5, 10)
         progress.show(5, 10)
@@ -31,7 +31,7 @@ def test_a_terminal_shows_a_bar() -> None:
 
 def test_without_a_total_there_is_a_figure() -> None:
     out = Terminal()
-    with Progress("rows sealed", out) as progress:
+    with ProgressBar("rows sealed", out) as progress:
         progress.show(7, None)
     assert out.getvalue() == "\r\x1b[Krows sealed  7\n"
 
@@ -40,7 +40,7 @@ def test_without_a_terminal_plain_lines_are_printed_periodically(monkeypatch: py
     times = iter([0.0, 0.0, 1.0, 5.5, 5.5, 6.0, 6.0])
     monkeypatch.setattr("registry.cli.progress.time.monotonic", lambda: next(times))
     out = io.StringIO()
-    with Progress("objects removed", out) as progress:
+    with ProgressBar("objects removed", out) as progress:
         for done in (0, 3, 6, 10):
             progress.show(done, 10)
     assert out.getvalue().splitlines() == [

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from registry.codec.structs.base import GoType
 from registry.codec.structs.meta import Time
 from registry.codec.structs.scalars import Integer, Number, Raw
-from registry.codec.structs.structs import Map, OneOf, Pointer, Slice, Struct
+from registry.codec.structs.structs import GoMap, GoSlice, OneOf, Pointer, Struct
 from registry.definitions import types
 from registry.definitions.compiled import compile_definition
 from registry.definitions.decode import StructDecodeError, canonical, decode_definition
@@ -69,9 +69,9 @@ def of_type(kind: GoType, depth: int = 0) -> st.SearchStrategy[Any]:
         if depth > 6:
             return st.just({})
         return st.fixed_dictionaries({}, optional={f.name: of_type(f.type, depth + 1) for f in kind.fields})
-    if isinstance(kind, Slice):
+    if isinstance(kind, GoSlice):
         return st.lists(of_type(kind.element, depth + 1), max_size=2)
-    if isinstance(kind, Map):
+    if isinstance(kind, GoMap):
         return st.dictionaries(TEXTS, of_type(kind.element, depth + 1), max_size=2)
     if isinstance(kind, OneOf):
         return ANY if depth > 4 else st.booleans() | of_type(types.JSONSchemaProps, depth + 1)

@@ -19,7 +19,7 @@ from starlette.applications import Starlette
 from registry import caches
 from registry.http.compression import GZIP_THRESHOLD_BYTES
 from registry.http.middleware import fast_gets
-from registry.http.middleware.fast_gets import Target, target_of
+from registry.http.middleware.fast_gets import GetTarget, target_of
 from tests.api.client import Client
 from tests.api.widgets import ALL_WIDGETS, DEFINITIONS, GROUP, NAMESPACES, WIDGETS, make
 from tests.application import serving, shares_application
@@ -335,7 +335,7 @@ def test_the_parts_of_a_path(path: str, expected: tuple[str, str, str, str] | No
         assert found is None
     else:
         prefix, plural, namespace, name = (text.encode() for text in expected)
-        assert found == Target((prefix, plural), namespace, name)
+        assert found == GetTarget((prefix, plural), namespace, name)
 
 
 def test_objects_of_fast_gets_are_below_the_compression_threshold() -> None:

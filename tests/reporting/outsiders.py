@@ -9,7 +9,7 @@ import psycopg
 
 from registry.store.connection import connect
 from registry.store.reporting.logins import LoginSpec, close_side_doors, grant
-from registry.store.types import Actor, ObjectKey, Operation, ResourceName, Uid, Write
+from registry.store.types import Actor, ObjectKey, ResourceName, Uid, Write, WriteOperation
 from tests.reporting.reports import Reports, definition
 
 CRD = definition(
@@ -69,7 +69,7 @@ async def logged_in(reports: Reports) -> Outsiders:
         await reports.store.commit(
             await reports.tenant(tenant),
             Write(
-                Operation.CREATE,
+                WriteOperation.CREATE,
                 ResourceName("secrets"),
                 ObjectKey("default/s"),
                 Actor("a", "b", "create"),

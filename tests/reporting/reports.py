@@ -15,7 +15,17 @@ from registry.reporting.report import documents_of, report_of
 from registry.store.reporting.model import ReportOutcome
 from registry.store.reporting.views import Reporting
 from registry.store.store import Store
-from registry.store.types import Actor, Committed, ObjectKey, Operation, ResourceName, Tenant, TenantName, Uid, Write
+from registry.store.types import (
+    Actor,
+    Committed,
+    ObjectKey,
+    ResourceName,
+    Tenant,
+    TenantName,
+    Uid,
+    Write,
+    WriteOperation,
+)
 
 Object = dict[str, Any]
 _DEFINITIONS = ResourceName("customresourcedefinitions.apiextensions.k8s.io")
@@ -82,7 +92,7 @@ class Reports:
         content: Object,
         *,
         namespace: str = "default",
-        operation: Operation = Operation.CREATE,
+        operation: WriteOperation = WriteOperation.CREATE,
         user: str = "ann",
     ) -> Committed:
         """Writes an object as the API writes it."""
@@ -112,7 +122,7 @@ class Reports:
         await self.store.commit(
             await self.tenant(tenant),
             Write(
-                Operation.DELETE,
+                WriteOperation.DELETE,
                 ResourceName(crd["metadata"]["name"]),
                 ObjectKey(f"default/{name}"),
                 Actor("bob", "tests", "delete"),

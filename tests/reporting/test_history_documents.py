@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from registry.store.types import Operation
+from registry.store.types import WriteOperation
 from tests.reporting.reports import Object, Reports, definition
 
 TEXT = {"type": "string"}
@@ -43,7 +43,7 @@ async def fill(reports: Reports) -> None:
     await reports.put("acme", CRD, "new", content("One"))
     for phase in ("Two", "Three"):
         for name in ("new", "changed"):
-            await reports.put("acme", CRD, name, content(phase), operation=Operation.UPDATE)
+            await reports.put("acme", CRD, name, content(phase), operation=WriteOperation.UPDATE)
     await reports.remove("acme", CRD, "deleted")
 
 

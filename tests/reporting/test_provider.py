@@ -9,7 +9,7 @@ import pytest
 
 from registry.store.connection import connect
 from registry.store.reporting.logins import LoginError, LoginSpec, grant, logins
-from registry.store.types import Operation
+from registry.store.types import WriteOperation
 from tests.reporting.bindings import bind, unbind
 from tests.reporting.outsiders import VIEW, Outsiders, logged_in
 from tests.reporting.reports import Reports, definition
@@ -89,7 +89,7 @@ async def test_access_follows_bindings(outsiders: Outsiders) -> None:
     # With the end of a binding everything goes at once, its history too; the consumer sees it as before.
     unbind(reports, "one")
     assert names_in(outsiders, NAMES) == names_in(outsiders, HISTORY) == [("two", "b")]
-    await reports.put("one", WIDGETS, "a", {"spec": {"owner": "changed"}}, operation=Operation.UPDATE)
+    await reports.put("one", WIDGETS, "a", {"spec": {"owner": "changed"}}, operation=WriteOperation.UPDATE)
     await reports.reporting.follow_bindings()
     assert names_in(outsiders, NAMES) == names_in(outsiders, HISTORY) == [("two", "b")]
     with psycopg.connect(reports.url) as connection:

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from registry.store.reporting import choice as reporting_choice
-from registry.store.types import Operation
+from registry.store.types import WriteOperation
 from tests.reporting.bindings import bind, unbind
 from tests.reporting.reports import Object, Reports, definition
 
@@ -127,7 +127,7 @@ async def test_views_of_bound_definitions(reports: Reports) -> None:
     unbind(reports, "user")
     await reports.reporting.follow_bindings()
     assert reports.columns(short, "user")[-1] == "spec_a119"
-    await reports.put("user", crd, "a", {"spec": {"user": "y"}}, operation=Operation.UPDATE)
+    await reports.put("user", crd, "a", {"spec": {"user": "y"}}, operation=WriteOperation.UPDATE)
     bind(reports, "user", "crontabs.example.com", "second")
     await reports.reporting.follow_bindings()
     assert reports.columns(short, "user")[-1] == "spec_z"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from registry.store.types import Operation
+from registry.store.types import WriteOperation
 from tests.reporting.reports import Object, Reports, definition
 
 TEXT = {"type": "string"}
@@ -81,7 +81,7 @@ async def test_no_view_shows_sensitive_fields(reports: Reports, spec: Object, ma
     crd = definition("crontabs", {"spec": spec}, annotations={"reporting.registry/sensitive": marks})
     assert (await reports.define("acme", crd)).state == "ready"
     await reports.put("acme", crd, "a", {"spec": content})
-    await reports.put("acme", crd, "a", {"spec": {**content, "other": 1}}, operation=Operation.UPDATE)
+    await reports.put("acme", crd, "a", {"spec": {**content, "other": 1}}, operation=WriteOperation.UPDATE)
     views = reports.ask(
         "acme", f"SELECT viewname AS v FROM pg_views WHERE schemaname = 'reports' AND viewname LIKE '{VIEW}%'"
     )

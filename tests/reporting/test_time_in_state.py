@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from registry.store.types import Operation
+from registry.store.types import WriteOperation
 from tests.reporting.outsiders import VIEW, logged_in
 from tests.reporting.reports import Reports, definition
 
@@ -71,7 +71,7 @@ async def lives(reports: Reports, name: str, writes: list[Write]) -> None:
             await reports.remove("acme", CRD, name)
         else:
             await reports.put(
-                "acme", CRD, name, {"spec": spec}, operation=Operation.UPDATE if known else Operation.CREATE
+                "acme", CRD, name, {"spec": spec}, operation=WriteOperation.UPDATE if known else WriteOperation.CREATE
             )
         known = spec is not None
         with psycopg.connect(reports.url) as connection:
@@ -129,7 +129,7 @@ async def test_states_older_than_the_log_count_from_its_beginning(reports: Repor
         connection.execute("DELETE FROM changes")
         connection.execute("UPDATE domains SET compact_revision = revision")
     await lives(reports, "b", [(0, {"phase": "x"})])
-    await reports.put("acme", CRD, "a", {"spec": {"phase": "New"}}, operation=Operation.UPDATE)
+    await reports.put("acme", CRD, "a", {"spec": {"phase": "New"}}, operation=WriteOperation.UPDATE)
     with psycopg.connect(reports.url) as connection:
         connection.execute(
             "UPDATE changes SET at = %s WHERE revision = (SELECT max(revision) FROM changes)",

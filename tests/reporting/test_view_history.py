@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 
-from registry.store.types import Operation
+from registry.store.types import WriteOperation
 from tests.reporting.crontabs import CONDITIONS, CRD, TEXT, VIEW, of
 from tests.reporting.reports import Reports, definition
 
@@ -15,7 +15,9 @@ from tests.reporting.reports import Reports, definition
 async def test_history(reports: Reports) -> None:
     await reports.define("acme", CRD)
     first = await reports.put("acme", CRD, "a", {"spec": {"phase": "One"}})
-    second = await reports.put("acme", CRD, "a", {"spec": {"phase": "Two"}}, operation=Operation.UPDATE, user="bob")
+    second = await reports.put(
+        "acme", CRD, "a", {"spec": {"phase": "Two"}}, operation=WriteOperation.UPDATE, user="bob"
+    )
     await reports.remove("acme", CRD, "a")
     rows = reports.ask("acme", f"SELECT * FROM {VIEW}_history ORDER BY revision")
     assert [(r["operation"], r["user_name"], r["spec_phase"]) for r in rows] == [
@@ -39,7 +41,7 @@ async def test_histories_of_child_views(reports: Reports) -> None:
     parts: list[Any] = [{"name": "p", "sizes": [{"size": 1}, {"size": 2}]}, {"name": "q"}]
     ready = {"conditions": [{"type": "Ready", "status": "False"}]}
     await reports.put("acme", CRD, "a", {"spec": {"parts": parts}, "status": ready})
-    await reports.put("acme", CRD, "a", {"spec": {"parts": parts[1:]}, "status": {}}, operation=Operation.UPDATE)
+    await reports.put("acme", CRD, "a", {"spec": {"parts": parts[1:]}, "status": {}}, operation=WriteOperation.UPDATE)
     await reports.remove("acme", CRD, "a")
     states = reports.ask("acme", f"SELECT operation, valid_from, valid_to FROM {VIEW}_history ORDER BY revision")
     rows = reports.ask("acme", f"SELECT * FROM {VIEW}__spec_parts_history ORDER BY revision, position")
@@ -93,7 +95,7 @@ async def test_history_includes_states_from_before_the_change_log(reports: Repor
         # As compaction leaves it: the changes are gone, and the compact revision says so.
         connection.execute("DELETE FROM changes")
         connection.execute("UPDATE domains SET compact_revision = revision")
-    await reports.put("acme", CRD, "changed", {"spec": {"phase": "After"}}, operation=Operation.UPDATE)
+    await reports.put("acme", CRD, "changed", {"spec": {"phase": "After"}}, operation=WriteOperation.UPDATE)
     rows = reports.ask(
         "acme",
         f"SELECT name, operation, spec_phase, valid_from IS NULL AS open, valid_to IS NULL AS "
@@ -123,7 +125,7 @@ async def test_who_created_and_who_last_wrote_an_object(reports: Reports) -> Non
     await reports.put("acme", CRD, "a", {"spec": {"phase": "Old"}}, user="ann")
     await reports.remove("acme", CRD, "a")
     await reports.put("acme", CRD, "a", {"spec": {"phase": "One"}}, user="bob")
-    await reports.put("acme", CRD, "a", {"spec": {"phase": "Two"}}, operation=Operation.UPDATE, user="eve")
+    await reports.put("acme", CRD, "a", {"spec": {"phase": "Two"}}, operation=WriteOperation.UPDATE, user="eve")
     assert reports.ask("acme", f"SELECT created_by, updated_by FROM {VIEW}") == [
         {"created_by": "bob", "updated_by": "eve"}
     ]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from registry.schema.field_paths import PathError, resolve
+from registry.schema.field_paths import SchemaPathError, resolve
 
 SCHEMA: dict[str, Any] = {
     "properties": {
@@ -51,11 +51,11 @@ def test_found(path: str, found: str, kind: str | None) -> None:
     ],
 )
 def test_not_found(path: str, why: str) -> None:
-    with pytest.raises(PathError) as caught:
+    with pytest.raises(SchemaPathError) as caught:
         resolve(path, SCHEMA)
     assert str(caught.value) == why
 
 
 def test_no_brackets() -> None:
-    with pytest.raises(PathError, match="array notation is not allowed"):
+    with pytest.raises(SchemaPathError, match="array notation is not allowed"):
         resolve(".spec['host']", SCHEMA, brackets=False)

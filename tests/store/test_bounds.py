@@ -17,7 +17,7 @@ from registry.store.reads.pages import CHUNK_ROWS
 from registry.store.reads.points import PointReader
 from registry.store.reporting.documents import stale_documents
 from registry.store.store import Store
-from registry.store.types import Match, ObjectKey, Requirement, Tenant, TenantName, Uid, WriteFlag
+from registry.store.types import ObjectKey, Requirement, SelectorOperator, Tenant, TenantName, Uid, WriteFlag
 from tests.store.writes import GADGETS, WIDGETS, commit_all, create, delete, delete_tenant, update
 
 COUNT = 9
@@ -58,7 +58,7 @@ async def _selected(store: Store, tenant: Tenant) -> AsyncIterator[Part]:
     after = None
     while True:
         page = await store.page(
-            tenant, WIDGETS, limit=500, after=after, requirements=[Requirement("a", Match.IN, ("b",))]
+            tenant, WIDGETS, limit=500, after=after, requirements=[Requirement("a", SelectorOperator.IN, ("b",))]
         )
         yield [row.key for row in page.rows], page.size
         if not page.more:

@@ -7,7 +7,7 @@ import pytest
 from registry.store.reads import lookups
 from registry.store.reads.lookups import BEGINNING
 from registry.store.store import Store
-from registry.store.types import Actor, ObjectKey, Operation, ResourceName, TenantName, Uid, Write
+from registry.store.types import Actor, ObjectKey, ResourceName, TenantName, Uid, Write, WriteOperation
 
 THINGS = ResourceName("things")
 
@@ -26,7 +26,7 @@ async def test_objects_of_all_tenants_are_returned_once(
                 await store.commit(
                     tenant,
                     Write(
-                        Operation.CREATE,
+                        WriteOperation.CREATE,
                         resource,
                         ObjectKey(key),
                         Actor("", "", ""),

@@ -17,7 +17,17 @@ from registry.store.encryption.sealing import Encryption, Sealing
 from registry.store.errors import AlreadyExists, RevisionConflict, Unreadable
 from registry.store.settings import SharedSettings
 from registry.store.store import Store
-from registry.store.types import Actor, ObjectKey, Operation, ResourceName, Tenant, TenantId, TenantName, Uid, Write
+from registry.store.types import (
+    Actor,
+    ObjectKey,
+    ResourceName,
+    Tenant,
+    TenantId,
+    TenantName,
+    Uid,
+    Write,
+    WriteOperation,
+)
 
 SECRETS = ResourceName("secrets")
 WIDGETS = ResourceName("widgets.example.com")
@@ -35,9 +45,9 @@ def encryption(*lines: str, resources: frozenset[str] = frozenset({SECRETS})) ->
 
 
 def write(
-    operation: Operation, key: str = "ns/a", text: str = "hidden", *, resource: ResourceName = SECRETS, **more: Any
+    operation: WriteOperation, key: str = "ns/a", text: str = "hidden", *, resource: ResourceName = SECRETS, **more: Any
 ) -> Write:
-    body = "" if operation is Operation.DELETE else f'"name":"a"}},"data":{{"x":"{text}"}}}}'
+    body = "" if operation is WriteOperation.DELETE else f'"name":"a"}},"data":{{"x":"{text}"}}}}'
     return Write(operation, resource, ObjectKey(key), ACTOR, uid=Uid("u1"), version="v1", schema=1, body=body, **more)
 
 
@@ -74,11 +84,11 @@ def stored_documents(url: str) -> list[Any]:
 
 async def fill(store: Store, tenant: Tenant) -> None:
     doc = '{"data":{"x":"hidden"}}'
-    await store.commit(tenant, write(Operation.CREATE, text="hidden one", doc=doc))
-    await store.commit(tenant, write(Operation.UPDATE, text="hidden two", doc=doc))
-    await store.commit(tenant, write(Operation.CREATE, "ns/b", owners=["owner"]))
-    await store.commit(tenant, write(Operation.CREATE, "ns/c"))
-    await store.commit(tenant, write(Operation.DELETE, "ns/c"))
+    await store.commit(tenant, write(WriteOperation.CREATE, text="hidden one", doc=doc))
+    await store.commit(tenant, write(WriteOperation.UPDATE, text="hidden two", doc=doc))
+    await store.commit(tenant, write(WriteOperation.CREATE, "ns/b", owners=["owner"]))
+    await store.commit(tenant, write(WriteOperation.CREATE, "ns/c"))
+    await store.commit(tenant, write(WriteOperation.DELETE, "ns/c"))
 
 
 async def test_nothing_can_be_read_in_the_database(store: Store, tenant: Tenant, database_url: str) -> None:
@@ -120,18 +130,18 @@ async def test_every_read_path_decrypts(store: Store, tenant: Tenant) -> None:
         assert "hidden" in change.body
         assert change.previous_body is None or "hidden" in change.previous_body
     with pytest.raises(AlreadyExists) as exists:
-        await store.commit(tenant, write(Operation.CREATE))
+        await store.commit(tenant, write(WriteOperation.CREATE))
     assert "hidden two" in exists.value.current.body
     with pytest.raises(RevisionConflict) as conflict:
-        await store.commit(tenant, write(Operation.UPDATE, expected_revision=1))
+        await store.commit(tenant, write(WriteOperation.UPDATE, expected_revision=1))
     assert "hidden two" in conflict.value.current.body
-    committed = await store.commit(tenant, write(Operation.DELETE))
+    committed = await store.commit(tenant, write(WriteOperation.DELETE))
     assert committed.previous is not None
     assert "hidden two" in committed.previous.body
 
 
 async def test_other_resources_are_not_encrypted(store: Store, tenant: Tenant, database_url: str) -> None:
-    await store.commit(tenant, write(Operation.CREATE, resource=WIDGETS))
+    await store.commit(tenant, write(WriteOperation.CREATE, resource=WIDGETS))
     assert all("hidden" in text for text in stored_texts(database_url, WIDGETS))
 
 
@@ -140,7 +150,7 @@ async def test_a_sealed_body_moved_to_another_row_is_not_decrypted(
 ) -> None:
     await fill(store, tenant)
     other = await store.create_tenant(TenantName("other"))
-    await store.commit(other, write(Operation.CREATE))
+    await store.commit(other, write(WriteOperation.CREATE))
     with psycopg.connect(database_url) as connection:
         connection.execute(
             "UPDATE objects o SET body = a.body FROM objects a WHERE a.key = 'ns/a' AND o.key = 'ns/b'"
@@ -245,7 +255,7 @@ async def test_an_interrupted_rotation_is_resumed(
     assert (done.objects, done.changes) == (1, 5)
     assert all(text.startswith(sealing.prefix_of(tenant.id, 2)) for text in stored_texts(database_url))
     # A server that still knew the key before goes on.
-    await store.commit(tenant, write(Operation.UPDATE, text="hidden three"))
+    await store.commit(tenant, write(WriteOperation.UPDATE, text="hidden three"))
 
 
 async def test_a_resource_that_is_no_longer_encrypted(

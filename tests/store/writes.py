@@ -17,13 +17,13 @@ from registry.store.types import (
     Committed,
     Guards,
     ObjectKey,
-    Operation,
     ResourceName,
     Row,
     Tenant,
     Uid,
     Write,
     WriteFlag,
+    WriteOperation,
 )
 
 WIDGETS = ResourceName("widgets.example.com")
@@ -44,7 +44,7 @@ def create(
     flags: WriteFlag = NO_FLAGS,
 ) -> Write:
     return Write(
-        Operation.CREATE,
+        WriteOperation.CREATE,
         resource,
         ObjectKey(key),
         ACTOR,
@@ -71,7 +71,7 @@ def update(
     guards: Guards | None = None,
 ) -> Write:
     return Write(
-        Operation.UPDATE,
+        WriteOperation.UPDATE,
         resource,
         ObjectKey(key),
         ACTOR,
@@ -87,7 +87,7 @@ def update(
 
 def delete(key: str, *, resource: ResourceName = WIDGETS, expected: int | None = None) -> Write:
     return Write(
-        Operation.DELETE, resource, ObjectKey(key), ACTOR, expected_revision=expected, flags=WriteFlag.FOLLOW_UP
+        WriteOperation.DELETE, resource, ObjectKey(key), ACTOR, expected_revision=expected, flags=WriteFlag.FOLLOW_UP
     )
 
 

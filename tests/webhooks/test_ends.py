@@ -16,7 +16,7 @@ import uvloop
 
 from registry.webhooks.connection import Origin, Unreachable
 from registry.webhooks.egress import EgressPolicy
-from registry.webhooks.http1 import Connection
+from registry.webhooks.http1 import HttpConnection
 from registry.webhooks.https import HttpsClient
 from registry.webhooks.streaming import Connections, PooledServer
 from tests.webhooks.hostile import Certificates, certificates
@@ -75,7 +75,7 @@ def sending(trusted: Certificates, data: bytes, *, tells_end: bool) -> Iterator[
         thread.join()
 
 
-async def _read_all(connection: Connection, pause_seconds: float) -> bytes:
+async def _read_all(connection: HttpConnection, pause_seconds: float) -> bytes:
     pieces = []
     while piece := await connection.read():
         pieces.append(piece)

@@ -22,7 +22,7 @@ from cryptography.x509.oid import NameOID
 from registry.flowcontrol.loop_share import LoopShare
 from registry.webhooks.connection import Origin, Unreachable
 from registry.webhooks.egress import EgressPolicy
-from registry.webhooks.http1 import Connection
+from registry.webhooks.http1 import HttpConnection
 from registry.webhooks.https import HttpsClient
 from registry.webhooks.streaming import Connections, PooledServer, TooManyConnections
 from registry.webhooks.tls import TlsContexts
@@ -190,7 +190,7 @@ async def test_the_connections_of_all_tenants_are_bounded(
     connections, context = Connections(https.dialer), ssl.create_default_context(cadata=trusted.ca)
     async with serving(trusted, answering([])) as there:
         servers = [PooledServer(tenant, there.origin, "", context) for tenant in range(5)]
-        opened = list[tuple[PooledServer, Connection]]()
+        opened = list[tuple[PooledServer, HttpConnection]]()
 
         async def take_all(server: PooledServer) -> int:
             count = 0

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from registry.admission.attributes import Attributes, Object, Resource
+from registry.admission.attributes import AdmissionAttributes, Object, Resource
 from registry.admission.configuration import GROUP, TENANT_BYTES, Admission, policies_apply, webhooks_apply
 from registry.api.admission.inputs import AdmissionInputs
 from registry.api.admission.options import Options
@@ -77,7 +77,7 @@ class Admitter:
         self._by_policies = PolicyAdmission(request, inputs)
         self._by_webhooks = WebhookAdmission(request, inputs)
 
-    def _attributes(self, operation: str, name: str, obj: Object | None, old: Object | None) -> Attributes:
+    def _attributes(self, operation: str, name: str, obj: Object | None, old: Object | None) -> AdmissionAttributes:
         request = self._request
         served = request.served
         resource = _resource(request, served.definition, served.version.name)
@@ -91,7 +91,7 @@ class Admitter:
             for other in request.catalog.stored_together(served)
         ]
         namespace = name if resource.resource == "namespaces" and not resource.group else request.namespace
-        return Attributes(
+        return AdmissionAttributes(
             operation,
             resource,
             request.subresource,

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from registry.admission.activation import Paused, Rounds
-from registry.admission.attributes import Attributes, Resource
+from registry.admission.activation import EvaluationRounds, Paused
+from registry.admission.attributes import AdmissionAttributes, Resource
 from registry.admission.authorizer import AuthorizerAnswer, AuthorizerQuestion, Decisions, Undecided
 from registry.admission.policies import ParamKind, PolicyBinding
 from registry.admission.rules import Match
@@ -69,9 +69,9 @@ class AdmissionInputs:
         self._namespace: Object | None = None
         self._slices = TimeSlice.current()
         self.decisions = Decisions()
-        self.rounds = Rounds(self._slices.expired)
+        self.rounds = EvaluationRounds(self._slices.expired)
 
-    async def match(self, match: Match, attributes: Attributes) -> Resource | None:
+    async def match(self, match: Match, attributes: AdmissionAttributes) -> Resource | None:
         """Returns the resource at the version that matches, None where none does."""
         if self._slices.expired():  # a tenant may have thousands of policies and webhooks
             await self._slices.yield_for_client()
@@ -85,12 +85,12 @@ class AdmissionInputs:
 
     # -- the namespace
 
-    async def labels_of_namespace(self, attributes: Attributes) -> Labels:
+    async def labels_of_namespace(self, attributes: AdmissionAttributes) -> Labels:
         metadata = (await self._load_namespace(attributes.namespace))["metadata"]
         labels: Labels = metadata.get("labels") or {}
         return labels
 
-    async def namespace_object(self, attributes: Attributes) -> Object | None:
+    async def namespace_object(self, attributes: AdmissionAttributes) -> Object | None:
         """Returns `namespaceObject` for expressions; None for objects outside of namespaces."""
         if not attributes.namespace or attributes.is_namespace:
             return None
@@ -108,21 +108,21 @@ class AdmissionInputs:
 
     # -- versions
 
-    async def at(self, obj: Object | None, matched: Resource, attributes: Attributes) -> Object | None:
+    async def at(self, obj: Object | None, matched: Resource, attributes: AdmissionAttributes) -> Object | None:
         """Converts an object of the request to the version that a configuration has matched."""
         own = attributes.resource
         if obj is None or _same_form(matched, own) or attributes.subresource == "scale":
             return obj
         return await self._convert(obj, own, matched)
 
-    async def back(self, obj: Object, matched: Resource, attributes: Attributes) -> Object:
+    async def back(self, obj: Object, matched: Resource, attributes: AdmissionAttributes) -> Object:
         own = attributes.resource
         if _same_form(matched, own) or attributes.subresource == "scale":
             return obj
         return await self._convert(obj, matched, own)
 
     async def decode(
-        self, obj: Object, resource: Resource, attributes: Attributes, *, is_strict: bool = False
+        self, obj: Object, resource: Resource, attributes: AdmissionAttributes, *, is_strict: bool = False
     ) -> Object:
         """Decodes the result of a mutation: applies its kind's defaults, and drops unknown fields.
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from registry.admission.activation import OUT_OF_BUDGET, Failed, Inputs
-from registry.admission.attributes import Attributes, Object, Resource
+from registry.admission.attributes import AdmissionAttributes, Object, Resource
 from registry.admission.policies import (
     MutatingPolicy,
     MutationFailed,
@@ -50,7 +50,7 @@ class PolicyAdmission:
     async def mutate(
         self,
         policies: Sequence[tuple[MutatingPolicy, tuple[PolicyBinding, ...]]],
-        attributes: Attributes,
+        attributes: AdmissionAttributes,
         rounds: MutationRounds,
     ) -> None:
         progress = rounds.policies
@@ -90,7 +90,7 @@ class PolicyAdmission:
         binding: PolicyBinding,
         resource: Resource,
         param: Object | None,
-        attributes: Attributes,
+        attributes: AdmissionAttributes,
         rounds: MutationRounds,
         key: Any,
     ) -> tuple[bool | None, list[str]]:
@@ -127,12 +127,12 @@ class PolicyAdmission:
                 attributes.object = await self._inputs.decode(result, resource, attributes, is_strict=is_patch)
         return not await is_unchanged(before, attributes.object), failures
 
-    def _schema(self, resource: Resource, attributes: Attributes) -> AppliedType:
+    def _schema(self, resource: Resource, attributes: AdmissionAttributes) -> AppliedType:
         if attributes.subresource == "scale":
             return UNTYPED
         return _type_of(self._inputs.served_at(resource).version.schema().structural)
 
-    def _refusal(self, attributes: Attributes, errors: list[tuple[str, str]]) -> StatusError:
+    def _refusal(self, attributes: AdmissionAttributes, errors: list[tuple[str, str]]) -> StatusError:
         text, reason = errors[0]
         base = forbidden(_resource_of(attributes), _display_name(attributes), text, [{"message": m} for m, _ in errors])
         return StatusError(403, reason, text, base.details)
@@ -140,7 +140,7 @@ class PolicyAdmission:
     # -- validating
 
     async def validate(
-        self, policies: Sequence[tuple[ValidatingPolicy, tuple[PolicyBinding, ...]]], attributes: Attributes
+        self, policies: Sequence[tuple[ValidatingPolicy, tuple[PolicyBinding, ...]]], attributes: AdmissionAttributes
     ) -> None:
         denied: list[tuple[ValidatingPolicy, PolicyBinding | None, PolicyDecision]] = []
         audited: list[dict[str, Any]] = []
@@ -194,7 +194,11 @@ class PolicyAdmission:
         return denied
 
     def _denial(
-        self, attributes: Attributes, policy: ValidatingPolicy, binding: PolicyBinding | None, decision: PolicyDecision
+        self,
+        attributes: AdmissionAttributes,
+        policy: ValidatingPolicy,
+        binding: PolicyBinding | None,
+        decision: PolicyDecision,
     ) -> StatusError:
         where = f" with binding '{binding.name}'" if binding is not None else ""
         text = f"ValidatingAdmissionPolicy '{policy.name}'{where} denied request: {decision.message}"
@@ -205,7 +209,10 @@ class PolicyAdmission:
     # -- both
 
     async def _bound(
-        self, policy: MutatingPolicy | ValidatingPolicy, bindings: tuple[PolicyBinding, ...], attributes: Attributes
+        self,
+        policy: MutatingPolicy | ValidatingPolicy,
+        bindings: tuple[PolicyBinding, ...],
+        attributes: AdmissionAttributes,
     ) -> list[tuple[PolicyBinding | None, Resource, list[Object | None], str]]:
         """Returns the bindings by which a policy applies to the request, with their parameters or an error."""
         resource = await self._inputs.match(policy.match, attributes)
@@ -231,7 +238,7 @@ class PolicyAdmission:
                 applicable.append((binding, resource, [], f"failed to configure binding: {error}"))
         return applicable
 
-    async def _policy_inputs(self, attributes: Attributes, resource: Resource, param: Object | None) -> Inputs:
+    async def _policy_inputs(self, attributes: AdmissionAttributes, resource: Resource, param: Object | None) -> Inputs:
         return Inputs(
             await self._inputs.at(attributes.object, resource, attributes),
             await self._inputs.at(attributes.old_object, resource, attributes),
@@ -256,11 +263,11 @@ def _denial_message(policy: MutatingPolicy, binding: PolicyBinding | None, messa
     return f"policy '{policy.name}' with binding '{binding.name}' denied request: {message}"
 
 
-def _resource_of(attributes: Attributes) -> Qualified:
+def _resource_of(attributes: AdmissionAttributes) -> Qualified:
     return Qualified(attributes.resource.resource, attributes.resource.group)
 
 
-def _display_name(attributes: Attributes) -> str:
+def _display_name(attributes: AdmissionAttributes) -> str:
     """Returns the name for a refusal: the request's, else the object's, else its generateName."""
     if attributes.name:
         return attributes.name

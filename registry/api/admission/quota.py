@@ -25,7 +25,7 @@ from registry.builtin.quantities import canonical_quantity, quantity
 from registry.cel.ext.quantity import align
 from registry.flowcontrol.time_slice import TimeSlice
 from registry.store.errors import NotFound, RevisionConflict
-from registry.store.types import NO_FLAGS, Actor, ObjectKey, Operation, Row, Uid, Write, WriteFlag
+from registry.store.types import NO_FLAGS, Actor, ObjectKey, Row, Uid, Write, WriteFlag, WriteOperation
 
 _MANAGER = "kube-apiserver"
 # Resources of the core group that also count under their plain name.
@@ -147,7 +147,7 @@ def _write(request: ResourceRequest, served: Served, new: Object, old: Object, r
     if new["metadata"].get("deletionTimestamp"):
         flags |= WriteFlag.TERMINATING
     return Write(
-        Operation.UPDATE,
+        WriteOperation.UPDATE,
         QUOTAS,
         row.key,
         Actor(request.context.user.name, _MANAGER, "update"),

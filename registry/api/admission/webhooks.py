@@ -15,7 +15,7 @@ from http import HTTPStatus
 from typing import Any
 
 from registry.admission.activation import Failed, Inputs
-from registry.admission.attributes import Attributes, Object, Resource
+from registry.admission.attributes import AdmissionAttributes, Object, Resource
 from registry.admission.review import (
     BadPatch,
     InvalidAnswer,
@@ -54,7 +54,7 @@ class WebhookAdmission:
         self._request = request
         self._inputs = inputs
 
-    async def mutate(self, hooks: Sequence[Webhook], attributes: Attributes, rounds: MutationRounds) -> None:
+    async def mutate(self, hooks: Sequence[Webhook], attributes: AdmissionAttributes, rounds: MutationRounds) -> None:
         progress = rounds.webhooks
         if rounds.is_again:
             await progress.require_if_changed(attributes.object)
@@ -78,7 +78,7 @@ class WebhookAdmission:
         progress.output = attributes.object
 
     async def _mutate_by(
-        self, hook: Webhook, resource: Resource, attributes: Attributes, audited: AuditedCall, *, again: bool
+        self, hook: Webhook, resource: Resource, attributes: AdmissionAttributes, audited: AuditedCall, *, again: bool
     ) -> None:
         answer = await self.call_hook(hook, attributes, resource, mutating=True, again=again)
         if answer is None:
@@ -103,7 +103,7 @@ class WebhookAdmission:
         attributes.object = await self._inputs.decode(patched, resource, attributes)
         audited.report_patch(answer.patch)
 
-    async def validate(self, hooks: Sequence[Webhook], attributes: Attributes) -> None:
+    async def validate(self, hooks: Sequence[Webhook], attributes: AdmissionAttributes) -> None:
         """Calls all webhooks at once; the first refusal in their order counts."""
         matching = []
         for hook in hooks:
@@ -118,18 +118,20 @@ class WebhookAdmission:
             if isinstance(result, BaseException):
                 raise result
 
-    async def _validate_by(self, index: int, hook: Webhook, resource: Resource, attributes: Attributes) -> None:
+    async def _validate_by(
+        self, index: int, hook: Webhook, resource: Resource, attributes: AdmissionAttributes
+    ) -> None:
         if await self.call_hook(hook, attributes, resource, mutating=False) is None:
             self._request.context.annotate(f"{FAILED_OPEN}validating.{WEBHOOKS}round_0_index_{index}", hook.name)
 
-    async def match(self, hook: Webhook, attributes: Attributes) -> Resource | None:
+    async def match(self, hook: Webhook, attributes: AdmissionAttributes) -> Resource | None:
         """Returns the resource at the version for the webhook's review; None if it is not to be called."""
         resource = await self._inputs.match(hook.match, attributes)
         if resource is None or not await self._conditions_hold(hook, attributes, resource):
             return None
         return resource
 
-    async def _conditions_hold(self, hook: Webhook, attributes: Attributes, resource: Resource) -> bool:
+    async def _conditions_hold(self, hook: Webhook, attributes: AdmissionAttributes, resource: Resource) -> bool:
         if not hook.conditions.expressions:
             return True
         inputs = Inputs(
@@ -149,7 +151,7 @@ class WebhookAdmission:
             raise forbidden(Qualified(own.resource, own.group), attributes.name, str(failed)) from failed
 
     async def call_hook(
-        self, hook: Webhook, attributes: Attributes, resource: Resource, *, mutating: bool, again: bool = False
+        self, hook: Webhook, attributes: AdmissionAttributes, resource: Resource, *, mutating: bool, again: bool = False
     ) -> Verdict | None:
         """Returns the webhook's verdict; None if it fails open. Raises a StatusError for a denial.
 

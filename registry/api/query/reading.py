@@ -31,7 +31,7 @@ from registry.query.planner import Plan, Segment
 from registry.store.errors import IndexNotReady, QueryTooLarge
 from registry.store.reads.indexed import IndexPage, IndexRead, Span
 from registry.store.reads.words import Words
-from registry.store.types import Match, ObjectKey, Requirement, Row
+from registry.store.types import ObjectKey, Requirement, Row, SelectorOperator
 
 # Limits on the objects and bytes that a query may examine, apart from those that an index alone returns.
 MAX_EXAMINED: Final = 5_000
@@ -385,7 +385,7 @@ def _single(query: ListQuery, path: str) -> str:
 def _label_requirements(query: ListQuery) -> list[Requirement]:
     """Returns the filter's requirements for labels, which are always indexed."""
     return [
-        Requirement(one.field.path[2], Match.IN, one.texts)
+        Requirement(one.field.path[2], SelectorOperator.IN, one.texts)
         for one in query.constraints.per_field
         if isinstance(one, Points) and one.field.path[:2] == _LABELS and len(one.field.path) == 3 and one.texts
     ]

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from registry.api.selectors.requirements import FIELD_PREFIX, MAX_REQUIREMENTS, SelectorError, check_length, too_many
-from registry.store.types import Match, Requirement
+from registry.store.types import Requirement, SelectorOperator
 
 NAME, NAMESPACE = "metadata.name", "metadata.namespace"
 
@@ -22,7 +22,9 @@ class FieldTerm:
 
     def requirement(self) -> Requirement:
         """Returns the requirement for a selectable field, whose value is stored with the labels of a row."""
-        return Requirement(FIELD_PREFIX + self.field, Match.IN if self.equal else Match.NOT_IN, (self.value,))
+        return Requirement(
+            FIELD_PREFIX + self.field, SelectorOperator.IN if self.equal else SelectorOperator.NOT_IN, (self.value,)
+        )
 
 
 def parse_field_selector(

@@ -18,7 +18,7 @@ from registry.api.selectors.requirements import (
 )
 from registry.schema import names
 from registry.schema.field import FieldError, invalid
-from registry.store.types import Match, Requirement
+from registry.store.types import Requirement, SelectorOperator
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +58,13 @@ _TOKEN = re.compile(r"[ \t\r\n]*(==|!=|[=!(),<>]|[^=!(),<> \t\r\n]+|\Z)")
 _SYMBOLS = frozenset(("==", "!=", "=", "!", "(", ")", ",", "<", ">"))
 _END = ""
 _OPERATORS = {
-    "in": Match.IN,
-    "=": Match.IN,
-    "==": Match.IN,
-    "notin": Match.NOT_IN,
-    "!=": Match.NOT_IN,
-    ">": Match.GREATER_THAN,
-    "<": Match.LESS_THAN,
+    "in": SelectorOperator.IN,
+    "=": SelectorOperator.IN,
+    "==": SelectorOperator.IN,
+    "notin": SelectorOperator.NOT_IN,
+    "!=": SelectorOperator.NOT_IN,
+    ">": SelectorOperator.GREATER_THAN,
+    "<": SelectorOperator.LESS_THAN,
 }
 
 
@@ -115,9 +115,9 @@ class _Parser:
         if messages := names.label_key(key):
             raise _Unparsable(invalid("<nil>", key, "; ".join(messages)).message())
         if absent:
-            return Requirement(key, Match.DOES_NOT_EXIST)
+            return Requirement(key, SelectorOperator.DOES_NOT_EXIST)
         if self.peek() in (_END, ","):
-            return Requirement(key, Match.EXISTS)
+            return Requirement(key, SelectorOperator.EXISTS)
         operator = self.take()
         if operator not in _OPERATORS:
             raise _Unparsable(f"found '{operator}', expected: in, notin, =, ==, !=, gt, lt")
@@ -195,7 +195,7 @@ def _starts_requirement(token: str) -> bool:
 
 def _check(requirement: Requirement) -> Requirement:
     errors: list[FieldError] = []
-    if requirement.match in (Match.GREATER_THAN, Match.LESS_THAN):
+    if requirement.match in (SelectorOperator.GREATER_THAN, SelectorOperator.LESS_THAN):
         errors.extend(
             invalid(f"values[{i}]", value, "for 'Gt', 'Lt' operators, the value must be an integer")
             for i, value in enumerate(requirement.values)

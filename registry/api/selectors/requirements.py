@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from registry.api.errors import StatusError
-from registry.store.types import Match, Requirement
+from registry.store.types import Requirement, SelectorOperator
 
 FIELD_PREFIX: Final = "f:"  # of a field among the labels of a row
 
@@ -47,13 +47,13 @@ def _holds(requirement: Requirement, labels: Sequence[str]) -> bool:
             value = label[len(start) :]
             break
     match requirement.match:
-        case Match.IN:
+        case SelectorOperator.IN:
             return value in requirement.values
-        case Match.NOT_IN:
+        case SelectorOperator.NOT_IN:
             return value not in requirement.values
-        case Match.EXISTS:
+        case SelectorOperator.EXISTS:
             return value is not None
-        case Match.DOES_NOT_EXIST:
+        case SelectorOperator.DOES_NOT_EXIST:
             return value is None
         case _:
             return value_test(requirement)(value)
@@ -63,18 +63,18 @@ def value_test(requirement: Requirement) -> Callable[[str | None], bool]:
     """Returns a test of a value, which is None if the key is absent."""
     values = frozenset(requirement.values)
     match requirement.match:
-        case Match.IN:
+        case SelectorOperator.IN:
             return lambda value: value in values
-        case Match.NOT_IN:
+        case SelectorOperator.NOT_IN:
             return lambda value: value not in values
-        case Match.EXISTS:
+        case SelectorOperator.EXISTS:
             return lambda value: value is not None
-        case Match.DOES_NOT_EXIST:
+        case SelectorOperator.DOES_NOT_EXIST:
             return lambda value: value is None
     bound = integer(requirement.values[0]) if requirement.values else None
     if bound is None:
         return lambda value: False
-    wanted = 1 if requirement.match is Match.GREATER_THAN else -1
+    wanted = 1 if requirement.match is SelectorOperator.GREATER_THAN else -1
 
     def compare(value: str | None) -> bool:
         number = integer(value) if value is not None else None

@@ -19,7 +19,7 @@ import operator
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
-from registry.api.tables.jsonpath_parser import Filter, JsonPathError, Node, Slice, parse
+from registry.api.tables.jsonpath_parser import ArrayNode, FilterNode, JsonPathError, PathNode, parse
 from registry.budget import Budget
 
 __all__ = ["MAX_VISITS", "JsonPathError", "compile_path"]
@@ -54,7 +54,7 @@ def compile_path(text: str) -> Callable[[Json, Budget], list[Json]]:
     return find
 
 
-def _sequence(nodes: Sequence[Node]) -> Step:
+def _sequence(nodes: Sequence[PathNode]) -> Step:
     if all(node.kind == "field" for node in nodes):
         return _fields([node.text for node in nodes])
     steps = [_step(node) for node in nodes]
@@ -83,7 +83,7 @@ def _fields(names: list[str]) -> Step:
     return run
 
 
-def _step(node: Node) -> Step:
+def _step(node: PathNode) -> Step:
     match node.kind:
         case "field":
             return _fields([node.text])
@@ -106,7 +106,7 @@ def _step(node: Node) -> Step:
     return _refuse(node)
 
 
-def _refuse(node: Node) -> Step:
+def _refuse(node: PathNode) -> Step:
     def run(values: list[Json], budget: Budget) -> list[Json]:
         raise JsonPathError(f"unrecognized identifier {node.text}")
 
@@ -163,7 +163,7 @@ def _descend(values: list[Json], budget: Budget) -> list[Json]:
     return descendants
 
 
-def _slice(bounds: Slice) -> Step:
+def _slice(bounds: ArrayNode) -> Step:
     def run(values: list[Json], budget: Budget) -> list[Json]:
         items: list[Json] = []
         budget.spend(len(values))
@@ -182,7 +182,7 @@ def _slice(bounds: Slice) -> Step:
     return run
 
 
-def _range(bounds: Slice, length: int) -> tuple[int, int]:
+def _range(bounds: ArrayNode, length: int) -> tuple[int, int]:
     start = bounds.start + length if bounds.start < 0 else bounds.start
     end = length if bounds.end is None else bounds.end
     if end < 0 or (end == 0 and bounds.derived):
@@ -199,7 +199,7 @@ def _range(bounds: Slice, length: int) -> tuple[int, int]:
     return start, end
 
 
-def _filter(condition: Filter) -> Step:
+def _filter(condition: FilterNode) -> Step:
     left = _sequence(condition.left)
     right = _sequence(condition.right)
     holds = _COMPARISONS.get(condition.operator)

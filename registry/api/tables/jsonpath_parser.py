@@ -25,7 +25,7 @@ class JsonPathError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
+class ArrayNode:
     """`[a:b:c]`; `end` None is the length. `derived` says that a single index was given."""
 
     start: int
@@ -35,37 +35,37 @@ class Slice:
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class FilterNode:
     """`[?(left operator right)]`; the operator is `exists` if there is no comparison."""
 
-    left: tuple[Node, ...]
+    left: tuple[PathNode, ...]
     operator: str
-    right: tuple[Node, ...]
+    right: tuple[PathNode, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class PathNode:
     """`kind` is field, wildcard, recursive, slice, filter, union, text, constant or identifier."""
 
     kind: str
     text: str = ""
-    slice: Slice | None = None
-    filter: Filter | None = None
-    branches: tuple[tuple[Node, ...], ...] = ()
+    slice: ArrayNode | None = None
+    filter: FilterNode | None = None
+    branches: tuple[tuple[PathNode, ...], ...] = ()
     constant: int | float | bool = 0
 
 
-def parse(template: str, nesting: int = 0) -> list[tuple[Node, ...]]:
+def parse(template: str, nesting: int = 0) -> list[tuple[PathNode, ...]]:
     """Returns the actions `{...}` of a template, and the text between them as text nodes, in order."""
     if len(template) > MAX_PATH_LENGTH or nesting > _MAX_NESTING:
         raise JsonPathError("path too long")
-    parts: list[tuple[Node, ...]] = []
+    parts: list[tuple[PathNode, ...]] = []
     position = 0
     while position < len(template):
         opening = template.find("{", position)
         if opening != position:
             end = len(template) if opening < 0 else opening
-            parts.append((Node("text", template[position:end]),))
+            parts.append((PathNode("text", template[position:end]),))
             position = end
             continue
         action = _Action(template, opening + 1, nesting)
@@ -74,7 +74,7 @@ def parse(template: str, nesting: int = 0) -> list[tuple[Node, ...]]:
     return parts
 
 
-def _parse_action(text: str, nesting: int) -> tuple[Node, ...]:
+def _parse_action(text: str, nesting: int) -> tuple[PathNode, ...]:
     return parse(f"{{{text}}}", nesting + 1)[0]
 
 
@@ -86,8 +86,8 @@ class _Action:
         self.position = position
         self.nesting = nesting
 
-    def nodes(self) -> list[Node]:
-        nodes: list[Node] = []
+    def nodes(self) -> list[PathNode]:
+        nodes: list[PathNode] = []
         while True:
             text, position = self.text, self.position
             if text.startswith("}", position):
@@ -100,7 +100,7 @@ class _Action:
             else:
                 self.other(nodes)
 
-    def other(self, nodes: list[Node]) -> None:
+    def other(self, nodes: list[PathNode]) -> None:
         character = self.next()
         if not character or character in "\r\n":
             raise JsonPathError("unclosed action")
@@ -109,7 +109,7 @@ class _Action:
         if character == "[":
             nodes.extend(self.brackets())
         elif character in "\"'":
-            nodes.append(Node("text", self.quote(character)))
+            nodes.append(PathNode("text", self.quote(character)))
         elif character == ".":
             nodes.append(self.field())
         elif character in "+-" or character.isdigit():
@@ -126,16 +126,16 @@ class _Action:
         self.position += len(character)
         return character
 
-    def recursive(self, nodes: list[Node]) -> None:
+    def recursive(self, nodes: list[PathNode]) -> None:
         if nodes and nodes[-1].kind == "recursive":
             raise JsonPathError("invalid multiple recursive descent")
         self.position += 2
-        nodes.append(Node("recursive"))
+        nodes.append(PathNode("recursive"))
         following = self.text[self.position : self.position + 1]
         if following == "_" or following.isalnum():
             nodes.append(self.field())
 
-    def field(self) -> Node:
+    def field(self) -> PathNode:
         """Reads up to a terminator without a backslash before it; removes backslashes."""
         start = self.position
         while (character := self.next()) and character not in _TERMINATORS:
@@ -144,18 +144,20 @@ class _Action:
         if character:
             self.position -= 1
         name = self.text[start : self.position]
-        return Node("wildcard") if name == "*" else Node("field", name.replace("\\", ""))
+        return PathNode("wildcard") if name == "*" else PathNode("field", name.replace("\\", ""))
 
-    def identifier(self) -> Node:
+    def identifier(self) -> PathNode:
         start = self.position
         while (character := self.next()) and character not in _TERMINATORS:
             pass
         if character:
             self.position -= 1
         word = self.text[start : self.position]
-        return Node("constant", constant=word == "true") if word in ("true", "false") else Node("identifier", word)
+        return (
+            PathNode("constant", constant=word == "true") if word in ("true", "false") else PathNode("identifier", word)
+        )
 
-    def number(self) -> Node:
+    def number(self) -> PathNode:
         start = self.position
         if self.text[start] in "+-":
             self.position += 1
@@ -166,7 +168,7 @@ class _Action:
         literal = self.text[start : self.position]
         try:
             integer = int(literal) if len(literal) <= _MAX_INDEX_DIGITS and "." not in literal else None
-            return Node("constant", constant=float(literal) if integer is None else integer)
+            return PathNode("constant", constant=float(literal) if integer is None else integer)
         except ValueError as error:
             raise JsonPathError(f"cannot parse number {literal}") from error
 
@@ -180,7 +182,7 @@ class _Action:
                 break
         return _unquote(self.text[start : self.position - 1], quote)
 
-    def brackets(self) -> list[Node]:
+    def brackets(self) -> list[PathNode]:
         start = self.position
         end = self.text.find("]", start)
         if end < 0 or "\n" in self.text[start:end]:
@@ -192,13 +194,13 @@ class _Action:
         parts = inside.split(",")
         if len(parts) > 1:
             branches = tuple(_parse_action(f"[{part.strip(' ')}]", self.nesting) for part in parts)
-            return [Node("union", branches=branches)]
+            return [PathNode("union", branches=branches)]
         key = _DICT_KEY.match(inside)
         if key is not None:
             return list(_parse_action(f".{key[1]}", self.nesting))
-        return [Node("slice", slice=_slice(inside))]
+        return [PathNode("slice", slice=_slice(inside))]
 
-    def filter(self) -> Node:
+    def filter(self) -> PathNode:
         start = self.position = self.position + 3
         quote, closed = "", False
         while True:
@@ -217,22 +219,22 @@ class _Action:
             raise JsonPathError("unclosed array expect ]")
         comparison = _COMPARISON.match(condition)
         if comparison is None:
-            return Node("filter", filter=Filter(_parse_action(condition, self.nesting), "exists", ()))
+            return PathNode("filter", filter=FilterNode(_parse_action(condition, self.nesting), "exists", ()))
         left, operator, right = comparison.groups()
-        return Node(
-            "filter", filter=Filter(_parse_action(left, self.nesting), operator, _parse_action(right, self.nesting))
+        return PathNode(
+            "filter", filter=FilterNode(_parse_action(left, self.nesting), operator, _parse_action(right, self.nesting))
         )
 
 
-def _slice(text: str) -> Slice:
+def _slice(text: str) -> ArrayNode:
     match = _SLICE.match(text)
     if match is None or any(len(part or "") > _MAX_INDEX_DIGITS for part in match.groups()):
         raise JsonPathError(f"invalid array index {text}")
     start = _index(match[1]) or 0
     step = _index((match[3] or ":")[1:])
     if match[2] is None:
-        return Slice(start, start + 1, 1 if step is None else step, derived=True)
-    return Slice(start, _index(match[2][1:]), 1 if step is None else step, derived=False)
+        return ArrayNode(start, start + 1, 1 if step is None else step, derived=True)
+    return ArrayNode(start, _index(match[2][1:]), 1 if step is None else step, derived=False)
 
 
 def _index(text: str) -> int | None:

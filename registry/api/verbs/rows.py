@@ -9,7 +9,7 @@ from registry.api.dependents import FOREGROUND, ORPHAN, DeletedObject, effects_o
 from registry.api.request import QUOTAS, ResourceRequest
 from registry.api.served import Object, StoredForm, labels_of, owners_of
 from registry.api.verbs.pipeline import Start
-from registry.store.types import Actor, Committed, Contents, Guards, ObjectKey, Operation, Row, Uid, Write
+from registry.store.types import Actor, Committed, Contents, Guards, ObjectKey, Row, Uid, Write, WriteOperation
 
 
 async def insert(
@@ -20,7 +20,7 @@ async def insert(
     version, schema, body = stored
     key = served.key(request.namespace, metadata["name"])
     write = Write(
-        Operation.CREATE,
+        WriteOperation.CREATE,
         served.resource_name,
         key,
         actor,
@@ -56,7 +56,7 @@ async def replace(
     assert row is not None
     version, schema, body = stored
     write = Write(
-        Operation.UPDATE,
+        WriteOperation.UPDATE,
         served.resource_name,
         row.key,
         actor,
@@ -86,7 +86,7 @@ async def remove(
     served, row = request.served, start.row
     assert row is not None
     write = Write(
-        Operation.DELETE,
+        WriteOperation.DELETE,
         served.resource_name,
         row.key,
         actor,

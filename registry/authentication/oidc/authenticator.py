@@ -16,7 +16,7 @@ import jwt
 
 from registry.authentication.authenticator import Identified, Rejected
 from registry.authentication.oidc.configuration import TENANT_KEY, ClaimValidationRule, Issuer, Mapped
-from registry.authentication.oidc.expressions import ClaimExpression, Failed, claims_value, text_list
+from registry.authentication.oidc.expressions import ClaimExpression, ClaimFailed, claims_value, text_list
 from registry.authentication.oidc.provider import FetchFailed, Provider, PublicKey
 from registry.authentication.tokens.unverified import unverified_claims
 from registry.authentication.user import AUTHENTICATED, CREDENTIAL_ID, HOME_OF_STRANGERS, User, claims_foreign_name
@@ -57,7 +57,7 @@ class IssuerTokens:
         try:
             claims = await self._verify(token, unverified[0])
             user = user_of_claims(self._issuer, claims)
-        except (FetchFailed, Failed) as error:
+        except (FetchFailed, ClaimFailed) as error:
             raise Rejected(str(error)) from error
         self._known.put(digest, (user, float(claims["exp"]), self._provider.generation), _CACHE_SECONDS)
         return Identified(user)
@@ -65,12 +65,12 @@ class IssuerTokens:
     async def _verify(self, token: str, header: Mapping[str, Any]) -> dict[str, Any]:
         algorithm, id = header.get("alg"), header.get("kid")
         if not isinstance(algorithm, str) or "crit" in header or not (id is None or isinstance(id, str)):
-            raise Failed("oidc: malformed jwt")
+            raise ClaimFailed("oidc: malformed jwt")
         for key in (await self._provider.keys(id, algorithm))[:_MAX_TRIED]:
             claims = self._verify_with(key, token, algorithm)
             if claims is not None:
                 return claims
-        raise Failed("oidc: verify token: failed to verify signature")
+        raise ClaimFailed("oidc: verify token: failed to verify signature")
 
     def _verify_with(self, key: PublicKey, token: str, algorithm: str) -> dict[str, Any] | None:
         try:
@@ -91,14 +91,14 @@ class IssuerTokens:
         except jwt.InvalidSignatureError:
             return None
         except jwt.PyJWTError as error:
-            raise Failed(f"oidc: verify token: {error}") from error
+            raise ClaimFailed(f"oidc: verify token: {error}") from error
         audience = claims.get("aud")
         audiences = audience if isinstance(audience, list) else [audience]
         if not any(isinstance(a, str) and a in self._issuer.audiences for a in audiences):
-            raise Failed("oidc: verify token: the token is for another audience")
+            raise ClaimFailed("oidc: verify token: the token is for another audience")
         start = claims.get("nbf") or 0
         if type(start) not in (int, float) or time.time() + _NOT_BEFORE_LEEWAY_SECONDS < start:
-            raise Failed("oidc: verify token: the token is not valid yet")
+            raise ClaimFailed("oidc: verify token: the token is not valid yet")
         return claims
 
 
@@ -108,7 +108,7 @@ def user_of_claims(issuer: Issuer, claims: Mapping[str, Any]) -> User:
     name = _username(issuer.username, claims, value)
     groups = _groups(issuer.groups, claims, value)
     if claims_foreign_name(name, groups):
-        raise Failed("oidc: names that begin with system:tenant: are reserved")
+        raise ClaimFailed("oidc: names that begin with system:tenant: are reserved")
     uid = _uid(issuer.uid, claims, value)
     extra = {
         key: tuple(texts)
@@ -117,7 +117,7 @@ def user_of_claims(issuer: Issuer, claims: Mapping[str, Any]) -> User:
     }
     home = extra.pop(TENANT_KEY, ())
     if TENANT_KEY in issuer.extra and (len(home) != 1 or not _LABEL.fullmatch(home[0])):
-        raise Failed("oidc: the claims name no home tenant")
+        raise ClaimFailed("oidc: the claims name no home tenant")
     for rule in issuer.claim_rules:
         _check_claim(rule, claims, value)
     _check_user(issuer.user_rules, name, uid, groups, extra)
@@ -136,10 +136,10 @@ def _username(mapped: Mapped, claims: Mapping[str, Any], value: Value) -> str:
         name = _claim_text(claims, mapped.claim, "username")
         # If the issuer states whether the address is verified, it must be.
         if mapped.claim == "email" and claims.get("email_verified", True) is not True:
-            raise Failed("oidc: email not verified")
+            raise ClaimFailed("oidc: email not verified")
         name = mapped.prefix + name if name else name
     if not name:
-        raise Failed("oidc: the username is empty")
+        raise ClaimFailed("oidc: the username is empty")
     return name
 
 
@@ -150,12 +150,12 @@ def _groups(mapped: Mapped, claims: Mapping[str, Any], value: Value) -> list[str
         claim = claims[mapped.claim]
         texts = [claim] if isinstance(claim, str) else claim
         if not isinstance(texts, list) or not all(isinstance(t, str) for t in texts):
-            raise Failed(f"oidc: parse groups claim {go_quote(mapped.claim)}: neither a text nor a list of texts")
+            raise ClaimFailed(f"oidc: parse groups claim {go_quote(mapped.claim)}: neither a text nor a list of texts")
         groups = [mapped.prefix + t for t in texts]
     else:
         return []
     if len(groups) > _MAX_GROUPS:
-        raise Failed(f"oidc: more than {_MAX_GROUPS} groups")
+        raise ClaimFailed(f"oidc: more than {_MAX_GROUPS} groups")
     return groups
 
 
@@ -168,14 +168,16 @@ def _uid(mapped: Mapped, claims: Mapping[str, Any], value: Value) -> str:
 def _text(expression: ClaimExpression, value: Value, what: str) -> str:
     text = expression.evaluate(value)
     if type(text) is not str:
-        raise Failed(f"oidc: error evaluating {what} claim expression: {what} claim expression must return a string")
+        raise ClaimFailed(
+            f"oidc: error evaluating {what} claim expression: {what} claim expression must return a string"
+        )
     return text
 
 
 def _claim_text(claims: Mapping[str, Any], claim: str, what: str) -> str:
     value = claims.get(claim, _ABSENT)
     if not isinstance(value, str):
-        raise Failed(
+        raise ClaimFailed(
             f"oidc: parse {what} claims {go_quote(claim)}: "
             + ("claim not present" if value is _ABSENT else "not a text")
         )
@@ -185,15 +187,15 @@ def _claim_text(claims: Mapping[str, Any], claim: str, what: str) -> str:
 def _check_claim(rule: ClaimValidationRule, claims: Mapping[str, Any], value: Value) -> None:
     if rule.expression is not None:
         if not rule.expression.holds(value):
-            raise Failed(
+            raise ClaimFailed(
                 "oidc: error evaluating claim validation expression: validation expression "
                 f"'{rule.expression.text}' failed: {rule.message}"
             )
         return
     if rule.claim not in claims:
-        raise Failed(f"oidc: required claim {rule.claim} not present in ID token")
+        raise ClaimFailed(f"oidc: required claim {rule.claim} not present in ID token")
     if claims[rule.claim] != rule.required_value:
-        raise Failed(f"oidc: required claim {rule.claim} value does not match")
+        raise ClaimFailed(f"oidc: required claim {rule.claim} value does not match")
 
 
 def _check_user(
@@ -202,7 +204,7 @@ def _check_user(
     user = {"username": name, "uid": uid, "groups": list(groups), "extra": {k: list(v) for k, v in extra.items()}}
     for rule in rules:
         if rule.expression is not None and not rule.expression.holds(user):
-            raise Failed(
+            raise ClaimFailed(
                 "oidc: error evaluating user info validation rule: validation expression "
                 f"'{rule.expression.text}' failed: {rule.message}"
             )

@@ -48,7 +48,7 @@ class BadExpression(Exception):
     """The text does not compile; `str()` has the position."""
 
 
-class Failed(Exception):
+class ClaimFailed(Exception):
     """An expression has no value for these claims, or one of the wrong type."""
 
 
@@ -83,10 +83,12 @@ class ClaimExpression:
             except BudgetExceeded:
                 continue
             except (EvalError, RecursionError) as error:
-                raise Failed(f"expression '{self.text}' resulted in error: {error}") from error
+                raise ClaimFailed(f"expression '{self.text}' resulted in error: {error}") from error
             if frame[COST] <= _LIMIT:
                 return value
-        raise Failed(f"expression '{self.text}' resulted in error: operation cancelled: actual cost limit exceeded")
+        raise ClaimFailed(
+            f"expression '{self.text}' resulted in error: operation cancelled: actual cost limit exceeded"
+        )
 
     def holds(self, variable: Value) -> bool:
         return self.evaluate(variable) is True
@@ -110,7 +112,7 @@ def claims_value(claims: Mapping[str, Any]) -> Value:
 
 def _value(value: Any, depth: int) -> Value:
     if depth > _MAX_DEPTH:
-        raise Failed("the claims are nested too deeply")
+        raise ClaimFailed("the claims are nested too deeply")
     match value:
         case dict():
             return Map.of_strings({key: _value(v, depth + 1) for key, v in value.items()})
@@ -128,7 +130,7 @@ def text_list(value: Value) -> list[str]:
     if type(texts) is str:
         return [texts]
     if type(texts) is not list or not all(type(v) is str for v in texts):
-        raise Failed("expression must return a string or a list of strings")
+        raise ClaimFailed("expression must return a string or a list of strings")
     return [v for v in texts if v]
 
 

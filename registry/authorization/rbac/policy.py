@@ -16,7 +16,7 @@ from itertools import count
 from typing import Final
 
 from registry.authentication.user import User
-from registry.authorization.attributes import Attributes, Decision, Rules
+from registry.authorization.attributes import Attributes, Decision, SubjectRules
 from registry.authorization.rbac.match import CompiledRole
 from registry.authorization.rbac.model import Binding, PolicyRule, RoleReference, Subject, SubjectKey
 from registry.caches import LruCache
@@ -164,7 +164,7 @@ def aggregate(problems: Sequence[str]) -> str:
     return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
 
 
-def review_rules(rules: Iterable[PolicyRule], missing: Iterable[RoleReference]) -> Rules:
+def review_rules(rules: Iterable[PolicyRule], missing: Iterable[RoleReference]) -> SubjectRules:
     """Rules in the form of a rules review: resource and non-resource rules are separate."""
     problems = [_missing(reference) for reference in missing]
     resources, paths = [], []
@@ -175,7 +175,7 @@ def review_rules(rules: Iterable[PolicyRule], missing: Iterable[RoleReference]) 
             )
         if rule.paths:
             paths.append(_present(verbs=rule.verbs, nonResourceURLs=rule.paths))
-    return Rules(resources, paths, bool(problems), aggregate(problems) if problems else "")
+    return SubjectRules(resources, paths, bool(problems), aggregate(problems) if problems else "")
 
 
 def _present(**members: tuple[str, ...]) -> dict[str, tuple[str, ...]]:

@@ -25,7 +25,7 @@ _ESCAPED: Final = [chr(byte) if chr(byte) in _PATH_SAFE else f"%{byte:02X}" for 
 _PATH_VALID: Final = _PATH_SAFE | frozenset("!'()*[]%")
 
 
-class Url(Opaque):
+class UrlValue(Opaque):
     """A value of the type URL."""
 
     __slots__ = ("parts",)
@@ -37,12 +37,12 @@ class Url(Opaque):
         self.parts = parts
 
     def equals(self, other: Value) -> bool:
-        if type(other) is not Url:
+        if type(other) is not UrlValue:
             raise no_such_overload()
         return self.parts == other.parts
 
 
-register_type(Url, URL)
+register_type(UrlValue, URL)
 
 
 @cache_by_text
@@ -55,10 +55,10 @@ def parse_request_uri(text: str) -> None:
 
 
 @cache_by_text
-def parse_url(text: str) -> Url:
+def parse_url(text: str) -> UrlValue:
     try:
         go_url.parse_request_uri(text)
-        return Url(go_url.parse_url(text))
+        return UrlValue(go_url.parse_url(text))
     except go_url.UrlError as error:
         raise EvalError(f"URL parse error during conversion from string: {error}") from None
 
@@ -67,7 +67,7 @@ def parse_url(text: str) -> Url:
 
 
 @function("url", 1, of=(str,), cost=traversal())
-def url(value: str) -> Url:
+def url(value: str) -> UrlValue:
     return parse_url(value)
 
 
@@ -80,24 +80,24 @@ def is_url(value: str) -> bool:
     return True
 
 
-@member("getScheme", 1, of=(Url,))
-def get_scheme(value: Url) -> str:
+@member("getScheme", 1, of=(UrlValue,))
+def get_scheme(value: UrlValue) -> str:
     return value.parts.scheme
 
 
-@member("getHost", 1, of=(Url,))
-def get_host(value: Url) -> str:
+@member("getHost", 1, of=(UrlValue,))
+def get_host(value: UrlValue) -> str:
     return value.parts.host
 
 
-@member("getHostname", 1, of=(Url,))
-def get_hostname(value: Url) -> str:
+@member("getHostname", 1, of=(UrlValue,))
+def get_hostname(value: UrlValue) -> str:
     """The host without port and brackets."""
     return _split_host(value.parts.host)[0]
 
 
-@member("getPort", 1, of=(Url,))
-def get_port(value: Url) -> str:
+@member("getPort", 1, of=(UrlValue,))
+def get_port(value: UrlValue) -> str:
     return _split_host(value.parts.host)[1]
 
 
@@ -111,8 +111,8 @@ def _split_host(host: str) -> tuple[str, str]:
     return name, port
 
 
-@member("getEscapedPath", 1, of=(Url,))
-def get_escaped_path(value: Url) -> str:
+@member("getEscapedPath", 1, of=(UrlValue,))
+def get_escaped_path(value: UrlValue) -> str:
     """The path as it was written if that is a valid encoding, else the encoded path."""
     if _PATH_VALID.issuperset(value.parts.raw_path):
         return value.parts.raw_path
@@ -120,8 +120,8 @@ def get_escaped_path(value: Url) -> str:
     return "".join(map(_ESCAPED.__getitem__, value.parts.path.encode("utf-8", "surrogateescape")))
 
 
-@member("getQuery", 1, of=(Url,))
-def get_query(value: Url) -> Map:
+@member("getQuery", 1, of=(UrlValue,))
+def get_query(value: UrlValue) -> Map:
     """{'x': ['1', '2']}; pairs that cannot be decoded are omitted."""
     parameters: dict[str, Value] = {}
     query = value.parts.query.removeprefix("?")

@@ -20,7 +20,7 @@ from registry.cel.checker.schema_types import MAX_REQUEST_BYTES, Declared, decla
 from registry.cel.rules.expressions import MESSAGE, RULE, RuleExpression, compile_expression
 from registry.codec.go_text import GoText
 from registry.schema.field import ErrorType, FieldError, forbidden, index, invalid, key, not_supported, required
-from registry.schema.field_paths import PathError, resolve
+from registry.schema.field_paths import SchemaPathError, resolve
 from registry.schema.model import Structural, ValidationRule, from_json
 from registry.schema.structural.go_schema import go_rule
 
@@ -288,7 +288,7 @@ def _has_line_breaks(text: str) -> bool:
 def _leads_somewhere(path: str, schema: Json) -> bool:
     try:
         resolve(path, schema)
-    except PathError:
+    except SchemaPathError:
         return False
     return True
 

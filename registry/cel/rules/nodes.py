@@ -16,7 +16,7 @@ from registry.cel.interpreter.compile import Program, compile_program
 from registry.cel.interpreter.view import View
 from registry.cel.interpreter.views import view_of
 from registry.cel.rules.expressions import MESSAGE, OLD_SELF, RULE, SELF, compile_expression
-from registry.schema.field_paths import PathError, resolve
+from registry.schema.field_paths import SchemaPathError, resolve
 from registry.schema.model import Structural, ValidationRule
 
 Json = Any
@@ -174,7 +174,7 @@ def _field_path(path: str, schema: Structural) -> str:
         return ""
     try:
         return resolve(path, _shape(schema)).path
-    except PathError:
+    except SchemaPathError:
         return ""
 
 

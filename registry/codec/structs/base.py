@@ -28,7 +28,7 @@ MAX_UNKNOWN_CHARACTERS = 1 << 18
 
 
 @dataclass(slots=True)
-class Context:
+class DecodingContext:
     """One decoding of a value.
 
     `unknown` collects the paths of unknown fields and, as RepeatedField, of repeated ones, in document order; None
@@ -72,7 +72,7 @@ class GoType:
     zero: Any = None
     by_reference = False  # nil-able: if required and absent, it is written as null
 
-    def decode(self, value: Any, link: Link, context: Context) -> Any:
+    def decode(self, value: Any, link: Link, context: DecodingContext) -> Any:
         raise NotImplementedError
 
     def encode(self, value: Any) -> Any:

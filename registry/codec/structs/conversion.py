@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from registry.codec import go_base64
-from registry.codec.structs.base import ROOT, Context, GoType, StructDecodeError
-from registry.codec.structs.scalars import Bytes, Integer, Number, Scalar
-from registry.codec.structs.structs import Map, Pointer, Slice, Struct
+from registry.codec.structs.base import ROOT, DecodingContext, GoType, StructDecodeError
+from registry.codec.structs.scalars import Bytes, GoScalar, Integer, Number
+from registry.codec.structs.structs import GoMap, GoSlice, Pointer, Struct
 
 _KINDS: Final = {str: "string", bool: "bool", int: "int64", float: "float64", list: "slice"}
 _GO_KINDS: Final = {str: "string", bool: "bool"}
@@ -34,9 +34,9 @@ def _faults(go_type: GoType, value: Any) -> Iterator[str]:
     match go_type:
         case Pointer():
             yield from _faults(go_type.element, value)
-        case Struct() | Map():
+        case Struct() | GoMap():
             yield from _members(go_type, value)
-        case Slice():
+        case GoSlice():
             if type(value) is not list:
                 yield f"cannot restore slice from {_kind(value)}"
                 return
@@ -44,13 +44,13 @@ def _faults(go_type: GoType, value: Any) -> Iterator[str]:
                 yield from _faults(go_type.element, item)
         case Bytes():
             yield from _bytes(value)
-        case Scalar() | Integer() | Number():
+        case GoScalar() | Integer() | Number():
             yield from _scalar(go_type, value)
         case _:
             yield from _custom(go_type, value)
 
 
-def _members(go_type: Struct | Map, value: Any) -> Iterator[str]:
+def _members(go_type: Struct | GoMap, value: Any) -> Iterator[str]:
     if not isinstance(value, dict):
         yield f"cannot restore {'struct from:' if isinstance(go_type, Struct) else 'map from'} {_kind(value)}"
     elif isinstance(go_type, Struct):
@@ -71,13 +71,13 @@ def _bytes(value: Any) -> Iterator[str]:
         yield f"error decoding from json: {error}"
 
 
-def _scalar(go_type: Scalar | Integer | Number, value: Any) -> Iterator[str]:
+def _scalar(go_type: GoScalar | Integer | Number, value: Any) -> Iterator[str]:
     """JSON converts neither texts nor booleans; Go could convert an integer to a text."""
     actual = _kind(value)
-    wanted = _GO_KINDS.get(go_type.json_type, "interface") if isinstance(go_type, Scalar) else go_type.go
-    if actual == wanted or (actual == "int64" and not isinstance(go_type, Scalar)):
+    wanted = _GO_KINDS.get(go_type.json_type, "interface") if isinstance(go_type, GoScalar) else go_type.go
+    if actual == wanted or (actual == "int64" and not isinstance(go_type, GoScalar)):
         return
-    if actual == "float64" and not isinstance(go_type, Scalar):
+    if actual == "float64" and not isinstance(go_type, GoScalar):
         if isinstance(go_type, Integer) and not value.is_integer():
             yield f"cannot convert float64 to {go_type.go}"
     elif actual == "int64" and wanted == "string":
@@ -89,7 +89,7 @@ def _scalar(go_type: Scalar | Integer | Number, value: Any) -> Iterator[str]:
 def _custom(go_type: GoType, value: Any) -> Iterator[str]:
     """Types that decode themselves do so here too."""
     try:
-        context = Context(None)
+        context = DecodingContext(None)
         context.finish(go_type.decode(value, ROOT, context))
     except StructDecodeError as error:
         yield str(error)

@@ -24,8 +24,8 @@ from importlib import resources
 from typing import Final
 
 from registry.codec.structs.base import GoType
-from registry.codec.structs.scalars import BOOL, BYTES, FLOAT_64, INT_32, INT_64, RAW, STRING, UID, Scalar
-from registry.codec.structs.structs import Field, Map, Pointer, Slice, Struct
+from registry.codec.structs.scalars import BOOL, BYTES, FLOAT_64, INT_32, INT_64, RAW, STRING, UID, GoScalar
+from registry.codec.structs.structs import Field, GoMap, GoSlice, Pointer, Struct
 
 _COMMON: Final[Mapping[str, GoType]] = {
     "string": STRING,
@@ -81,18 +81,18 @@ def _inlined(struct: GoType) -> Iterator[Field]:
 
 def _named(go: str, underlying: str, types: Mapping[str, GoType]) -> GoType:
     match _resolve(underlying, types):
-        case Slice(element=element):
-            return Slice(element, go)
-        case Map(element=element):
-            return Map(element, go)
+        case GoSlice(element=element):
+            return GoSlice(element, go)
+        case GoMap(element=element):
+            return GoMap(element, go)
     assert underlying == "string"
-    return Scalar(go, str, "")
+    return GoScalar(go, str, "")
 
 
 def _resolve(go_type: str, types: Mapping[str, GoType]) -> GoType:
     if go_type in types:
         return types[go_type]
-    for prefix, container in (("*", Pointer), ("[]", Slice), ("map[string]", Map)):
+    for prefix, container in (("*", Pointer), ("[]", GoSlice), ("map[string]", GoMap)):
         if go_type.startswith(prefix):
             return container(_resolve(go_type.removeprefix(prefix), types))
     raise LookupError(f"the type {go_type} is not declared")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from registry.codec.go_time import TimeError, canonical_time
-from registry.codec.structs.base import Context, GoType, Link, StructDecodeError, mismatch
+from registry.codec.structs.base import DecodingContext, GoType, Link, StructDecodeError, mismatch
 from registry.codec.structs.declarations import qualified, read_structs
 from registry.codec.structs.scalars import RawExtension
 
@@ -28,7 +28,7 @@ class Time(GoType):
     def __init__(self, canonical: Callable[[str], str] = canonical_time) -> None:
         self._canonical = canonical
 
-    def decode(self, value: Any, link: Link, context: Context) -> Any:
+    def decode(self, value: Any, link: Link, context: DecodingContext) -> Any:
         if type(value) is not str:
             raise mismatch(value, link, self.go)
         try:

@@ -7,17 +7,17 @@ from typing import Any
 
 from registry.codec import go_base64
 from registry.codec.go_text import go_float, whole_number
-from registry.codec.structs.base import Context, GoType, Link, StructDecodeError
+from registry.codec.structs.base import DecodingContext, GoType, Link, StructDecodeError
 
 INT32 = (-(2**31), 2**31 - 1)
 INT64 = (-(2**63), 2**63 - 1)
 
 
-class Scalar(GoType):
+class GoScalar(GoType):
     def __init__(self, go: str, json_type: type, zero: Any) -> None:
         self.go, self.json_type, self.zero = go, json_type, zero
 
-    def decode(self, value: Any, link: Link, context: Context) -> Any:
+    def decode(self, value: Any, link: Link, context: DecodingContext) -> Any:
         return value if type(value) is self.json_type else context.mismatch(value, link, self.go)
 
 
@@ -27,7 +27,7 @@ class Integer(GoType):
     def __init__(self, go: str, bounds: tuple[int, int]) -> None:
         self.go, self.bounds = go, bounds
 
-    def decode(self, value: Any, link: Link, context: Context) -> Any:
+    def decode(self, value: Any, link: Link, context: DecodingContext) -> Any:
         if type(value) is int and self.bounds[0] <= value <= self.bounds[1]:
             return value
         if type(value) is float:
@@ -48,7 +48,7 @@ class Number(GoType):
     go = "float64"
     zero = 0
 
-    def decode(self, value: Any, link: Link, context: Context) -> Any:
+    def decode(self, value: Any, link: Link, context: DecodingContext) -> Any:
         if type(value) is int:
             return value if -(2**53) <= value <= 2**53 else _whole(float(value))
         if type(value) is float:
@@ -62,7 +62,7 @@ class Bytes(GoType):
     go = "[]uint8"
     by_reference = True
 
-    def decode(self, value: Any, link: Link, context: Context) -> Any:
+    def decode(self, value: Any, link: Link, context: DecodingContext) -> Any:
         if type(value) is list:
             steps = enumerate(value)
             octets = [0 if v is None else _OCTET.decode(v, (link, i, None, False), context) or 0 for i, v in steps]
@@ -85,7 +85,7 @@ class Raw(GoType):
     go = "v1.JSON"
     by_reference = True
 
-    def decode(self, value: Any, link: Link, context: Context) -> Any:
+    def decode(self, value: Any, link: Link, context: DecodingContext) -> Any:
         return plain_numbers(value)
 
 
@@ -97,7 +97,7 @@ class RawExtension(GoType):
     def __init__(self, go: str = "runtime.RawExtension") -> None:
         self.go = go
 
-    def decode(self, value: Any, link: Link, context: Context) -> Any:
+    def decode(self, value: Any, link: Link, context: DecodingContext) -> Any:
         return value
 
 
@@ -116,9 +116,9 @@ def _whole(value: float) -> int | float:
     return whole_number(value) if value.is_integer() and -(2**63) <= value < 2**64 else value
 
 
-STRING = Scalar("string", str, "")
-BOOL = Scalar("bool", bool, False)
-UID = Scalar("types.UID", str, "")
+STRING = GoScalar("string", str, "")
+BOOL = GoScalar("bool", bool, False)
+UID = GoScalar("types.UID", str, "")
 INT_32 = Integer("int32", INT32)
 INT_64 = Integer("int64", INT64)
 FLOAT_64 = Number()

@@ -24,8 +24,8 @@ from operator import itemgetter
 from typing import Any
 
 from registry.codec.model import Repeated
-from registry.codec.structs.base import ROOT, Context, GoType, Link, RepeatedField, StructDecodeError
-from registry.codec.structs.scalars import STRING, Scalar
+from registry.codec.structs.base import ROOT, DecodingContext, GoType, Link, RepeatedField, StructDecodeError
+from registry.codec.structs.scalars import STRING, GoScalar
 
 # kube-apiserver accepts 10,000 levels. Functions that walk a definition here recurse, and orjson writes at most 254
 # levels, so that a more deeply nested definition could not be served.
@@ -43,7 +43,7 @@ class Pointer(GoType):
     def __init__(self, element: GoType) -> None:
         self.element, self.go = element, element.go
 
-    def decode(self, value: Any, link: Link, context: Context) -> Any:
+    def decode(self, value: Any, link: Link, context: DecodingContext) -> Any:
         return self.element.decode(value, link, context)
 
     def merge(self, before: Any, value: Any) -> Any:
@@ -56,13 +56,13 @@ class Pointer(GoType):
         return value is None
 
 
-class Slice(GoType):
+class GoSlice(GoType):
     by_reference = True
 
     def __init__(self, element: GoType, go: str = "") -> None:
         self.element, self.go = element, go or f"[]{element.go}"
 
-    def decode(self, value: Any, link: Link, context: Context) -> Any:
+    def decode(self, value: Any, link: Link, context: DecodingContext) -> Any:
         if type(value) is not list:
             return context.mismatch(value, link, self.go)
         element = self.element
@@ -82,13 +82,13 @@ class Slice(GoType):
         return [encode(v) for v in value]
 
 
-class Map(GoType):
+class GoMap(GoType):
     by_reference = True
 
     def __init__(self, element: GoType, go: str = "") -> None:
         self.element, self.go = element, go or f"map[string]{element.go}"
 
-    def decode(self, value: Any, link: Link, context: Context) -> Any:
+    def decode(self, value: Any, link: Link, context: DecodingContext) -> Any:
         if not isinstance(value, dict):
             return context.mismatch(value, link, self.go)
         element, out = self.element, {}
@@ -116,10 +116,12 @@ class OneOf(GoType):
 
     by_reference = True
 
-    def __init__(self, go: str, decode: Callable[[Any, Link, Context], Any], encode: Callable[[Any], Any]) -> None:
+    def __init__(
+        self, go: str, decode: Callable[[Any, Link, DecodingContext], Any], encode: Callable[[Any], Any]
+    ) -> None:
         self.go, self._decode, self._encode = go, decode, encode
 
-    def decode(self, value: Any, link: Link, context: Context) -> Any:
+    def decode(self, value: Any, link: Link, context: DecodingContext) -> Any:
         # An error ends the decoding, so that the context need not be restored then.
         unknown, fault = context.unknown, context.fault
         context.unknown = context.fault = None
@@ -157,7 +159,7 @@ class Struct(GoType):
         self.fields = fields
         self._types = {f.name: f.type for f in fields}
         # By field: the JSON type of those that are decoded to themselves.
-        self._scalars = {f.name: t.json_type for f in fields if type(t := _pointed_to(f.type)) is Scalar}
+        self._scalars = {f.name: t.json_type for f in fields if type(t := _pointed_to(f.type)) is GoScalar}
         self._order = {f.name: position for position, f in enumerate(fields)}
         self._required = [f for f in fields if f.required]
         self._encoders = {f.name: _encoder(f.type) for f in fields}
@@ -167,7 +169,7 @@ class Struct(GoType):
     def zero(self) -> Any:
         return {}
 
-    def decode(self, value: Any, link: Link, context: Context) -> Any:
+    def decode(self, value: Any, link: Link, context: DecodingContext) -> Any:
         if not isinstance(value, dict):
             return context.mismatch(value, link, self.go)
         types, scalars, name = self._types, self._scalars, self.name
@@ -238,7 +240,7 @@ def _pointed_to(type_: GoType) -> GoType:
     return type_
 
 
-def _members(value: dict[str, Any], context: Context) -> Iterable[tuple[str, Any]]:
+def _members(value: dict[str, Any], context: DecodingContext) -> Iterable[tuple[str, Any]]:
     """The members of an object in document order, including repeated ones."""
     if context.is_reencoded:
         return sorted(value.items(), key=_first)
@@ -255,7 +257,7 @@ def plain(value: Any) -> Any:
     return [plain(v) for v in value] if type(value) is list else value
 
 
-STRINGS = Slice(STRING)
+STRINGS = GoSlice(STRING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +273,7 @@ def decode(struct: Struct, body: Any) -> Typed:
     if deeper_than(body, MAX_JSON_DEPTH):
         raise StructDecodeError("exceeded max depth")
     unknown: list[str] = []
-    context = Context(unknown)
+    context = DecodingContext(unknown)
     return Typed(context.finish({} if body is None else struct.decode(body, ROOT, context)), unknown)
 
 

@@ -13,7 +13,7 @@ from registry.codec.structs import structs as typed
 from registry.codec.structs.declarations import qualified, read_structs
 from registry.codec.structs.meta import METAV1
 from registry.definitions import types
-from registry.definitions.decode import KIND, Decoded
+from registry.definitions.decode import KIND, DecodedDefinition
 from registry.definitions.defaulting import default_stored_versions
 
 Definition = dict[str, Any]
@@ -25,12 +25,12 @@ _STRUCT = read_structs(__package__, "apiextensions_v1beta1.txt", {**METAV1, **qu
 ]
 
 
-def decode_definition(body: object) -> Decoded:
+def decode_definition(body: object) -> DecodedDefinition:
     """The decoded form of `body`, which may be any JSON and is not changed. Raises DecodeError with Go's text."""
     decoded = typed.decode(_STRUCT, body)
     decoded.value["kind"] = KIND
     decoded.value["apiVersion"] = API_VERSION
-    return Decoded(decoded.value, decoded.unknown)
+    return DecodedDefinition(decoded.value, decoded.unknown)
 
 
 def canonical(definition: Definition) -> Definition:

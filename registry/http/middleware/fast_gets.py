@@ -2,8 +2,8 @@
 
 A client that gets one object usually gets others of the same kind, over the same connection, with the same headers. The
 results of the handler chain for the first get hold for the next ones while everything that they depend on is unchanged.
-So after a plain get (RequestState.plain_get) this middleware stores a `Plan` in the connection. For a further get, each
-of these is checked without I/O:
+So after a plain get (RequestState.plain_get) this middleware stores a `GetPlan` in the connection. For a further get,
+each of these is checked without I/O:
 
     request info      the same path but for namespace and name, no query, and exactly the same headers
     fairness          a seat is free
@@ -66,7 +66,7 @@ _PLAIN: Final = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-./")
 _SPECIAL: Final = frozenset({b"audit-id", b"connection", b"expect", b"transfer-encoding", b"upgrade"})
 
 
-class Target(NamedTuple):
+class GetTarget(NamedTuple):
     """The parts of an object's path. A plan holds for all objects with the same `collection`."""
 
     collection: tuple[bytes, bytes]  # the path before the namespace; the plural name
@@ -74,7 +74,7 @@ class Target(NamedTuple):
     name: bytes
 
 
-def target_of(raw_path: bytes) -> Target | None:
+def target_of(raw_path: bytes) -> GetTarget | None:
     """Splits `/apis/g/v1/namespaces/default/crontabs/a`; None if it has characters that may be escapes.
 
     Paths of other resources are split as well: a plan is only stored for the path of an object (`_is_of`).
@@ -85,13 +85,13 @@ def target_of(raw_path: bytes) -> Target | None:
     if len(parts) < 4 or not parts[-1]:
         return None
     if parts[1] == b"namespaces" and len(parts) == 5:
-        return Target((parts[0], parts[3]), parts[2], parts[4]) if parts[2] else None
+        return GetTarget((parts[0], parts[3]), parts[2], parts[4]) if parts[2] else None
     prefix, plural, name = raw_path.rsplit(b"/", 2)
-    return Target((prefix, plural), b"", name)
+    return GetTarget((prefix, plural), b"", name)
 
 
 @dataclass(slots=True)
-class Plan:
+class GetPlan:
     """The results of the handler chain for a get, valid for other objects of its collection.
 
     `authenticated` is the user of the credential, and `user` that user as the tenant sees it. `catalog` is the serial
@@ -136,7 +136,7 @@ class FastGetsMiddleware:
         connection.fast_path.remember(target, plan)
 
 
-def _is_of(target: Target, info: RequestInfo) -> bool:
+def _is_of(target: GetTarget, info: RequestInfo) -> bool:
     """Whether namespace, name and plural of the raw path are those of the parsed request."""
     return (target.namespace.decode(), target.name.decode(), target.collection[1].decode()) == (
         info.namespace,
@@ -145,7 +145,7 @@ def _is_of(target: Target, info: RequestInfo) -> bool:
     )
 
 
-def _plan_of(scope: Scope, state: RequestState, catalog: TenantCatalog) -> Plan | None:
+def _plan_of(scope: Scope, state: RequestState, catalog: TenantCatalog) -> GetPlan | None:
     """Returns the plan for gets like this one; None if its answer depends on more than a plan checks."""
     authenticated, tenant, headers = state.authenticated, state.tenant, state.headers
     if state.code != 200 or state.warnings or state.wildcard is not None:
@@ -159,7 +159,7 @@ def _plan_of(scope: Scope, state: RequestState, catalog: TenantCatalog) -> Plan 
     if any(name.startswith(b"impersonate-") for name in headers):
         return None
     token = bearer_token(state.header(b"authorization"), [])
-    return Plan(scope["headers"], token, authenticated, state.user, tenant, state.info, _identity_of(catalog))
+    return GetPlan(scope["headers"], token, authenticated, state.user, tenant, state.info, _identity_of(catalog))
 
 
 def _identity_of(catalog: TenantCatalog) -> tuple[int, int]:
@@ -172,9 +172,9 @@ class FastGets:
     def __init__(self, backend: Backend, queue: FairQueue) -> None:
         self._backend = backend
         self._queue = queue
-        self._plans: dict[tuple[bytes, bytes], Plan] = {}
+        self._plans: dict[tuple[bytes, bytes], GetPlan] = {}
 
-    def remember(self, target: Target, plan: Plan) -> None:
+    def remember(self, target: GetTarget, plan: GetPlan) -> None:
         known = self._plans.get(target.collection)
         if known is not None and known.catalog == plan.catalog and known.headers == plan.headers:
             # With the same catalog and headers, the new plan is no more useful: the misses still count.
@@ -202,7 +202,9 @@ class FastGets:
         loading.add_done_callback(partial(self._end, plan, served, cycle, give_back, seat, started))
         return True
 
-    def _begin_load(self, plan: Plan, target: Target, cycle: Cycle) -> tuple[Served, asyncio.Future[Loaded]] | None:
+    def _begin_load(
+        self, plan: GetPlan, target: GetTarget, cycle: Cycle
+    ) -> tuple[Served, asyncio.Future[Loaded]] | None:
         """Starts the read if everything the plan depends on is unchanged. Returns the resource and the pending row."""
         backend, tenant = self._backend, plan.tenant
         if backend.authentication.recall(cycle.scope, plan.token) != plan.authenticated:
@@ -229,7 +231,7 @@ class FastGets:
 
     def _end(
         self,
-        plan: Plan,
+        plan: GetPlan,
         served: Served,
         cycle: Cycle,
         give_back: Callable[[], None],
@@ -252,7 +254,7 @@ class FastGets:
         metrics.observe(info.verb, info.group, info.resource, "", 200, time.perf_counter() - started)
 
 
-def _text_of(plan: Plan, served: Served, loading: asyncio.Future[Loaded]) -> str | None:
+def _text_of(plan: GetPlan, served: Served, loading: asyncio.Future[Loaded]) -> str | None:
     """Returns the object as served; None if that takes more than its stored text."""
     if loading.cancelled() or loading.exception() is not None:
         return None

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from registry.codec.go_time import TimeError, canonical_time
-from registry.codec.structs.base import ROOT, Context, StructDecodeError
+from registry.codec.structs.base import ROOT, DecodingContext, StructDecodeError
 from registry.codec.structs.meta import META, ZERO_TIME
 from registry.schema.values import Json
 
@@ -34,7 +34,7 @@ def decode_object_meta(meta: Json, *, unknown: list[str] | None, path: str = "me
         if len(filled) < len(meta) and _is_ordinary(filled, _ORDINARY):
             return filled
     paths: list[str] | None = None if unknown is None else []
-    context = Context(paths, is_reencoded=True)
+    context = DecodingContext(paths, is_reencoded=True)
     decoded = context.finish(_OBJECT_META.decode(meta, ROOT, context))
     if unknown is not None:
         unknown.extend(f"{path}.{field}" for field in paths or ())

@@ -19,7 +19,7 @@ from registry.store.arrays import RecordArray, bytes_literal, literal, number_li
 from registry.store.encoding import contents_json, label_element, label_prefix, owner_element
 from registry.store.exchange import Value
 from registry.store.statements import statement
-from registry.store.types import Committed, Operation, Tenant, TenantId, Write, WriteFlag
+from registry.store.types import Committed, Tenant, TenantId, Write, WriteFlag, WriteOperation
 
 # More rows per transaction gain little (facts: 50 rows already give 17 to 31 times the rate of one), and add latency.
 MAX_ROWS: Final = 64
@@ -207,7 +207,7 @@ def _index_bytes(write: Write) -> int:
 
 def _record(tenant: Tenant, write: Write) -> bytes:
     """Encodes a `registry_write` (sql/commit.sql), whose attributes have this order."""
-    guards, actor, stored = write.expected_guards, write.actor, write.operation is not Operation.DELETE
+    guards, actor, stored = write.expected_guards, write.actor, write.operation is not WriteOperation.DELETE
     indexed = write.indexed
     return record(
         (

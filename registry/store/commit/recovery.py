@@ -78,7 +78,7 @@ REPLICATION_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class BackendConnection:
     """A connection and its backend: `timeline` identifies the server, `write_oid` is the OID of the type
     `registry_write`."""
 
@@ -89,20 +89,22 @@ class Link:
     write_oid: int
 
 
-async def link(connection: Connection) -> Link:
+async def link(connection: Connection) -> BackendConnection:
     cursor = await connection.execute(WHO_AM_I.sql, prepare=False)
     row = await cursor.fetchone()
     assert row is not None, "a session sees itself"
-    return Link(connection, *row)
+    return BackendConnection(connection, *row)
 
 
-async def dismiss(link: Link, lost: Link) -> None:
+async def dismiss(link: BackendConnection, lost: BackendConnection) -> None:
     """Terminates the backend of a lost connection, without waiting until it is gone."""
     if lost.timeline == link.timeline:
         await link.connection.execute(END_BACKEND.sql, {"pid": lost.pid, "started": lost.started})
 
 
-async def outcome(link: Link, lost: Link | None, batch_id: int, batch: list[Pending]) -> list[Committed | None]:
+async def outcome(
+    link: BackendConnection, lost: BackendConnection | None, batch_id: int, batch: list[Pending]
+) -> list[Committed | None]:
     """Returns the result of each write, or None if it was not written and never will be. Raises Uncertain otherwise."""
     connection = link.connection
     if lost is not None and lost.timeline == link.timeline:
@@ -140,7 +142,7 @@ async def wait_for_replication(connection: Connection) -> None:
         raise Uncertain("the wait for a synchronous standby was cancelled")
 
 
-async def _end(connection: Connection, lost: Link) -> None:
+async def _end(connection: Connection, lost: BackendConnection) -> None:
     deadline = asyncio.get_running_loop().time() + CONNECT_TIMEOUT_SECONDS
     while True:
         try:

@@ -121,10 +121,10 @@ class WriterConnection:
         self._waiting = Waiting()
         self._wake = asyncio.Event()
         self._closing = False
-        self._link: recovery.Link | None = None
+        self._link: recovery.BackendConnection | None = None
         # Connections abandoned in the middle of a call: their backends may wait for standbys as long as these are away,
         # and are terminated on the next connection.
-        self._given_up: list[recovery.Link] = []
+        self._given_up: list[recovery.BackendConnection] = []
         self.refusal: Refusal | None = None
         self._refused, self._lost, self._unconfirmed = refused, lost, unconfirmed
         self._task: asyncio.Task[None] | None = None
@@ -319,13 +319,13 @@ class WriterConnection:
         if newest:
             self._on_commit(newest)
 
-    async def _connect(self) -> recovery.Link:
+    async def _connect(self) -> recovery.BackendConnection:
         """Returns the connection, a new one if it is gone. Raises Unavailable after the connect timeout."""
         if self._link is not None and not self._link.connection.closed:
             return self._link
         return await self._with_new_connection(_itself)
 
-    async def _with_new_connection(self, ask: Callable[[recovery.Link], Awaitable[T]]) -> T:
+    async def _with_new_connection(self, ask: Callable[[recovery.BackendConnection], Awaitable[T]]) -> T:
         """Calls `ask`, which must be repeatable, on a new connection; retries if that breaks, until the connect
         timeout."""
         deadline = asyncio.get_running_loop().time() + self._database.connect_timeout_seconds
@@ -350,7 +350,7 @@ class WriterConnection:
             await link.connection.close()
 
 
-async def _itself(link: recovery.Link) -> recovery.Link:
+async def _itself(link: recovery.BackendConnection) -> recovery.BackendConnection:
     return link
 
 

@@ -30,7 +30,7 @@ from registry.store.connection import Pool
 from registry.store.encryption.master_keys import KEY_BYTES, NONCE_BYTES, CannotUnseal, MasterKeys
 from registry.store.errors import Unreadable
 from registry.store.statements import statement
-from registry.store.types import Change, Operation, Row, Tenant, TenantId, Write
+from registry.store.types import Change, Row, Tenant, TenantId, Write, WriteOperation
 
 logger = logging.getLogger(__name__)
 
@@ -100,7 +100,7 @@ class Sealing:
     # -- in
     async def write(self, tenant: Tenant, write: Write) -> Write:
         """Returns the write with its body sealed, if its resource is encrypted."""
-        if write.resource not in self.resources or write.operation is Operation.DELETE:
+        if write.resource not in self.resources or write.operation is WriteOperation.DELETE:
             return write
         number, cipher = await self.current(tenant.id)
         body = seal_body(tenant.id, write.resource, write.key, number, cipher, write.body)

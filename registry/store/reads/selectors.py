@@ -14,7 +14,7 @@ from typing import Any, Final, LiteralString
 
 from registry.store.encoding import label_element, label_prefix, storable
 from registry.store.errors import Unstorable
-from registry.store.types import Match, Requirement, ResourceName, TenantId
+from registry.store.types import Requirement, ResourceName, SelectorOperator, TenantId
 
 FIELD_PREFIX: Final = "f:"
 
@@ -76,15 +76,15 @@ _KEY_FIELDS: Final[dict[str, LiteralString]] = {
 def _on_key(result: Predicate, column: LiteralString, requirement: Requirement) -> None:
     values = [storable(value) for value in requirement.values]
     match requirement.match:
-        case Match.IN:
+        case SelectorOperator.IN:
             result.add(column + " = ANY (" + result.bind(values) + "::text[])")
-        case Match.NOT_IN:
+        case SelectorOperator.NOT_IN:
             result.add(column + " <> ALL (" + result.bind(values) + "::text[])")
-        case Match.EXISTS:
+        case SelectorOperator.EXISTS:
             result.add(column + " <> ''")
-        case Match.DOES_NOT_EXIST:
+        case SelectorOperator.DOES_NOT_EXIST:
             result.add(column + " = ''")
-        case Match.GREATER_THAN | Match.LESS_THAN:
+        case SelectorOperator.GREATER_THAN | SelectorOperator.LESS_THAN:
             # Fields have no order, and no client can ask for one.
             result.add("false")
 
@@ -94,23 +94,23 @@ def _on_labels(result: Predicate, prefix: str, requirement: Requirement) -> None
     elements = [prefix + label_element(f"{requirement.key}={value}") for value in requirement.values]
     or_absent = requirement.key.startswith(FIELD_PREFIX) and "" in requirement.values
     match requirement.match:
-        case Match.IN:
+        case SelectorOperator.IN:
             term = "<labels> && " + result.bind(elements) + "::text[]"
             if or_absent:
                 term = term + " OR NOT " + _exists(result, start)
             result.add(term)
-        case Match.NOT_IN:
+        case SelectorOperator.NOT_IN:
             term = "(<labels> && " + result.bind(elements) + "::text[]) IS NOT TRUE"
             if or_absent:
                 term = term + " AND " + _exists(result, start)
             result.add(term)
-        case Match.EXISTS:
+        case SelectorOperator.EXISTS:
             result.add(_exists(result, start))
-        case Match.DOES_NOT_EXIST:
+        case SelectorOperator.DOES_NOT_EXIST:
             result.add("NOT " + _exists(result, start))
-        case Match.GREATER_THAN:
+        case SelectorOperator.GREATER_THAN:
             _compare(result, start, ">", requirement)
-        case Match.LESS_THAN:
+        case SelectorOperator.LESS_THAN:
             _compare(result, start, "<", requirement)
 
 

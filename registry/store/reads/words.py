@@ -13,7 +13,7 @@ from typing import Any, Final, LiteralString, NamedTuple, Protocol
 from registry.store.types import TenantId
 
 
-class Word(Protocol):
+class SearchWord(Protocol):
     """A word that an object must have; with `prefix`, the beginning of one."""
 
     @property
@@ -27,7 +27,7 @@ class Words(NamedTuple):
     whose words the index does not hold."""
 
     number: int
-    lookup: Sequence[Sequence[Word]]
+    lookup: Sequence[Sequence[SearchWord]]
     overflow: bytes
 
     def values(self, tenant: TenantId) -> dict[str, Any]:
@@ -35,7 +35,7 @@ class Words(NamedTuple):
         return {"words": tsquery(tenant, self.number, self.lookup), "overflow": self.overflow}
 
 
-def tsquery(tenant: TenantId, number: int, lookup: Sequence[Sequence[Word]]) -> str:
+def tsquery(tenant: TenantId, number: int, lookup: Sequence[Sequence[SearchWord]]) -> str:
     """Returns a tsquery over lexemes as registry_words builds them. Words consist of letters, digits and marks."""
     scope = tenant.to_bytes(8, "big", signed=True) + number.to_bytes(8, "big", signed=True)
     start = base64.b64encode(scope).decode()

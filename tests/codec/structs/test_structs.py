@@ -9,7 +9,7 @@ from registry.codec.model import MAX_STRICT_ERRORS
 from registry.codec.structs.base import MAX_UNKNOWN_CHARACTERS, RepeatedField, StructDecodeError
 from registry.codec.structs.meta import TIME
 from registry.codec.structs.scalars import BOOL, BYTES, STRING
-from registry.codec.structs.structs import STRINGS, Field, Map, Pointer, Slice, Struct, decode, deeper_than, encode
+from registry.codec.structs.structs import STRINGS, Field, GoMap, GoSlice, Pointer, Struct, decode, deeper_than, encode
 
 Inner = Struct("Inner", (Field("name", STRING, required=True), Field("on", BOOL)))
 Outer = Struct(
@@ -17,9 +17,9 @@ Outer = Struct(
     (
         Field("one", Inner, required=True),
         Field("maybe", Pointer(Inner)),
-        Field("many", Slice(Inner), required=True),
+        Field("many", GoSlice(Inner), required=True),
         Field("texts", STRINGS),
-        Field("by", Map(STRING)),
+        Field("by", GoMap(STRING)),
         Field("data", BYTES),
     ),
 )
@@ -119,7 +119,7 @@ def test_fields_that_are_given_twice(text: str, value: Any, faults: list[str]) -
     assert [f"={path}" if isinstance(path, RepeatedField) else path for path in found.unknown] == faults
 
 
-TIMES = Struct("Times", (Field("at", TIME), Field("name", STRING), Field("labels", Map(STRING))))
+TIMES = Struct("Times", (Field("at", TIME), Field("name", STRING), Field("labels", GoMap(STRING))))
 
 
 @pytest.mark.parametrize(
