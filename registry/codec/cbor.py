@@ -20,6 +20,7 @@ from typing import Any, Final, NoReturn
 import cbor2
 
 from registry.codec.binary_fields import binary_members, tag_bytes
+from registry.codec.go_time import TimeError, canonical_time
 from registry.codec.model import MAX_CONTAINERS, CborError, Decoded, TooManyValues
 from registry.codec.protobuf.messages import kind_key
 
@@ -115,13 +116,16 @@ def _same(value: Json) -> Json:
 
 def _plain_int(value: int) -> int:
     if not -_INT_64 <= value < _INT_64:
-        raise CborError(f"cbor: cannot unmarshal {value} into Go value of type int64")
+        sign = "negative" if value < 0 else "positive"
+        why = f"{value} overflows Go's int64"
+        raise CborError(f"cbor: cannot unmarshal {sign} integer into Go value of type int64 ({why})")
     return value
 
 
 def _plain_float(value: float) -> float:
     if not math.isfinite(value):
-        raise CborError("cbor: NaN and infinities are not allowed")
+        what = "NaN" if math.isnan(value) else "infinity"
+        raise CborError(f"cbor: data item of cbor type primitives is not accepted by protocol: floating-point {what}")
     return value
 
 
@@ -164,9 +168,13 @@ def _content(content: Any, immutable: bool) -> Any:
 
 
 def _time(content: Any, immutable: bool) -> str:
-    """A time in RFC 3339: text is returned unchanged, a number is in seconds since 1970."""
+    """A time in RFC 3339: text is validated and returned unchanged, a number is in seconds since 1970."""
     content = _plain(content)
     if isinstance(content, str):
+        try:
+            canonical_time(content)
+        except TimeError as error:
+            raise CborError(f"cbor: cannot set {content} for time.Time: {error}") from error
         return content
     if isinstance(content, bool) or not isinstance(content, int | float):
         raise CborError("cbor: a time is a text or a number")
@@ -178,11 +186,16 @@ def _time(content: Any, immutable: bool) -> str:
 
 
 def _forbidden(content: Any, immutable: bool) -> NoReturn:
-    raise CborError("cbor: bignums are not allowed")
+    raise CborError("cbor: data item of cbor type tag is not accepted by protocol: bignum")
 
 
 def _encoded_later(content: Any, immutable: bool, encode: Callable[[bytes], bytes]) -> Any:
     return encode(content).decode() if isinstance(content, bytes) else content
+
+
+def _base64url(data: bytes) -> bytes:
+    """Without padding (RFC 8949, section 3.4.5.2)."""
+    return base64.urlsafe_b64encode(data).rstrip(b"=")
 
 
 def _base16(data: bytes) -> bytes:
@@ -196,7 +209,7 @@ _SEMANTIC: Final[Mapping[int, Callable[[Any, bool], Any]]] = {
     1: _time,
     2: _forbidden,
     3: _forbidden,
-    21: partial(_encoded_later, encode=base64.urlsafe_b64encode),
+    21: partial(_encoded_later, encode=_base64url),
     22: partial(_encoded_later, encode=base64.b64encode),
     23: partial(_encoded_later, encode=_base16),
 }

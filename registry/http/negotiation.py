@@ -116,15 +116,13 @@ def negotiate(
     return representation
 
 
-def negotiate_watch(accept: str, *, builtin: bool = False, protobuf: bool = False) -> Representation:
-    """Returns the representation of the objects in a watch: that of a list, unless it cannot be streamed (YAML).
+def require_stream(representation: Representation) -> None:
+    """Raises NotAcceptable unless the representation of a list can be that of a watch: YAML cannot be streamed.
 
     As in kube-apiserver, PartialObjectMetadataList is accepted, although no event has this form (watch_stream.py).
     """
-    representation = negotiate(accept, builtin=builtin, protobuf=protobuf, collection=True)
     if representation.encoding == YAML:
         raise NotAcceptable(f"only the following media types are accepted: {_stream_types()}")
-    return representation
 
 
 def negotiate_plain(accept: str) -> Representation:
@@ -145,7 +143,7 @@ def negotiate_discovery(
     Only the lists of built-in resources are available in CBOR, which client-go's discovery client cannot read:
     kube-apiserver encodes the other documents with codecs that have no CBOR.
     """
-    offer = _UNTRANSFORMED if builtin_resources else _AGGREGATED if aggregated else _DISCOVERY
+    offer = _UNTRANSFORMED if builtin_resources else _AGGREGATED if aggregated else _WITHOUT_CBOR
     representation = _represent(accept, offer)
     if representation is None or (fixed and not _reaches_route(accept, cbor=builtin_resources)):
         raise _not_acceptable(accept, builtin=fixed, cbor=builtin_resources)
@@ -190,12 +188,12 @@ def _not_acceptable(accept: str, builtin: bool, *, collection: bool = False, cbo
     return NotAcceptable(f"only the following media types are accepted: {named}")
 
 
-def error_encoding(accept: str) -> str:
+def error_encoding(accept: str, *, cbor: bool = True) -> str:
     """Returns the encoding of a Status: the best of the clauses without a transformation, else JSON.
 
     Follows apiserver pkg/endpoints/handlers/responsewriters/writers.go (WriteObjectNegotiated).
     """
-    representation = _represent(accept, _UNTRANSFORMED)
+    representation = _represent(accept, _UNTRANSFORMED if cbor else _WITHOUT_CBOR)
     return representation.encoding if representation is not None else JSON
 
 
@@ -237,7 +235,7 @@ _RESOURCE: Final = _Offer((JSON, YAML, CBOR), (TABLE, PARTIAL, PARTIAL_LIST))
 _MESSAGE: Final = _Offer((JSON, YAML, PROTOBUF, CBOR), (TABLE, PARTIAL, PARTIAL_LIST))
 _UNTABLED: Final = _Offer((JSON, YAML, PROTOBUF, CBOR), (PARTIAL, PARTIAL_LIST))
 _UNTRANSFORMED: Final = _Offer((JSON, YAML, PROTOBUF, CBOR))
-_DISCOVERY: Final = _Offer((JSON, YAML, PROTOBUF))
+_WITHOUT_CBOR: Final = _Offer((JSON, YAML, PROTOBUF))
 _AGGREGATED: Final = _Offer((JSON, YAML, PROTOBUF), (_AGGREGATED_LIST,))
 _PLAIN: Final = _Offer((JSON, YAML))
 

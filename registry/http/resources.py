@@ -53,8 +53,8 @@ from registry.http.negotiation import (
     body_encoding,
     negotiate,
     negotiate_plain,
-    negotiate_watch,
     patch_type,
+    require_stream,
 )
 from registry.http.request_info import RequestInfo
 from registry.http.request_state import STATE, RequestState
@@ -155,6 +155,7 @@ class ResourceEndpoint:
                 await respond_list(send, scope, answer, form, warnings, accept_encoding)
             case WatchAnswer():
                 form = form_of(representation, answer.served.table, query, custom=not answer.served.definition.builtin)
+                _require_stream(representation)
                 await respond_watch(scope, receive, send, answer, form, warnings, self._stopping)
             case _:
                 await respond_document(send, scope, answer, representation, warnings, query)
@@ -258,18 +259,24 @@ def _representation(
         builtin = served.definition.builtin
         if (info.subresource or query) and _is_document(served, info.subresource, verb, query):
             representation = negotiate_plain(accept)
-        elif verb == "watch":
-            representation = negotiate_watch(accept, builtin=builtin, protobuf=_has_message(served, info.subresource))
         else:
             # The Scale of a custom resource is read from protobuf, but not written in it.
             protobuf = builtin and _has_message(served, info.subresource)
             table = info.subresource not in served.strategy.without_table
             representation = negotiate(
-                accept, builtin=builtin, protobuf=protobuf, collection=verb == "list", table=table
+                accept, builtin=builtin, protobuf=protobuf, collection=verb in ("list", "watch"), table=table
             )
     except NotAcceptable as error:
         raise not_acceptable(str(error), with_details=str(error).startswith("406:")) from error
     return prettify(representation, query, headers)
+
+
+def _require_stream(representation: Representation) -> None:
+    """Raises 406 for a watch in YAML, after every error of its options (handlers/watch.go)."""
+    try:
+        require_stream(representation)
+    except NotAcceptable as error:
+        raise not_acceptable(str(error), with_details=False) from error
 
 
 def _is_document(served: Served, subresource: str, verb: str, query: Query) -> bool:

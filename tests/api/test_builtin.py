@@ -390,11 +390,13 @@ async def test_the_core_group_may_be_named_by_a_slash(api: Client) -> None:
 
 @pytest.mark.parametrize("value, code", [("true", 400), ("1", 400), ("", 400), ("false", 200), ("0", 200)])
 async def test_the_parameter_export_is_refused(api: Client, value: str, code: int) -> None:
-    answer = await api.get(f"/api/v1/namespaces/default?export={value}")
-    assert answer.code == code
-    if code == 400:
-        status = failure(answer, 400, "BadRequest")
-        assert status["message"] == "the export parameter, deprecated since v1.14, is no longer supported"
+    await api.post(WIDGETS, widget("a", replicas=1))
+    for path in ("/api/v1/namespaces/default", f"{WIDGETS}/a", f"{WIDGETS}/a/status", f"{WIDGETS}/a/scale"):
+        answer = await api.get(f"{path}?export={value}")
+        assert answer.code == code, path
+        if code == 400:
+            status = failure(answer, 400, "BadRequest")
+            assert status["message"] == "the export parameter, deprecated since v1.14, is no longer supported"
 
 
 async def test_an_apply_through_one_api_of_events_gives_up_what_the_other_has_applied(api: Client) -> None:

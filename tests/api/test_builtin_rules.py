@@ -175,11 +175,38 @@ async def test_a_review_of_rules_does_not_repeat_the_question(api: Client) -> No
     assert (answer["metadata"], answer["spec"]) == ({}, {})
 
 
-async def test_the_status_of_a_definition_has_no_table(api: Client) -> None:
-    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com/status"
-    answer = await api.get(path, accept=TABLE)
+@pytest.mark.parametrize(
+    "method, path",
+    [
+        ("GET", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com/status"),
+        ("GET", "/apis/apiregistration.k8s.io/v1/apiservices/v1.example.com/status"),
+        ("PUT", "/api/v1/namespaces/nothing/finalize"),
+    ],
+)
+async def test_subresources_without_a_table(api: Client, method: str, path: str) -> None:
+    body = {"metadata": {"name": "nothing"}} if method == "PUT" else None
+    answer = await api.request(method, path, body, accept=TABLE)
     assert failure(answer, 406, "NotAcceptable")["message"].startswith("only the following media types are accepted")
-    assert (await api.get(path, accept=f"{TABLE},application/json")).code == 404
+    assert (await api.request(method, path, body, accept=f"{TABLE},application/json")).code == 404
+
+
+@pytest.mark.parametrize(
+    "query, code",
+    [
+        ("resourceVersion=1x", 500),
+        ("resourceVersionMatch=bad", 422),
+        ("fieldSelector=a%3Db", 400),
+        ("labelSelector=!!", 400),
+        ("timeoutSeconds=x", 400),
+        ("limit=1", 406),
+    ],
+)
+async def test_options_of_a_watch_come_before_its_stream(api: Client, query: str, code: int) -> None:
+    """YAML is a form of lists, but not of streams: what the options are is known before (handlers/get.go, watch.go)."""
+    for path in ("/api/v1/configmaps", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"):
+        answer = await api.get(f"{path}?watch=1&{query}", accept="application/yaml")
+        assert (answer.code, answer.header("content-type")) == (code, "application/yaml"), answer.body
+        assert ("code: 406" in answer.text) == (code == 406)
 
 
 JSON_ONLY = "406: Not Acceptable\n\nAvailable representations: application/json"

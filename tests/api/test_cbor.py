@@ -170,7 +170,9 @@ async def test_bodies_that_are_refused(cbor: Client, body: bytes, message: str) 
 async def test_an_apply_that_is_refused(cbor: Client) -> None:
     path = f"{WIDGETS}/a?fieldManager=m"
     status = failure(await cbor.patch(path, b"\xf9\x7e\x00", APPLY), 400, "BadRequest")
-    assert status["message"] == "error decoding patch: cbor: NaN and infinities are not allowed"
+    assert status["message"] == (
+        "error decoding patch: cbor: data item of cbor type primitives is not accepted by protocol: floating-point NaN"
+    )
     failure(await cbor.patch(path, encode_item([1]), APPLY), 400, "BadRequest")
 
 
@@ -225,6 +227,26 @@ async def test_discovery_as_client_go_asks_for_it(cbor: Client, path: str, media
 
 async def test_openapi_does_not_list_cbor_without_the_setting(api: Client) -> None:
     assert "cbor" not in (await api.get("/openapi/v3/api/v1")).text
+
+
+@pytest.mark.parametrize(
+    "method, path, code",
+    [
+        ("GET", "/apis", 406),
+        ("GET", "/version", 406),
+        ("GET", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", 405),
+        ("GET", "/api/v1/nothings", 404),
+        ("DELETE", WIDGETS.replace("/widgets", "/widgets/a/scale"), 405),
+    ],
+)
+async def test_the_router_has_no_cbor(cbor: Client, method: str, path: str, code: int) -> None:
+    """Upstream negotiates CBOR for the answers of resources only."""
+    answer = await cbor.request(method, path, accept=CBOR)
+    assert (answer.code, answer.header("content-type")) == (code, "application/json")
+    assert answer.json["kind"] == "Status"
+    answer = await cbor.request(method, path, accept=f"{CBOR}, application/yaml")
+    if code != 406:
+        assert (answer.code, answer.header("content-type")) == (code, "application/yaml")
 
 
 async def test_error_texts_list_cbor(cbor: Client) -> None:

@@ -134,6 +134,19 @@ async def test_initial_events_end_with_a_bookmark(api: Client) -> None:
 
 
 @has_own_application
+async def test_no_bookmark_ends_the_initial_events_of_the_old_path(api: Client) -> None:
+    """Upstream adds sendInitialEvents to a watch that the parameter requests, not to one of this path."""
+    await make(api, "a")
+    path = f"/apis/{GROUP}/v1/watch/namespaces/default/widgets?allowWatchBookmarks=true"
+    async with api.watch(path) as old, api.watch(f"{path}&watch=1") as new:
+        await old.event()
+        await new.event()
+        await make(api, "b")
+        assert [short(e) for e in await new.events(2)] == [("BOOKMARK", ""), ("ADDED", "b")]
+        assert short(await old.event()) == ("ADDED", "b")
+
+
+@has_own_application
 async def test_a_quiet_watch_gets_bookmarks(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("registry.api.verbs.watch.BOOKMARK_SECONDS", 0.05)
     start = await revision(api)

@@ -20,9 +20,9 @@ from registry.http.negotiation import (
     error_encoding,
     negotiate,
     negotiate_discovery,
-    negotiate_watch,
     patch_type,
     pretty,
+    require_stream,
 )
 
 J, Y, P = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
@@ -121,10 +121,8 @@ def test_not_acceptable_for_built_in_kinds(accept: str, message: str) -> None:
 
 
 def test_watches() -> None:
-    assert negotiate_watch("") == Representation()
-    assert negotiate_watch(f"{J}{AS_TABLE}") == TABLE
-    assert negotiate_watch(f"{P}{AS_META}").encoding == PROTOBUF
-    assert negotiate_watch(f"{J}{AS_META.replace('Metadata', 'MetadataList')}").transform == "PartialObjectMetadataList"
+    for accept in ("", f"{J}{AS_TABLE}", f"{P}{AS_META}", f"{J}{AS_META.replace('Metadata', 'MetadataList')}"):
+        require_stream(negotiate(accept, collection=True))
 
 
 STREAMS = f"{J};stream=watch, {P};stream=watch"
@@ -142,17 +140,14 @@ STREAMS = f"{J};stream=watch, {P};stream=watch"
 )
 def test_watches_that_are_refused(accept: str, message: str, builtin: bool) -> None:
     with pytest.raises(NotAcceptable) as raised:
-        negotiate_watch(accept, builtin=builtin)
+        require_stream(negotiate(accept, builtin=builtin, collection=True))
     assert str(raised.value) == message
 
 
 def test_routes_of_collections_name_streams() -> None:
     with pytest.raises(NotAcceptable) as raised:
-        negotiate_watch("text/plain", builtin=True)
-    assert str(raised.value) == f"406: Not Acceptable\n\nAvailable representations: {J}, {Y}, {P}, {STREAMS}"
-    with pytest.raises(NotAcceptable) as of_list:
         negotiate("text/plain", builtin=True, collection=True)
-    assert str(of_list.value) == str(raised.value)
+    assert str(raised.value) == f"406: Not Acceptable\n\nAvailable representations: {J}, {Y}, {P}, {STREAMS}"
 
 
 def test_discovery() -> None:
@@ -282,7 +277,7 @@ def test_pretty(parameter: str, user_agent: str, expected: bool) -> None:
 
 @given(st.text(max_size=40) | st.text('application/json*;=q.0,as v1"', max_size=60))
 def test_arbitrary_accept_headers_never_raise(text: str) -> None:
-    for read in (negotiate, negotiate_watch, body_encoding, patch_type, error_encoding):
+    for read in (negotiate, body_encoding, patch_type, error_encoding):
         with contextlib.suppress(NotAcceptable, UnsupportedMediaType):
             assert read(text)
 
@@ -306,7 +301,7 @@ def test_long_headers_are_parsed_in_linear_time(text: str) -> None:
         with pytest.raises(NotAcceptable):
             negotiate(text)
         with pytest.raises(NotAcceptable):
-            negotiate_watch(text, builtin=True)
+            negotiate(text, builtin=True, collection=True)
         assert error_encoding(text) == JSON
         with pytest.raises(UnsupportedMediaType):
             body_encoding(text)

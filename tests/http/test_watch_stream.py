@@ -16,7 +16,7 @@ from registry.api.tables.builtin import builtin_table
 from registry.codec.json_encode import encode_json, encode_json_text
 from registry.codec.protobuf.envelope import encode_watch_event
 from registry.http.forms import form_of
-from registry.http.negotiation import negotiate_watch
+from registry.http.negotiation import negotiate
 from registry.http.watch_stream import PART_BYTES, _EventWriter, _send_events, plain_line
 from tests.api.client import JSON, PARTIAL, TABLE
 
@@ -26,7 +26,7 @@ PROTOBUF = PARTIAL.replace(JSON, "application/vnd.kubernetes.protobuf")
 @pytest.mark.parametrize("accept", [JSON, PARTIAL, TABLE, PROTOBUF])
 async def test_an_error_is_a_status_in_the_encoding_of_the_watch(accept: str) -> None:
     status = expired("too old").status()
-    form = form_of(negotiate_watch(accept), builtin_table("", "ConfigMap"), {}, custom=False)
+    form = form_of(negotiate(accept), builtin_table("", "ConfigMap"), {}, custom=False)
     expected = (
         encode_watch_event("ERROR", status)
         if accept == PROTOBUF
@@ -40,7 +40,7 @@ async def test_events_are_sent_in_parts_of_at_most_a_tls_record() -> None:
     """OpenSSL keeps a buffer as large as the largest part for as long as the watch lasts."""
     sizes = [10, 3_000, PART_BYTES, 5 * PART_BYTES, *[4_000] * 20]
     events = [Event("ADDED", encode_json_text({"data": "x" * size})) for size in sizes]
-    form = form_of(negotiate_watch(JSON), builtin_table("", "ConfigMap"), {}, custom=False)
+    form = form_of(negotiate(JSON), builtin_table("", "ConfigMap"), {}, custom=False)
     parts = [part async for part in _EventWriter(form).pieces(events)]
     assert b"".join(parts) == b"".join(map(plain_line, events))
     assert max(map(len, parts)) <= PART_BYTES
@@ -63,7 +63,7 @@ async def test_an_idle_watch_keeps_nothing_that_it_has_sent() -> None:
 
     resource = SimpleNamespace(group="", name="configmaps")
     answer = cast(WatchAnswer, SimpleNamespace(served=SimpleNamespace(resource=resource), events=events()))
-    form = form_of(negotiate_watch(JSON), builtin_table("", "ConfigMap"), {}, custom=False)
+    form = form_of(negotiate(JSON), builtin_table("", "ConfigMap"), {}, custom=False)
     watch = asyncio.create_task(_send_events(send, answer, form))
     await idle.wait()
     alone = [encode_json("y" * 3_000)]

@@ -38,6 +38,7 @@ class APIServiceStrategy(TypedStrategy):
     allow_unconditional_update = False
     has_status = True
     controlled = True
+    without_table = ("status",)
     scheme = "k8s.io/kube-aggregator/pkg/apiserver/scheme/scheme.go:28"
 
     def part(self, subresource: str) -> TypedStrategy:

@@ -32,6 +32,7 @@ class NamespaceStrategy(TypedStrategy):
     # Whether it is the strategy of a subresource.
     is_part = False
     subresources: Sequence[str] = ("finalize",)
+    without_table = ("finalize",)
 
     def part(self, subresource: str) -> TypedStrategy:
         parts = {"status": NamespaceStatusStrategy, "finalize": NamespaceFinalizeStrategy}

@@ -11,9 +11,16 @@ from registry.api.request import ResourceRequest
 
 async def get(request: ResourceRequest) -> ObjectAnswer:
     """Returns the newest state; a resourceVersion only names a revision that must have been reached."""
-    if request.query and exports(request.query):
-        raise bad_request("the export parameter, deprecated since v1.14, is no longer supported")
-    if request.query and (text := first(request.query, "resourceVersion")):
-        await wait_for_revision(request, requested_revision(text))
+    await begin_get(request)
     row, _ = await request.load()
     return ObjectAnswer(request.served, text=await request.text(row))
+
+
+async def begin_get(request: ResourceRequest) -> None:
+    """Validates the options of a get, and waits for its resourceVersion."""
+    if not request.query:
+        return
+    if exports(request.query):
+        raise bad_request("the export parameter, deprecated since v1.14, is no longer supported")
+    if text := first(request.query, "resourceVersion"):
+        await wait_for_revision(request, requested_revision(text))

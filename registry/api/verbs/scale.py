@@ -25,6 +25,7 @@ from registry.api.strategies.scale_fields import nested
 from registry.api.tables.table import CREATED_DESCRIPTION, custom_table
 from registry.api.verbs.apply import decode_configuration, note_duplicates
 from registry.api.verbs.driver import run
+from registry.api.verbs.get import begin_get
 from registry.api.verbs.patch import JSON_PATCH, MERGE_PATCH, PatchReader, bad_result
 from registry.api.verbs.update import UpdateOperation
 from registry.builtin.structs import AUTOSCALING
@@ -51,6 +52,7 @@ _UNDECODABLE = (
 
 async def get_scale(request: ResourceRequest) -> DocumentAnswer:
     """Returns the Scale. Raises 500 if the object has no replicas in its spec."""
+    await begin_get(request)
     row, _ = await request.load()
     obj, paths = await request.object(row), _paths(request)
     scale = scale_of(obj, paths)

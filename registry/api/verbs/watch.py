@@ -184,7 +184,8 @@ async def _events(
                     if page.rows:
                         yield [Event("ADDED", text) for text in await source.texts(page.rows)]
                     page = await anext(others, None)
-            if options.allow_watch_bookmarks:
+            # On the old path upstream does not turn such a watch into one with sendInitialEvents (defaults.go).
+            if options.allow_watch_bookmarks and not options.of_watch_path:
                 yield [bookmark(source.request, revision, ends_initial_events=True)]
         elif revision == 0:
             revision = await source.revision()

@@ -56,8 +56,14 @@ class ErrorsMiddleware:
                 return
             status = _status_of(error, scope, state)
             _drop_tracebacks(error)
-            representation = Representation(error_encoding(state.header(b"accept")))
+            cbor = state.served is not None and not _is_of_route(status)
+            representation = Representation(error_encoding(state.header(b"accept"), cbor=cbor))
             await send_status(send, scope, status, representation, state.warnings)
+
+
+def _is_of_route(status: StatusError) -> bool:
+    """Whether upstream's router answers so, which like the filters before it has no CBOR: JSON is the default then."""
+    return status.code == 405 or (status.code in (404, 406, 415) and status.details == {})
 
 
 def _drop_tracebacks(error: Exception) -> None:
