@@ -55,7 +55,7 @@ class DeleteOptions:
     dry_run: bool = False
     propagation_policy: str | None = None
     orphan_dependents: bool | None = None
-    preconditions: Preconditions = Preconditions()
+    preconditions: Preconditions | None = None
     grace_period_seconds: int | None = None
     ignore_read_error: bool = False
 
@@ -172,33 +172,30 @@ def _from_query(query: Query) -> tuple[DeleteOptions, list[FieldError]]:
     orphan = boolean(query, "orphanDependents")
     dry_run = list(query.get("dryRun") or ())
     # Not in the published parameters, but upstream's conversion reads them (apimachinery meta/v1/conversion.go).
-    preconditions = Preconditions(first(query, "uid") or None, first(query, "resourceVersion") or None)
+    uid, resource_version = first(query, "uid") or None, first(query, "resourceVersion") or None
     options = DeleteOptions(
         bool(dry_run),
         policy,
         orphan,
-        preconditions,
+        Preconditions(uid, resource_version) if uid or resource_version else None,
         integer(query, "gracePeriodSeconds"),
         _is_unsafe(boolean(query, UNSAFE)),
     )
-    return options, _delete_errors(policy, orphan, dry_run) + _unsafe_errors(
-        options, has_preconditions=preconditions != Preconditions()
-    )
+    return options, _delete_errors(policy, orphan, dry_run) + _unsafe_errors(options)
 
 
 _NO_DELETE_OPTIONS = DeleteOptions()
 
 
 def _from_body(body: Mapping[str, Any]) -> tuple[DeleteOptions, list[FieldError]]:
-    conditions, dry_run = body.get("preconditions") or {}, body.get("dryRun") or []
+    conditions, dry_run = body.get("preconditions"), body.get("dryRun") or []
     policy, orphan = body.get("propagationPolicy"), body.get("orphanDependents")
-    preconditions = Preconditions(conditions.get("uid"), conditions.get("resourceVersion"))
+    preconditions = None
+    if conditions is not None:
+        preconditions = Preconditions(conditions.get("uid"), conditions.get("resourceVersion"))
     unsafe = _is_unsafe(body.get(UNSAFE))
     options = DeleteOptions(bool(dry_run), policy, orphan, preconditions, body.get("gracePeriodSeconds"), unsafe)
-    has_preconditions = body.get("preconditions") is not None
-    return options, _delete_errors(policy, orphan, dry_run) + _unsafe_errors(
-        options, has_preconditions=has_preconditions
-    )
+    return options, _delete_errors(policy, orphan, dry_run) + _unsafe_errors(options)
 
 
 UNSAFE = "ignoreStoreReadErrorWithClusterBreakingPotential"
@@ -209,14 +206,14 @@ def _is_unsafe(value: bool | None) -> bool:
     return bool(value) and emulated().is_1_37
 
 
-def _unsafe_errors(options: DeleteOptions, *, has_preconditions: bool) -> list[FieldError]:
+def _unsafe_errors(options: DeleteOptions) -> list[FieldError]:
     if not options.ignore_read_error:
         return []
     others = {
         "propagationPolicy": options.propagation_policy is not None,
         "orphanDependents": options.orphan_dependents is not None,
         "gracePeriodSeconds": options.grace_period_seconds is not None,
-        "preconditions": has_preconditions,
+        "preconditions": options.preconditions is not None,
     }
     return [
         invalid_field(UNSAFE, True, f"cannot be set together with .{name}") for name, given in others.items() if given

@@ -59,6 +59,26 @@ async def test_reviews_of_a_namespace(api: Client, hook: Hook) -> None:
     assert [request["options"].get("preconditions") for _, request in hook.asked] == [preconditions, preconditions]
 
 
+@pytest.mark.parametrize(
+    "sent, expected",
+    [
+        ({"preconditions": {}}, {"preconditions": {}}),
+        ({"preconditions": {"uid": None}}, {"preconditions": {}}),
+        ({"preconditions": None}, {}),
+        # A negative grace period is one second (rest/delete.go).
+        ({"gracePeriodSeconds": -3}, {"gracePeriodSeconds": 1}),
+    ],
+)
+async def test_the_options_of_a_deletion(
+    api: Client, hook: Hook, sent: dict[str, object], expected: dict[str, object]
+) -> None:
+    await configure(api, hook, "a")
+    (await api.post(WIDGETS, widget("a"))).ok(201)
+    (await api.delete(f"{WIDGETS}/a", sent)).ok()
+    _, review = hook.asked[-1]
+    assert review["options"] == {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1", **expected}
+
+
 async def test_the_admission_review_of_a_webhook(api: Client, hook: Hook) -> None:
     await configure(api, hook, "a")
     (await api.post(f"{WIDGETS}?fieldManager=me", widget("a", size=1))).ok(201)

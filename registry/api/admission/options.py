@@ -26,14 +26,9 @@ def delete_options_json(options: DeleteOptions) -> Options:
     document: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}
     if options.grace_period_seconds is not None:
         document["gracePeriodSeconds"] = options.grace_period_seconds
-    wanted = options.preconditions
-    conditions = {
-        name: value
-        for name, value in (("uid", wanted.uid), ("resourceVersion", wanted.resource_version))
-        if value is not None
-    }
-    if conditions:
-        document["preconditions"] = conditions
+    if (wanted := options.preconditions) is not None:
+        conditions = {"uid": wanted.uid, "resourceVersion": wanted.resource_version}
+        document["preconditions"] = {name: value for name, value in conditions.items() if value is not None}
     if options.orphan_dependents is not None:
         document["orphanDependents"] = options.orphan_dependents
     if options.propagation_policy is not None:

@@ -24,7 +24,14 @@ from registry.api.errors import StatusError, conflict
 from registry.api.freshness import wait_for_revision
 from registry.api.list_options import list_options
 from registry.api.metadata import is_terminating
-from registry.api.options import DeleteOptions, delete_options, manager_of, require_safe_collection, write_options
+from registry.api.options import (
+    DeleteOptions,
+    Preconditions,
+    delete_options,
+    manager_of,
+    require_safe_collection,
+    write_options,
+)
 from registry.api.request import ResourceRequest
 from registry.api.served import Object, Served, kind_of
 from registry.api.strategies.base import Context
@@ -62,9 +69,13 @@ class DeleteOperation(Operation[Answer]):
 
     def review_options(self, request: ResourceRequest, start: Start) -> Mapping[str, Any]:
         options = self.options
-        if self.named and _is_of_its_own(request.served) and options.preconditions.uid is None:
+        if self.named and _is_of_its_own(request.served):
             assert start.row is not None
-            options = replace_fields(options, preconditions=replace_fields(options.preconditions, uid=start.row.uid))
+            # The uid, if one was given, has been compared.
+            wanted = replace_fields(options.preconditions or Preconditions(), uid=start.row.uid)
+            options = replace_fields(options, preconditions=wanted)
+        elif self.named and (options.grace_period_seconds or 0) < 0:
+            options = replace_fields(options, grace_period_seconds=1)  # rest/delete.go (BeforeDelete)
         return delete_options_json(options)
 
     async def load(self, request: ResourceRequest) -> Start:
@@ -134,7 +145,7 @@ class DeleteOperation(Operation[Answer]):
 
 
 def _check_preconditions(request: ResourceRequest, row: Row, options: DeleteOptions) -> None:
-    wanted = options.preconditions
+    wanted = options.preconditions or Preconditions()
     if wanted.uid is not None and wanted.uid != row.uid:
         raise _precondition(request, "UID", wanted.uid, row.uid)
     if wanted.resource_version is not None and wanted.resource_version != str(row.revision):
