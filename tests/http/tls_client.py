@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import socket
 import ssl
+
+
+@functools.cache
+def _context() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
 
 
 class Client:
@@ -14,9 +22,7 @@ class Client:
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         self.socket.connect(("127.0.0.1", port))
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        context = ssl.create_default_context()
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        self._tls = context.wrap_bio(self._incoming, self._outgoing)
+        self._tls = _context().wrap_bio(self._incoming, self._outgoing)
 
     def shake_hands(self) -> None:
         while True:

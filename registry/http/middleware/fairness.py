@@ -23,6 +23,7 @@ from registry.flowcontrol.time_slice import IS_GONE, TimeSlice
 from registry.http.hosts import HostPattern
 from registry.http.middleware.tenancy import is_of_process
 from registry.http.request_state import STATE, RequestState
+from registry.http.serving.fast_path import FAST_PATHS
 
 _LISTS: Final = frozenset({"list", "deletecollection"})
 _SHORT: Final = frozenset({"get", "watch"})
@@ -42,6 +43,8 @@ class FairnessMiddleware:
         verb, queue = state.info.verb, self._queue
         tenant = self._tenant_of(scope, state)
         reads = verb in _LISTS or (verb == "create" and (state.info.group, state.info.resource) == QUERIES)
+        if (connection := scope.get(FAST_PATHS)) is not None:
+            connection.tenant = tenant
         held_seconds = LIST_SEAT_SECONDS if reads else SEAT_SECONDS
         set_owner(queue.owner(tenant))
         seat = state.seat = await queue.begin(tenant, state.started, held_seconds)

@@ -18,10 +18,9 @@ from typing import Final
 
 from prometheus_client import Counter, Gauge
 
-from registry.flowcontrol.loop_share import LoopShare
 from registry.flowcontrol.rounds import Rounds
 from registry.http.serving.protocol import Protocol
-from registry.http.serving.tls_reader import LONG_READS_IN_A_ROW, TlsReader
+from registry.http.serving.tls_reader import ReadLimits, TlsReader
 
 logger = logging.getLogger(__name__)
 
@@ -70,9 +69,8 @@ class Acceptor:
     ) -> None:
         self.context = context
         self.count = 0
-        self._share = LoopShare()
+        self._read_limits = ReadLimits()
         self._handshake_rounds = Rounds(_HANDSHAKES_IN_A_ROW)
-        self._long_reads = Rounds(LONG_READS_IN_A_ROW)
         self._listeners = listeners
         self._make = make
         self._limit = limit
@@ -143,7 +141,7 @@ class Acceptor:
                     return
                 await self._handshake_rounds.turn()
             await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: protocol if self.context is None else TlsReader(protocol, self._share, self._long_reads),
+                lambda: protocol if self.context is None else TlsReader(protocol, self._read_limits),
                 accepted,
                 ssl=self.context,
                 ssl_handshake_timeout=HANDSHAKE_SECONDS if self.context is not None else None,

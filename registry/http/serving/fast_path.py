@@ -28,6 +28,11 @@ class FastPath(Protocol):
 
 
 class FastPaths(Protocol):
-    """A connection. Its path belongs to it alone, so what it holds is freed with it."""
+    """A connection. Its path belongs to it alone, so what it holds is freed with it.
+
+    `tenant` is the one that its last request counted for, "" before the first: what the connections of one tenant send
+    does not delay those of another.
+    """
 
     fast_path: FastPath | None
+    tenant: str

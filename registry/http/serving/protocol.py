@@ -123,6 +123,8 @@ class Protocol(HttpToolsProtocol):
     _last_words: bytes | None = None
     # How to answer further GETs without the application; None until the application sets it.
     fast_path: FastPath | None = None
+    # The tenant that the last request counted for; the application sets it.
+    tenant = ""
 
     def __init__(
         self,

@@ -5,17 +5,21 @@ Without it each read of a TLS connection allocates 256 KiB, whatever it returns 
 (registry/flowcontrol/allocator.py).
 
 Clients that send records of few bytes share a part of the event loop: each of them waits for its turn. Of those that
-send long bodies, a few are read in each iteration of the loop.
+send long bodies, a few are read in each iteration of the loop. What they send is parsed, and their ends are handled,
+for a few milliseconds in each iteration: thousands of connections may send sixteen requests each at the same moment.
 """
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, cast
 
 from registry.flowcontrol.loop_share import LoopShare
 from registry.flowcontrol.read_window import ReadWindow
 from registry.flowcontrol.rounds import Rounds
+from registry.flowcontrol.timed_rounds import TimedRounds
 from registry.http.serving.protocol import Protocol
 
 # What is decrypted of a connection at a time; more is not read of it meanwhile. The event loop reads 256 KiB at once:
@@ -30,23 +34,33 @@ WRITTEN_BYTES: Final = 32 * 1024
 _NOTHING: Final = asyncio.Protocol()
 
 
+@dataclass(frozen=True)
+class ReadLimits:
+    """What all connections of a process have of the event loop: `small_records` for records of few bytes, `long_reads`
+    in one iteration, and `parsing` for what they send and for their ends."""
+
+    small_records: LoopShare = field(default_factory=LoopShare)
+    long_reads: Rounds = field(default_factory=lambda: Rounds(LONG_READS_IN_A_ROW))
+    parsing: TimedRounds = field(default_factory=TimedRounds)
+
+
 class TlsReader(asyncio.BufferedProtocol):
     """Passes everything on to `protocol`, until the connection is lost: the event loop keeps this object, and so the
     connection would keep itself.
 
     All connections share the buffer: the event loop reads from no other one between `get_buffer` and `buffer_updated`.
-    `share` is what all connections of the process have of the event loop for records of few bytes; `rounds` are those
-    of their long reads.
+    Reading is paused while what was read waits to be parsed (`_unparsed`), and while the next read waits for its turn.
     """
 
     _buffer: Final = memoryview(bytearray(BUFFER_BYTES))
 
-    def __init__(self, protocol: Protocol, share: LoopShare, rounds: Rounds) -> None:
+    def __init__(self, protocol: Protocol, limits: ReadLimits) -> None:
         self._protocol: asyncio.Protocol = protocol
-        self._share = share
-        self._rounds = rounds
-        self._window = ReadWindow(share, BUFFER_BYTES)
+        self._limits = limits
+        self._window = ReadWindow(limits.small_records, BUFFER_BYTES)
         self._transport: asyncio.ReadTransport | None = None
+        self._unparsed = b""
+        self._waits_to_read = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport.set_read_buffer_limits(BUFFER_BYTES)  # type: ignore[attr-defined]
@@ -57,7 +71,10 @@ class TlsReader(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         protocol, self._protocol = self._protocol, _NOTHING
         self._transport = None
-        protocol.connection_lost(exc)
+        self._unparsed = b""
+        lose = partial(protocol.connection_lost, exc)
+        if not self._limits.parsing.try_run(lose):
+            self._limits.parsing.wait(_tenant_of(protocol), lose)
 
     def pause_writing(self) -> None:
         self._protocol.pause_writing()
@@ -66,31 +83,57 @@ class TlsReader(asyncio.BufferedProtocol):
         self._protocol.resume_writing()
 
     def eof_received(self) -> bool | None:
+        self._parse()
         return self._protocol.eof_received()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._buffer[: self._window.begin()]
 
     def buffer_updated(self, nbytes: int) -> None:
-        data = bytes(self._buffer[:nbytes])
+        self._unparsed += bytes(self._buffer[:nbytes])
         is_slow = self._window.end(nbytes)
-        if self._transport is not None:
+        if (transport := self._transport) is not None:
             if is_slow:
-                self._transport.pause_reading()
-                self._share.when_free(self._take_turn)
-            elif nbytes >= LONG_BYTES and not self._rounds.try_turn():
-                self._transport.pause_reading()
-                self._rounds.wait(self._resume)
-        self._protocol.data_received(data)
+                self._waits_to_read = True
+                transport.pause_reading()
+                self._limits.small_records.when_free(self._take_turn)
+            elif nbytes >= LONG_BYTES and not self._limits.long_reads.try_turn():
+                self._waits_to_read = True
+                transport.pause_reading()
+                self._limits.long_reads.wait(self._read_on)
+        if not self._limits.parsing.try_run(self._parse):
+            if transport is not None:
+                transport.pause_reading()
+            self._limits.parsing.wait(_tenant_of(self._protocol), self._parse_in_turn)
+
+    def _parse_in_turn(self) -> None:
+        self._parse()
+        self._resume()
+
+    def _parse(self) -> None:
+        if self._unparsed:
+            data, self._unparsed = self._unparsed, b""
+            self._protocol.data_received(data)
 
     def _take_turn(self) -> None:
-        if self._resume():
+        if self._read_on():
             self._window.take_turn()
 
+    def _read_on(self) -> bool:
+        """Ends the wait for the next read. Returns whether reading continues."""
+        self._waits_to_read = False
+        return self._resume()
+
     def _resume(self) -> bool:
-        """Reads on, unless the connection has been lost, or waits for its application. Returns whether it does."""
+        """Reads on, unless something else is waited for or the connection has been lost. Returns whether it does."""
         protocol = self._protocol
         if self._transport is None or not isinstance(protocol, Protocol) or protocol.flow.read_paused:
             return False
+        if self._unparsed or self._waits_to_read:
+            return False
         self._transport.resume_reading()
         return True
+
+
+def _tenant_of(protocol: asyncio.Protocol) -> str:
+    return protocol.tenant if isinstance(protocol, Protocol) else ""
