@@ -15,6 +15,7 @@ from typing import Final
 from urllib.parse import quote, urlencode
 
 from registry.authentication.user import User
+from registry.authentication.websocket_protocol import PROTOCOLS, without_tokens
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -31,9 +32,6 @@ _OURS: Final = frozenset(
      b"x-forwarded-host", b"x-forwarded-proto", b"x-forwarded-uri"}
 )  # fmt: skip
 _IDENTITY_PREFIXES: Final = ("x-remote-", "impersonate-")
-# Subprotocols of WebSockets that carry a bearer token (apiserver pkg/authentication/request/websocket).
-_TOKEN_PROTOCOL: Final = "base64url.bearer.authorization.k8s.io."
-_PROTOCOLS: Final = b"sec-websocket-protocol"
 # Browsers would treat these as this server's own.
 _NOT_ANSWERED: Final = frozenset(
     {b"set-cookie", b"strict-transport-security", b"content-security-policy", b"x-content-type-options", b"alt-svc",
@@ -86,8 +84,8 @@ def request_head(
     for name, value in headers:
         if name in _HOP_BY_HOP or name in _OURS or name in named or _tells_identity(name):
             continue
-        if name == _PROTOCOLS:
-            value = _without_tokens(value)
+        if name == PROTOCOLS:
+            value = ", ".join(without_tokens(value)).encode("latin-1")
             if not value:
                 continue
         lines += (name, b": ", value, b"\r\n")
@@ -155,11 +153,6 @@ def _named_by_connection(headers: Iterable[tuple[bytes, bytes]]) -> frozenset[by
 def _tells_identity(name: bytes) -> bool:
     """Whether a server might read the header as an identity header; some treat `_` as `-`."""
     return name.decode("latin-1").replace("_", "-").startswith(_IDENTITY_PREFIXES)
-
-
-def _without_tokens(protocols: bytes) -> bytes:
-    others = [part.strip() for part in protocols.decode("latin-1").split(",") if _TOKEN_PROTOCOL not in part]
-    return ", ".join(part for part in others if part).encode("latin-1")
 
 
 def _value(text: str) -> bytes:

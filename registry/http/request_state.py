@@ -16,6 +16,7 @@ from registry.api.served import Served
 from registry.api.strategies.base import Context
 from registry.audit.trail import Trail
 from registry.authentication.user import ANONYMOUS, User
+from registry.authentication.websocket_protocol import authorization_of
 from registry.authorization.attributes import Attributes
 from registry.authorization.wildcard import WildcardTarget
 from registry.flowcontrol.byte_shares import Upload
@@ -72,6 +73,11 @@ class RequestState:
         """The context of a request that has been authorized."""
         assert self.context is not None, "endpoints stand behind authorization"
         return self.context
+
+    @property
+    def authorization(self) -> str:
+        """The Authorization header, or what a WebSocket has in its place. Raises Unauthenticated."""
+        return self.header(b"authorization") or authorization_of(self.headers)
 
     def header(self, name: bytes) -> str:
         return self.headers.get(name, b"").decode("latin-1")

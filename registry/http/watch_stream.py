@@ -1,4 +1,4 @@
-"""Watches as a stream of lines: {"type": "ADDED", "object": {...}}, one for each event.
+"""Watches as a stream of lines: {"type": "ADDED", "object": {...}}, one for each event; or as messages of a WebSocket.
 
 Three tasks serve a watch: one sends, one waits for the client to disconnect, one for the server to stop. The first that
 ends cancels the others. A client that does not read blocks the sending task at the transport's limit; the events that
@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from functools import partial
 from sys import getsizeof
 from typing import Any
@@ -30,8 +30,11 @@ from registry.flowcontrol.interruption import current_interruption
 from registry.flowcontrol.time_slice import TimeSlice
 from registry.http import metrics
 from registry.http.forms import Form
-from registry.http.negotiation import CBOR, CBOR_SEQUENCE, PARTIAL_LIST, PROTOBUF, TABLE
+from registry.http.negotiation import CBOR, CBOR_SEQUENCE, JSON, PARTIAL_LIST, PROTOBUF, TABLE
+from registry.http.request_state import STATE, RequestState
 from registry.http.responses import HELD_TIMES, headers_for, hold, send_part
+from registry.http.serving.tunnel import TunnelClosed
+from registry.http.websocket import WebSocket, accept, binary_message, text_message
 
 # What is encrypted at a time: a TLS record. For each connection OpenSSL keeps a buffer as large as the largest such
 # part, and a watch keeps its connection for long.
@@ -54,25 +57,32 @@ async def respond_watch(
     elif form.representation.encoding == CBOR:
         media_type = CBOR_SEQUENCE
     headers = headers_for(media_type, warnings)
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
-    if scope["method"] == "HEAD":
-        await send({"type": "http.response.body", "body": b""})
-        return
-    # An empty piece makes the server send the headers now: clients wait for them.
-    await send({"type": "http.response.body", "body": b"", "more_body": True})
-    sender = asyncio.create_task(_send_events(send, answer, form))
-    tasks = (sender, asyncio.create_task(_wait_for_disconnect(receive)), asyncio.create_task(stopping.wait()))
+    state: RequestState = scope[STATE]
+    socket = await accept(scope, send, state.headers, headers, has_token=bool(state.authorization))
+    if socket is None:
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        if scope["method"] == "HEAD":
+            await send({"type": "http.response.body", "body": b""})
+            return
+        # An empty piece makes the server send the headers now: clients wait for them.
+        await send({"type": "http.response.body", "body": b"", "more_body": True})
+    sender = asyncio.create_task(_send_events(send, answer, form, socket))
+    end = _wait_for_disconnect(receive) if socket is None else socket.wait_for_end()
+    tasks = (sender, asyncio.create_task(end), asyncio.create_task(stopping.wait()))
     current_interruption().defer()  # to the end: a client ends its watch by disconnecting, and nothing has failed
     metrics.WATCHES.inc()
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
         metrics.WATCHES.dec()
+        is_within_frame = socket is not None and socket.writing.locked()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-    if not sender.cancelled() and (error := sender.exception()) is not None:
+    if not sender.cancelled() and (error := sender.exception()) is not None and not isinstance(error, TunnelClosed):
         raise error
+    if socket is not None and not is_within_frame:
+        await socket.close()
     await send({"type": "http.response.body", "body": b""})
 
 
@@ -81,8 +91,14 @@ async def _wait_for_disconnect(receive: Receive) -> None:
         pass
 
 
-async def _send_events(send: Send, answer: WatchAnswer, form: Form) -> None:
-    writer = _EventWriter(form)
+async def _send_events(send: Send, answer: WatchAnswer, form: Form, socket: WebSocket | None = None) -> None:
+    writing: AbstractAsyncContextManager[None] = nullcontext()
+    if socket is None:
+        writer = _EventWriter(form)
+    else:
+        send, writing = socket.send, socket.writing
+        is_text = form.representation.encoding == JSON
+        writer = _EventWriter(form, text_message if is_text else binary_message)
     resource = answer.served.resource
     counter = metrics.watch_events(resource.group, resource.name)
     async with aclosing(answer.events) as events:
@@ -93,7 +109,7 @@ async def _send_events(send: Send, answer: WatchAnswer, form: Form) -> None:
                 hold(HELD_TIMES * sum([getsizeof(event.text) for event in batch]))
             except TooManyRequests:
                 return  # the client resumes from the last revision that it has seen
-            async with aclosing(writer.pieces(batch)) as pieces:
+            async with aclosing(writer.pieces(batch)) as pieces, writing:
                 async for piece in pieces:
                     await send_part(send, piece)
                     del piece
@@ -103,10 +119,14 @@ async def _send_events(send: Send, answer: WatchAnswer, form: Form) -> None:
 
 
 class _EventWriter:
-    """Encodes events. Only the first event of a watch has the column definitions of a Table."""
+    """Encodes events. Only the first event of a watch has the column definitions of a Table.
 
-    def __init__(self, form: Form) -> None:
+    `message_of` makes a message of a WebSocket of each line.
+    """
+
+    def __init__(self, form: Form, message_of: Callable[[bytes], bytes] | None = None) -> None:
         self._form = form
+        self._message_of = message_of
         self._headers = form.representation.transform == TABLE
 
     async def pieces(self, events: Sequence[Event]) -> AsyncGenerator[bytes, None]:
@@ -119,6 +139,8 @@ class _EventWriter:
         slices = TimeSlice.current()
         for event in events:
             line = plain_line(event) if self._form.is_plain else await self._line(event)
+            if self._message_of is not None:
+                line = self._message_of(line)
             if slices.expired():
                 await slices.yield_now()
             if parts and size + len(line) > PART_BYTES:

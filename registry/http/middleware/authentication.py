@@ -18,7 +18,7 @@ class AuthenticationMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         state: RequestState = scope[STATE]
-        authorization = state.header(b"authorization")
+        authorization = state.authorization
         user = await self._authentication.user_of(scope, authorization, state.warnings)
         self._credentials.remember(authorization, user)
         state.authenticated = state.user = user

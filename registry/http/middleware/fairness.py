@@ -65,5 +65,5 @@ class FairnessMiddleware:
         state.named_tenant = name
         if not name and is_of_process(state.info):
             return ""
-        home = self._credentials.home(scope, state.header(b"authorization"))
+        home = self._credentials.home(scope, state.authorization)
         return "" if home is None else home or name or DEFAULT
