@@ -40,6 +40,15 @@ def encode_json(value: Any) -> bytes:
     return data
 
 
+def encode_json_in_parts(value: Any, levels: int = 3) -> bytes:
+    """As `encode_json`, for documents of megabytes: an entry of the outer three levels at a time, so that other threads
+    run in between. Keys must be strings."""
+    if not levels or not isinstance(value, dict):
+        return encode_json(value)
+    entries = (encode_json(key) + b":" + encode_json_in_parts(one, levels - 1) for key, one in value.items())
+    return b"{" + b",".join(entries) + b"}"
+
+
 def encode_json_text(value: Any) -> str:
     return decode_utf8(encode_json(value))
 

@@ -42,24 +42,31 @@ class Assets:
     def __init__(self, folder: Path = STATIC) -> None:
         self._folder = folder
         self._loaded: dict[str, tuple[tuple[int, int], Asset]] = {}
+        # A thousand first requests for a file would otherwise compress it a thousand times, on all processors.
+        self._loading = asyncio.Lock()
 
     async def find(self, name: str) -> Asset | None:
         """The file of a path below /console/ ('pages/objects.js'), or None. A changed file is read again."""
         if not _NAME.fullmatch(name):
             return None
-        return await asyncio.to_thread(self._find, name)
-
-    def _find(self, name: str) -> Asset | None:
         path = self._folder / name
         try:
             stat = path.stat()
         except (OSError, ValueError):
             return None
         stamp = (stat.st_mtime_ns, stat.st_size)
+        if (asset := self._current(name, stamp)) is not None:
+            return asset
+        async with self._loading:
+            asset = self._current(name, stamp)
+            if asset is None:
+                asset = await asyncio.to_thread(_read, path)
+                self._loaded[name] = (stamp, asset)
+        return asset
+
+    def _current(self, name: str, stamp: tuple[int, int]) -> Asset | None:
         known = self._loaded.get(name)
-        if known is None or known[0] != stamp:
-            known = self._loaded[name] = (stamp, _read(path))
-        return known[1]
+        return known[1] if known is not None and known[0] == stamp else None
 
 
 def _read(path: Path) -> Asset:

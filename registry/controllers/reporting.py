@@ -30,7 +30,7 @@ from registry.controllers.controller_client import ControllerClient
 from registry.controllers.queue import Requeue
 from registry.controllers.work import Work, work_queue
 from registry.definitions.conditions import find, is_true, with_condition
-from registry.flowcontrol.evaluation import evaluate
+from registry.flowcontrol.evaluation import evaluate, shared_aside
 from registry.reporting.evolution import grow
 from registry.reporting.facets import Documents
 from registry.reporting.fields import shape_of
@@ -176,10 +176,10 @@ async def reconcile(client: ControllerClient, reporting: Reporting, key: ObjectK
     if row is None:
         await reporting.forget(tenant, key)
         return
-    crd = await asyncio.to_thread(decode_stored, f'{_HEAD}{row.revision}",{row.body}')
+    crd = await shared_aside(lambda: decode_stored(f'{_HEAD}{row.revision}",{row.body}'))
     if not is_true(crd, "Established"):
         return
-    report = await asyncio.to_thread(report_of, crd)
+    report = await shared_aside(lambda: report_of(crd))
     if not report.enabled:
         await reporting.apply_report(tenant, report, row.revision, indexed=False)
         await _rewrite(client, reporting, report, crd)
@@ -201,7 +201,7 @@ async def reconcile(client: ControllerClient, reporting: Reporting, key: ObjectK
 async def _rewrite(client: ControllerClient, reporting: Reporting, report: Report, crd: Object) -> None:
     """Gives all objects of a definition documents of the report's layout, or removes them: the tenant's own, and those
     of tenants that use its definition."""
-    documents = await asyncio.to_thread(documents_of, crd) if report.enabled else None
+    documents = await shared_aside(lambda: documents_of(crd)) if report.enabled else None
     for tenant in (client.tenant, *await reporting.bound(client.tenant, report.resource)):
         await _rewrite_of(tenant, client.backend.store.reporting_pool, report, documents)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from registry.codec.json_decode import decode_json
-from registry.codec.json_encode import encode_json, encode_json_text
+from registry.codec.json_encode import encode_json, encode_json_in_parts, encode_json_text
 from tests.codec.strategies import JSON_VALUES, as_written
 
 
@@ -59,3 +59,4 @@ def test_round_trip(value: Any) -> None:
     assert again.value == as_written(value)
     assert again.duplicates == []
     assert encode_json(again.value) == data
+    assert encode_json_in_parts(again.value) == data
