@@ -11,6 +11,7 @@ from typing import Any
 from benchmarks.attacks import (
     aggregated,
     background,
+    bursts,
     configuration,
     conversions,
     documents,
@@ -69,6 +70,8 @@ ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
     "lists": storms.lists,
     "crowds": storms.crowds,
     "unread": storms.unread,
+    "bursts": bursts.bursts,
+    "tenants": bursts.tenants,
     "rewrites": storms.rewrites,
     "strangers": storms.strangers,
     "records": storms.records,
