@@ -44,7 +44,7 @@ class Compiler(Protocol):
     def unbind(self, name: str) -> None: ...
 
 
-Begin = Callable[[Frame, "list[Value]"], Iterable[Value]]
+Rounds = Callable[[Frame], Iterable[Value]]
 
 
 def compile_loop(compiler: Compiler, node: Comprehension) -> Code:
@@ -74,19 +74,15 @@ class _Scope:
             self.compiler.unbind(self.node.iter_var2)
         self.compiler.unbind(self.node.iter_var)
 
-    def assign(self) -> Callable[[Frame, Value], None]:
-        first, second = self.first, self.second
-        if second:
+    def rounds(self, per_round: int) -> Rounds:
+        """The start of the loop, in which a round costs `per_round`: `for frame[self.first] in rounds(frame)`.
 
-            def assign_pair(frame: Frame, item: Value) -> None:
-                frame[first], frame[second] = item
-
-            return assign_pair
-
-        def assign_item(frame: Frame, item: Value) -> None:
-            frame[first] = item
-
-        return assign_item
+        It evaluates the range when it is called, and assigns the second variable, if there is one, in each round.
+        """
+        begin, items, second = self.compiler.counting.rounds(per_round), self.over.items, self.second
+        if not second:
+            return lambda frame: begin(frame, items(frame))
+        return lambda frame: (first for first, frame[second] in begin(frame, items(frame)))
 
 
 # --- all, exists
@@ -112,17 +108,16 @@ def _all_or_exists(compiler: Compiler, node: Comprehension, over: Range) -> Code
         return None
     with _Scope(compiler, node, over) as scope:
         body = compiler.compile(step.args[1])
-    begin = compiler.counting.rounds((4 if decisive else 3) + body.cost)
-    run = _deciding(scope, over.items, begin, value_of(body), decisive)
-    return costing(Code(run, over.cost), 1)
+    rounds = scope.rounds((4 if decisive else 3) + body.cost)
+    return costing(Code(_deciding(scope.first, rounds, value_of(body), decisive), over.cost), 1)
 
 
-def _deciding(scope: _Scope, items: Callable[[Frame], list[Value]], begin: Begin, body: Run, decisive: bool) -> Run:
-    otherwise, slot, assign = not decisive, scope.first, scope.assign()
+def _deciding(slot: int, rounds: Rounds, body: Run, decisive: bool) -> Run:
+    otherwise = not decisive
 
     def run(frame: Frame) -> Value:
         failure: EvalError | None = None
-        for frame[slot] in begin(frame, items(frame)):  # noqa: B020 - the slot is the loop's variable
+        for frame[slot] in rounds(frame):  # noqa: B020 - the slot is the loop's variable, here and below
             try:
                 value = body(frame)
             except EvalError as error:
@@ -139,27 +134,7 @@ def _deciding(scope: _Scope, items: Callable[[Frame], list[Value]], begin: Begin
                 del failure
         return otherwise
 
-    def run_pairs(frame: Frame) -> Value:
-        failure: EvalError | None = None
-        for item in begin(frame, items(frame)):
-            assign(frame, item)
-            try:
-                value = body(frame)
-            except EvalError as error:
-                failure = failure or error
-                continue
-            if value is decisive:
-                return decisive
-            if value is not otherwise:
-                failure = failure or no_such_overload()
-        if failure is not None:
-            try:
-                raise failure
-            finally:
-                del failure
-        return otherwise
-
-    return run_pairs if scope.second else run
+    return run
 
 
 # --- exists_one
@@ -189,13 +164,11 @@ def _exists_one(compiler: Compiler, node: Comprehension, over: Range) -> Code | 
         return None
     with _Scope(compiler, node, over) as scope:
         body = compiler.compile(step.args[0])
-    begin, items, test = compiler.counting.rounds(2 + body.cost), over.items, value_of(body)
-    assign = scope.assign()
+    slot, rounds, test = scope.first, scope.rounds(2 + body.cost), value_of(body)
 
     def run(frame: Frame) -> bool:
         count, failure = 0, None
-        for item in begin(frame, items(frame)):
-            assign(frame, item)
+        for frame[slot] in rounds(frame):  # noqa: B020
             try:
                 value = test(frame)
             except EvalError as error:
@@ -248,25 +221,20 @@ def _map_or_filter(compiler: Compiler, node: Comprehension, over: Range) -> Code
         element = compiler.compile(grown.args[1].elements[0])
     cost = element.cost + LIST_COST + 2  # the accumulator, a list with the element, and their sum
     if tested is None:
-        begin = compiler.counting.rounds(cost)
+        rounds = scope.rounds(cost)
     else:
         element = compiler.counting.branch(costing(element, LIST_COST + 1))
-        begin = compiler.counting.rounds(1 + tested.cost + element.cost)
-    run = _collecting(scope, over.items, begin, None if tested is None else value_of(tested), value_of(element))
+        rounds = scope.rounds(1 + tested.cost + element.cost)
+    run = _collecting(scope.first, rounds, None if tested is None else value_of(tested), value_of(element))
     return costing(Code(run, over.cost), 1)
 
 
-def _collecting(
-    scope: _Scope, items: Callable[[Frame], list[Value]], begin: Begin, test: Run | None, element: Run
-) -> Run:
-    assign = scope.assign()
-
+def _collecting(slot: int, rounds: Rounds, test: Run | None, element: Run) -> Run:
     def run_filter(frame: Frame) -> list[Value]:
         assert test is not None
         result: list[Value] = []
         failure: EvalError | None = None
-        for item in begin(frame, items(frame)):
-            assign(frame, item)
+        for frame[slot] in rounds(frame):  # noqa: B020
             try:
                 value = test(frame)
             except EvalError as error:
@@ -289,8 +257,7 @@ def _collecting(
 
     def run_map(frame: Frame) -> list[Value]:
         result: list[Value] = []
-        for item in begin(frame, items(frame)):
-            assign(frame, item)
+        for frame[slot] in rounds(frame):  # noqa: B020
             result.append(element(frame))
         return result
 
@@ -323,15 +290,13 @@ def _any_loop(compiler: Compiler, node: Comprehension, over: Range) -> Code:
         condition, advancing = compiler.compile(node.loop_condition), compiler.compile(node.loop_step)
     result = compiler.compile(node.result)
     compiler.unbind(node.accu_var)
-    begin = compiler.counting.rounds(condition.cost + advancing.cost)
+    slot, rounds = scope.first, scope.rounds(condition.cost + advancing.cost)
     start, test, advance, finish = value_of(init), value_of(condition), value_of(advancing), value_of(result)
-    assign, items = scope.assign(), over.items
 
     def run(frame: Frame) -> Value:
-        rounds = items(frame)
+        begun = rounds(frame)  # The range is evaluated before the accumulator, so its error is the one that is raised.
         frame[accumulator] = start(frame)
-        for item in begin(frame, rounds):
-            assign(frame, item)
+        for frame[slot] in begun:
             if test(frame) is False:
                 break
             frame[accumulator] = advance(frame)
