@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import psutil
+
+from tests.forked import ForkedProcess
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -27,17 +29,18 @@ def environment(**more: str) -> dict[str, str]:
 
 
 def registry(*arguments: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Runs `registry <arguments>` to completion."""
-    return subprocess.run(
-        [sys.executable, "-m", "registry", *map(str, arguments)],
-        env=environment(**variables),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-        cwd=ROOT,
-    )
+    """Runs `registry <arguments>` to completion, forked: some tests run it dozens of times."""
+    words = list(map(str, arguments))
+    with tempfile.TemporaryDirectory() as folder:
+        out, errors = Path(folder) / "out", Path(folder) / "errors"
+        process = ForkedProcess(
+            "registry", words, environment=environment(**variables), out=out, log=errors, folder=ROOT
+        )
+        try:
+            code = process.wait(180)
+        finally:
+            process.kill()
+        return subprocess.CompletedProcess(words, code, out.read_text(), errors.read_text())
 
 
 def refusal(done: subprocess.CompletedProcess[str], code: int = 1) -> str:

@@ -125,9 +125,11 @@ def prepare_postgres(data_dir: Path) -> None:
 
 
 @contextlib.contextmanager
-def running_server(data_dir: Path, *arguments: str, command: Sequence[str] = ()) -> Iterator[RunningServer]:
-    """Runs `registry serve` on a free port until the block ends. `command` replaces `registry`."""
-    server = start_server(data_dir, *arguments, command=command)
+def running_server(
+    data_dir: Path, *arguments: str, command: Sequence[str] = (), module: Sequence[str] = ("registry",)
+) -> Iterator[RunningServer]:
+    """Runs `registry serve` on a free port until the block ends; see `start_server`."""
+    server = start_server(data_dir, *arguments, command=command, module=module)
     try:
         yield server
     finally:
@@ -140,10 +142,17 @@ def running_server(data_dir: Path, *arguments: str, command: Sequence[str] = ())
                 server.process.wait()
 
 
-def start_server(data_dir: Path, *arguments: str, command: Sequence[str] = (), detached: bool = False) -> RunningServer:
+def start_server(
+    data_dir: Path,
+    *arguments: str,
+    command: Sequence[str] = (),
+    module: Sequence[str] = ("registry",),
+    detached: bool = False,
+) -> RunningServer:
     """Starts `registry serve` and waits until it serves. A `detached` server survives Ctrl-C in the terminal.
 
-    It is forked, unless there is a `command` or the server starts processes of its own.
+    It is forked, unless there is a `command` or the server starts processes of its own. `module` are a module of the
+    tests and its arguments before `serve`, in place of `registry`.
     """
     data_dir.mkdir(parents=True, exist_ok=True)
     # Another command is perhaps another release, and another PostgreSQL perhaps cannot open the data of ours.
@@ -156,7 +165,7 @@ def start_server(data_dir: Path, *arguments: str, command: Sequence[str] = (), d
     if command or "--workers" in arguments:
         with open(output, "wb") as out, open(log, "ab") as errors:
             process = subprocess.Popen(
-                [*(command or REGISTRY), *words],
+                [*(command or (sys.executable, "-m", *module)), *words],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=errors,
@@ -166,7 +175,10 @@ def start_server(data_dir: Path, *arguments: str, command: Sequence[str] = (), d
     else:
         output.write_bytes(b"")
         log.touch()
-        process = ForkedProcess(words, environment=environment, out=output, log=log, detached=detached)
+        name, *before = module
+        process = ForkedProcess(
+            name, [*before, *words], environment=environment, out=output, log=log, detached=detached
+        )
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
         first = output.read_text().split("\n", 1)[0]

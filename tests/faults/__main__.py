@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from tests.faults import campaign
-from tests.faults.defects import DEFECTS, NONE, command_of
+from tests.faults.defects import DEFECTS, NONE, module_of
 from tests.faults.disturbances import COMPACTING, DISTURBANCES, OF_WORKERS, REPLICATED
 
 
@@ -42,7 +42,7 @@ def main() -> int:
         options.servers,
         options.workers,
         0,
-        command_of(options.defect or NONE),
+        module_of(options.defect or NONE),
         options.replication,
         [named[name] for name in options.only or ()],
         logs=options.logs,

@@ -21,7 +21,7 @@ import psycopg
 from tests.faults.actors import Actors, Cluster
 from tests.faults.checker import violations
 from tests.faults.clients import ServerClient
-from tests.faults.defects import command_of
+from tests.faults.defects import module_of
 from tests.faults.disturbances import (
     ARCHIVE,
     CLOCK,
@@ -48,7 +48,7 @@ CREATE_TENANTS = "/clusters/system/apis/tenancy.registry/v1/tenants"
 @dataclass(slots=True)
 class Plan:
     """`rounds` faults, or each kind `each` times, or as many as fit into `seconds`; then clients continue undisturbed
-    until `writes` are acknowledged in all. `command` starts the servers in place of `registry`."""
+    until `writes` are acknowledged in all. `module` is run in place of `registry`."""
 
     seed: int
     rounds: int | None = None
@@ -57,7 +57,7 @@ class Plan:
     # Of each server: one is a process alone, more have a supervisor.
     workers: int = 1
     writes: int = 0
-    command: tuple[str, ...] = command_of()
+    module: tuple[str, ...] = module_of()
     # "asynchronous" or "synchronous": with a standby, which is promoted now and then.
     replication: str = ""
     disturbances: Sequence[Disturbance] = ()
@@ -228,8 +228,8 @@ async def _scene(plan: Plan, chance: random.Random) -> AsyncIterator[Scene]:
 async def _place(plan: Plan, folder: Path, *arguments: str) -> Place:
     if plan.workers > 1:
         arguments = (*arguments, "--workers", str(plan.workers))
-    server = await asyncio.to_thread(start_server, folder, *arguments, command=plan.command, detached=True)
-    return Place(server, arguments, plan.command)
+    server = await asyncio.to_thread(start_server, folder, *arguments, module=plan.module, detached=True)
+    return Place(server, arguments, plan.module)
 
 
 def _keep(folder: Path, logs: Path, seed: int) -> None:

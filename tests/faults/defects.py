@@ -91,9 +91,9 @@ DEFECTS: Final[dict[str, Callable[[], None]]] = {
 }
 
 
-def command_of(defect: str = NONE) -> tuple[str, ...]:
-    """What to start in place of `registry`."""
-    return (sys.executable, "-m", "tests.faults.defects", defect)
+def module_of(defect: str = NONE) -> tuple[str, ...]:
+    """The module to run in place of `registry`, and its argument."""
+    return ("tests.faults.defects", defect)
 
 
 def follow_clock(file: Path) -> None:

@@ -28,15 +28,15 @@ from tests.running import RunningServer, start_server
 class Place:
     """One server at its address: it may be another process after a fault."""
 
-    def __init__(self, server: RunningServer, arguments: tuple[str, ...], command: tuple[str, ...]) -> None:
+    def __init__(self, server: RunningServer, arguments: tuple[str, ...], module: tuple[str, ...]) -> None:
         self.server = server
         self._arguments = arguments
-        self._command = command
+        self._module = module
 
     async def start_again(self) -> None:
         folder = self.server.data_dir
         self.server = await asyncio.to_thread(
-            start_server, folder, *self._arguments, command=self._command, detached=True
+            start_server, folder, *self._arguments, module=self._module, detached=True
         )
 
     def workers(self) -> list[int]:

@@ -24,7 +24,7 @@ from registry.store.feed import feed
 from registry.store.session import Connection
 from registry.store.statements import Statement
 
-COMMAND: Final = (sys.executable, "-m", "tests.faults.failpoints")
+MODULE: Final = ("tests.faults.failpoints",)
 _SOONER: Final = (
     (logs, "QUIET_SECONDS", 0.0),
     (feed, "CONDITION_DELAY_SECONDS", 0.5),

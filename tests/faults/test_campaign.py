@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tests.faults.campaign import Plan, run
-from tests.faults.defects import DEFECTS, command_of
+from tests.faults.defects import DEFECTS, module_of
 from tests.faults.disturbances import Scene, cut, lose_answers
 from tests.replication import Node
 
@@ -38,7 +38,7 @@ async def test_a_defective_server_is_detected(defect: str, migrated_node: Node) 
             each=1,
             servers=1,
             writes=160,
-            command=command_of(defect),
+            module=module_of(defect),
             disturbances=[cut, lose_answers, freeze_for_bookmarks],
             migrated=migrated_node,
         )

@@ -21,7 +21,7 @@ from tests.api.widgets import DEFINITIONS, GROUP, WIDGETS, widgets_definition
 from tests.docs.pages import ROOT
 from tests.faults.clients import ServerClient, Watcher, eventually, revision_of
 from tests.faults.disturbances import CLOCK, FULL_DISK
-from tests.faults.failpoints import COMMAND, failing
+from tests.faults.failpoints import MODULE, failing
 from tests.proxy import Proxy
 from tests.replication import Node
 from tests.running import RunningServer, data_folder, running_server
@@ -52,7 +52,7 @@ def place(migrated_node: Node) -> Iterator[Place]:
         try:
             with Proxy("127.0.0.1", node.port) as proxy:
                 arguments = ("--database-url", proxy.url(node.url), "--no-sql-views")
-                with running_server(folder / "server", *arguments, command=COMMAND) as server:
+                with running_server(folder / "server", *arguments, module=MODULE) as server:
                     yield Place(node, proxy, server)
         finally:
             node.stop()
