@@ -12,10 +12,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from registry.authentication.user import User
 from registry.authentication.websocket_protocol import PROTOCOLS, without_tokens
+from registry.codec.go_url import escape_path
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -39,8 +40,6 @@ _NOT_ANSWERED: Final = frozenset(
 )  # fmt: skip
 _SANDBOX: Final = (b"content-security-policy", b"sandbox; default-src 'none'")
 
-# Characters that Go does not escape in a path (net/url, encodePath).
-_PATH_SAFE: Final = "$&+,/:;=@-_.~"
 # Anything but a token character of RFC 9110; "%" is escaped as well.
 _key_escaped: Final = re.compile(rb"[^!#$&'*+\-.^_`|~0-9A-Za-z]")
 
@@ -51,7 +50,7 @@ class InvalidHeader(Exception):
 
 def target(path: str, query: Mapping[str, Sequence[str]]) -> bytes:
     """The request target: the decoded path and the query, encoded as Go does."""
-    encoded = quote(path, safe=_PATH_SAFE)
+    encoded = escape_path(path)
     if query:
         encoded += "?" + urlencode([(name, value) for name in sorted(query) for value in query[name]])
     return encoded.encode()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from typing import Final
-from urllib.parse import unquote_to_bytes
+from urllib.parse import quote, unquote_to_bytes
 
 from registry.codec.go_netip import AddressError, parse_addr
 from registry.codec.go_text import go_quote
@@ -153,6 +153,11 @@ def _bracket(text: str) -> str:
     except AddressError as error:
         raise UrlError(f"invalid host: ParseAddr({go_quote(full)}): {error}") from None
     return f"[{full}]{port}"
+
+
+def escape_path(path: str) -> str:
+    """Encodes a decoded path as Url.String does (encodePath)."""
+    return quote(path, safe="$&+,/:;=@-_.~", errors="surrogateescape")
 
 
 def _decode(text: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from registry.codec.go_text import go_quote
-from registry.codec.go_url import UrlError, parse_url
+from registry.codec.go_url import UrlError, escape_path, parse_url
 from registry.schema.hosts import HostError, split_host_port
 from registry.webhooks.connection import Origin
 from registry.webhooks.errors import CallFailed
@@ -78,11 +78,11 @@ def endpoint_of(config: Mapping[str, Any], services: Services) -> Endpoint:
     service = config.get("service")
     if service is None:
         url = parse_https_url(config["url"])
-        path = _clean(url.path)
+        path = _clean(parse_url(config["url"]).path)
         authority = config["url"].partition("://")[2].partition("/")[0]
         return Endpoint(f"https://{authority}{path}", url.host, url.port, path, bundle)
     name, namespace, port = service["name"], service["namespace"], service.get("port") or 443
-    path = _clean(quote(service.get("path") or "", safe=_SAFE))
+    path = _clean(service.get("path") or "")
     host = f"{name}.{namespace}.svc"
     return Endpoint(
         f"https://{host}:{port}{path}",
@@ -97,5 +97,5 @@ def endpoint_of(config: Mapping[str, Any], services: Services) -> Endpoint:
 
 
 def _clean(path: str) -> str:
-    """Normalizes a path as client-go does: `/a//b/` becomes `/a/b`, and an empty one `/`."""
-    return "/" + posixpath.normpath(f"/{path}").lstrip("/")
+    """Normalizes and encodes a decoded path as client-go does: `/a//b%2F` becomes `/a/b`, and an empty one `/`."""
+    return escape_path("/" + posixpath.normpath(f"/{path}").lstrip("/"))

@@ -139,6 +139,12 @@ URLS = {
     "a port": ("https://hook.example.com:8443", "/", "https://hook.example.com:8443/"),
     "an address": ("https://[2001:db8::1]:8443/a", "/a", "https://[2001:db8::1]:8443/a"),
     "a path": ("https://hook.example.com/a/b%20c", "/a/b%20c", "https://hook.example.com/a/b%20c"),
+    "escaped slashes": ("https://hook.example.com/a%2fb%2F", "/a/b", "https://hook.example.com/a/b"),
+    "letters": (
+        "https://hook.example.com/ä(%C3%A4)",
+        "/%C3%A4%28%C3%A4%29",
+        "https://hook.example.com/%C3%A4%28%C3%A4%29",
+    ),
     "slashes": ("https://hook.example.com//a//b/", "/a/b", "https://hook.example.com/a/b"),
     "dots": ("https://hook.example.com/a/../b/./c", "/b/c", "https://hook.example.com/b/c"),
 }
