@@ -52,6 +52,7 @@ def decode_object(request: ResourceRequest, body: Body, options: WriteOptions) -
             f"the API version in the data ({obj.get('apiVersion') or ''}) does not match the expected "
             f"API version ({served.api_version})"
         )
+    request.context.refer_to(obj["metadata"])
     return obj
 
 

@@ -9,8 +9,9 @@ Follows apiserver pkg/audit/request.go and pkg/endpoints/filters/audit.go.
 
 from __future__ import annotations
 
+import asyncio
 import datetime
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from starlette.types import Message, Receive, Scope, Send
@@ -19,8 +20,10 @@ from registry.audit.policy import LEVEL_NAMES, AuditDecision, AuditLevel, AuditP
 from registry.audit.sinks import Sink
 from registry.authentication.user import User
 from registry.authorization.attributes import Attributes
+from registry.codec.cbor import decode_cbor
 from registry.codec.json_decode import decode_json
 from registry.codec.model import DecodeError, TooManyValues
+from registry.codec.protobuf.envelope import decode_object
 from registry.codec.yaml_decode import decode_yaml
 from registry.schema.formats.net import lenient_address
 
@@ -36,7 +39,9 @@ _MAX_AGENT: Final = 1024
 _MAX_NAME: Final = 1024
 # The addresses in X-Forwarded-For that are recorded, more than there are proxies in a row.
 _MAX_CLAIMED: Final = 20
-_STATUS: Final = b'{"kind":"Status"'
+_STATUS: Final = (b'{"kind":"Status"', b"k8s\x00\n\x0c\n\x02v1\x12\x06Status")
+# Longer bodies are decoded beside the event loop.
+_LONG_BYTES: Final = 16 * 1024
 
 
 class Trail:
@@ -56,6 +61,8 @@ class Trail:
         self._impersonated: User | None = None
         self._constraint = ""
         self._annotations: dict[str, str] = {}
+        # What the object in the body is called (Context.refer_to).
+        self.reference: dict[str, str] = {}
         self._decision: AuditDecision | None = None
         self._level = AuditLevel.NONE
         self._request = _CapturedBody()
@@ -143,7 +150,8 @@ class Trail:
         assert self._decision is not None, "the policy has been evaluated"
         if self._level is AuditLevel.NONE or stage in self._decision.omit_stages:
             return
-        await self._sink.put(self._event(stage))
+        is_long = max(self._request.length, self._answer.length) > _LONG_BYTES
+        await self._sink.put(await asyncio.to_thread(self._event, stage) if is_long else self._event(stage))
 
     def _event(self, stage: str) -> dict[str, Any]:
         scope = self._scope
@@ -168,7 +176,7 @@ class Trail:
             event["userAgent"] = agent if len(agent) <= _MAX_AGENT else f"{agent[:_MAX_AGENT]}...TRUNCATED"
         bodies = {} if stage == "RequestReceived" else self._bodies(stage)
         if self._attributes.is_resource:
-            event["objectRef"] = self._object(bodies.get("requestObject"))
+            event["objectRef"] = self._object()
         if stage != "RequestReceived":
             event["responseStatus"] = self._status()
             event |= bodies
@@ -183,7 +191,7 @@ class Trail:
         quotes = self._level >= AuditLevel.REQUEST
         return {k: text for k, text in self._annotations.items() if quotes or not k.startswith(_PATCHES)}
 
-    def _object(self, sent: Any) -> dict[str, str]:
+    def _object(self) -> dict[str, str]:
         """Returns the reference to the object, completed from the metadata of the object that was sent."""
         a = self._attributes
         reference = {
@@ -194,12 +202,9 @@ class Trail:
             "apiVersion": self._version,
             "subresource": a.subresource,
         }
-        metadata = sent.get("metadata") if isinstance(sent, dict) and a.verb in ("create", "update") else None
-        if isinstance(metadata, dict):
-            for name in ("namespace", "name", "uid", "resourceVersion"):
-                value = metadata.get(name)
-                if not reference.get(name) and isinstance(value, str) and len(value) <= _MAX_NAME:
-                    reference[name] = value
+        for name, text in self.reference.items():
+            if not reference.get(name) and len(text) <= _MAX_NAME:
+                reference[name] = text
         return {name: text for name, text in reference.items() if text}
 
     def _status(self) -> dict[str, Any]:
@@ -232,40 +237,50 @@ class Trail:
 class _CapturedBody:
     """A passing body, recorded up to the limit."""
 
-    __slots__ = ("_length", "_pieces", "is_cut", "is_packed", "media_type")
+    __slots__ = ("_pieces", "is_cut", "is_packed", "length", "media_type")
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
-        self._length = 0
+        self.length = 0
         self.is_cut = False
         self.is_packed = False
         self.media_type = ""
 
     def add(self, piece: bytes) -> None:
-        self._length += len(piece)
-        if self._length > BODY_LIMIT_BYTES or self.is_packed:
+        self.length += len(piece)
+        if self.length > BODY_LIMIT_BYTES or self.is_packed:
             self.is_cut = True
             self._pieces.clear()
         elif piece and not self.is_cut:
             self._pieces.append(piece)
 
-    def starts_with(self, text: bytes) -> bool:
-        return bool(self._pieces) and self._pieces[0].startswith(text)
+    def starts_with(self, texts: tuple[bytes, ...]) -> bool:
+        return bool(self._pieces) and self._pieces[0].startswith(texts)
 
     def decode(self) -> Any:
-        """The decoded body; None if it is not JSON or YAML, or incomplete."""
+        """The decoded body; None if it is in no encoding of objects, or incomplete."""
         data = b"".join(self._pieces)
         if self.is_cut or not data:
             return None
         try:
-            if "yaml" in self.media_type:
-                return decode_yaml(data).value
-            return decode_json(data).value if "json" in self.media_type else None
+            for name, decode in _DECODERS.items():
+                if name in self.media_type:
+                    return decode(data)
+            return None
         except DecodeError:
             return None
         except TooManyValues:
             self.is_cut = True
             return None
+
+
+# By what names the encoding in a media type.
+_DECODERS: Final[Mapping[str, Callable[[bytes], Any]]] = {
+    "json": lambda data: decode_json(data).value,
+    "yaml": lambda data: decode_yaml(data).value,
+    "protobuf": decode_object,
+    "cbor": lambda data: decode_cbor(data).value,
+}
 
 
 def _without_managed_fields(value: Any) -> Any:

@@ -13,6 +13,7 @@ import pytest
 
 from registry.audit import log as audited
 from registry.audit.sinks import LOST, LogFile, Queued
+from registry.codec.protobuf.envelope import encode_object
 from registry.settings import Settings, SettingsError
 from registry.store.errors import Unavailable
 from tests.api.client import eventually
@@ -21,6 +22,7 @@ from tests.application import TOKEN
 from tests.audit.auditing import EVERYTHING, auditing
 
 SECRETS = "/api/v1/namespaces/default/secrets"
+PROTOBUF = "application/vnd.kubernetes.protobuf"
 METADATA = EVERYTHING.replace("RequestResponse", "Metadata")
 
 
@@ -67,6 +69,52 @@ async def test_fields_of_an_event(api_database: str, tmp_path: Path) -> None:
     assert complete["requestObject"]["spec"] == {"size": 1}
     assert complete["responseObject"] == made
     assert complete["requestReceivedTimestamp"] == received["stageTimestamp"] <= complete["stageTimestamp"]
+
+
+async def test_objects_are_named_by_their_bodies(api_database: str, tmp_path: Path) -> None:
+    """At every level, since a policy of the level Metadata is to tell who created what."""
+    async with auditing(api_database, tmp_path, METADATA) as api:
+        made = (await api.post(WIDGETS, widget("a", replicas=1))).ok(201)
+        (await api.put(f"{WIDGETS}/a", {**made, "metadata": {**made["metadata"], "labels": {"a": "b"}}})).ok()
+        scale = (await api.get(f"{WIDGETS}/a/scale")).ok()
+        (await api.put(f"{WIDGETS}/a/scale", {**scale, "spec": {"replicas": 2}})).ok()
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}
+        (await api.post(SECRETS, encode_object(secret), content_type=PROTOBUF)).ok(201)
+        (await api.post(SECRETS, {"metadata": {"generateName": "s-"}})).ok(201)
+        assert (await api.post(WIDGETS, {"kind": "Widget"})).code == 400
+        (await api.patch(f"{WIDGETS}/a", {"metadata": {"uid": made["metadata"]["uid"]}})).ok()
+    found = [event["objectRef"] for event in events(tmp_path) if event["stage"] == "ResponseComplete"]
+    uid, version = made["metadata"]["uid"], made["metadata"]["resourceVersion"]
+    references = [{key: ref.get(key) for key in ("name", "uid", "resourceVersion")} for ref in found]
+    assert references == [
+        {"name": "a", "uid": None, "resourceVersion": None},
+        {"name": "a", "uid": uid, "resourceVersion": version},
+        {"name": "a", "uid": None, "resourceVersion": None},  # the get
+        {"name": "a", "uid": uid, "resourceVersion": scale["metadata"]["resourceVersion"]},
+        {"name": "s", "uid": None, "resourceVersion": None},
+        {"name": None, "uid": None, "resourceVersion": None},
+        {"name": None, "uid": None, "resourceVersion": None},
+        {"name": "a", "uid": None, "resourceVersion": None},
+    ]
+
+
+async def test_bodies_in_protobuf(api_database: str, tmp_path: Path) -> None:
+    """client-go's typed clients send and read them by default."""
+    maps = "/api/v1/namespaces/default/configmaps"
+    sent = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "x" * 20_000}}
+    options = {"accept": PROTOBUF, "content_type": PROTOBUF}
+    async with auditing(api_database, tmp_path, EVERYTHING) as api:
+        assert (await api.post(maps, encode_object(sent), **options)).code == 201
+        made = (await api.get(f"{maps}/a")).ok()
+        assert (await api.get(f"{maps}/b", accept=PROTOBUF)).code == 404
+        deletion = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
+        assert (await api.delete(f"{maps}/a", encode_object(deletion), **options)).code == 200
+    create, _, missing, delete = [event for event in events(tmp_path) if event["stage"] == "ResponseComplete"]
+    assert create["requestObject"]["data"] == sent["data"]
+    assert create["responseObject"] == made
+    assert missing["responseStatus"]["message"] == 'configmaps "b" not found'
+    assert delete["requestObject"] == deletion
+    assert delete["responseStatus"]["status"] == "Success"
 
 
 async def test_addresses_agents_and_deletions(api_database: str, tmp_path: Path) -> None:

@@ -59,6 +59,15 @@ class Context:
     effects: list[Callable[[], None]] | None = None
     # When the request has to be answered, by the clock of the event loop; None for the server's own writes.
     deadline: float | None = None
+    # What the object in the body is called, for the audit log; None if there is no log.
+    reference: dict[str, str] | None = None
+
+    def refer_to(self, metadata: Mapping[str, Any]) -> None:
+        """Has the audit log name the object of the body, as far as its path does not."""
+        if self.reference is not None:
+            for name in ("namespace", "name", "uid", "resourceVersion"):
+                if isinstance(value := metadata.get(name), str):
+                    self.reference[name] = value
 
     def annotate(self, key: str, value: str) -> None:
         """Adds an annotation for the audit log; the first value of a key is kept."""
@@ -89,6 +98,7 @@ class Context:
             memo or self.memo,
             [],
             self.deadline,
+            self.reference,
         )
 
     def adopt(self, attempt: Context) -> None:

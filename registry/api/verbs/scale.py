@@ -110,6 +110,7 @@ async def update_scale(request: ResourceRequest, body: Body) -> DocumentAnswer:
         raise bad_request(_UNDECODABLE)
     if options.field_validation != "Ignore":
         request.context.warnings.extend(faults)
+    request.context.refer_to(scale["metadata"])
     _agree(request, scale)
     uid = scale["metadata"].get("uid") or ""
     return await _write(request, lambda _, old: scale, options, "update", uid)

@@ -49,6 +49,7 @@ class AuthorizationMiddleware:
             authorized_name=attributes.name,
             annotations=None if trail is None else trail.annotations,
             deadline=state.deadline,
+            reference=None if trail is None else trail.reference,
         )
         await self._app(scope, receive, send)
 
