@@ -11,9 +11,9 @@ from registry.api.served import Object, Served
 from registry.apply.errors import ApplyError, Conflicts, InvalidApply
 from registry.apply.managed import invalid_reason
 from registry.apply.managed_fields import FieldManager
-from registry.apply.scale import apply_scale, own_scale_update
+from registry.apply.scale import apply_scale, own_scale_update, scale_entries
 from registry.schema.compiled import CompiledSchema
-from registry.schema.model import Structural
+from registry.schema.model import Json, Structural
 
 
 def field_manager_of(served: Served) -> FieldManager:
@@ -90,13 +90,21 @@ def keep_valid_ownership(request: ResourceRequest, before: Object, mutated: Obje
 
 def own_scale(request: ResourceRequest, old: Object, new: Object, manager: str) -> Object:
     """Transfers the ownership of replicas to `manager`, after an update or patch of the Scale."""
+    return own_scale_update(old, new, _replicas_paths(request), manager, request.served.api_version)
+
+
+def owners_of_scale(request: ResourceRequest, old: Object) -> list[Json]:
+    """The managedFields of an object's Scale."""
+    return scale_entries(old, _replicas_paths(request))
+
+
+def _replicas_paths(request: ResourceRequest) -> dict[str, str]:
     definition = request.served.definition
-    paths = {
+    return {
         f"{definition.group}/{name}": version.scale.spec_replicas_path
         for name, version in definition.versions.items()
         if version.scale is not None
     }
-    return own_scale_update(old, new, paths, manager, request.served.api_version)
 
 
 def own_apply_scale(

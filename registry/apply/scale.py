@@ -1,7 +1,8 @@
 """Ownership of the one field that is written through the scale subresource.
 
 An update takes the field from its owners and gives it an entry of the subresource without a time; if the field had no
-owner, none is tracked. An apply is one of the object with that field alone; conflicts name it as in the Scale.
+owner, or the replicas are 0, none is tracked. An apply is one of the object with that field alone; conflicts name it as
+in the Scale.
 kube-apiserver responds 500 to an apply of a Scale that would change a custom resource (it cannot convert the Scale);
 here it works as for built-in kinds.
 
@@ -11,10 +12,11 @@ Follows apimachinery pkg/util/managedfields/scalehandler.go.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from registry.apply.errors import Conflict, Conflicts, InvalidApply, TypedError
 from registry.apply.fieldsets import difference, has, single
-from registry.apply.managed import Owner, read_stored, updater
+from registry.apply.managed import Managed, Manager, Owner, encode, read_stored, updater
 from registry.apply.managed_fields import FieldManager
 from registry.apply.objects import Object, display_name, entries_of, group_version_kind, with_managed
 from registry.apply.types import SCALE
@@ -24,6 +26,7 @@ from registry.schema.model import Json
 
 API_VERSION = "autoscaling/v1"
 KIND = "Scale"
+_REPLICAS: Final = single(("f:spec", "f:replicas"))
 
 
 def own_scale_update(
@@ -34,8 +37,8 @@ def own_scale_update(
     `replicas_paths` is the path of the replicas in each version with a scale: `{"g/v1": ".spec.replicas"}`.
     """
     managed = read_stored(entries_of(live))
-    elements = {version: tuple(f"f:{part}" for part in _parts(path)) for version, path in replicas_paths.items()}
-    holders = [holder for holder, owner in managed.items() if has(owner.fields, elements.get(owner.api_version, ("",)))]
+    elements = _elements(replicas_paths)
+    holders = _holders(managed, elements)
     parts = _parts(replicas_paths[api_version])
     if holders and not equal(_value(live, parts), _value(new, parts)):
         for holder in holders:
@@ -43,8 +46,24 @@ def own_scale_update(
             fields = difference(owner.fields, single(elements[owner.api_version]))
             if fields:
                 managed[holder] = owner.owning(fields)
-        managed[updater(manager, api_version, "scale")] = Owner(api_version, single(elements[api_version]), None)
+        if _value(new, parts):  # a Scale omits 0, so nobody owns it
+            managed[updater(manager, api_version, "scale")] = Owner(api_version, single(elements[api_version]), None)
     return with_managed(new, managed)
+
+
+def scale_entries(live: Object, replicas_paths: Mapping[str, str]) -> list[Json]:
+    """The managedFields that a patch of the Scale sees: each owner of the replicas, as their owner in the Scale."""
+    managed = read_stored(entries_of(live))
+    holders = _holders(managed, _elements(replicas_paths))
+    return encode({holder: Owner(API_VERSION, _REPLICAS, managed[holder].time) for holder in holders})
+
+
+def _elements(replicas_paths: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    return {version: tuple(f"f:{part}" for part in _parts(path)) for version, path in replicas_paths.items()}
+
+
+def _holders(managed: Managed, elements: Mapping[str, tuple[str, ...]]) -> list[Manager]:
+    return [holder for holder, owner in managed.items() if has(owner.fields, elements.get(owner.api_version, ("",)))]
 
 
 def apply_scale(

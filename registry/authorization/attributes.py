@@ -46,7 +46,6 @@ class SubjectRules:
 
     resources: Sequence[Mapping[str, Sequence[str]]] = ()
     paths: Sequence[Mapping[str, Sequence[str]]] = ()
-    incomplete: bool = False
     evaluation_error: str = ""
 
 

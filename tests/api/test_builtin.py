@@ -419,3 +419,16 @@ async def test_an_apply_through_one_api_of_events_gives_up_what_the_other_has_ap
     applied = (await api.patch(f"{EVENTS}/both-apis?fieldManager=core", second, APPLY)).ok(200)
     assert [entry["manager"] for entry in applied["metadata"]["managedFields"]] == ["core"]
     assert applied["action"] == "do"
+
+
+async def test_stored_objects_are_named_as_in_the_storage_of_their_server(api: Client) -> None:
+    """As recorded from kube-apiserver 1.36.2: only definitions and APIServices have their group in the key."""
+    path = "/apis/apiregistration.k8s.io/v1/apiservices"
+    spec = {"group": "g.example.com", "version": "v1", "groupPriorityMinimum": 100, "versionPriority": 10}
+    spec["service"] = {"name": "s", "namespace": "default"}
+    made = {"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"name": "v1.g.example.com"}}
+    made = (await api.post(path, {**made, "spec": {**spec, "insecureSkipTLSVerify": True}})).ok(201)
+    made["metadata"]["uid"] = SOME_UID
+    made["metadata"].pop("resourceVersion")
+    status = failure(await api.put(f"{path}/v1.g.example.com", made), 409, "Conflict")
+    assert "Key: /registry/apiregistration.k8s.io/apiservices/v1.g.example.com, " in status["message"]

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.api.client import Client
+from tests.api.client import APPLY, Client
 from tests.api.errors import failure
 from tests.api.widgets import ALL_WIDGETS, WIDGETS, make, widget
 from tests.application import shares_application
@@ -72,6 +72,13 @@ async def test_invalid_resource_versions(shared_api: Client, revision: str) -> N
     body = widget("a", metadata={"resourceVersion": revision})
     answer = await shared_api.put(f"{WIDGETS}/a", body)
     assert answer.json["message"].startswith(f'strconv.ParseUint: parsing "{revision}": ')
+    # As recorded from kube-apiserver 1.36.2: also of an apply that would create the object.
+    answer = await shared_api.patch(
+        f"{WIDGETS}/b?fieldManager=m", widget("b", metadata={"resourceVersion": revision}), APPLY
+    )
+    assert answer.code == 500
+    assert answer.json["message"].startswith(f'strconv.ParseUint: parsing "{revision}": ')
+    assert (await shared_api.get(f"{WIDGETS}/b")).code == 404
     # A create ignores what is none.
     (await shared_api.post(WIDGETS, widget("b", metadata={"resourceVersion": revision}))).ok(201)
 

@@ -106,6 +106,52 @@ async def test_a_patch_that_leaves_no_scale(api: Client, patch: dict[str, Any], 
     assert (await api.get(A)).ok() == made
 
 
+async def test_a_patch_must_set_replicas_that_the_object_lacks(api: Client) -> None:
+    """As recorded from kube-apiserver 1.36.2."""
+    [made] = await make(api, "a")
+    empty = 'the spec replicas field ".spec.replicas" cannot be empty'
+    for patch in ({"metadata": {"labels": {"a": "b"}}}, {}, {"spec": {"replicas": -(1 << 31)}}):
+        assert failure(await api.patch(f"{A}/scale", patch), 400, "BadRequest")["message"] == empty
+    lowest = [{"op": "test", "path": "/spec/replicas", "value": -(1 << 31)}]
+    assert failure(await api.patch(f"{A}/scale", lowest, JSON_PATCH), 400, "BadRequest")["message"] == empty
+    assert (await api.get(A)).ok() == made
+    assert (await api.patch(f"{A}/scale", {"spec": {"replicas": None}})).ok()["spec"] == {}
+    assert (await api.get(A)).ok()["spec"]["replicas"] == 0
+    assert (await api.patch(f"{A}/scale", {})).ok()["spec"] == {}
+
+
+async def test_a_patch_of_a_scale_sees_who_owns_the_replicas(api: Client) -> None:
+    """As recorded from kube-apiserver 1.36.2: owners at each version, without their other fields."""
+    [made] = await make(api, "a", replicas=3)
+    [entry] = made["metadata"]["managedFields"]
+    fields = {"apiVersion": "autoscaling/v1", "fieldsV1": {"f:spec": {"f:replicas": {}}}}
+    patch = [{"op": "test", "path": "/metadata/managedFields", "value": [{**entry, **fields}]}]
+    (await api.patch(f"{A}/scale", patch, JSON_PATCH)).ok()
+    assert "managedFields" not in (await api.get(f"{A}/scale")).ok()["metadata"]
+
+
+async def test_scaling_to_nothing_leaves_the_replicas_without_an_owner(api: Client) -> None:
+    """As recorded from kube-apiserver 1.36.2: a Scale omits the 0, so the next apply finds no other owner."""
+    applied = {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": "Widget",
+        "metadata": {"name": "a"},
+        "spec": {"size": 1, "replicas": 3},
+    }
+    (await api.patch(f"{A}?fieldManager=first", applied, APPLY)).ok(201)
+    scale = (await api.get(f"{A}/scale")).ok()
+    (await api.put(f"{A}/scale?fieldManager=autoscaler", {**scale, "spec": {"replicas": 0}})).ok()
+    [entry] = (await api.get(A)).ok()["metadata"]["managedFields"]
+    assert entry["fieldsV1"] == {"f:spec": {"f:size": {}}}
+    assert (await api.patch(f"{A}?fieldManager=second", applied, APPLY)).ok()["spec"]["replicas"] == 3
+
+
+async def test_a_spec_that_a_scale_creates_has_its_defaults(api: Client) -> None:
+    (await api.post(WIDGETS, {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "metadata": {"name": "a"}})).ok(201)
+    (await api.patch(f"{A}/scale", {"spec": {"replicas": 1}})).ok()
+    assert (await api.get(A)).ok()["spec"] == {"replicas": 1, "color": "grey"}
+
+
 @pytest.mark.parametrize("method, content_type", [("PUT", JSON), ("PATCH", MERGE)])
 async def test_unknown_and_repeated_fields_of_a_scale(api: Client, method: str, content_type: str) -> None:
     await make(api, "a", replicas=3)

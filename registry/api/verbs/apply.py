@@ -42,12 +42,11 @@ async def apply(request: ResourceRequest, body: Body, options: WriteOptions) -> 
             return copy_of(result)  # not even defaults of the request's version are filled in
         return _complete(request, result, decoded.value)
 
-    def create(request: ResourceRequest) -> Object:
-        obj = merge(request, None)
-        obj["metadata"].pop("resourceVersion", None)
-        return obj
-
-    missing = None if request.subresource else CreateOperation(create, options, manager, "apply", owned=True)
+    missing = (
+        None
+        if request.subresource
+        else CreateOperation(lambda request: merge(request, None), options, manager, "apply", owned=True)
+    )
     return await run(request, UpdateOperation(merge, "apply", manager, options, owned=True, create=missing))
 
 

@@ -124,12 +124,12 @@ class DeleteOperation(Operation[Answer]):
         return self._removal(request, draft, committed.revision)
 
     def _removal(self, request: ResourceRequest, draft: Draft, revision: int | None) -> Outcome:
-        """`revision` is that of the deletion, returned from 1.37 on; None for a dry run."""
+        """`revision` is that of the deletion; None for a dry run."""
         old, row = draft.old, draft.start.row
         assert old is not None
         assert row is not None
         if request.served.strategy.returns_deleted_object:
-            if revision is not None and emulated().is_1_37:
+            if revision is not None:
                 old = {**old, "metadata": {**old["metadata"], "resourceVersion": str(revision)}}
             return Outcome(obj=old)
         return Outcome(row if revision is None else row._replace(revision=revision))

@@ -11,14 +11,14 @@ Follows apiextensions-apiserver pkg/registry/customresource/etcd.go (ScaleREST).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from registry.api.answers import DocumentAnswer
 from registry.api.bodies import field_faults, read_body, with_repeated
 from registry.api.errors import StatusError, bad_request, internal_error, plain_internal
 from registry.api.metadata import agree_on_name, agree_on_namespace
 from registry.api.options import WriteOptions, manager_of, write_options
-from registry.api.ownership import own_apply_scale, own_scale
+from registry.api.ownership import own_apply_scale, own_scale, owners_of_scale
 from registry.api.request import Body, ResourceRequest
 from registry.api.served import Object
 from registry.api.strategies.scale_fields import nested
@@ -37,6 +37,8 @@ from registry.definitions.model import Column, Scale
 from registry.schema.field import shorten
 
 _API_VERSION = "autoscaling/v1"
+# The number of replicas that a patch finds where there is none: the smallest of 32 bits, which it must replace.
+_UNSET: Final = -(1 << 31)
 _TABLE = custom_table(
     (
         Column("Desired", "integer", ".spec.replicas", description="Number of desired replicas"),
@@ -125,7 +127,7 @@ async def patch_scale(request: ResourceRequest, body: Body) -> DocumentAnswer:
     reader = PatchReader(body, options)
 
     def patch_scale(request: ResourceRequest, old: Object) -> dict[str, Any]:
-        result = reader.result("Scale", scale_of(old, paths))
+        result = reader.result("Scale", _scale_to_patch(request, old, paths))
         unknown: list[str] = []
         try:
             scale = _decode(result, unknown)
@@ -139,6 +141,16 @@ async def patch_scale(request: ResourceRequest, body: Body) -> DocumentAnswer:
         return scale
 
     return await _write(request, patch_scale, options, "patch")
+
+
+def _scale_to_patch(request: ResourceRequest, old: Object, paths: Scale) -> Object:
+    """Returns the Scale to which a patch is applied."""
+    scale = scale_of(old, paths)
+    if nested(old, paths.spec_replicas_path, int, "int64")[0] is None:
+        scale["spec"] = {"replicas": _UNSET}
+    if owners := owners_of_scale(request, old):
+        scale["metadata"]["managedFields"] = owners
+    return scale
 
 
 async def _apply(request: ResourceRequest, body: Body, options: WriteOptions, paths: Scale) -> DocumentAnswer:
@@ -224,12 +236,15 @@ async def _write(
     def make(request: ResourceRequest, old: Object) -> Object:
         scale_of(old, paths)  # raises what is wrong with the object before
         scale = scale_from(request, old)
+        if scale["replicas"] == _UNSET:
+            raise bad_request(f'the spec replicas field "{paths.spec_replicas_path}" cannot be empty')
         _agree(request, scale)
         new = _with(old, paths.spec_replicas_path, scale["replicas"])
         metadata = dict(old["metadata"])
         if scale["metadata"].get("resourceVersion"):
             metadata["resourceVersion"] = scale["metadata"]["resourceVersion"]
-        return own_scale(request, old, {**new, "metadata": metadata}, manager)
+        # A spec that did not exist gets its defaults, which nobody owns.
+        return request.served.strategy.complete(own_scale(request, old, {**new, "metadata": metadata}, manager))
 
     return await _run(request, make, verb, manager, options, uid)
 

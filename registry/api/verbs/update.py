@@ -242,9 +242,9 @@ def invalid_stored(request: ResourceRequest, why: str, *, dry_run: bool = False)
     A dry run is checked above the storage (generic/registry/dryrun.go), where keys do not have its prefix yet.
     """
     served = request.served
-    # Among the built-in kinds only those of apiextensions are stored under their group.
+    # Among the built-in kinds only those of servers with a storage of their own are stored under their group.
     group = served.resource.group
-    if served.definition.builtin and group != "apiextensions.k8s.io":
+    if served.definition.builtin and group not in ("apiextensions.k8s.io", "apiregistration.k8s.io"):
         group = ""
     folder = _STORED_AT.get(served.resource.name, served.resource.name) if served.definition.builtin else ""
     prefix = "" if dry_run else "/registry"

@@ -175,7 +175,7 @@ def review_rules(rules: Iterable[PolicyRule], missing: Iterable[RoleReference]) 
             )
         if rule.paths:
             paths.append(_present(verbs=rule.verbs, nonResourceURLs=rule.paths))
-    return SubjectRules(resources, paths, bool(problems), aggregate(problems) if problems else "")
+    return SubjectRules(resources, paths, aggregate(problems) if problems else "")
 
 
 def _present(**members: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
