@@ -13,7 +13,7 @@ import base64
 import datetime
 import io
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NoReturn
 
@@ -129,7 +129,7 @@ def _plain_float(value: float) -> float:
     return value
 
 
-def _plain_list(value: list[Any]) -> list[Json]:
+def _plain_list(value: Sequence[Any]) -> list[Json]:
     return [_plain(item) for item in value]
 
 
@@ -154,6 +154,9 @@ _PLAIN: Final[Mapping[type, Callable[[Any], Json]]] = {
     float: _plain_float,
     list: _plain_list,
     dict: _plain_map,
+    # What the library makes of the same within a tag that it does not know.
+    tuple: _plain_list,
+    cbor2.frozendict: _plain_map,
 }
 
 
@@ -167,17 +170,23 @@ def _content(content: Any, immutable: bool) -> Any:
     return content
 
 
+def _time_text(content: Any, immutable: bool) -> str:
+    """A time in RFC 3339, which is returned as it is."""
+    text = _plain(content)
+    if not isinstance(text, str):
+        raise CborError("cbor: tag number 0 must be followed by text string")
+    try:
+        canonical_time(text)
+    except TimeError as error:
+        raise CborError(f"cbor: cannot set {text} for time.Time: {error}") from error
+    return text
+
+
 def _time(content: Any, immutable: bool) -> str:
-    """A time in RFC 3339: text is validated and returned unchanged, a number is in seconds since 1970."""
+    """A time that is a number of seconds since 1970, in RFC 3339."""
     content = _plain(content)
-    if isinstance(content, str):
-        try:
-            canonical_time(content)
-        except TimeError as error:
-            raise CborError(f"cbor: cannot set {content} for time.Time: {error}") from error
-        return content
     if isinstance(content, bool) or not isinstance(content, int | float):
-        raise CborError("cbor: a time is a text or a number")
+        raise CborError("cbor: tag number 1 must be followed by integer or floating-point number")
     try:
         moment = datetime.datetime.fromtimestamp(0, datetime.UTC) + datetime.timedelta(seconds=content)
     except OverflowError as error:
@@ -205,7 +214,7 @@ def _base16(data: bytes) -> bytes:
 # The library would construct Python types for these tags; all other tags decode to their content.
 _SEMANTIC: Final[Mapping[int, Callable[[Any, bool], Any]]] = {
     **dict.fromkeys((4, 5, 25, 28, 29, 30, 35, 36, 37, 52, 54, 100, 256, 258, 260, 261, 1004, 43000, 55799), _content),
-    0: _time,
+    0: _time_text,
     1: _time,
     2: _forbidden,
     3: _forbidden,
