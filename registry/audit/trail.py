@@ -174,12 +174,11 @@ class Trail:
         agent = _header(scope["headers"], b"user-agent")
         if agent:
             event["userAgent"] = agent if len(agent) <= _MAX_AGENT else f"{agent[:_MAX_AGENT]}...TRUNCATED"
-        bodies = {} if stage == "RequestReceived" else self._bodies(stage)
         if self._attributes.is_resource:
             event["objectRef"] = self._object()
         if stage != "RequestReceived":
             event["responseStatus"] = self._status()
-            event |= bodies
+            event |= self._bodies()
         event["requestReceivedTimestamp"] = _format_time(self._received)
         event["stageTimestamp"] = _format_time(self._received if stage == "RequestReceived" else _now())
         if annotations := self._visible_annotations():
@@ -215,7 +214,7 @@ class Trail:
                 status |= {k: answer[k] for k in ("status", "message", "reason", "details") if k in answer}
         return {**status, "code": self._code}
 
-    def _bodies(self, stage: str) -> dict[str, Any]:
+    def _bodies(self) -> dict[str, Any]:
         bodies: dict[str, Any] = {}
         assert self._decision is not None, "the policy has been evaluated"
         media_type = _header(self._scope["headers"], b"content-type")
@@ -224,7 +223,7 @@ class Trail:
             ("requestObject", self._request, AuditLevel.REQUEST),
             ("responseObject", self._answer, AuditLevel.REQUEST_RESPONSE),
         ):
-            if self._level < level or (name == "responseObject" and stage != "ResponseComplete"):
+            if self._level < level:
                 continue
             value = body.decode()
             if body.is_cut:

@@ -199,6 +199,13 @@ async def test_failed_and_unauthenticated_requests(api_database: str, tmp_path: 
     assert guest["annotations"]["authorization.k8s.io/decision"] == "forbid"
 
 
+async def test_an_answer_to_a_stranger_is_recorded(api_database: str, tmp_path: Path) -> None:
+    async with auditing(api_database, tmp_path, EVERYTHING) as api:
+        refused = await api.with_token("nobody's").get(WIDGETS)
+    [event] = [e for e in events(tmp_path) if e["stage"] != "RequestReceived"]
+    assert (event["stage"], event["responseObject"]) == ("ResponseStarted", refused.json)
+
+
 async def test_no_secret_is_ever_recorded(api_database: str, tmp_path: Path) -> None:
     secret = {"kind": "Secret", "apiVersion": "v1", "metadata": {"name": "s"}, "stringData": {"x": "hidden-text"}}
     tokens = "/api/v1/namespaces/default/serviceaccounts/default/token"
