@@ -25,7 +25,6 @@ def within_bytes(
     the end: readers continue until a query returns nothing.
     """
     return (
-        "SELECT r.* FROM (SELECT r.*, sum(" + size + ") OVER w AS upto, row_number() OVER w AS place"
-        " FROM (" + rows + ") r WINDOW w AS (ORDER BY " + order + " ROWS UNBOUNDED PRECEDING)) r"
-        " WHERE r.upto <= %(bytes)s::bigint OR r.place = 1 ORDER BY " + order
+        "SELECT r.* FROM (SELECT r.*, sum(" + size + ") OVER (ORDER BY " + order + " ROWS UNBOUNDED PRECEDING) AS upto"
+        " FROM (" + rows + ") r) r WHERE r.upto <= %(bytes)s::bigint OR r.upto = " + size + " ORDER BY " + order
     )

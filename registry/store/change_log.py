@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, LiteralString, NamedTuple, cast
 
 from registry.store.arrays import BigintArray
-from registry.store.bounds import READ_BYTES
+from registry.store.bounds import READ_BYTES, within_bytes
 from registry.store.connection import Pool
 from registry.store.encoding import label_prefix
 from registry.store.errors import RevisionExpired, TenantNotFound
@@ -19,8 +19,14 @@ COLUMNS: Final = """
     c.actor_user, c.actor_manager, c.actor_verb, c.at
 """
 
-# The size of a row before compression (bounds.py).
-SIZE: Final = "coalesce(octet_length(c.body), 0) + coalesce(octet_length(c.previous_body), 0)"
+# The size of a row r before compression (bounds.py).
+SIZE: Final = "coalesce(octet_length(r.body), 0) + coalesce(octet_length(r.previous_body), 0)"
+
+
+def within_size(rows: LiteralString, order: LiteralString) -> LiteralString:
+    """Returns SQL for the first of `rows` of the log, as bounds.within_bytes does, by the sizes of both bodies."""
+    return within_bytes(rows, order, SIZE)
+
 
 # Interleaves the domains, first changes first, so that large changes in one domain do not delay the others.
 NEWS: Final = statement(
@@ -31,17 +37,17 @@ NEWS: Final = statement(
     + COLUMNS
     + """
     FROM (
-        SELECT c.*, """
+        SELECT r.*, """
     + SIZE
     + """ AS size, sum("""
     + SIZE
     + """) OVER (
-            ORDER BY c.revision - c.position, c.ordinal ROWS UNBOUNDED PRECEDING) AS upto
+            ORDER BY r.revision - r.position, r.ordinal ROWS UNBOUNDED PRECEDING) AS upto
         FROM unnest(%(domains)s::bigint[], %(positions)s::bigint[]) WITH ORDINALITY AS w (domain_id, position, ordinal)
         CROSS JOIN LATERAL (
             SELECT c.*, w.position, w.ordinal FROM changes c
             WHERE c.domain_id = w.domain_id AND c.revision > w.position AND c.revision <= w.position + %(rows)s::bigint
-        ) c
+        ) r
     ) c
     WHERE c.upto <= %(bytes)s::bigint OR c.upto = c.size
     ORDER BY c.domain_id, c.revision
@@ -69,23 +75,18 @@ REPLAY: Final = statement(
     + lower_bound("%(after)s::bigint")
     + " AS compact_revision, d.lost, c.* FROM domains d LEFT JOIN LATERAL (SELECT"
     + COLUMNS
-    + """
-        FROM (
-            SELECT c.*, """
-    + SIZE
-    + """ AS size, sum("""
-    + SIZE
-    + """) OVER (
-                ORDER BY c.revision ROWS UNBOUNDED PRECEDING) AS upto
-            FROM changes c
-            WHERE c.domain_id = d.id AND c.revision > %(after)s::bigint AND c.revision <= %(upto)s::bigint
-                AND (%(tenant)s::bigint = 0 OR c.tenant_id + 0 = %(tenant)s::bigint)
-                AND (%(resource)s::text IS NULL OR c.resource = %(resource)s::text)
-        ) c
-        WHERE c.upto <= %(bytes)s::bigint OR c.upto = c.size
-        ORDER BY c.revision
-        LIMIT %(rows)s::bigint
-    ) c ON true
+    + " FROM ("
+    + within_size(
+        """
+        SELECT * FROM changes c
+        WHERE c.domain_id = d.id AND c.revision > %(after)s::bigint AND c.revision <= %(upto)s::bigint
+            AND (%(tenant)s::bigint = 0 OR c.tenant_id + 0 = %(tenant)s::bigint)
+            AND (%(resource)s::text IS NULL OR c.resource = %(resource)s::text)
+        ORDER BY c.revision LIMIT %(rows)s::bigint
+        """,
+        "r.revision",
+    )
+    + """) c) c ON true
     WHERE d.id = %(domain)s::bigint
     ORDER BY c.revision
     """,

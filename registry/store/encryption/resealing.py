@@ -88,7 +88,7 @@ STALE_CHANGES: Final = statement(
     "stale-changes",
     "The first changes of a tenant that are to be re-encrypted, after one of them, up to some bytes; by the log's index"
     " of keys.",
-    within_bytes(
+    change_log.within_size(
         "SELECT resource, key, revision, body, previous_body FROM changes WHERE tenant_id = %(tenant)s::bigint"
         " AND (resource, key, revision) > (%(resource)s::text, %(key)s::text, %(revision)s::bigint)"
         " AND ("
@@ -98,7 +98,6 @@ STALE_CHANGES: Final = statement(
         + ")"
         " ORDER BY resource, key, revision LIMIT %(limit)s::bigint",
         "r.resource, r.key, r.revision",
-        change_log.SIZE.replace("c.", "r."),
     ),
 )
 

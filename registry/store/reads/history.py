@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, LiteralString
 
 from registry.store import change_log
-from registry.store.bounds import READ_BYTES, within_bytes
+from registry.store.bounds import READ_BYTES
 from registry.store.connection import Pool
 from registry.store.encoding import storable
 from registry.store.encryption.sealing import Sealing
@@ -22,31 +22,33 @@ from registry.store.types import Change, Guards, ObjectKey, ResourceName, State,
 # A page of very large objects is cut short.
 MAX_PAGE_BYTES: Final = READ_BYTES
 
-_SIZE: Final = change_log.SIZE.replace("c.", "r.")
+
+def _page_of(rows: LiteralString, order: LiteralString) -> LiteralString:
+    """Returns SQL for a page of changes, with the state and the number of all `rows`, which are in `order`."""
+    return (
+        "SELECT s.*, c.* FROM ("
+        + STATE
+        + ") s LEFT JOIN LATERAL (SELECT"
+        + change_log.COLUMNS
+        + ", c.found FROM ("
+        + change_log.within_size("SELECT *, count(*) OVER () AS found FROM (" + rows + ") c", "r." + order)
+        + ") c) c ON true ORDER BY c."
+        + order
+    )
+
 
 OBJECT_HISTORY: Final = statement(
     "object-history",
     "The changes of one object before a revision, newest first; by the log's index of keys.",
-    "SELECT s.*, c.* FROM ("
-    + STATE
-    + ") s LEFT JOIN LATERAL (SELECT"
-    + change_log.COLUMNS
-    + ", c.found FROM ("
-    + within_bytes(
+    _page_of(
         """
-        SELECT *, count(*) OVER () AS found FROM (
-            SELECT * FROM changes c
-            WHERE c.tenant_id = %(tenant)s::bigint AND c.resource = %(resource)s::text
-                AND c.key = %(key)s::text AND c.revision < %(before)s::bigint
-            ORDER BY c.revision DESC LIMIT %(limit)s::bigint
-        ) c
+        SELECT * FROM changes c
+        WHERE c.tenant_id = %(tenant)s::bigint AND c.resource = %(resource)s::text
+            AND c.key = %(key)s::text AND c.revision < %(before)s::bigint
+        ORDER BY c.revision DESC LIMIT %(limit)s::bigint
         """,
-        "r.revision DESC",
-        _SIZE,
-    )
-    + """) c) c ON true
-    ORDER BY c.revision DESC
-    """,
+        "revision DESC",
+    ),
 )
 
 
@@ -55,32 +57,21 @@ def _deleted_statement(condition: LiteralString) -> Statement:
         "deleted",
         "The deletions of a range of keys whose objects have not come again, in the order of the keys, each key's last;"
         " by the log's index of deletions and the primary key.",
-        "SELECT s.*, c.* FROM ("
-        + STATE
-        + ") s LEFT JOIN LATERAL (SELECT"
-        + change_log.COLUMNS
-        + ", c.found FROM ("
-        + within_bytes(
+        _page_of(
             """
-            SELECT *, count(*) OVER () AS found FROM (
-                SELECT DISTINCT ON (c.key) c.* FROM changes c
-                WHERE c.type = 'DELETED' AND c.tenant_id = %(tenant)s::bigint AND c.resource = %(resource)s::text
-                    AND c.key > %(after)s::text """
+            SELECT DISTINCT ON (c.key) c.* FROM changes c
+            WHERE c.type = 'DELETED' AND c.tenant_id = %(tenant)s::bigint AND c.resource = %(resource)s::text
+                AND c.key > %(after)s::text """
             + condition
             + """
-                    AND NOT EXISTS (
-                        SELECT 1 FROM objects o
-                        WHERE o.tenant_id = c.tenant_id AND o.resource = c.resource AND o.key = c.key
-                    )
-                ORDER BY c.key, c.revision DESC LIMIT %(limit)s::bigint
-            ) c
+                AND NOT EXISTS (
+                    SELECT 1 FROM objects o
+                    WHERE o.tenant_id = c.tenant_id AND o.resource = c.resource AND o.key = c.key
+                )
+            ORDER BY c.key, c.revision DESC LIMIT %(limit)s::bigint
             """,
-            "r.key",
-            _SIZE,
-        )
-        + """) c) c ON true
-    ORDER BY c.key
-    """,
+            "key",
+        ),
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from registry.store import change_log
-from registry.store.bounds import READ_BYTES, within_bytes
+from registry.store.bounds import READ_BYTES
 from registry.store.connection import Pool
 from registry.store.encoding import storable
 from registry.store.encryption.sealing import Sealing
@@ -69,7 +69,7 @@ CHANGES_SINCE: Final = statement(
     "SELECT"
     + change_log.COLUMNS
     + " FROM ("
-    + within_bytes(
+    + change_log.within_size(
         """
         SELECT * FROM changes c
         WHERE c.tenant_id = %(tenant)s::bigint AND c.resource = %(resource)s::text
@@ -79,7 +79,6 @@ CHANGES_SINCE: Final = statement(
         ORDER BY c.key, c.revision LIMIT %(limit)s::bigint
         """,
         "r.key, r.revision",
-        change_log.SIZE.replace("c.", "r."),
     )
     + ") c ORDER BY c.key, c.revision",
 )
