@@ -20,7 +20,7 @@ from registry.codec.structs.meta import META
 from registry.codec.structs.scalars import BOOL, BYTES, STRING, UID, GoScalar
 from registry.codec.structs.structs import STRINGS, Field, GoMap, Pointer, Struct
 from registry.webhooks.answers import decode_bounded_json
-from registry.webhooks.review import check_review_type, decode_struct, decoded_review, go_kind
+from registry.webhooks.review import decode_review, go_kind
 
 Object = dict[str, Any]
 
@@ -85,9 +85,7 @@ def request_body(
 
 def verdict(version: str, uid: str, data: bytes, *, mutating: bool) -> Verdict:
     """The verdict of a response. Raises CallFailed if it is not a review, InvalidAnswer if it is invalid."""
-    review = decoded_review(data)
-    check_review_type(review, _GROUP, version, _KIND)
-    review = decode_struct(_REVIEWS[version], review)
+    review = decode_review(data, _REVIEWS, _GROUP, version, _KIND)
     response = review.get("response")
     if response is None:
         raise InvalidAnswer("webhook response was absent")

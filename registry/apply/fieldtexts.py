@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from registry.apply.fieldsets import FieldSet, union
-from registry.codec.go_text import go_float, go_json, go_quote
+from registry.codec.go_text import go_json, go_number, go_quote
 from registry.schema.field import MAX_PATH, below
 from registry.schema.model import Json
 
@@ -89,10 +89,8 @@ def value_text(value: Json) -> str:
         return go_quote(value)
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, float):
-        return go_float(value)
-    if isinstance(value, int):
-        return str(value)
+    if isinstance(value, int | float):
+        return go_number(value)
     if isinstance(value, list):
         return "[" + ",".join(value_text(item) for item in value) + "]"
     return "".join(f"{name}={value_text(member)}" for name, member in sorted(value.items()))

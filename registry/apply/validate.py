@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from registry.apply.fieldtexts import element_text
 from registry.apply.owned import BadItem, item_element
 from registry.apply.types import Items, MergeType, Scalar
-from registry.codec.go_text import go_g, go_quote, go_type
+from registry.codec.go_text import go_number, go_quote, go_type
 from registry.schema.field import below
 from registry.schema.model import Json
 
@@ -158,5 +158,4 @@ def _go_scalar(value: Json, nil: str) -> str:
         return nil
     if isinstance(value, bool):
         return "true" if value else "false"
-    # A number beyond 64 bits is a float in Go, though here it is an integer if it is whole.
-    return str(value) if isinstance(value, int) and -1 << 63 <= value < 1 << 63 else go_g(float(value))
+    return go_number(value)

@@ -104,6 +104,11 @@ def go_g(value: float) -> str:
     return _printed(value, 1e-4, 1e6, "02d")
 
 
+def go_number(value: float) -> str:
+    """A decoded number as `%v` prints it. Beyond 64 bits it is a float in Go, though here an integer if it is whole."""
+    return str(value) if isinstance(value, int) and -1 << 63 <= value < 1 << 63 else go_g(float(value))
+
+
 def go_float(value: float) -> str:
     """A float as encoding/json writes it: 1 for 1.0, 0.000001, 1e-7, 1e+21."""
     return _printed(value, 1e-6, 1e21, "d")

@@ -19,7 +19,7 @@ from registry.conversion.errors import ConversionError
 from registry.schema.objectmeta.rules import validate_object_meta_common
 from registry.webhooks.answers import shorten
 from registry.webhooks.errors import CallFailed
-from registry.webhooks.review import check_review_type, decode_struct, decoded_review, go_kind
+from registry.webhooks.review import decode_review, go_kind
 
 Object = dict[str, Any]
 
@@ -33,6 +33,7 @@ _RESPONSE = Struct(
 _REVIEW = Struct(
     "ConversionReview", (Field("kind", STRING), Field("apiVersion", STRING), Field("response", Pointer(_RESPONSE)))
 )
+_REVIEWS = {"v1": _REVIEW, "v1beta1": _REVIEW}
 
 
 def request_body(review_version: str, uid: str, api_version: str, objects: Sequence[Mapping[str, Any]]) -> bytes:
@@ -49,9 +50,7 @@ def request_body(review_version: str, uid: str, api_version: str, objects: Seque
 
 def converted_objects(review_version: str, uid: str, data: bytes) -> list[Any]:
     """The objects of a response, unchecked. Raises CallFailed for a malformed response."""
-    review = decoded_review(data)
-    check_review_type(review, _GROUP, review_version, _KIND)
-    review = decode_struct(_REVIEW, review)
+    review = decode_review(data, _REVIEWS, _GROUP, review_version, _KIND)
     is_v1 = review_version == "v1"  # the type and the uid are not enforced for v1beta1 webhooks
     if is_v1 and not (review.get("apiVersion") and review.get("kind")):
         raise CallFailed(f"expected webhook response of {_GROUP}/v1, Kind={_KIND}, got {go_kind(review)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from registry.codec.go_text import type_meta_error
@@ -25,27 +26,34 @@ def decoded_review(data: bytes) -> dict[str, Any]:
     return value or {}
 
 
-def decode_struct(struct: Struct, review: dict[str, Any]) -> dict[str, Any]:
-    """Decodes an answer as a Go struct; unknown fields are ignored. Raises CallFailed for a wrong type."""
+def decode_review(data: bytes, structs: Mapping[str, Struct], group: str, version: str, kind: str) -> dict[str, Any]:
+    """Decodes an answer as the kind and version that it states, and requires that they are those of the review.
+
+    A missing kind or version is filled in, unknown fields are ignored. `structs` has the struct of each version. Raises
+    CallFailed, for what is malformed before for what is of another version.
+    """
+    review = decoded_review(data)
+    api_version, its_kind = review.get("apiVersion") or f"{group}/{version}", review.get("kind") or kind
+    if api_version.count("/") > 1:
+        raise CallFailed(f"unexpected GroupVersion string: {api_version}")
+    its_group, _, its_version = api_version.rpartition("/")
+    struct = structs.get(its_version) if (its_group, its_kind) == (group, kind) else None
+    if struct is not None:
+        review = _decode_struct(struct, review)
+    elif not (api_version == "v1" and its_kind in _UNVERSIONED):
+        raise CallFailed(f'no kind "{its_kind}" is registered for version "{api_version}" in scheme {SCHEME}')
+    if api_version != f"{group}/{version}":
+        raise CallFailed(f"converting ({its_version}.{its_kind}) to ({version}.{kind}): unknown conversion")
+    return review
+
+
+def _decode_struct(struct: Struct, review: dict[str, Any]) -> dict[str, Any]:
     try:
         context = DecodingContext(None)
         decoded: dict[str, Any] = context.finish(struct.decode(review, ROOT, context))
     except StructDecodeError as error:
         raise CallFailed(str(error)) from error
     return decoded
-
-
-def check_review_type(review: dict[str, Any], group: str, version: str, kind: str) -> None:
-    """Raises CallFailed if the answer is of another kind than the review; a missing kind or version is filled in."""
-    api_version, its_kind = review.get("apiVersion") or f"{group}/{version}", review.get("kind") or kind
-    if api_version.count("/") > 1:
-        raise CallFailed(f"unexpected GroupVersion string: {api_version}")
-    is_review = its_kind == kind and api_version in (f"{group}/v1", f"{group}/v1beta1")
-    if not is_review and not (api_version == "v1" and its_kind in _UNVERSIONED):
-        raise CallFailed(f'no kind "{its_kind}" is registered for version "{api_version}" in scheme {SCHEME}')
-    if api_version != f"{group}/{version}":
-        answered = api_version.rpartition("/")[2]
-        raise CallFailed(f"converting ({answered}.{its_kind}) to ({version}.{kind}): unknown conversion")
 
 
 def go_kind(review: dict[str, Any]) -> str:

@@ -221,6 +221,14 @@ def test_answers_without_a_type(data: bytes, why: str) -> None:
     "data, why",
     [
         (b'{"kind":"Status","apiVersion":"v1"}', "converting (v1.Status) to (v1.AdmissionReview): unknown conversion"),
+        (
+            b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1beta1","response":{"allowed":"yes"}}',
+            f"{GO} string into Go struct field AdmissionResponse.response.allowed of type bool",
+        ),
+        (
+            b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1beta1","response":{"patch":"!!"}}',
+            "illegal base64 data at input byte 0",
+        ),
         (b'{"kind":"AdmissionReview","apiVersion":"a/b/c"}', "unexpected GroupVersion string: a/b/c"),
         (
             b'{"kind":"AdmissionReview","apiVersion":5}',
@@ -228,7 +236,14 @@ def test_answers_without_a_type(data: bytes, why: str) -> None:
         ),
         (b'{"kind":', "couldn't get version/kind; json parse error: unexpected end of JSON input"),
     ],
-    ids=["a Status", "three segments", "a number", "half an object"],
+    ids=[
+        "a Status",
+        "another version with a text",
+        "another version with a bad patch",
+        "three segments",
+        "a number",
+        "half an object",
+    ],
 )
 def test_other_documents(data: bytes, why: str) -> None:
     with pytest.raises(CallFailed) as caught:

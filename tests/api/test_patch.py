@@ -201,6 +201,21 @@ async def test_the_type_of_a_built_in_object_cannot_be_patched(
     assert (await api.get(f"{maps}/a")).ok()["kind"] == "ConfigMap"
 
 
+@pytest.mark.parametrize("sent, stored", [("1.0", 1), ("1e2", 100), ("1.5", None)])
+async def test_whole_floats_in_a_strategic_patch(api: Client, sent: str, stored: int | None) -> None:
+    """As recorded from kube-apiserver 1.36.2, which refuses them in a merge patch."""
+    lease = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+    made = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "a"}}
+    (await api.post(lease, made)).ok(201)
+    patch = f'{{"spec":{{"leaseDurationSeconds":{sent}}}}}'.encode()
+    answer = await api.request("PATCH", f"{lease}/a", patch, content_type=STRATEGIC)
+    if stored is None:
+        failure(answer, 422, "Invalid")
+    else:
+        assert answer.ok()["spec"] == {"leaseDurationSeconds": stored}
+    failure(await api.request("PATCH", f"{lease}/a", patch, content_type=MERGE), 422, "Invalid")
+
+
 @pytest.mark.parametrize(
     "patch, code, message",
     [

@@ -44,6 +44,11 @@ from tests.apply.schemas import type_of
             {"tags": -9223372036854775809}, ".spec.tags: expected list, got &{-9.223372036854776e+18}", id="less"
         ),
         pytest.param({"frame": 1234567.5}, ".spec.frame: expected map, got &{1.2345675e+06}", id="map, float"),
+        pytest.param(
+            {"tags": [9223372036854775808]},
+            ".spec.tags[=9.223372036854776e+18]: expected string, got &value.valueUnstructured{Value:9.223372036854776e+18}",
+            id="text in a set, beyond 64 bits",
+        ),
         pytest.param({"flag": "yes"}, ".spec.flag: expected boolean, got &{yes}", id="boolean"),
         pytest.param({"when": [1]}, ".spec.when: expected any scalar, got &{[1]}", id="text with a format"),
         pytest.param({"tags": {"a": "b"}}, ".spec.tags: expected list, got &{map[a:b]}", id="list"),

@@ -163,13 +163,16 @@ def first_seen_age(obj: Object, now: float) -> str:
 
 
 def last_seen_age(obj: Object, now: float) -> str:
-    observed = _walk(obj, ("series", "lastObservedTime"))
-    last = observed or _first(obj, "lastTimestamp", "deprecatedLastTimestamp")
+    if (series := obj.get("series")) is not None:
+        return human_age(series.get("lastObservedTime") or "", now)
+    last = _first(obj, "lastTimestamp", "deprecatedLastTimestamp")
     return human_age(last, now) if last else first_seen_age(obj, now)
 
 
 def times(obj: Object, now: float) -> int:
-    return _walk(obj, ("series", "count")) or _first(obj, "count", "deprecatedCount") or 1
+    if (series := obj.get("series")) is not None:
+        return series.get("count") or 0
+    return _first(obj, "count", "deprecatedCount") or 1
 
 
 def _involved_object(obj: Object) -> Object:

@@ -156,8 +156,8 @@ class PatchReader:
                 changes = decode_merge_patch(decoded.value, strict=strict)
                 return lambda old: apply_merge_patch(old, changes)
             case _:
-                self._strategic = decoded.value
-                return lambda old: strategic.apply_strategic(kind, old, decoded.value)
+                changes = self._strategic = _with_whole_numbers(decoded.value)
+                return lambda old: strategic.apply_strategic(kind, old, changes)
 
     def _decode(self, request: ResourceRequest, result: Any) -> Object:
         served, options = request.served, self._options
@@ -218,6 +218,20 @@ class PatchReader:
 _TYPE = frozenset({"apiVersion", "kind"})
 _POSITION = re.compile(r'"\[(\d+)\]')
 _REJECTED = "the server rejected our request due to an error in our request"
+
+
+def _with_whole_numbers(patch: Any) -> Any:
+    """Makes whole floats integers in place: 1.0 fits an integer, since the result of such a patch is no longer JSON."""
+    root = [patch]
+    pending: list[Any] = [root]
+    while pending:
+        holder = pending.pop()
+        for key, value in holder.items() if isinstance(holder, dict) else enumerate(holder):
+            if isinstance(value, dict | list):
+                pending.append(value)
+            elif isinstance(value, float) and value.is_integer() and abs(value) < 1 << 63:
+                holder[key] = int(value)  # replaces a value, so the iteration stays valid
+    return root[0]
 
 
 def _operation_of(fault: str) -> int:

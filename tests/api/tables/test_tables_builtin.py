@@ -166,6 +166,18 @@ BINDING = {
             id="event in the other group",
         ),
         pytest.param(
+            "",
+            "Event",
+            {
+                "series": {},
+                "lastTimestamp": "2026-11-21T11:59:00Z",
+                "firstTimestamp": "2026-11-21T11:58:00Z",
+                "count": 2,
+            },
+            ["<unknown>", "", "", "", "", "", "", "2m", 0, "a"],
+            id="event with an empty series",
+        ),
+        pytest.param(
             "storagemigration.k8s.io",
             "StorageVersionMigration",
             {"spec": {"resource": {"group": "g.example.com", "resource": "widgets"}}},
