@@ -378,3 +378,44 @@ async def test_the_first_segment_after_the_name_is_the_subresource(shared_api: C
     status = failure(await shared_api.get(f"{A}/none/status"), 404, "NotFound")
     assert status["message"] == f'widgets.{GROUP} "a" not found'
     (await shared_api.get(f"{A}/status/more")).ok()
+
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+FIRST_IS_MAP = {"metadata": {"labels": {"z": 1, "a": {}}}}
+
+
+@pytest.mark.parametrize(
+    "path, patch, content_type, type_",
+    [
+        pytest.param(f"{WIDGETS}/one", FIRST_IS_MAP, MERGE, "object", id="custom"),
+        pytest.param(f"{WIDGETS}/one/scale", FIRST_IS_MAP, MERGE, "object", id="scale"),
+        pytest.param(f"{MAPS}/one", FIRST_IS_MAP, MERGE, "object", id="built-in"),
+        pytest.param(f"{MAPS}/one", {"metadata": {"name": 5}, "data": {"a": {}}}, MERGE, "object", id="whole"),
+        # Go leaves the value of an operation as it was sent.
+        pytest.param(
+            f"{MAPS}/one",
+            [{"op": "add", "path": "/metadata/labels", "value": {"z": 1, "a": {}}}],
+            JSON_PATCH,
+            "number",
+            id="JSON patch",
+        ),
+        pytest.param(
+            f"{MAPS}/one",
+            [
+                {"op": "add", "path": f"/{name}", "value": value}
+                for name, value in (("metadata/name", 5), ("data", {"a": {}}))
+            ],
+            JSON_PATCH,
+            "object",
+            id="JSON patch of several fields",
+        ),
+    ],
+)
+async def test_the_first_of_several_wrong_types_is_reported(
+    api: Client, path: str, patch: Body, content_type: str, type_: str
+) -> None:
+    """As recorded from kube-apiserver 1.36.2: of the patched object, as Go writes it."""
+    await api.post(WIDGETS, widget("one", replicas=1))
+    await api.post(MAPS, {"metadata": {"name": "one"}})
+    status = failure(await api.patch(path, patch, content_type), 422, "Invalid")
+    assert f"json: cannot unmarshal {type_} into Go struct field" in status["message"]

@@ -26,7 +26,9 @@ SERVICES = "/api/v1/namespaces/default/services"
 VALUES: list[Any] = [5, "abc", [["a", "b"]], None, {"a": {"a": []}}]
 PYTHON = re.compile(r"Traceback|NoneType|TypeError|KeyError|ValueError|object has no attribute|<class '")
 # The answers of kube-apiserver itself with 500, to what an apply cannot handle.
-KUBERNETES = re.compile("failed to create typed patch object|to proper version: unable to convert unstructured object")
+KUBERNETES = re.compile(
+    "failed to create typed patch object|to proper version: unable to convert unstructured object|strconv.ParseUint: parsing"
+)
 # How deep a schema in a definition is taken to pieces; it holds itself.
 MAX_DEPTH = 9
 

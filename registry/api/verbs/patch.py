@@ -39,6 +39,7 @@ from registry.codec.json_decode import decode_json
 from registry.codec.json_scan import patch_syntax_error
 from registry.codec.model import Decoded, JsonNumberError, JsonSyntaxError
 from registry.codec.model import DecodeError as CodecError
+from registry.codec.structs.base import StructDecodeError
 from registry.emulation import emulated
 from registry.flowcontrol.evaluation import evaluate
 from registry.schema.field import MAX_TEXT
@@ -185,7 +186,7 @@ class PatchReader:
                 raise _bad_patch(
                     go_plain(self._strategic), served.strategy.conversion_fault(result) or str(error)
                 ) from error
-            raise bad_result(text, str(error)) from error
+            raise bad_result(text, self.first_fault(result, served.strategy.decode) or str(error)) from error
         if self._strategic is None and len(unknown) > 1:
             unknown.sort(key=_in_document_order)
         faults = field_faults(self.faults, unknown)
@@ -197,6 +198,19 @@ class PatchReader:
         if options.field_validation != "Ignore":
             request.context.warnings.extend(faults)
         return obj
+
+    def first_fault(self, result: Any, decode: Callable[[Any, list[str]], object]) -> str:
+        """Returns the error of decoding an invalid result that Go meets first.
+
+        In its text the keys of the maps that it has merged are sorted; a JSON patch leaves its values as they are.
+        """
+        is_merge = self._body.media_type == MERGE_PATCH
+        ordered = _with_sorted_keys(result) if is_merge else {name: result[name] for name in sorted(result)}
+        try:
+            decode(ordered, [])
+        except (ObjectDecodeError, StructDecodeError) as error:
+            return str(error)
+        return ""
 
     def _with_type(self, served: Served, result: Object) -> Object:
         """Completes the type of a patched object of a built-in kind.
@@ -213,6 +227,12 @@ class PatchReader:
         if self._strategic is None and (why := served.strategy.type_fault(completed)):
             raise bad_result(result, why)
         return completed
+
+
+def _with_sorted_keys(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _with_sorted_keys(value[name]) for name in sorted(value)}
+    return [_with_sorted_keys(item) for item in value] if isinstance(value, list) else value
 
 
 _TYPE = frozenset({"apiVersion", "kind"})

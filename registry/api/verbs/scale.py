@@ -132,7 +132,7 @@ async def patch_scale(request: ResourceRequest, body: Body) -> DocumentAnswer:
         try:
             scale = _decode(result, unknown)
         except StructDecodeError as error:
-            raise bad_result(result, str(error)) from error
+            raise bad_result(result, reader.first_fault(result, _decode) or str(error)) from error
         faults = field_faults(reader.faults, unknown)
         if faults and options.field_validation == "Strict":
             raise bad_result(result, f"strict decoding error: {', '.join(faults)}")
