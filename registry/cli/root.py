@@ -172,10 +172,7 @@ def _worker(typed: dict[str, Any]) -> int:
     import gc
     import os
 
-    from registry.flowcontrol.allocator import COLLECTOR_THRESHOLDS
-
-    # As in serve.py.
-    gc.set_threshold(*COLLECTOR_THRESHOLDS)
+    gc.disable()  # as in serve.py
     from registry.cli.server_process import work
     from registry.settings import load
 

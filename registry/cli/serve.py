@@ -8,7 +8,6 @@ import os
 import sys
 from typing import Any
 
-from registry.flowcontrol.allocator import COLLECTOR_THRESHOLDS
 from registry.settings import add_flags, find_misspelled, load
 
 
@@ -18,8 +17,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(typed: dict[str, Any]) -> int:
-    # Modules and their objects are permanent: searching them for cycles takes a tenth of the startup time.
-    gc.set_threshold(*COLLECTOR_THRESHOLDS)
+    # Modules and their objects are permanent: searching them for cycles takes a fifth of the startup time. The
+    # application turns the collector on again.
+    gc.disable()
     for name, like in find_misspelled(os.environ):
         print(f"registry: {name} is not a setting; did you mean {like}?", file=sys.stderr)
     from registry.cli.server_process import serve

@@ -199,6 +199,7 @@ def _run(settings: Settings, listeners: list[socket.socket], application: str, w
     if len(listeners) == 1:
         server.run(settings, listeners[0], application=application, when_ready=welcome, when_stopping=stopping)
     else:
+        gc.enable()
         gc.collect()
         Supervisor(settings, listeners, application=application, when_ready=welcome, when_stopping=stopping).run()
 

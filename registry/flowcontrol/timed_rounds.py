@@ -13,8 +13,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-# What the work of an iteration may take. Less than this is not worth another iteration.
+# What the work of an iteration may take: if other work makes iterations long, more, or it would fall behind. Less than
+# a short time is not worth another iteration.
 _SECONDS: Final = 0.004
+_PART: Final = 0.25
+_MOST_SECONDS: Final = 0.02
 _SHORT_SECONDS: Final = 0.001
 
 
@@ -26,7 +29,8 @@ class TimedRounds:
     """
 
     def __init__(self, seconds: float = _SECONDS) -> None:
-        self._limit = seconds
+        self._least = self._limit = seconds
+        self._scheduled = 0.0
         self._used = 0.0
         self._is_scheduled = False
         self._waiting: dict[str, deque[Callable[[], None]]] = {}
@@ -54,10 +58,12 @@ class TimedRounds:
 
     def _schedule(self) -> None:
         if not self._is_scheduled:
-            self._is_scheduled = True
+            self._is_scheduled, self._scheduled = True, time.perf_counter()
             asyncio.get_running_loop().call_soon(self._next)
 
     def _next(self) -> None:
+        others = time.perf_counter() - self._scheduled
+        self._limit = max(self._least, min(others * _PART, _MOST_SECONDS))
         self._is_scheduled, self._used = False, 0.0
         try:
             while self._waiting and self._used < self._limit:
@@ -70,3 +76,5 @@ class TimedRounds:
         finally:
             if self._waiting or self._used > _SHORT_SECONDS:
                 self._schedule()
+            else:
+                self._limit = self._least

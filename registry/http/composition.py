@@ -188,8 +188,9 @@ def _migration(settings: Settings) -> MigrationSettings:
 def _spare_the_collector() -> None:
     """Exempts existing objects from garbage collection; those of requests are nearly all freed by reference counting.
 
-    With the usual thresholds a tenth of a create's time is spent on the search for cycles.
+    With the usual thresholds a tenth of a create's time is spent on the search for cycles. A last search would take a
+    tenth of a second, and find some hundred objects of the imports.
     """
-    gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECTOR_THRESHOLDS)
+    gc.enable()
