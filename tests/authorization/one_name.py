@@ -236,39 +236,45 @@ SUBRESOURCES = (
 )
 
 
-class World:
-    """The tenant `system`, three objects of a kind in each place of it, and a user authorized for one of the names."""
+async def prepare(admin: Client) -> Client:
+    """Adds a namespace and definitions to the tenant. Returns a user who is authorized for the name `mine`."""
+    (await admin.post(NAMESPACES, {"metadata": {"name": "elsewhere"}})).ok(201)
+    await define(admin, widgets_definition())
+    await define(admin, definition("gadgets", "Gadget", scope="Cluster"))
+    (await admin.post("/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "eve"}})).ok(201)
+    names = sorted({kind.named(MINE) for kind in KINDS.values()})
+    rule = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"], "resourceNames": names}
+    (await admin.post(f"{RBAC}/clusterroles", {"metadata": {"name": "one-name"}, "rules": [rule]})).ok(201)
+    (
+        await admin.post(
+            f"{RBAC}/clusterrolebindings",
+            {
+                "metadata": {"name": "one-name"},
+                "roleRef": {**_ROLE_REF, "name": "one-name"},
+                "subjects": [{"kind": "ServiceAccount", "namespace": "default", "name": "eve"}],
+            },
+        )
+    ).ok(201)
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    made = (await admin.post("/api/v1/namespaces/default/serviceaccounts/eve/token", asked)).ok(201)
+    return admin.with_token(made["status"]["token"])
 
-    def __init__(self, admin: Client, kind: Kind) -> None:
+
+class World:
+    """Three objects of a kind in each place of the tenant `system`, and a user authorized for one of the names."""
+
+    def __init__(self, admin: Client, user: Client, kind: Kind) -> None:
         self.admin = admin
+        self.user = user
+        self.across = user.of_tenant("*")
         self.kind = kind
         self.uids: set[str] = set()
         mine, theirs = kind.named(MINE), kind.named(THEIRS)
         token = base64.urlsafe_b64encode(b'{"v":"meta.k8s.io/v1","rv":-1,"start":"a\\u0000"}').decode().rstrip("=")
         self.words = {"mine": mine, "theirs": theirs, "token": token, "revision": "1"}
 
-    async def prepare(self) -> None:
+    async def fill(self) -> None:
         admin, kind = self.admin, self.kind
-        (await admin.post(NAMESPACES, {"metadata": {"name": "elsewhere"}})).ok(201)
-        await define(admin, widgets_definition())
-        await define(admin, definition("gadgets", "Gadget", scope="Cluster"))
-        (await admin.post("/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "eve"}})).ok(201)
-        rule = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"], "resourceNames": [MINE, kind.named(MINE)]}
-        (await admin.post(f"{RBAC}/clusterroles", {"metadata": {"name": "one-name"}, "rules": [rule]})).ok(201)
-        (
-            await admin.post(
-                f"{RBAC}/clusterrolebindings",
-                {
-                    "metadata": {"name": "one-name"},
-                    "roleRef": {**_ROLE_REF, "name": "one-name"},
-                    "subjects": [{"kind": "ServiceAccount", "namespace": "default", "name": "eve"}],
-                },
-            )
-        ).ok(201)
-        asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-        made = (await admin.post("/api/v1/namespaces/default/serviceaccounts/eve/token", asked)).ok(201)
-        self.user = admin.with_token(made["status"]["token"])
-        self.across = self.user.of_tenant("*")
         for place in kind.places:
             for name in (MINE, THEIRS, HIDDEN):
                 made = (await admin.post(self.path_of(place), kind.object(name, place))).ok(201)

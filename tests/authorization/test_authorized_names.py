@@ -22,21 +22,20 @@ from registry.api.request import ResourceRequest
 from tests.api.client import PARTIAL, TABLE, Body, Client
 from tests.api.errors import failure
 from tests.api.widgets import ALL_WIDGETS, WIDGETS, define, make, names_of, widget, widgets_definition
-from tests.application import serving
-from tests.authorization.one_name import HIDDEN, KINDS, MINE, SELECTORS, SUBRESOURCES, THEIRS, WORD, World
-from tests.databases import temporary_database
+from tests.authorization.one_name import HIDDEN, KINDS, MINE, SELECTORS, SUBRESOURCES, THEIRS, WORD, World, prepare
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def user(module_application: Client) -> Client:
+    return await prepare(module_application.of_tenant("system"))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=KINDS.values(), ids=KINDS)
-async def world(
-    request: pytest.FixtureRequest, postgres_server: str, api_template: str, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[World]:
+async def world(request: pytest.FixtureRequest, module_application: Client, user: Client) -> World:
     """One for all tests of a kind, in their order: the last of them deletes its objects."""
-    with temporary_database(postgres_server, api_template) as url:
-        async with serving(url, tmp_path_factory.mktemp("world")) as api:
-            made = World(api.of_tenant("system"), request.param)
-            await made.prepare()
-            yield made
+    made = World(module_application.of_tenant("system"), user, request.param)
+    await made.fill()
+    return made
 
 
 of_the_world = pytest.mark.asyncio(loop_scope="module")
