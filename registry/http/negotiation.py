@@ -138,13 +138,16 @@ def negotiate_discovery(
 ) -> Representation:
     """Returns the representation of a discovery document; if it can be `aggregated` (/api and /apis), of version v2.
 
+    A clause for the aggregated form comes before all others (apiserver pkg/endpoints/discovery/aggregated).
+
     `fixed` says that kube-apiserver has a route of its own for it: /api, and the resources of built-in versions.
 
     Only the lists of built-in resources are available in CBOR, which client-go's discovery client cannot read:
     kube-apiserver encodes the other documents with codecs that have no CBOR.
     """
-    offer = _UNTRANSFORMED if builtin_resources else _AGGREGATED if aggregated else _WITHOUT_CBOR
-    representation = _represent(accept, offer)
+    representation = _represent(accept, _AGGREGATED) if aggregated else None
+    if representation is None:
+        representation = _represent(accept, _UNTRANSFORMED if builtin_resources else _WITHOUT_CBOR)
     if representation is None or (fixed and not _reaches_route(accept, cbor=builtin_resources)):
         raise _not_acceptable(accept, builtin=fixed, cbor=builtin_resources)
     return representation
@@ -152,7 +155,7 @@ def negotiate_discovery(
 
 def require_type(accept: str, media_type: str) -> None:
     """Raises NotAcceptable unless the header accepts the only form of a document, by its name or as `*/*`."""
-    if accept and not any(f"{clause.type}/{clause.subtype}" in (media_type, "*/*") for clause in _clauses(accept)):
+    if accept and _named(accept).isdisjoint((media_type, "*/*")):
         raise NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {media_type}")
 
 
@@ -170,10 +173,15 @@ def negotiate_types(accept: str, media_types: Sequence[str]) -> str | None:
 
 
 def _reaches_route(accept: str, *, collection: bool = False, cbor: bool = True) -> bool:
-    """Whether a fixed path of kube-apiserver accepts the header: it knows `*/*`, but not `application/*`."""
-    named = _all_types(cbor=cbor)
-    plain = (*named.split(", "), "*/*", *([CBOR_SEQUENCE] if collection and serves_cbor() else []))
-    return not accept or any(f"{clause.type}/{clause.subtype}" in plain for clause in _clauses(accept))
+    """Whether a fixed path of kube-apiserver accepts the header: it knows `*/*`, not `application/*` or `*`."""
+    plain = (*_all_types(cbor=cbor).split(", "), "*/*", *([CBOR_SEQUENCE] if collection and serves_cbor() else []))
+    return not accept or not _named(accept).isdisjoint(plain)
+
+
+def _named(accept: str) -> frozenset[str]:
+    """The media types in a header as go-restful reads it, which ignores parameters."""
+    parts = accept.split(",") if len(accept) <= LIMIT else ()
+    return frozenset([part.partition(";")[0].strip(" ") for part in parts])
 
 
 def _not_acceptable(accept: str, builtin: bool, *, collection: bool = False, cbor: bool = True) -> NotAcceptable:
@@ -214,10 +222,15 @@ class _Target(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Offer:
-    """The encodings that are served without a transformation, and the kinds of transformations."""
+    """The encodings that are served without a transformation, and the kinds of transformations.
+
+    Follows the EndpointRestrictions of apiserver.
+    """
 
     encodings: Collection[str]
     kinds: Collection[str] = ()
+    # Whether `sv=v1` may name the version of the server's own types.
+    has_version: bool = False
 
     def allows(self, encoding: str, target: _Target | None) -> bool:
         if target is None:
@@ -225,18 +238,18 @@ class _Offer:
         if target.kind not in self.kinds:
             return False
         if target.kind == _AGGREGATED_LIST:
-            return encoding in self.encodings and target[1:] == ("apidiscovery.k8s.io", "v2")
+            return encoding != CBOR and target[1:] == ("apidiscovery.k8s.io", "v2")
         if target.group != "meta.k8s.io" or target.version not in ("v1", "v1beta1"):
             return False
         return target.kind != TABLE or encoding in (JSON, YAML)
 
 
-_RESOURCE: Final = _Offer((JSON, YAML, CBOR), (TABLE, PARTIAL, PARTIAL_LIST))
-_MESSAGE: Final = _Offer((JSON, YAML, PROTOBUF, CBOR), (TABLE, PARTIAL, PARTIAL_LIST))
-_UNTABLED: Final = _Offer((JSON, YAML, PROTOBUF, CBOR), (PARTIAL, PARTIAL_LIST))
+_RESOURCE: Final = _Offer((JSON, YAML, CBOR), (TABLE, PARTIAL, PARTIAL_LIST), True)
+_MESSAGE: Final = _Offer((JSON, YAML, PROTOBUF, CBOR), (TABLE, PARTIAL, PARTIAL_LIST), True)
+_UNTABLED: Final = _Offer((JSON, YAML, PROTOBUF, CBOR), (PARTIAL, PARTIAL_LIST), True)
 _UNTRANSFORMED: Final = _Offer((JSON, YAML, PROTOBUF, CBOR))
 _WITHOUT_CBOR: Final = _Offer((JSON, YAML, PROTOBUF))
-_AGGREGATED: Final = _Offer((JSON, YAML, PROTOBUF), (_AGGREGATED_LIST,))
+_AGGREGATED: Final = _Offer((), (_AGGREGATED_LIST,))
 _PLAIN: Final = _Offer((JSON, YAML))
 
 
@@ -251,6 +264,13 @@ class _Clause(NamedTuple):
     subtype: str
     quality: float
     params: Mapping[str, str]
+
+    def precedes(self, other: _Clause) -> bool:
+        return (
+            self.quality > other.quality
+            or (self.type != "*" and other.type == "*")
+            or (self.subtype != "*" and other.subtype == "*")
+        )
 
     def matches(self, media_type: str) -> bool:
         main, _, sub = media_type.partition("/")
@@ -278,7 +298,9 @@ def _transform(params: Mapping[str, str], encoding: str, offer: _Offer) -> Repre
     if not params.keys().isdisjoint(("as", "g", "v")):
         target = _Target(params.get("as", ""), params.get("g", ""), params.get("v", ""))
     stream, server_version = params.get("stream", ""), params.get("sv", "")
-    if (stream and (stream != "watch" or encoding == YAML)) or server_version not in ("", "v1"):
+    if stream and (stream != "watch" or encoding == YAML):
+        return None
+    if server_version and not (offer.has_version and server_version == "v1"):
         return None
     if not offer.allows(encoding, target):
         return None
@@ -300,12 +322,27 @@ def _drops(text: str) -> bool:
     return "metadata.managedFields" in fields and len(set(fields)) == len(fields)
 
 
+_MAX_INSERTED: Final = 12
+
+
 def _clauses(accept: str) -> list[_Clause]:
-    """Returns clauses by quality, wildcards last, else in the order of the header; none if it is too long."""
+    """Returns clauses in the order of goautoneg: by quality, wildcards last; none if the header is too long.
+
+    Its comparison is no order (a clause without a wildcard precedes one with it, whatever their qualities), so
+    that the result is that of Go's insertion sort, which it uses up to a dozen.
+    """
     if len(accept) > LIMIT:
         return []
     clauses = [clause for part in accept.split(",") if (clause := _clause(part)) is not None]
-    return sorted(clauses, key=lambda clause: (-clause.quality, clause.type == "*", clause.subtype == "*"))
+    if len(clauses) > _MAX_INSERTED:
+        return sorted(clauses, key=lambda clause: (-clause.quality, clause.type == "*", clause.subtype == "*"))
+    ordered: list[_Clause] = []
+    for clause in clauses:
+        position = len(ordered)
+        while position > 0 and clause.precedes(ordered[position - 1]):
+            position -= 1
+        ordered.insert(position, clause)
+    return ordered
 
 
 def _clause(text: str) -> _Clause | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import time
+from functools import partial
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -23,6 +25,7 @@ from registry.http.negotiation import (
     patch_type,
     pretty,
     require_stream,
+    require_type,
 )
 
 J, Y, P = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
@@ -44,6 +47,9 @@ META = Representation(JSON, "PartialObjectMetadata", "v1")
         ("application/*", Representation()),
         (f"{J}, */*;q=0.8", Representation()),
         (f"{Y};q=0.5,{J}", Representation()),
+        # goautoneg puts a clause without a wildcard before one with it.
+        (f"*/*,{Y};q=0.1", Representation(YAML)),
+        (f"application/*{AS_TABLE},{Y};q=0.5", Representation(YAML)),
         (f"{J};q=0.5,{Y}", Representation(YAML)),
         (f"{Y},{J}", Representation(YAML)),
         (f"*/*,{Y}", Representation(YAML)),
@@ -148,6 +154,32 @@ def test_routes_of_collections_name_streams() -> None:
     with pytest.raises(NotAcceptable) as raised:
         negotiate("text/plain", builtin=True, collection=True)
     assert str(raised.value) == f"406: Not Acceptable\n\nAvailable representations: {J}, {Y}, {P}, {STREAMS}"
+
+
+@pytest.mark.parametrize("accept", ["*", "application/*", f"*{AS_TABLE}", "*;q=0.5,text/html"])
+def test_routes_know_no_single_star(accept: str) -> None:
+    refusing: tuple[Any, ...] = (
+        partial(negotiate, builtin=True),
+        partial(negotiate_discovery, aggregated=True, fixed=True),
+    )
+    for refuse in refusing:
+        with pytest.raises(NotAcceptable, match="406: Not Acceptable"):
+            refuse(accept)
+    with pytest.raises(NotAcceptable):
+        require_type(accept, J)
+
+
+def test_only_resources_have_a_server_version() -> None:
+    assert negotiate(f"{Y};sv=v1") == Representation(YAML)
+    assert error_encoding(f"{Y};sv=v1") == JSON
+    with pytest.raises(NotAcceptable):
+        negotiate_discovery(f"{Y};sv=v1", aggregated=True)
+
+
+def test_the_aggregated_form_of_discovery_comes_first() -> None:
+    aggregated = f"{Y};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList;q=0.1"
+    assert negotiate_discovery(f"{J},{aggregated}", aggregated=True).encoding == YAML
+    assert negotiate_discovery(f"{J},{aggregated}", aggregated=False) == Representation()
 
 
 def test_discovery() -> None:
