@@ -2,7 +2,7 @@
 
 Otherwise concurrent patches of the same object would read the same revision, and all but one of them would fail their
 commit and start again: the work would grow with the square of their number. Serialized, each starts from the last
-result, which is even handed over, so that nobody reads what this process has just written.
+result, which is even handed over, so that no request reads what this process has just written.
 
 A row that is handed over may be outdated, as another process may have written since. It is only good for a commit,
 which checks the revision; before any other answer (a refusal, or that nothing changes) the object is read

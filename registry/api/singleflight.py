@@ -28,7 +28,7 @@ async def singleflight(under_way: MutableMapping[Any, Any], key: Hashable, work:
         mine.set_result(None)
     except StatusError as error:
         mine.set_exception(error)
-        mine.exception()  # nobody else may have waited for it
+        mine.exception()  # perhaps no other caller waits for it
         raise
     finally:
         mine.cancel()  # without effect on what has been set

@@ -46,7 +46,7 @@ def own_scale_update(
             fields = difference(owner.fields, single(elements[owner.api_version]))
             if fields:
                 managed[holder] = owner.owning(fields)
-        if _value(new, parts):  # a Scale omits 0, so nobody owns it
+        if _value(new, parts):  # a Scale omits 0, so no manager owns it
             managed[updater(manager, api_version, "scale")] = Owner(api_version, single(elements[api_version]), None)
     return with_managed(new, managed)
 

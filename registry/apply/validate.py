@@ -15,7 +15,7 @@ from registry.codec.go_text import go_number, go_quote, go_type
 from registry.schema.field import below
 from registry.schema.model import Json
 
-# kube-apiserver has no limit, but each error costs a path, and nobody reads more.
+# kube-apiserver has no limit, but each error costs a path, and more are of no use to a reader.
 MAX_ERRORS = 100
 
 

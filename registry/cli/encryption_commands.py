@@ -68,7 +68,7 @@ async def _rotate(settings: Settings, rate: int) -> int:
                 pool,
                 Sealing(pool, encryption),
                 rate=rate,
-                tell=lambda so_far: progress.show(_sealed_count(so_far), max(so_far.total, _sealed_count(so_far))),
+                report=lambda so_far: progress.show(_sealed_count(so_far), max(so_far.total, _sealed_count(so_far))),
             )
             # An interrupted rotation had done the rest, and others may have deleted rows.
             progress.show(_sealed_count(done), _sealed_count(done))

@@ -176,8 +176,8 @@ def _login_spec(typed: dict[str, Any]) -> LoginSpec:
 def login_url(url: str, listening: Listening | None, name: str, password: str | None) -> str:
     """Returns the database's URL for a login: by TCP if an embedded server listens there, else by its socket.
 
-    From another machine the connection is encrypted, and bound to the server that knows the password: nobody can
-    intercept it, and no CA file is needed (PostgreSQL's manual, "SCRAM-SHA-256-PLUS").
+    From another machine the connection is encrypted, and bound to the server that knows the password: it cannot be
+    intercepted, and no CA file is needed (PostgreSQL's manual, "SCRAM-SHA-256-PLUS").
     """
     parts = urlsplit(url)
     credentials = quote(name) if password is None else f"{quote(name)}:{quote(password, safe='')}"

@@ -7,5 +7,5 @@
     app.py     the ASGI application of both, with the Content-Security-Policy
 
 The pages use the REST API like any client, with the credentials of whom is signed in: nothing here reads or writes
-objects, and a process whose console nobody opens has not read a file of it. Documented in docs/console.md.
+objects, and a process whose console is not opened has not read a file of it. Documented in docs/console.md.
 """

@@ -6,7 +6,7 @@
     GET  /console/api/oidc   how to begin signing in at the issuer: {} where none is configured
     POST /console/api/oidc   an authorization code and its PKCE verifier for an ID token
 
-All of it is for everybody, before any authentication: it shows nothing of tenants.
+All of it is public, before any authentication: it shows nothing of tenants.
 """
 
 from __future__ import annotations

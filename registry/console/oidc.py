@@ -42,7 +42,7 @@ SCOPE: Final = "openid profile email groups offline_access"
 # The issuer's document is read again after so long.
 _FRESH_SECONDS: Final = 600.0
 _TIMEOUT_SECONDS: Final = 15.0
-# Calls of the issuer under way in a process, and in any ten seconds: anybody may cause one, and nobody is to flood the
+# Calls of the issuer under way in a process, and in any ten seconds: any client may cause one, and none may flood the
 # issuer through this server.
 _AT_ONCE: Final = 8
 _IN_TEN_SECONDS: Final = 50

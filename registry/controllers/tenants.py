@@ -1,6 +1,6 @@
 """Removes deleted tenants: all that they have is removed in steps, and finally the tenant object.
 
-The write that deleted the tenant has hidden it: nobody can read or write it, so nothing is added meanwhile, and
+The write that deleted the tenant has hidden it: no client can read or write it, so nothing is added meanwhile, and
 finalizers of its objects are ignored. A tenant deleted with a grace period is kept for that long, and checked by each
 sweep. Each step is a short transaction; another process continues what a crashed one has left. The status shows the
 progress.

@@ -81,7 +81,7 @@ class Evaluations:
         # Seconds that a tenant has held the loop beyond its share, and the time of that figure.
         self._debts: dict[str, tuple[float, float]] = {}
         self._running: set[str] = set()
-        # An entry lives as long as somebody holds or waits for a place.
+        # An entry lives as long as a request holds or waits for a place.
         self._places: WeakValueDictionary[tuple[str, Large], _Places] = WeakValueDictionary()
         self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
         self.clock = LoopClock()
@@ -126,7 +126,7 @@ class Evaluations:
         try:
             return await self.in_thread(tenant, watched, TimeSlice.current().raise_if_gone)
         except asyncio.CancelledError:
-            section.limit_seconds = 0.0  # nobody waits for the result: stop it
+            section.limit_seconds = 0.0  # the result is no longer needed: stop it
             raise
 
     async def in_thread(self, tenant: str, work: Callable[[], T], check: Callable[[], None] = lambda: None) -> T:

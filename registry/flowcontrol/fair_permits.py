@@ -31,7 +31,7 @@ class FairPermits:
         """`most_waiting` is the limit of callers that wait, for each owner."""
         self._free = count
         self._most_waiting = most_waiting
-        # The first owner is next; its callers in order. No queue is empty, and while somebody waits, no permit is free.
+        # The first owner is next; its callers in order. No queue is empty, and while a caller waits, no permit is free.
         self._waiting: OrderedDict[str, OrderedDict[asyncio.Future[None], None]] = OrderedDict()
 
     async def acquire(self) -> None:

@@ -4,7 +4,8 @@ A process serves requests on one thread. While a tenant is alone its requests ar
 While several are present, each holds few seats at a time, and requests start round-robin by tenant; the others wait for
 a seat of their tenant. So a request waits for a few requests of each other tenant, not for a whole flood. A seat is
 released when the request is answered, or after a few milliseconds: a request that waits for the database, a webhook or
-a slow client delays nobody, not even its own tenant. Lists hold seats longer, because they also load the database.
+a slow client delays no other request, not even of its own tenant. Lists hold seats longer, because they also load the
+database.
 
 Long requests run in time slices (registry/flowcontrol/time_slice.py), one per iteration of the event loop. Before each
 slice, the short requests of other tenants in progress are answered; later ones are not waited for.
@@ -89,7 +90,7 @@ class FairQueue:
         # The tenant of the last request, and until when another counts as present.
         self._last: str | None = None
         self._shared_until = 0.0
-        # The same of tenants that somebody has been authorized for.
+        # The same, of tenants for which a request has been authorized.
         self._last_known: str | None = None
         self._neighbours_until = 0.0
         # The seats taken, oldest first. Invariant: no entry here or below is empty.
@@ -104,7 +105,7 @@ class FairQueue:
 
     def is_shared(self) -> bool:
         """Returns whether authorized requests for several tenants have come lately. A probe of the server's health, and
-        what nobody is authorized for, is of no tenant."""
+        requests that are not authorized, count for no tenant."""
         return self._clock() < self._neighbours_until
 
     def mark_known(self, name: str) -> None:

@@ -32,7 +32,7 @@ class LoopShare:
 
     @property
     def is_free(self) -> bool:
-        """Whether work may be done at once. Nobody overtakes what waits."""
+        """Whether work may be done at once. Nothing overtakes what waits."""
         return not self._waiting and self._current_debt() <= _BURST_SECONDS
 
     def charge(self, seconds: float) -> None:

@@ -18,7 +18,7 @@ class Rounds:
     def __init__(self, most: int) -> None:
         self._most = most
         self._left = most
-        # Each returns whether there is still somebody who continues.
+        # Each returns whether its caller still continues.
         self._waiting: deque[Callable[[], bool]] = deque()
 
     async def turn(self) -> None:
@@ -50,7 +50,7 @@ class Rounds:
         self._waiting.append(begin)
 
     def _begin(self) -> None:
-        """Begins the next round. It is an empty one if nobody waits, so that the next caller begins another."""
+        """Begins the next round. It is an empty one if no caller waits, so that the next caller begins another."""
         self._left = self._most
         while self._waiting and self._left:
             if self._waiting.popleft()():

@@ -120,7 +120,7 @@ def _unencrypted(settings: Settings) -> str:
     file = default_key_file(settings) if settings.database_url is None else "--encryption-key-file"
     return (
         "nothing is encrypted in the database: Secrets, and the keys that sign tokens of service accounts, can be "
-        f"read in it and in its backups; docs/security.md tells how to set up {file}"
+        f"read in it and in its backups; docs/security.md describes how to set up {file}"
     )
 
 

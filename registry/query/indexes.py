@@ -111,7 +111,7 @@ NO_INDEXES: Final = Indexes((), 0)
 
 
 def indexes_of(definition: Definition, sensitive: Sequence[Path] = ()) -> Indexes:
-    """Returns a definition's indexes; `sensitive` are the paths that nobody may see."""
+    """Returns a definition's indexes; `sensitive` are the paths that no user may see."""
     declared, errors = _parse_declaration(definition.queries.get(INDEX, ""))
     declared += [((path, False),) for path in _selectable(definition) if ((path, False),) not in declared]
     searched, wrong = _parse_declaration(definition.queries.get(SEARCH, ""), "searched fields are separated by ;", 1)

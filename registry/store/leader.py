@@ -1,8 +1,8 @@
 """Leader election for background jobs: a row that its holder renews before it expires, by PostgreSQL's clock.
 
-After a crash nobody waits for the expiry: the row also names a session of its holder, which PostgreSQL ends as soon as
-the process's connections are closed, and the operating system closes them at once. A holder that has only stalled, is
-cut off from PostgreSQL, or is behind a pooler (which keeps sessions) is detected by the expiry.
+After a crash no process waits for the expiry: the row also names a session of its holder, which PostgreSQL ends as soon
+as the process's connections are closed, and the operating system closes them at once. A holder that has stalled, is cut
+off from PostgreSQL, or is behind a pooler (which keeps sessions) is detected by the expiry.
 
 A holder that stalls past its expiry does not know that it has lost the leadership, and one whose connection breaks
 counts as gone until it renews; so a leader's work must be safe to run twice at the same time.
@@ -19,8 +19,7 @@ from registry.store.statements import statement
 # process, and can only expire.
 ACQUIRE: Final = statement(
     "acquire-leadership",
-    "Takes or renews the row when it is ours, nobody's, expired, or of a holder whose session is gone; by the primary"
-    " key.",
+    "Takes or renews the row when it is ours, free, expired, or of a holder whose session is gone; by the primary key.",
     """
     INSERT INTO leaders AS l (name, holder, expires_at)
     SELECT %(name)s::text, %(process)s::text || '/' || a.pid || '/' || extract(epoch FROM a.backend_start),

@@ -1,7 +1,7 @@
 """Migrates a database up or down to a revision, while servers use it.
 
 One process at a time (a session-level advisory lock), each migration in its own transaction, with timeouts: a migration
-that cannot get its lock rolls back and retries instead of blocking everybody. Synchronous: it runs before there is a
+that cannot get its lock rolls back and retries instead of blocking all queries. Synchronous: it runs before there is a
 server. Accepts any URL or DSN that libpq knows.
 """
 

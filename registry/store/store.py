@@ -274,8 +274,8 @@ class Store:
 
     async def subscribe_wildcard(self, domain: DomainId, resource: ResourceName, after: int) -> Subscription:
         """Subscribes to a resource in all tenants of a domain; the caller decides which changes may be seen."""
-        everybody = Tenant(change_log.ALL_TENANTS, TenantName("*"), domain, Guards(0, 0))
-        return await self._feed.subscribe(everybody, resource, after)
+        all_tenants = Tenant(change_log.ALL_TENANTS, TenantName("*"), domain, Guards(0, 0))
+        return await self._feed.subscribe(all_tenants, resource, after)
 
     async def changes(
         self, tenant: Tenant, resource: ResourceName, *, after: int, upto: int

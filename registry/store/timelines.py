@@ -11,7 +11,7 @@ lost:
     clients have seen up to 130                101 to 1,000,000,099 are lost: a client with one of them gets 410
                                                the next write gets 1,000,000,101
 
-Clients at 100 or below have missed nothing and continue. So nobody has to know whether anything was lost.
+Clients at 100 or below have missed nothing and continue. So no client has to know whether anything was lost.
 
 A row of `timelines` records each server that has been written to. A process remembers the newest it has seen, and
 refuses a server that does not know it: an old primary that has come back. It also remembers the position in the

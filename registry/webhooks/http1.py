@@ -38,7 +38,7 @@ from registry.webhooks.tls import tls_failure
 from registry.webhooks.tls_end import DecryptedProtocol, open_tls
 
 BUFFER_BYTES: Final = 64 * 1024
-# Go's transport allows 10 MiB; nobody needs a tenth of that.
+# Go's transport allows 10 MiB; a tenth of that is ample.
 HEAD_LIMIT_BYTES: Final = 128 * 1024
 FIELDS_LIMIT: Final = 1000
 # The most data between two pieces of a body: chunk extensions and trailers.
@@ -340,7 +340,7 @@ class HttpConnection(DecryptedProtocol):
         self._failure = self._failure or failure
         if self._head is not None and not self._head.done():
             self._head.set_exception(self._failure)
-            self._head.exception()  # marks it as retrieved, even if nobody awaits it
+            self._head.exception()  # marks it as retrieved, even if no task awaits it
         self._wake()
 
     def _wake(self) -> None:

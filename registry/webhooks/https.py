@@ -1,4 +1,4 @@
-"""One HTTPS exchange with a server that somebody else has named: each phase and each size is bounded.
+"""One HTTPS exchange with a server that a user has named: each phase and each size is bounded.
 
 Redirects are not followed, proxies from the environment not used, cookies not kept. The head of an answer is bounded by
 `http1`, its body here, both compressed and decompressed. Nothing of a body is decoded before all of it has arrived

@@ -41,7 +41,7 @@ def test_the_folder_of_the_setting_is_used(version: str, major: int) -> None:
     [
         ("13.9", None, "13.9 is older than 14"),
         ("17.1", 16, "17.1, but the data folder needs 16"),
-        ("?", None, "does not tell its version"),
+        ("?", None, "does not print its version"),
     ],
 )
 def test_unsuitable_binaries_are_refused_with_the_reason(version: str, major: int | None, said: str) -> None:

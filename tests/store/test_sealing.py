@@ -247,7 +247,7 @@ async def test_an_interrupted_rotation_is_resumed(
 
     try:
         with pytest.raises(Stopped):
-            await resealing.rotate(pool, Sealing(pool, encryption(OLD)), rate=100_000, tell=stop)
+            await resealing.rotate(pool, Sealing(pool, encryption(OLD)), rate=100_000, report=stop)
         done = await resealing.rotate(pool, Sealing(pool, encryption(OLD)), rate=100_000)
     finally:
         await pool.close()

@@ -1,4 +1,4 @@
-"""Prevents privilege escalation: nobody can grant rights that they lack. Checks each write of a role or a binding.
+"""Prevents privilege escalation: users cannot grant rights that they lack. Checks each write of a role or a binding.
 
 Follows kubernetes pkg/registry/rbac/escalation_check.go, pkg/registry/rbac/*/policybased/storage.go and
 pkg/registry/rbac/validation/rule.go (ConfirmNoEscalation) at v1.36.

@@ -1,4 +1,4 @@
-"""Roles and bindings: validation, and the escalation check, by which nobody grants rights that they lack.
+"""Roles and bindings: validation, and the escalation check, which refuses to grant rights that the user lacks.
 
 Follows kubernetes pkg/apis/rbac/{validation/validation.go,v1/defaults.go} and
 pkg/registry/rbac/{role,clusterrole,rolebinding,clusterrolebinding}/{strategy.go,policybased/storage.go} at v1.36.

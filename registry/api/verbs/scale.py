@@ -243,7 +243,7 @@ async def _write(
         metadata = dict(old["metadata"])
         if scale["metadata"].get("resourceVersion"):
             metadata["resourceVersion"] = scale["metadata"]["resourceVersion"]
-        # A spec that did not exist gets its defaults, which nobody owns.
+        # A spec that did not exist gets its defaults, which no manager owns.
         return request.served.strategy.complete(own_scale(request, old, {**new, "metadata": metadata}, manager))
 
     return await _run(request, make, verb, manager, options, uid)

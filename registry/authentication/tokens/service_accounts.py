@@ -85,7 +85,7 @@ class AccountTokens:
         self._store = store
         self._keys = keys
         self._issuer = issuer
-        # Keyed by this process's secret, so that nobody can target an entry.
+        # Keyed by this process's secret, so that a client cannot target an entry.
         self._salt = os.urandom(16)
         self._verified: ExpiringCache[bytes, Account] = ExpiringCache(_CACHE_SIZE)
         # Uids of existing objects, "" for missing ones.

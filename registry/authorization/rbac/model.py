@@ -67,7 +67,7 @@ class Binding:
 
 
 def _key(subject: Subject, namespace: str) -> SubjectKey | None:
-    """A service account without a namespace is in the binding's; in a ClusterRoleBinding it matches nobody."""
+    """A service account without a namespace is in the binding's; in a ClusterRoleBinding it matches no user."""
     if subject.kind == "ServiceAccount":
         where = subject.namespace or namespace
         return ("User", f"{_ACCOUNT}{where}:{subject.name}") if where else None

@@ -2,7 +2,7 @@
 
 This comes before anything that takes time, so before authentication. A request counts for the tenant of its user, or if
 that is of all tenants, for the one that its path or host names. What has a credential that was not accepted before, or
-none, counts for nobody's: all of these wait as those of one tenant, whatever they name.
+none, counts for no tenant: all such requests share one queue, whatever tenant they name.
 
 Follows apiserver pkg/server/filters/priority-and-fairness.go.
 """

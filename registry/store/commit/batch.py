@@ -65,7 +65,7 @@ _CHANGES_GUARDS: Final = int(WriteFlag.CHANGES_DEFINITIONS | WriteFlag.CHANGES_N
 
 @dataclass(slots=True, eq=False)
 class Pending:
-    """A write in progress, and the future of its caller. `done` may have been cancelled: then nobody waits."""
+    """A write in progress, and the future of its caller. `done` may have been cancelled: then no caller waits."""
 
     tenant: Tenant
     write: Write

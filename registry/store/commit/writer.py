@@ -55,7 +55,7 @@ OnCommit = Callable[[dict[DomainId, int]], None]
 MakePartitions = Callable[[], Awaitable[object]]
 
 
-# How long a rejection is reported as the current state if nobody writes.
+# How long a rejection is reported as the current state while there are no writes.
 REFUSAL_SECONDS: Final = 10.0
 
 

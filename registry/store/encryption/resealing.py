@@ -199,7 +199,7 @@ class Progress:
 
 
 async def rotate(
-    pool: Pool, sealing: Sealing, *, rate: int = DEFAULT_RATE, tell: Callable[[Progress], None] = lambda _: None
+    pool: Pool, sealing: Sealing, *, rate: int = DEFAULT_RATE, report: Callable[[Progress], None] = lambda _: None
 ) -> Progress:
     """Re-encrypts everything, or resumes doing so. Raises Unreadable for data sealed by an unlisted key."""
     assert sealing.masters is not None, "there is nothing to seal with"
@@ -213,11 +213,11 @@ async def rotate(
         began = value
     await _rewrap(pool, sealing, progress)
     [[progress.total]] = await pool.fetch(COUNT_ROWS, {"resources": TextArray(sorted(sealing.resources))})
-    done = await _pass(pool, sealing, datetime.datetime.fromisoformat(began["began"]), rate, progress, tell)
+    done = await _pass(pool, sealing, datetime.datetime.fromisoformat(began["began"]), rate, progress, report)
     # By now no process seals with an older key.
     await asyncio.sleep(CURRENT_SECONDS + 1)
     for tenant, domain, number in done:
-        await _reseal(pool, sealing, tenant, domain, number, rate, progress, tell)
+        await _reseal(pool, sealing, tenant, domain, number, rate, progress, report)
         await pool.execute(UNUSED_KEYS, {"tenant": tenant, "number": number})
     await settings.put(SETTING, {}, expected=began)
     return progress
@@ -248,7 +248,7 @@ async def _pass(
     began: datetime.datetime,
     rate: int,
     progress: Progress,
-    tell: Callable[[Progress], None],
+    report: Callable[[Progress], None],
 ) -> list[tuple[TenantId, int, int]]:
     done = []
     resources = TextArray(sorted(sealing.resources))
@@ -260,7 +260,7 @@ async def _pass(
         if made_at is None or made_at < began:
             number += 1
             await sealing.make_key(tenant, number)
-        await _reseal(pool, sealing, tenant, domain, number, rate, progress, tell)
+        await _reseal(pool, sealing, tenant, domain, number, rate, progress, report)
         done.append((tenant, domain, number))
         progress.tenants += 1
     return done
@@ -282,7 +282,7 @@ async def _reseal(
     number: int,
     rate: int,
     progress: Progress,
-    tell: Callable[[Progress], None],
+    report: Callable[[Progress], None],
 ) -> None:
     cipher = await sealing.key(tenant, number)
 
@@ -314,7 +314,7 @@ async def _reseal(
             else:
                 await pool.execute(put, {**values, "previous": TextArray(previous)})
                 progress.changes += len(rows)
-            tell(progress)
+            report(progress)
             await asyncio.sleep(len(rows) / rate)
 
 
