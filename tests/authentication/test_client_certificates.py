@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import ssl
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -22,6 +20,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, ObjectIdentifier
 from registry.authentication.user import User
 from registry.authentication.x509 import user_of_connection
 from tests.authentication.authority import CN, DAY, NOW, OU, Authority, O
+from tests.processes import registry
 from tests.running import RunningServer, data_folder, running_server
 
 UID = ObjectIdentifier("1.3.6.1.4.1.57683.2")
@@ -143,15 +142,7 @@ def test_other_certificates_are_not_taken(server: RunningServer, authority: Auth
 
 
 def run(server: RunningServer, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("REGISTRY_")}
-    return subprocess.run(
-        [sys.executable, "-m", "registry", "token", *arguments, "--data-dir", str(server.data_dir)],
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=180,
-        check=False,
-    )
+    return registry("token", *arguments, "--data-dir", server.data_dir)
 
 
 def test_the_command_makes_lists_and_revokes(server: RunningServer) -> None:

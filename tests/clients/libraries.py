@@ -6,22 +6,28 @@ second of processor time, is for the one that runs their tests.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
-import sys
-from types import ModuleType
+from typing import Any
 
 import pytest
 
 
-def library(name: str) -> ModuleType:
-    """Returns a module that loads at the first use of an attribute; skips the importing module if it is not installed."""
-    if name in sys.modules:
-        return sys.modules[name]
-    spec = importlib.util.find_spec(name)
-    if spec is None or spec.loader is None:
+class _Library:
+    """A module that is imported for the first of its names. pytest looks for `_mock_name` and `__wrapped__` in all that
+    a module of tests has, for which a module of importlib's LazyLoader would be loaded."""
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(importlib.import_module(self._module), name)
+
+
+def library(name: str) -> Any:
+    """Returns what has the names of a module, or skips the importing module if it is not installed."""
+    if importlib.util.find_spec(name) is None:
         pytest.skip(f"{name} is not installed", allow_module_level=True)
-    spec.loader = importlib.util.LazyLoader(spec.loader)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
+    return _Library(name)
