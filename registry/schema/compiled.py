@@ -136,12 +136,15 @@ class CompiledSchema:
             self._defaulter(obj)
 
     def complete(self, obj: dict[str, Any]) -> dict[str, Any]:
-        """Returns an applied object without nulls that are not allowed, and with defaults, which are added in place.
+        """Returns an applied object without unknown fields and forbidden nulls, and with defaults, added in place.
 
-        Unknown fields have been refused by the apply. A null that its schema refuses is left for validation.
+        The apply has refused unknown fields, except in objects of which the schema names none: to it, these are maps.
+        A null that its schema refuses is left for validation.
         """
         if not self._tidy(obj):
             obj = deep_copy(obj)  # it shares values with the applied configuration, which may be merged again
+            if not self._keeps_all:
+                prune(obj, self.structural, is_root=True)
             drop_nulls(obj, self.structural, only_valid=True)
         self.default(obj)
         return obj

@@ -150,3 +150,24 @@ async def test_an_applied_null_of_any_type_is_dropped(api: Client) -> None:
     assert after["spec"] == {**made["spec"], "any": {"x": 1}}  # a null does not replace a map
     for refused in ({"text": None}, {"port": None}, {"one": None}, {"map": {"a": None}, "port": None}):
         assert (await api.patch(f"{blobs}/a?fieldManager=m", blob(refused), APPLY)).code == 422
+
+
+async def test_unknown_fields_of_an_object_without_declared_fields(api: Client) -> None:
+    """As recorded from kube-apiserver 1.36.2: to an apply the object is a map, so only pruning removes them."""
+    schema = {
+        "type": "object",
+        "properties": {
+            "spec": {"type": "object"},
+            "parts": {"type": "array", "items": {"type": "object"}},
+            "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+        },
+    }
+    await define(api, definition("bares", "Bare", schema=schema))
+    path = f"{WIDGETS.replace('widgets', 'bares')}/a?fieldManager=m"
+    applied: dict[str, Any] = {"apiVersion": "test.example.com/v1", "kind": "Bare", "metadata": {"name": "a"}}
+    applied |= {"spec": {"x": 1}, "parts": [{"y": 1}], "free": {"z": 1}}
+    made = (await api.patch(path, json.dumps(applied), APPLY)).ok(201)
+    assert (made["spec"], made["parts"], made["free"]) == ({}, [{}], {"z": 1})
+    [entry] = made["metadata"]["managedFields"]
+    assert entry["fieldsV1"] == {"f:spec": {"f:x": {}}, "f:parts": {}, "f:free": {"f:z": {}}}
+    assert (await api.patch(path, json.dumps(applied), APPLY)).ok(200) == made

@@ -82,6 +82,12 @@ SCHEMA = "JSONSchemaProps.spec.versions.schema.openAPIV3Schema"
             id="rule",
         ),
         pytest.param(
+            crd({"properties": {"a": {"definitions": "x"}}}),
+            "string into Go struct field JSONSchemaProps.spec.versions.schema.openAPIV3Schema.properties.definitions of type "
+            "v1.JSONSchemaDefinitions",
+            id="a named map",
+        ),
+        pytest.param(
             {"spec": {"versions": True}},
             "bool into Go struct field CustomResourceDefinitionSpec.spec.versions "
             "of "

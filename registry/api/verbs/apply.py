@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 
 from registry.api.answers import ObjectAnswer
-from registry.api.errors import bad_request, conflict, plain_internal
+from registry.api.errors import StatusError, bad_request, conflict, plain_internal
 from registry.api.metadata import agree_on_name, agree_on_namespace
 from registry.api.options import WriteOptions, manager_of
 from registry.api.ownership import own_apply
@@ -30,7 +30,7 @@ from registry.flowcontrol.evaluation import evaluate
 
 
 async def apply(request: ResourceRequest, body: Body, options: WriteOptions) -> ObjectAnswer:
-    decoded = await evaluate(partial(decode_configuration, body))
+    decoded = await read_configuration(request, body, creates=not request.subresource)
     manager, force = manager_of(options, request.context.user_agent), bool(options.force)
 
     def merge(request: ResourceRequest, old: Object | None) -> Object:
@@ -87,8 +87,22 @@ def _complete(request: ResourceRequest, result: Object, configuration: Object) -
     return obj
 
 
-def decode_configuration(body: Body) -> Decoded:
-    """Decodes the applied configuration; an empty body is an empty object."""
+class _UnencodableError(StatusError):
+    """YAML that cannot be converted to JSON, which 1.37 does for the audit log before anything else."""
+
+
+async def read_configuration(request: ResourceRequest, body: Body, *, creates: bool) -> Decoded:
+    """Decodes the applied configuration. Unless it could create the object, a missing object is reported first."""
+    try:
+        return await evaluate(partial(_decode_configuration, body))
+    except StatusError as error:
+        if not creates and not isinstance(error, _UnencodableError):
+            await request.load()
+        raise
+
+
+def _decode_configuration(body: Body) -> Decoded:
+    """An empty body is an empty object."""
     try:
         decoded = body.read(decode_cbor if body.media_type.endswith("cbor") else decode_yaml)
     except CborError as error:
@@ -97,7 +111,7 @@ def decode_configuration(body: Body) -> Decoded:
     except CodecError as error:
         if emulated().is_1_37 and not body.data.lstrip().startswith(b"{"):
             # The original converts it to JSON for the audit log first, unless it looks like JSON.
-            raise bad_request(f"error encoding patch: {error}") from error
+            raise _UnencodableError(400, "BadRequest", f"error encoding patch: {error}") from error
         raise bad_request(f"error decoding {_noun()}: error converting YAML to JSON: {error}") from error
     if decoded.value is None:
         decoded.value = {}

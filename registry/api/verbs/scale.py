@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from registry.api.answers import DocumentAnswer
 from registry.api.bodies import field_faults, read_body, with_repeated
-from registry.api.errors import StatusError, bad_request, internal_error, plain_internal
+from registry.api.errors import bad_request, internal_error, plain_internal
 from registry.api.metadata import agree_on_name, agree_on_namespace
 from registry.api.options import WriteOptions, manager_of, write_options
 from registry.api.ownership import own_apply_scale, own_scale, owners_of_scale
@@ -23,7 +23,7 @@ from registry.api.request import Body, ResourceRequest
 from registry.api.served import Object
 from registry.api.strategies.scale_fields import nested
 from registry.api.tables.table import CREATED_DESCRIPTION, custom_table
-from registry.api.verbs.apply import decode_configuration, note_duplicates
+from registry.api.verbs.apply import note_duplicates, read_configuration
 from registry.api.verbs.driver import run
 from registry.api.verbs.get import begin_get
 from registry.api.verbs.patch import JSON_PATCH, MERGE_PATCH, PatchReader, bad_result
@@ -155,11 +155,7 @@ def _scale_to_patch(request: ResourceRequest, old: Object, paths: Scale) -> Obje
 
 async def _apply(request: ResourceRequest, body: Body, options: WriteOptions, paths: Scale) -> DocumentAnswer:
     """Applies a Scale: the manager becomes the owner of the object's replicas."""
-    try:
-        decoded = decode_configuration(body)
-    except StatusError:
-        await request.load()  # what does not exist is reported first: unlike an object, a Scale cannot be created
-        raise
+    decoded = await read_configuration(request, body, creates=False)
     manager = manager_of(options, request.context.user_agent)
 
     def make(request: ResourceRequest, old: Object) -> Object:
