@@ -15,6 +15,7 @@ import asyncio
 import base64
 import contextlib
 import hashlib
+import time
 from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlsplit
@@ -28,9 +29,13 @@ from registry.http.serving.tunnel import SWITCH, Switch, Tunnel, TunnelClosed
 
 _KEY_SUFFIX: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _TEXT, _BINARY, _CLOSE, _PING, _PONG = 0x1, 0x2, 0x8, 0x9, 0xA
-_NORMAL, _PROTOCOL_ERROR = 1000, 1002
+_NORMAL, _PROTOCOL_ERROR, _POLICY_VIOLATION = 1000, 1002, 1008
 _CONTROL_LIMIT: Final = 125
 _CLOSE_SECONDS: Final = 1.0
+# Frames that a client may send: so many at once, and so many per second. It has nothing to say but pings, and ten
+# thousand fit into what is read at once, which would hold the event loop.
+_FRAMES_AT_ONCE: Final = 100
+_FRAMES_PER_SECOND: Final = 10
 
 
 class WebSocket:
@@ -47,9 +52,13 @@ class WebSocket:
 
     async def wait_for_end(self) -> None:
         """Answers pings, and drops what else the client sends, until it ends the connection."""
+        began, frames = time.monotonic(), 0
         with contextlib.suppress(TunnelClosed):
             while True:
                 first, second = await self._read(2)
+                frames += 1
+                if frames > _FRAMES_AT_ONCE + (time.monotonic() - began) * _FRAMES_PER_SECOND:
+                    return await self.close(_POLICY_VIOLATION)
                 opcode, length = first & 0xF, second & 0x7F
                 if length > _CONTROL_LIMIT:
                     length = int.from_bytes(await self._read(2 if length == 126 else 8))

@@ -140,6 +140,18 @@ async def test_what_a_client_sends(api: Client, sockets: Sockets) -> None:
         assert await socket.at_end()
 
 
+async def test_a_flood_of_frames_ends_the_connection(sockets: Sockets) -> None:
+    """Ten thousand pings in one read would hold the event loop for a tenth of a second, on each connection."""
+    async with sockets.open(f"{WIDGETS}?watch=1") as socket:
+        for _ in range(1_000):
+            socket.send(PING)
+        frames = [await socket.frame()]
+        while frames[-1][0] == PONG:
+            frames.append(await socket.frame())
+        assert frames[-1] == (CLOSE, b"\x03\xf0")
+        assert 100 <= len(frames) < 500
+
+
 async def test_the_end_of_a_watch(sockets: Sockets) -> None:
     async with sockets.open(f"{WIDGETS}?watch=1&timeoutSeconds=1") as socket:
         assert await socket.frame() == (CLOSE, b"\x03\xe8")
