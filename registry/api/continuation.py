@@ -10,6 +10,7 @@ revision, and "of", the list that the number is for. So no page has to count wha
 from __future__ import annotations
 
 import base64
+import posixpath
 from typing import NamedTuple
 
 from registry.api.errors import StatusError, bad_request
@@ -43,7 +44,7 @@ def decode(token: str) -> Continuation:
     """Decodes a token. Raises 400 with what is wrong with it."""
     try:
         raw = _decode_unpadded(token)
-        value = decode_json(raw).value
+        value = {} if (parsed := decode_json(raw).value) is None else parsed  # null changes no struct
     except SyntaxFault as fault:
         raise _invalid(f"continue key is not valid: {fault}") from fault
     if not isinstance(value, dict):
@@ -58,6 +59,9 @@ def decode(token: str) -> Continuation:
         raise _invalid(f"continue key is not valid: incorrect encoded start resourceVersion (version {_VERSION})")
     if not start or not isinstance(start, str):
         raise _invalid(f"continue key is not valid: encoded start key empty (version {_VERSION})")
+    key = start if start.startswith("/") else f"/{start}"
+    if key.startswith("//") or posixpath.normpath(key) != key:
+        raise _invalid(f"continue key is not valid: {start}")
     left, of = value.get("left"), value.get("of")
     if type(left) is not int or not 0 < left < 1 << 63 or not isinstance(of, str):
         return Continuation(revision, start.removesuffix("\0"))

@@ -173,6 +173,21 @@ async def test_forged_continue_tokens_are_refused(shared_api: Client, given: str
         failure(answer, answer.code, answer.json["reason"])
 
 
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        (token(None), "server does not recognize this encoded version "),
+        *[
+            (token({"v": "meta.k8s.io/v1", "rv": -1, "start": start}), start)
+            for start in ("../x", "default/", "//", "a//b\0", "./c", "a/../b\0")
+        ],
+    ],
+)
+async def test_continue_tokens_that_name_no_key(shared_api: Client, given: str, message: str) -> None:
+    status = failure(await shared_api.get(f"{WIDGETS}?limit=1&continue={given}"), 400, "BadRequest")
+    assert status["message"] == f"invalid continue token: continue key is not valid: {message}"
+
+
 async def test_an_expired_continue_token_returns_a_new_one(api: Client, api_database: str) -> None:
     await make(api, *"abc")
     first = (await api.get(f"{WIDGETS}?limit=1")).ok()
