@@ -47,6 +47,7 @@ CREATED_DESCRIPTION = (
 )
 
 INCLUDE_METADATA, INCLUDE_OBJECT, INCLUDE_NONE = "Metadata", "Object", "None"
+INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
 
 class IncludeObjectError(ValueError):
@@ -123,7 +124,15 @@ def partial_object_metadata(obj: Mapping[str, Json], version: str) -> dict[str, 
 def _partial_object(obj: Mapping[str, Json], include: str, table_version: str) -> Mapping[str, Json] | None:
     if include == INCLUDE_OBJECT:
         return obj
-    return None if include == INCLUDE_NONE else partial_object_metadata(obj, table_version)
+    if include == INCLUDE_NONE and not _ends_initial_events(obj):
+        return None
+    return partial_object_metadata(obj, table_version)
+
+
+def _ends_initial_events(obj: Mapping[str, Json]) -> bool:
+    """Whether a watch tells by the metadata of this object that its initial events are complete."""
+    annotations = obj["metadata"].get("annotations") or {}
+    return bool(annotations.get(INITIAL_EVENTS_END) == "true")
 
 
 # --- custom resources

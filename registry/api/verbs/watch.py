@@ -27,6 +27,7 @@ from registry.api.options import requested_revision
 from registry.api.query.listing import matching
 from registry.api.query.parsing import is_query, of_state, parse_query
 from registry.api.request import CatalogStale, ResourceRequest
+from registry.api.tables.table import INITIAL_EVENTS_END
 from registry.api.verbs.event_filter import EventFilter
 from registry.api.verbs.readable import row_texts
 from registry.api.verbs.selection import Selection, select
@@ -46,7 +47,6 @@ BOOKMARK_SECONDS = 50.0
 MIN_WATCH_SECONDS = 1800
 # The interval at which a watch tries to read while PostgreSQL is away.
 RETRY_SECONDS = 0.5
-INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 R = TypeVar("R")
 T = TypeVar("T")
