@@ -30,6 +30,8 @@ def decode_delete_options(data: bytes, media_type: str) -> dict[str, Any]:
         value = _decode(data, media_type)
         if (why := type_meta_error(value)) is not None:
             raise bad_request(why)
+        if ((value or {}).get("apiVersion") or "").count("/") > 1:
+            raise bad_request(f"unexpected GroupVersion string: {value['apiVersion']}")
         kind = (value or {}).get("kind")
         if kind and kind != "DeleteOptions":
             version = value.get("apiVersion") or "meta.k8s.io/v1"

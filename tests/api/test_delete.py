@@ -129,6 +129,7 @@ WORDS_OF_BAD_OPTIONS = {
         J,
         f"couldn't get version/kind; json parse error: {_FIELD.format('number', '.kind of type string')}",
     ),
+    "a version with two slashes": ("", '{"apiVersion":"a/b/c","dryRun":5}', J, "unexpected GroupVersion string: a/b/c"),
     "no YAML": ("", "{", Y, "yaml: line 1: did not find expected node content"),
     "an empty policy in the query": ("?propagationPolicy=", "", J, _NO_POLICY),
     "an empty policy in the body": ("", '{"propagationPolicy":""}', J, _NO_POLICY),
