@@ -82,8 +82,11 @@ _WITH_METADATA = ("ConfigMap", "Service", "Tenant", "CustomResourceDefinition")
 
 @pytest.mark.parametrize("definition", definitions(), ids=lambda definition: definition.name)
 @pytest.mark.parametrize("posts", [True, False], ids=["create", "apply"])
-async def test_values_of_wrong_types_in_every_field(api: Client, definition: Definition, posts: bool) -> None:
-    path = path_of(definition)
+async def test_values_of_wrong_types_in_every_field(
+    module_application: Client, definition: Definition, posts: bool
+) -> None:
+    """By dry runs, so all share the tenant `default`."""
+    api, path = module_application, path_of(definition)
     api_version = f"{definition.group}/{definition.storage_version}" if definition.group else "v1"
     base: dict[str, Any] = {"apiVersion": api_version, "kind": definition.names.kind, "metadata": {"name": "a"}}
     struct = struct_of(definition)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import psycopg
 import pytest
+import pytest_asyncio
 from psycopg import sql
 
 from registry.controllers import reporting
@@ -19,12 +20,25 @@ from registry.store.reporting.repair import repair
 from registry.store.reporting.setup import roles_of
 from tests.api.client import eventually
 from tests.application import running
+from tests.databases import temporary_database, temporary_roles
 from tests.reporting.outsiders import Outsiders, logged_in
-from tests.reporting.reports import Reports
+from tests.reporting.reports import Reports, open_reports
 
 
 @pytest.fixture
 async def outsiders(reports: Reports) -> Outsiders:
+    return await _with_a_schema(reports)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_outsiders(postgres_server: str, template_database: str) -> AsyncIterator[Outsiders]:
+    """One database for the tests that leave all logins as they were granted."""
+    with temporary_roles(postgres_server) as roles, temporary_database(postgres_server, template_database) as url:
+        async with open_reports(roles, url) as reports:
+            yield await _with_a_schema(reports)
+
+
+async def _with_a_schema(reports: Reports) -> Outsiders:
     made = await logged_in(reports)
     with psycopg.connect(reports.url) as connection:
         connection.execute("UPDATE tenants SET sql_schema = 'acme_parts' WHERE name = 'acme'")
@@ -125,7 +139,11 @@ async def test_logins_of_an_earlier_version_get_the_current_limits(outsiders: Ou
 
 
 @pytest.mark.parametrize("text, what", CHANGES.values(), ids=CHANGES.keys())
-async def test_settings_changed_by_a_login_are_restored(outsiders: Outsiders, text: str, what: list[str]) -> None:
+@pytest.mark.asyncio(loop_scope="module")
+async def test_settings_changed_by_a_login_are_restored(
+    shared_outsiders: Outsiders, text: str, what: list[str]
+) -> None:
+    outsiders = shared_outsiders
     repairs = outsiders.reports.reporting.repair_logins
     assert await repairs() == []
     granted = state(outsiders, "two")
