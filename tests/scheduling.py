@@ -27,12 +27,9 @@ FIRST = (
     "tests/api/test_budget.py",
     "tests/fuzz/test_fuzz.py",
     "tests/docs/test_readme.py",
-    "tests/cli/test_cli.py",
-    "tests/cli/test_tenants.py",
     "tests/supply/test_sbom.py",
     "tests/supply/test_package.py",
     "tests/http/test_hostile_evaluation.py",
-    "tests/supply/test_audit.py",
     "tests/reporting/test_built_in.py",
     "tests/faults/test_postgresql.py",
     "tests/faults/test_processes.py",
@@ -45,9 +42,6 @@ FIRST = (
     "tests/faults/test_conditions.py",
     "tests/http/test_supervisor.py",
     "tests/faults/test_network.py",
-    "tests/reporting/test_login_repair.py",
-    "tests/cli/test_objects.py",
-    "tests/cli/test_sql_address.py",
     "tests/aggregation/test_example.py",
 )
 

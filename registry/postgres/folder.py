@@ -125,9 +125,6 @@ class DataFolder:
                 "REGISTRY_PG_BIN"
             )
 
-    def password(self) -> str:
-        return (self.path / "password").read_text().strip()
-
     def write(self, name: str, text: str) -> None:
         """Writes a file that PostgreSQL reads."""
         path = self.path / name

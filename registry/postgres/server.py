@@ -106,13 +106,6 @@ class EmbeddedPostgres:
         return f"postgresql://{ROLE}@/{DATABASE}?host={quote(str(self._socket_folder), safe='')}{port}"
 
     @property
-    def tcp_url(self) -> str | None:
-        """The database's URL by TCP, including the password, if a port was requested."""
-        if self.port is None:
-            return None
-        return f"postgresql://{ROLE}:{quote(self._folder.password())}@127.0.0.1:{self.port}/{DATABASE}"
-
-    @property
     def binaries(self) -> Binaries:
         return self._binaries
 

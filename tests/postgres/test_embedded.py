@@ -232,13 +232,12 @@ def test_settings_that_it_refuses_are_shown(folder: Path, monkeypatch: pytest.Mo
 def test_the_tcp_port_requires_the_password(folder: Path) -> None:
     port = free_port()
     with server_in(folder, port=port) as server:
-        assert server.tcp_url is not None
-        assert value(server.tcp_url, "SELECT current_user") == "registry"
+        password = (folder / "password").read_text().strip()
+        assert value(f"postgresql://registry:{password}@127.0.0.1:{port}/registry", "SELECT current_user") == "registry"
         assert value(server.url, "SELECT current_user") == "registry"
         with pytest.raises(psycopg.OperationalError, match="password"):
             psycopg.connect(f"postgresql://registry:wrong@127.0.0.1:{port}/registry")
     with server_in(folder) as server:
-        assert server.tcp_url is None
         assert value(server.url, "SHOW listen_addresses") == ""
 
 
