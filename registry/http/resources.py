@@ -98,7 +98,8 @@ class ResourceEndpoint:
             await find_lead(self._backend, context, info.group, info.version, info.resource)
         catalog, served = await self._resolve(context, info)
         state.served = served
-        if served.namespaced and not info.has_namespace and verb not in ("list", "watch"):
+        lacks_namespace = served.namespaced and not info.namespace and verb not in ("list", "watch")
+        if lacks_namespace and not (info.has_namespace and served.definition.builtin):
             raise _not_across_namespaces(served)
         if served.deprecation:
             context.warnings.append(served.deprecation)
@@ -106,6 +107,9 @@ class ResourceEndpoint:
         if "/" in info.subresource and not served.definition.builtin:
             info = info._replace(subresource=info.subresource.partition("/")[0])
         _check_method(served, info, verb, scope["method"], headers)
+        if lacks_namespace and verb != "create":
+            # /api/v1/namespaces//configmaps: only an empty variable of a script names it (generic/registry/store.go).
+            raise bad_request("Namespace parameter required.")
         representation, data, media_type = await _negotiate(scope, receive, served, info, headers)
 
         selected = with_clusterpedia_labels(query) if self._backend.clusterpedia_labels else query
@@ -184,7 +188,8 @@ def _is_plain_get(info: RequestInfo, served: Served) -> bool:
 
 
 def _not_across_namespaces(served: Served) -> Exception:
-    """Returns the error for a path without a namespace and a verb other than list or watch."""
+    """Returns the error for a path without a namespace, or a custom resource's with an empty one, and a verb other than
+    list or watch."""
     if not served.definition.builtin:
         return PageNotFound()  # without a warning: the path does not exist
     return method_not_allowed() if "list" in verbs_of(served.definition) else resource_not_found()

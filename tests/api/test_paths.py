@@ -9,10 +9,12 @@ from __future__ import annotations
 import pytest
 
 from tests.api.client import APPLY, JSON, JSON_PATCH, MERGE, Client
-from tests.api.widgets import GROUP, NAMESPACES, WIDGETS
+from tests.api.errors import failure
+from tests.api.widgets import GROUP, NAMESPACES, WIDGETS, widget
 from tests.application import shares_application
 
 MAPS = f"{NAMESPACES}/default/configmaps"
+CUSTOM = WIDGETS.replace("/default/", "/{}/")
 TEXT = "text/plain; charset=utf-8"
 XML = "application/xml"
 
@@ -131,3 +133,20 @@ async def test_names_that_no_object_can_have(
     assert (await api.request("PATCH", path, {}, content_type="text/x")).code == 415
     assert (await api.request("GET", f"{path}/none")).code == 404
     assert (await api.request("POST", collection, body)).code == 422
+
+
+@shares_application
+@pytest.mark.parametrize("name", ["", "/kept"])
+async def test_an_empty_namespace_is_not_all_namespaces(api: Client, name: str) -> None:
+    """Where a script's variable is empty, a DELETE of `namespaces/$NAMESPACE/configmaps` must not delete all of them."""
+    for path, obj in (("/api/v1/namespaces/{}/configmaps", {"metadata": {"name": "kept"}}), (CUSTOM, widget("kept"))):
+        (await api.post(path.format("default"), obj)).ok(201)
+        for method in ("DELETE", "GET", "PUT", "PATCH")[: 4 if name else 1]:
+            body = obj if method in ("PUT", "PATCH") else None
+            answer = await api.request(method, path.format("") + name, body, content_type="application/json")
+            if path == CUSTOM:
+                assert (answer.code, answer.text) == (404, "404 page not found\n"), method
+            elif method != "PATCH":
+                assert failure(answer, 400, "BadRequest")["message"] == "Namespace parameter required.", method
+        assert (await api.get(path.format("default") + "/kept")).code == 200
+        assert "kept" in [item["metadata"]["name"] for item in (await api.get(path.format(""))).ok()["items"]]
