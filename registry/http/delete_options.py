@@ -15,10 +15,18 @@ from registry.codec.model import DecodeError, JsonSyntaxError
 from registry.codec.protobuf.envelope import decode_object as decode_protobuf
 from registry.codec.structs import structs as typed
 from registry.codec.structs.base import StructDecodeError
-from registry.codec.structs.meta import META
+from registry.codec.structs.meta import META, UNVERSIONED
 from registry.codec.yaml_decode import decode_yaml
 
 _SCHEME: Final = '"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"'
+# The other kinds of this scheme: those that it knows in any version, and those of meta.k8s.io.
+_ANY_VERSION: Final = UNVERSIONED | {"CreateOptions", "UpdateOptions"}
+_FORMS: Final = frozenset({"Table", "TableOptions", "PartialObjectMetadata", "PartialObjectMetadataList"})
+_META: Final = {
+    "meta.k8s.io/v1": _FORMS | {"ListOptions", "GetOptions", "PatchOptions", "WatchEvent"},
+    "meta.k8s.io/v1beta1": _FORMS,
+}
+_ONLY_V1BETA1: Final = ("meta.k8s.io/v1beta1", "PartialObjectMetadataList")
 
 
 def decode_delete_options(data: bytes, media_type: str) -> dict[str, Any]:
@@ -34,13 +42,19 @@ def decode_delete_options(data: bytes, media_type: str) -> dict[str, Any]:
             raise bad_request(f"unexpected GroupVersion string: {value['apiVersion']}")
         kind = (value or {}).get("kind")
         if kind and kind != "DeleteOptions":
-            version = value.get("apiVersion") or "meta.k8s.io/v1"
-            raise bad_request(f'no kind "{kind}" is registered for version "{version}" in scheme {_SCHEME}')
+            raise bad_request(_wrong_kind(kind, value.get("apiVersion") or "meta.k8s.io/v1"))
         return typed.decode(META["DeleteOptions"], value).value
     except JsonSyntaxError as error:
         raise bad_request(f"couldn't get version/kind; json parse error: {error}") from error
     except (DecodeError, StructDecodeError) as error:
         raise bad_request(str(error)) from error
+
+
+def _wrong_kind(kind: str, api_version: str) -> str:
+    if kind in _ANY_VERSION or kind in _META.get(api_version, ()):
+        version = "v1beta1" if (api_version, kind) == _ONLY_V1BETA1 else "v1"
+        return f"converting ({version}.{kind}) to (v1.DeleteOptions): unknown conversion"
+    return f'no kind "{kind}" is registered for version "{api_version}" in scheme {_SCHEME}'
 
 
 def _decode(data: bytes, media_type: str) -> Any:

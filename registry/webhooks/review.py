@@ -7,14 +7,13 @@ from typing import Any, Final
 
 from registry.codec.go_text import type_meta_error
 from registry.codec.structs.base import ROOT, DecodingContext, StructDecodeError
+from registry.codec.structs.meta import UNVERSIONED
 from registry.codec.structs.structs import Struct
 from registry.webhooks.answers import decode_answer
 from registry.webhooks.errors import CallFailed
 
 # Where kube-apiserver's scheme for reviews was made: its error texts name the line.
 SCHEME: Final = '"k8s.io/apiserver/pkg/util/webhook/client.go:71"'
-# Kinds of v1 that every scheme knows (apimachinery pkg/apis/meta/v1/register.go).
-_UNVERSIONED: Final = frozenset({"Status", "APIVersions", "APIGroupList", "APIGroup", "APIResourceList"})
 
 
 def decoded_review(data: bytes) -> dict[str, Any]:
@@ -40,7 +39,9 @@ def decode_review(data: bytes, structs: Mapping[str, Struct], group: str, versio
     struct = structs.get(its_version) if (its_group, its_kind) == (group, kind) else None
     if struct is not None:
         review = _decode_struct(struct, review)
-    elif not (api_version == "v1" and its_kind in _UNVERSIONED):
+    elif its_kind in UNVERSIONED:
+        its_version, api_version = "v1", "v1"
+    else:
         raise CallFailed(f'no kind "{its_kind}" is registered for version "{api_version}" in scheme {SCHEME}')
     if api_version != f"{group}/{version}":
         raise CallFailed(f"converting ({its_version}.{its_kind}) to ({version}.{kind}): unknown conversion")

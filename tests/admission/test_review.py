@@ -222,6 +222,10 @@ def test_answers_without_a_type(data: bytes, why: str) -> None:
     [
         (b'{"kind":"Status","apiVersion":"v1"}', "converting (v1.Status) to (v1.AdmissionReview): unknown conversion"),
         (
+            b'{"kind":"APIGroup","apiVersion":"x/v2"}',
+            "converting (v1.APIGroup) to (v1.AdmissionReview): unknown conversion",
+        ),
+        (
             b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1beta1","response":{"allowed":"yes"}}',
             f"{GO} string into Go struct field AdmissionResponse.response.allowed of type bool",
         ),
@@ -238,6 +242,7 @@ def test_answers_without_a_type(data: bytes, why: str) -> None:
     ],
     ids=[
         "a Status",
+        "a kind of any version",
         "another version with a text",
         "another version with a bad patch",
         "three segments",

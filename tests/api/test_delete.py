@@ -245,3 +245,26 @@ async def test_protected_namespaces_cannot_be_deleted(api: Client, name: str) ->
 
 async def test_deletion_of_a_missing_definition(api: Client) -> None:
     failure(await api.delete(f"{DEFINITIONS}/none.example.com"), 404, "NotFound")
+
+
+@pytest.mark.parametrize(
+    "kind, version, message",
+    [
+        ("Status", "v1", "converting (v1.Status) to (v1.DeleteOptions): unknown conversion"),
+        ("UpdateOptions", "x/v2", "converting (v1.UpdateOptions) to (v1.DeleteOptions): unknown conversion"),
+        ("Table", "", "converting (v1.Table) to (v1.DeleteOptions): unknown conversion"),
+        (
+            "PartialObjectMetadataList",
+            "meta.k8s.io/v1beta1",
+            "converting (v1beta1.PartialObjectMetadataList) to (v1.DeleteOptions): unknown conversion",
+        ),
+        ("ListOptions", "v1", 'no kind "ListOptions" is registered for version "v1" in scheme'),
+        ("Widget", "", 'no kind "Widget" is registered for version "meta.k8s.io/v1" in scheme'),
+    ],
+)
+async def test_a_body_of_another_kind(api: Client, kind: str, version: str, message: str) -> None:
+    """As recorded from kube-apiserver 1.36.2."""
+    await make(api, "a")
+    status = failure(await api.delete(A, {"kind": kind, "apiVersion": version}), 400, "BadRequest")
+    assert status["message"].startswith(message)
+    (await api.get(A)).ok()

@@ -12,6 +12,7 @@ from registry.api.errors import Qualified, bad_request, forbidden
 from registry.api.strategies.base import Context, Object
 from registry.api.strategies.custom import CustomStrategy
 from registry.builtin.known_kinds import is_known_kind
+from registry.codec.structs.meta import UNVERSIONED
 from registry.schema.field import FieldError
 from registry.schema.names import NameFunction, name_is_dns_subdomain
 from registry.schema.objectmeta.rules import (
@@ -22,8 +23,6 @@ from registry.schema.objectmeta.rules import (
     validate_object_meta_update,
 )
 
-# Kinds that every group has, always as v1 (meta/v1/register.go).
-_UNVERSIONED = frozenset({"Status", "APIVersions", "APIGroup", "APIGroupList", "APIResourceList"})
 # Groups whose internal types are in a package of another name.
 _PACKAGES = {"": "core", "events.k8s.io": "core", "rbac.authorization.k8s.io": "rbac"}
 
@@ -68,8 +67,8 @@ class BuiltinStrategy(CustomStrategy):
         kind, api_version = obj["kind"], obj["apiVersion"]
         if kind == self._kind and api_version in (self._api_version, *self.known_versions, *self.convertible):
             return None
-        if self._is_known(kind, api_version) or kind in _UNVERSIONED:
-            version = "v1" if kind in _UNVERSIONED else api_version.rpartition("/")[2]
+        if self._is_known(kind, api_version) or kind in UNVERSIONED:
+            version = "v1" if kind in UNVERSIONED else api_version.rpartition("/")[2]
             return f"converting ({version}.{kind}) to ({self._go_package}.{self._kind}): unknown conversion"
         return f'no kind "{kind}" is registered for version "{api_version}" in scheme "{self.scheme}"'
 

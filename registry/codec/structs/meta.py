@@ -14,6 +14,8 @@ from registry.codec.structs.declarations import qualified, read_structs
 from registry.codec.structs.scalars import RawExtension
 
 ZERO_TIME: Final = "0001-01-01T00:00:00Z"
+# Kinds that every scheme knows in any version, always as v1 (pkg/apis/meta/v1/register.go).
+UNVERSIONED: Final = frozenset({"Status", "APIVersions", "APIGroup", "APIGroupList", "APIResourceList"})
 
 
 class Time(GoType):
