@@ -109,6 +109,9 @@ def api_template(
 # Marks tests of a module that share an application: `api`, `tenant_api` and `shared_api` are then clients of it, and
 # `api_database` is its database.
 shares_application = pytest.mark.asyncio(loop_scope="module")
+# Marks tests that share a tenant, too: `api` is then `shared_api`. What they leave in it, other than widgets, is in the way of
+# none of the others.
+shares_tenant = pytest.mark.shares_tenant
 # Marks those in such a module that have one for themselves, as what compares revisions needs: in a new tenant,
 # controllers still write.
 has_own_application = pytest.mark.asyncio(loop_scope="function")
@@ -178,8 +181,10 @@ async def new_tenant(application: Client) -> Client:
 
 @pytest.fixture
 def api(request: pytest.FixtureRequest) -> Client:
-    """An administrator's client: `tenant_api` where a test shares its application, else one of `app`."""
+    """An administrator's client: `tenant_api` where a test shares its application, `shared_api` where it shares its
+    tenant, else one of `app`."""
     if _shares_application(request):
-        client: Client = request.getfixturevalue("tenant_api")
+        name = "tenant_api" if request.node.get_closest_marker("shares_tenant") is None else "shared_api"
+        client: Client = request.getfixturevalue(name)
         return client
     return Client(request.getfixturevalue("app"), TOKEN)

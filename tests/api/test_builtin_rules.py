@@ -10,9 +10,9 @@ import pytest
 
 from tests.api.client import APPLY, MERGE, TABLE, Client
 from tests.api.errors import failure
-from tests.application import shares_application
+from tests.application import shares_application, shares_tenant
 
-pytestmark = shares_application
+pytestmark = [shares_application, shares_tenant]
 
 
 CORE = "/api/v1/namespaces/default"

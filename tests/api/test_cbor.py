@@ -13,9 +13,9 @@ from registry.http.negotiation import serve_cbor
 from tests.api.client import PARTIAL, PARTIAL_LIST, TABLE, Answer, Client, Watch
 from tests.api.errors import failure
 from tests.api.widgets import WIDGETS, widget
-from tests.application import new_tenant, serving, shares_application
+from tests.application import new_tenant, serving, shares_application, shares_tenant
 
-pytestmark = shares_application
+pytestmark = [shares_application, shares_tenant]
 
 CBOR, APPLY = "application/cbor", "application/apply-patch+cbor"
 MAPS = "/api/v1/namespaces/default/configmaps"

@@ -12,9 +12,9 @@ import pytest
 from tests.api.client import Client
 from tests.api.errors import failure
 from tests.api.widgets import ALL_WIDGETS, GROUP, NAMESPACES, WIDGETS, define, definition, widget
-from tests.application import shares_application
+from tests.application import shares_application, shares_tenant
 
-pytestmark = shares_application
+pytestmark = [shares_application, shares_tenant]
 
 
 async def test_the_server_fills_in_the_metadata(api: Client) -> None:

@@ -9,9 +9,9 @@ import pytest
 from tests.api.client import Client
 from tests.api.errors import failure
 from tests.api.widgets import DEFINITIONS, GROUP, NAMESPACES, WIDGETS, make, names_of, widget
-from tests.application import shares_application
+from tests.application import shares_application, shares_tenant
 
-pytestmark = shares_application
+pytestmark = [shares_application, shares_tenant]
 
 
 A = f"{WIDGETS}/a"

@@ -10,9 +10,9 @@ import pytest
 from tests.api.client import Client
 from tests.api.errors import failure
 from tests.api.widgets import WIDGETS, make, widget
-from tests.application import shares_application
+from tests.application import shares_application, shares_tenant
 
-pytestmark = shares_application
+pytestmark = [shares_application, shares_tenant]
 
 
 async def test_five_letters_are_added(api: Client) -> None:

@@ -9,10 +9,10 @@ import pytest
 from tests.api.client import APPLY, JSON, JSON_PATCH, MERGE, Answer, Client
 from tests.api.errors import failure
 from tests.api.widgets import GROUP, WIDGETS, define, definition, make
-from tests.application import shares_application
+from tests.application import shares_application, shares_tenant
 from tests.emulating import emulating
 
-pytestmark = shares_application
+pytestmark = [shares_application, shares_tenant]
 
 
 A = f"{WIDGETS}/a"
@@ -171,11 +171,11 @@ async def test_unknown_and_repeated_fields_of_a_scale(api: Client, method: str, 
 
 
 @pytest.mark.parametrize("subresource", ["status", "scale"])
-async def test_subresources_that_a_definition_does_not_declare(api: Client, subresource: str) -> None:
-    await define(api, definition("plain", "Plain"))
+async def test_subresources_that_a_definition_does_not_declare(tenant_api: Client, subresource: str) -> None:
+    await define(tenant_api, definition("plain", "Plain"))
     path = f"/apis/{GROUP}/v1/namespaces/default/plain"
-    (await api.post(path, {"apiVersion": f"{GROUP}/v1", "kind": "Plain", "metadata": {"name": "a"}})).ok(201)
-    answer = await api.get(f"{path}/a/{subresource}")
+    (await tenant_api.post(path, {"apiVersion": f"{GROUP}/v1", "kind": "Plain", "metadata": {"name": "a"}})).ok(201)
+    answer = await tenant_api.get(f"{path}/a/{subresource}")
     assert answer.code == 404
 
 

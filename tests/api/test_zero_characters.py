@@ -10,9 +10,9 @@ import pytest
 from tests.api.client import APPLY, TABLE, Client
 from tests.api.errors import failure
 from tests.api.widgets import DEFINITIONS, GROUP, WIDGETS, define, definition, make, widget
-from tests.application import shares_application
+from tests.application import shares_application, shares_tenant
 
-pytestmark = shares_application
+pytestmark = [shares_application, shares_tenant]
 
 ZERO = "a\x00b"
 CORE = "/api/v1/namespaces/default"
