@@ -7,9 +7,9 @@ A body counts from its first byte until its request is answered. Small bodies ha
 that a tenant whose large uploads have used up its share can continue its small writes.
 
 An answer counts, with the data it is built from, until the client has read it. A list waits for room before anything is
-read for it: for as much as the last one of the same needed. Because answers wait for their clients, a tenant's own may
-use up its share: then the one that has waited longest for its client is aborted, and one that has found no room in time
-is rejected with a request to retry.
+read for it: for as much as the last one of the same needed. If it needs more, it waits for that, and is read again.
+Because answers wait for their clients, a tenant's own may use up its share: then the one that has waited longest for
+its client is aborted, and one that has found no room in time is rejected with a request to retry.
 
 Follows the dynamic thresholds of shared-memory switches (Choudhury and Hahne, IEEE/ACM Transactions on Networking 6(2),
 1998), with a factor of one.
@@ -47,6 +47,8 @@ _WAITS: Final = 5
 _UNKNOWN_BYTES: Final = 16 * MIB
 # A list holds a quarter more than its first part needs: later parts may be a little longer.
 _SPARE_PART: Final = 4
+# How often a list is read again that turns out to be longer than the last one of the same.
+_RESTARTS: Final = 2
 # How many kinds of lists are remembered.
 _SIZES: Final = 10_000
 # Smaller answers are not counted: the number of connections bounds them. Bodies up to this size are small.
@@ -56,6 +58,11 @@ _SMALL_PART: Final = 8
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
+
+
+class NeedsMoreRoom(TooManyRequests):
+    """A list is longer than the last one of the same, and nothing of it has been sent: it can be read again, after
+    another `reserve`, which waits for room."""
 
 
 class ByteShares:
@@ -192,6 +199,10 @@ class Answers:
         else:
             self.change(answer, expected)
 
+    def has_room(self, answer: HeldAnswer, count: int) -> bool:
+        """Returns whether the answer may hold `count` bytes instead of what it holds."""
+        return self._shares.has_room(answer.tenant, count - answer.held_bytes)
+
     def learn(self, of: Hashable, count: int) -> None:
         """Records what a list needed."""
         self._sizes.put(of, max(count, 1))
@@ -245,7 +256,10 @@ class _Waiting(NamedTuple):
 class HeldAnswer:
     """What one request holds of its answer. `waits_since` is when it began to wait for its client."""
 
-    __slots__ = ("_abort", "_answers", "_is_over", "_is_reserved", "_of", "held_bytes", "tenant", "waits_since")
+    __slots__ = (
+        "_abort", "_answers", "_is_over", "_is_reserved", "_of", "_restarts_left", "held_bytes", "tenant",
+        "waits_since",
+    )  # fmt: skip
 
     def __init__(self, answers: Answers, tenant: str, abort: Callable[[], None] | None) -> None:
         self._answers = answers
@@ -254,6 +268,7 @@ class HeldAnswer:
         # What was reserved for, and whether nothing of it has been read yet.
         self._of: Hashable = None
         self._is_reserved = False
+        self._restarts_left = _RESTARTS
         self.tenant = tenant
         self.held_bytes = 0
         self.waits_since: float | None = None
@@ -273,12 +288,16 @@ class HeldAnswer:
 
     def hold_part(self, count: int) -> None:
         """Holds what a part of a list needs, or as much as an earlier part did if that was more. Raises
-        TooManyRequests."""
+        TooManyRequests, and for the first part NeedsMoreRoom."""
         count += count // _SPARE_PART
         if self._is_reserved or count > self.held_bytes:
-            self._is_reserved = False
+            is_first, self._is_reserved = self._is_reserved, False
             if self._of is not None:
                 self._answers.learn(self._of, count)
+            if is_first and self._restarts_left and not self._answers.has_room(self, count):
+                self._restarts_left -= 1
+                self.hold(0)
+                raise NeedsMoreRoom
             self.hold(count)
 
     def cut(self) -> None:

@@ -41,6 +41,7 @@ from registry.budget import Budget
 from registry.codec.protobuf.envelope import has_message
 from registry.definitions.compiled import uncompiled_bytes
 from registry.definitions.discovery import verbs_of
+from registry.flowcontrol.byte_shares import NeedsMoreRoom
 from registry.flowcontrol.evaluation import Large, large, note_size
 from registry.http.bodies import aside_if_long, body_of, read_body
 from registry.http.delete_options import decode_delete_options
@@ -130,11 +131,15 @@ class ResourceEndpoint:
             async with large(Large.BODY, len(data)):
                 return await _answer(request, verb, data, media_type, headers)
 
-        try:
-            answer = await run_current(self._backend, catalog, context, address, answer_by)
-        except NoLongerServed as gone:
-            raise PageNotFound from gone
-        await self._respond(scope, receive, send, answer, representation, state, catalog)
+        reported = len(context.warnings)
+        while True:
+            try:
+                answer = await run_current(self._backend, catalog, context, address, answer_by)
+                return await self._respond(scope, receive, send, answer, representation, state, catalog)
+            except NoLongerServed as gone:
+                raise PageNotFound from gone
+            except NeedsMoreRoom:  # nothing has been sent
+                del context.warnings[reported:]
 
     async def _respond(
         self,

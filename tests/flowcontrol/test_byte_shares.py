@@ -9,7 +9,16 @@ from collections.abc import Iterator
 import pytest
 
 from registry.flowcontrol import byte_shares
-from registry.flowcontrol.byte_shares import SMALL_BYTES, Answers, HeldAnswer, Message, Receive, Upload, Uploads
+from registry.flowcontrol.byte_shares import (
+    SMALL_BYTES,
+    Answers,
+    HeldAnswer,
+    Message,
+    NeedsMoreRoom,
+    Receive,
+    Upload,
+    Uploads,
+)
 from registry.flowcontrol.fair_queue import TooManyRequests
 
 LIMIT = 1000
@@ -253,3 +262,39 @@ async def test_a_request_that_starts_again_keeps_its_room() -> None:
     async with asyncio.timeout(1):
         await again.reserve("things")  # there is no room for a second one
     assert again.held_bytes == 8 * MEGABYTE
+
+
+async def test_a_list_that_needs_more_than_the_last_one_starts_again() -> None:
+    answers = Answers(32 * MEGABYTE)
+    answers.learn("things", SMALL_BYTES)
+    reading = [answers.begin("a", None) for _ in range(3)]
+    for answer in reading:
+        await answer.reserve("things")
+        assert answer.held_bytes == 0
+    reading[0].hold_part(8 * MEGABYTE)
+    with pytest.raises(NeedsMoreRoom):
+        reading[1].hold_part(8 * MEGABYTE)
+    assert reading[1].held_bytes == 0
+    again = asyncio.create_task(reading[1].reserve("things"))
+    await asyncio.sleep(0)
+    assert not again.done()
+    reading[0].end()
+    await again
+    assert reading[1].held_bytes == 8 * MEGABYTE, "what a tenant may always have"
+    reading[1].hold_part(6 * MEGABYTE)
+    with pytest.raises(TooManyRequests) as error:
+        reading[1].hold_part(40 * MEGABYTE)
+    assert not isinstance(error.value, NeedsMoreRoom), "a part of it may have been sent"
+
+
+async def test_a_list_does_not_start_again_for_ever() -> None:
+    answers = Answers(32 * MEGABYTE)
+    answer = answers.begin("a", None)
+    for _ in range(2):
+        await answer.reserve("things")
+        with pytest.raises(NeedsMoreRoom):
+            answer.hold_part(40 * MEGABYTE)
+    await answer.reserve("things")
+    with pytest.raises(TooManyRequests) as error:
+        answer.hold_part(40 * MEGABYTE)
+    assert not isinstance(error.value, NeedsMoreRoom)

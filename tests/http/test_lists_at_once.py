@@ -1,0 +1,66 @@
+"""Many lists of one tenant at once: they wait for room, instead of being refused."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import ssl
+
+import pytest
+
+from tests.http.streams import PATIENCE_SECONDS
+from tests.running import RunningServer, data_folder, running_server
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+CLIENTS = 4
+LETTERS = 1_000_000
+
+pytestmark = pytest.mark.slow  # a server
+
+
+async def test_lists_that_have_grown_wait_for_room() -> None:
+    """Of four lists whose collection had grown since the last one some were answered with 429."""
+    with data_folder() as folder, running_server(folder / "data", "--answer-limit-megabytes", "64") as server:
+        await _ask(server, "POST", MAPS, {"metadata": {"name": "small"}})
+        await _ask(server, "GET", f"{MAPS}?limit=500")
+        for i in range(3):
+            await _ask(server, "POST", MAPS, {"metadata": {"name": f"large{i}"}, "data": {"a": "x" * LETTERS}})
+        lists = [await _begin(server, "GET", f"{MAPS}?limit=500") for _ in range(CLIENTS)]
+        await asyncio.sleep(0.5)  # the answers wait for their clients
+        answers = await asyncio.gather(*(_answer(reader) for reader, _ in lists))
+        for _, writer in lists:
+            writer.close()
+        assert {status for status, _ in answers} == {200}
+        assert min(length for _, length in answers) > 3 * LETTERS
+
+
+async def _begin(
+    server: RunningServer, method: str, path: str, body: object = None
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection on which a request has been sent, and nothing is read beyond some kilobytes."""
+    context = ssl.create_default_context(cafile=str(server.authority))
+    connected = socket.create_connection(("127.0.0.1", server.port))
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 17)
+    streams = await asyncio.open_connection(sock=connected, ssl=context, server_hostname="127.0.0.1", limit=1 << 16)
+    data = b"" if body is None else json.dumps(body).encode()
+    token = (server.data_dir / "admin-token").read_text().strip()
+    head = f"{method} {path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\n"
+    streams[1].write(f"{head}Content-Length: {len(data)}\r\nConnection: close\r\n\r\n".encode() + data)
+    return streams
+
+
+async def _answer(reader: asyncio.StreamReader) -> tuple[int, int]:
+    """The status and the length of an answer."""
+    length, head = 0, b""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while part := await reader.read(1 << 16):
+            head, length = head or part, length + len(part)
+    return int(head.split()[1]), length
+
+
+async def _ask(server: RunningServer, method: str, path: str, body: object = None) -> None:
+    reader, writer = await _begin(server, method, path, body)
+    status, _ = await _answer(reader)
+    writer.close()
+    assert status in (200, 201)
