@@ -21,6 +21,7 @@ from registry.api.verbs.driver import run_current
 from registry.authentication.user import ADMINISTRATORS, AUTHENTICATED, User
 from registry.authorization.tenants import DEFAULT, INITIAL_NAMESPACES, SYSTEM, TenantDirectory
 from registry.builtin.tenancy import GROUP, PLURAL
+from registry.flowcontrol.time_slice import ClientGone, TimeSlice
 from registry.store.types import ObjectKey, ResourceName, Tenant, TenantId
 
 _SERVER = User("system:apiserver", (ADMINISTRATORS, AUTHENTICATED))
@@ -65,12 +66,16 @@ class TenantBootstrapper:
         attributes = tenant.attributes
         if "server" in attributes or tenant.name in (SYSTEM, DEFAULT):
             return
-        known = self._under_way.get(tenant.id)
-        if known is None:
-            known = self._under_way[tenant.id] = asyncio.ensure_future(self._create_defaults(tenant))
-            known.add_done_callback(lambda _: self._under_way.pop(tenant.id, None))
-        # Other requests wait for the same task, which continues if this one is cancelled.
-        await asyncio.shield(known)
+        while True:
+            known = self._under_way.get(tenant.id)
+            if known is None:
+                known = self._under_way[tenant.id] = asyncio.ensure_future(self._create_defaults(tenant))
+                known.add_done_callback(lambda _: self._under_way.pop(tenant.id, None))
+            try:
+                # Other requests wait for the same task, which continues if this one is cancelled.
+                return await asyncio.shield(known)
+            except ClientGone:
+                TimeSlice.current().raise_if_gone()  # else the client of the request that began it is gone
 
     async def _create_defaults(self, tenant: Tenant) -> None:
         store = self._backend.store
