@@ -51,7 +51,8 @@ class Call:
 
     @property
     def is_watch(self) -> bool:
-        return self.method in ("GET", "HEAD") and ("/watch/" in self.path or any(n == "watch" for n, _ in self.query))
+        """Whether the answer may have no end: custom resources are watched at such a path whatever the method is."""
+        return "/watch/" in self.path or (self.method in ("GET", "HEAD") and any(n == "watch" for n, _ in self.query))
 
 
 def _quoted(text: str) -> str:

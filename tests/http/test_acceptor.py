@@ -81,7 +81,7 @@ async def test_a_missing_handshake_times_out(tmp_path: Path, monkeypatch: pytest
 
 
 async def test_a_tls_read_allocates_only_the_received_bytes(tmp_path: Path) -> None:
-    """An event loop allocates 256 KiB for each read, unless it is given a buffer (tls_reader.py)."""
+    """An event loop allocates 256 KiB for each read, unless it is given a buffer (connection_reader.py)."""
     made = ensure_certificates(tmp_path, "127.0.0.1")
     trust = ssl.create_default_context(cafile=str(made.authority))
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from registry.http.serving.connection_reader import LONG_BYTES, LONG_READS_IN_A_ROW
 from registry.http.serving.protocol import Protocol
 from registry.http.serving.tls import ensure_certificates, server_context
-from registry.http.serving.tls_reader import LONG_BYTES, LONG_READS_IN_A_ROW
 from tests.http.acceptors import accepting
 from tests.http.loops import on_asyncio, on_uvloop
 from tests.http.streams import POST, answer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,20 +17,24 @@ from registry.http.serving.tls import ensure_certificates, server_context
 from tests.http.acceptors import accepting
 from tests.http.loops import on_asyncio, on_uvloop
 from tests.http.streams import REQUEST, hello
-from tests.http.tls_client import Client
+from tests.http.tls_client import Client, PlainClient
 
 CLIENTS = 300
 FIELDS = b"".join(b"x-%d: x\r\n" % i for i in range(40))
+KINDS = [pytest.param(Client, id="TLS"), pytest.param(PlainClient, id="plain")]
+AnyClient = Client | PlainClient
 LONG = b"GET /a HTTP/1.1\r\nhost: x\r\n" + FIELDS + b"\r\n"
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("run", [on_asyncio, on_uvloop])
-def test_requests_are_parsed_for_a_few_milliseconds_at_a_time(run: Callable[[Any], None], tmp_path: Path) -> None:
+def test_requests_are_parsed_for_a_few_milliseconds_at_a_time(
+    run: Callable[[Any], None], kind: type[AnyClient], tmp_path: Path
+) -> None:
     """Those of 300 clients took 0.2 s, those of 2,000 half a second, in which nothing else ran."""
 
     async def attacked() -> None:
-        made = ensure_certificates(tmp_path, "127.0.0.1", ())
-        context = server_context(made.certificate, made.key)
+        context = _context(tmp_path) if kind is Client else None
         begun, may_end = 0, asyncio.Event()
 
         async def application(scope: dict[str, Any], receive: Any, send: Any) -> None:
@@ -41,8 +46,8 @@ def test_requests_are_parsed_for_a_few_milliseconds_at_a_time(run: Callable[[Any
             await hello(scope, receive, send)
 
         async with accepting(1000, context, application) as (_, port):
-            clients = [await asyncio.to_thread(_shaken, port) for _ in range(CLIENTS)]
-            neighbour = await asyncio.to_thread(_shaken, port)
+            clients = [await asyncio.to_thread(_shaken, kind, port) for _ in range(CLIENTS)]
+            neighbour = await asyncio.to_thread(_shaken, kind, port)
             await asyncio.to_thread(neighbour.send, neighbour.records(REQUEST))  # the connection is known now
             assert (await asyncio.to_thread(neighbour.receive)).startswith(b"HTTP/1.1 200")
             blows = [client.records(LONG * PIPELINE_LIMIT) for client in clients]
@@ -66,24 +71,29 @@ def test_requests_are_parsed_for_a_few_milliseconds_at_a_time(run: Callable[[Any
     run(attacked)
 
 
-def _shaken(port: int) -> Client:
-    client = Client(port)
+def _context(folder: Path) -> ssl.SSLContext:
+    made = ensure_certificates(folder, "127.0.0.1", ())
+    return server_context(made.certificate, made.key)
+
+
+def _shaken(kind: type[AnyClient], port: int) -> AnyClient:
+    client = kind(port)
     client.shake_hands()
     return client
 
 
-def _ask(client: Client) -> bytes:
+def _ask(client: AnyClient) -> bytes:
     client.send(client.records(REQUEST))
     return client.receive()
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("run", [on_asyncio, on_uvloop])
-def test_all_of_them_are_answered_in_order(run: Callable[[Any], None], tmp_path: Path) -> None:
+def test_all_of_them_are_answered_in_order(run: Callable[[Any], None], kind: type[AnyClient], tmp_path: Path) -> None:
     async def served() -> None:
-        made = ensure_certificates(tmp_path, "127.0.0.1", ())
-        context = server_context(made.certificate, made.key)
+        context = _context(tmp_path) if kind is Client else None
         async with accepting(1000, context) as (_, port):
-            clients = [await asyncio.to_thread(_shaken, port) for _ in range(20)]
+            clients = [await asyncio.to_thread(_shaken, kind, port) for _ in range(20)]
             for client in clients:
                 posts = (
                     b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n%b" % (n, b"x" * n) for n in range(16)

@@ -1,4 +1,4 @@
-"""A TLS client that decides what becomes a record, and when it reads."""
+"""Clients that decide when they read, and with TLS what becomes a record."""
 
 from __future__ import annotations
 
@@ -12,6 +12,27 @@ def _context() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context
+
+
+class PlainClient:
+    """A client without TLS, on a blocking socket with a small buffer, which only reads in `receive`."""
+
+    def __init__(self, port: int) -> None:
+        self.socket = socket.socket()
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        self.socket.connect(("127.0.0.1", port))
+
+    def shake_hands(self) -> None:
+        """There is nothing to do."""
+
+    def records(self, *texts: bytes) -> bytes:
+        return b"".join(texts)
+
+    def send(self, data: bytes) -> None:
+        self.socket.sendall(data)
+
+    def receive(self) -> bytes:
+        return self.socket.recv(65536)
 
 
 class Client:

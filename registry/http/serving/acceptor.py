@@ -19,8 +19,8 @@ from typing import Final
 from prometheus_client import Counter, Gauge
 
 from registry.flowcontrol.rounds import Rounds
+from registry.http.serving.connection_reader import ConnectionReader, ReadLimits
 from registry.http.serving.protocol import Protocol
-from registry.http.serving.tls_reader import ReadLimits, TlsReader
 
 logger = logging.getLogger(__name__)
 
@@ -141,7 +141,7 @@ class Acceptor:
                     return
                 await self._handshake_rounds.turn()
             await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: protocol if self.context is None else TlsReader(protocol, self._read_limits),
+                lambda: ConnectionReader(protocol, self._read_limits),
                 accepted,
                 ssl=self.context,
                 ssl_handshake_timeout=HANDSHAKE_SECONDS if self.context is not None else None,

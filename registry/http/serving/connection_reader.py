@@ -1,7 +1,7 @@
-"""Reads TLS connections into one buffer of the process.
+"""Reads connections into one buffer of the process.
 
-Without it each read of a TLS connection allocates 256 KiB, whatever it returns (uvloop's sslproto.pyx,
-`_do_read__copied`). The C library could then neither map texts of that size, nor return them when they are freed
+Without it each read allocates 256 KiB, whatever it returns (uvloop's sslproto.pyx, `_do_read__copied`, and stream.pyx).
+The C library could then neither map texts of that size, nor return them when they are freed
 (registry/flowcontrol/allocator.py).
 
 Clients that send records of few bytes share a part of the event loop: each of them waits for its turn. Of those that
@@ -22,13 +22,13 @@ from registry.flowcontrol.rounds import Rounds
 from registry.flowcontrol.timed_rounds import TimedRounds
 from registry.http.serving.protocol import Protocol
 
-# What is decrypted of a connection at a time; more is not read of it meanwhile. The event loop reads 256 KiB at once:
-# if all of that were decrypted, a round with hundreds of uploads would take a tenth of a second.
+# What is read of a connection at a time, and decrypted; more is not read of it meanwhile. The event loop reads 256 KiB
+# at once: if all of that were decrypted, a round with hundreds of uploads would take a tenth of a second.
 BUFFER_BYTES: Final = 64 * 1024
 # A part of a long body. Decrypted and kept, a whole buffer takes 0.1 ms; so many connections are read in an iteration.
 LONG_BYTES: Final = 16 * 1024
 LONG_READS_IN_A_ROW: Final = 8
-# Encrypted data that waits for a client before its application does: half a megabyte by default.
+# Data that waits for a client before its application does: with TLS half a megabyte by default.
 WRITTEN_BYTES: Final = 32 * 1024
 # What a connection that is lost passes everything on to.
 _NOTHING: Final = asyncio.Protocol()
@@ -44,7 +44,7 @@ class ReadLimits:
     parsing: TimedRounds = field(default_factory=TimedRounds)
 
 
-class TlsReader(asyncio.BufferedProtocol):
+class ConnectionReader(asyncio.BufferedProtocol):
     """Passes everything on to `protocol`, until the connection is lost: the event loop keeps this object, and so the
     connection would keep itself.
 
@@ -63,7 +63,8 @@ class TlsReader(asyncio.BufferedProtocol):
         self._waits_to_read = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        transport.set_read_buffer_limits(BUFFER_BYTES)  # type: ignore[attr-defined]
+        if transport.get_extra_info("ssl_object") is not None:
+            transport.set_read_buffer_limits(BUFFER_BYTES)  # type: ignore[attr-defined]
         transport.set_write_buffer_limits(WRITTEN_BYTES)  # type: ignore[attr-defined]
         self._transport = cast(asyncio.ReadTransport, transport)  # uvloop's transports are not of this class
         self._protocol.connection_made(transport)
@@ -71,7 +72,9 @@ class TlsReader(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         protocol, self._protocol = self._protocol, _NOTHING
         self._transport = None
-        self._unparsed = b""
+        if self._unparsed:
+            data, self._unparsed = self._unparsed, b""
+            protocol.data_received(data)  # which takes it only if another protocol than HTTP is spoken
         lose = partial(protocol.connection_lost, exc)
         if not self._limits.parsing.try_run(lose):
             self._limits.parsing.wait(_tenant_of(protocol), lose)
@@ -83,7 +86,7 @@ class TlsReader(asyncio.BufferedProtocol):
         self._protocol.resume_writing()
 
     def eof_received(self) -> bool | None:
-        self._parse()
+        """Closes the connection: requests that wait to be parsed are not served, like those that are in progress."""
         return self._protocol.eof_received()
 
     def get_buffer(self, sizehint: int) -> memoryview:
