@@ -212,14 +212,14 @@ def _check_method(served: Served, info: RequestInfo, verb: str, method: str, hea
         if method == "HEAD" or (verb == "watch" and method != "GET"):  # these are a GET on custom resources only
             raise method_not_allowed()
         return
-    if not verb:
+    if info.subresource:
+        dispatch.check_subresource(served, info.subresource, info.name, verb)
+    elif not verb:
         raise method_not_supported(served.resource, "")
-    if verb in ("update", "patch") and not info.name:
+    elif verb in ("update", "patch") and not info.name:
         if verb == "patch":
             _media_type(served, info.subresource, verb, headers)
         raise bad_request("name must be provided")
-    if info.subresource:
-        dispatch.check_subresource(served, info.subresource, info.name, verb)
 
 
 _DEPRECATED = "k8s.io/deprecated"  # apiserver pkg/endpoints/metrics/metrics.go

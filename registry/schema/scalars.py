@@ -19,7 +19,7 @@ from registry.schema.field import (
     too_long,
     type_invalid,
 )
-from registry.schema.formats.formats import effective_format
+from registry.schema.formats.formats import effective_format, number_format
 from registry.schema.model import Structural
 from registry.schema.numbers import fits_float32, is_json_integer, matches_enum, to_int64
 from registry.schema.patterns import PatternError, compile_pattern
@@ -103,7 +103,7 @@ def check_number(
 ) -> None:
     result.matches += 2  # the check applies, and is counted twice
     number_type = types[0] if types in (("integer",), ("number",)) else ""
-    form = form if number_type else ""
+    form = number_format(number_type, form)
     _check_range(value, number_type, form, "Checked", path, result)
     if schema.multiple_of is not None:
         exact = _check_range(schema.multiple_of, number_type, form, "MultipleOf", path, result)

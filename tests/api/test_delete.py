@@ -231,6 +231,19 @@ async def test_delete_collection_at_a_revision_deletes_what_was_there(api: Clien
     (await api.get(A)).ok()
 
 
+@pytest.mark.parametrize("options", ["limit=1", "limit=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"])
+async def test_delete_collection_that_asks_for_a_watch_keeps_its_limit(api: Client, options: str) -> None:
+    await make(api, "a", "b")
+    assert names_of((await api.delete(f"{WIDGETS}?watch=true&{options}")).ok()) == ["a"]
+    assert names_of((await api.get(WIDGETS)).ok()) == ["b"]
+
+
+async def test_delete_collection_at_no_revision_that_asks_for_a_watch(api: Client) -> None:
+    await make(api, "a")
+    failure(await api.delete(f"{WIDGETS}?watch=true&resourceVersion=x"), 400, "BadRequest")
+    (await api.get(A)).ok()
+
+
 async def test_delete_collection_with_dry_run(api: Client) -> None:
     await make(api, "a", "b")
     (await api.delete(f"{WIDGETS}?dryRun=All")).ok()

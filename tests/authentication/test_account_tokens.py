@@ -16,6 +16,7 @@ from registry.store.store import Store
 from registry.store.types import TenantName
 from tests.api.client import Client
 from tests.api.errors import failure
+from tests.api.widgets import NAMESPACES
 from tests.application import shares_application
 from tests.authentication.identities import (
     ACCOUNTS,
@@ -171,6 +172,18 @@ async def test_a_token_requires_its_account(api: Client) -> None:
     failure(await request_token(api, "nobody"), 404, "NotFound")
     for method in ("GET", "PUT", "DELETE"):
         failure(await api.request(method, f"{ACCOUNTS}/default/token"), 405, "MethodNotAllowed")
+
+
+@shares_application
+async def test_a_token_requires_an_active_namespace(api: Client) -> None:
+    missing = failure(await api.post(f"{NAMESPACES}/nix/serviceaccounts/default/token", {}), 404, "NotFound")
+    assert missing["message"] == 'namespaces "nix" not found'
+    (await api.post(NAMESPACES, {"metadata": {"name": "ends", "finalizers": ["example.com/hold"]}})).ok()
+    (await api.post(f"{NAMESPACES}/ends/serviceaccounts", {"metadata": {"name": "robot"}})).ok()
+    (await api.delete(f"{NAMESPACES}/ends")).ok()
+    refused = failure(await api.post(f"{NAMESPACES}/ends/serviceaccounts/robot/token", {}), 403, "Forbidden")
+    assert refused["details"]["causes"][0]["reason"] == "NamespaceTerminating"
+    assert refused["message"].startswith('serviceaccounts "robot" is forbidden: unable to create new content')
 
 
 @shares_application

@@ -66,6 +66,15 @@ def at_a(field: Schema) -> list[str]:
         ),
         pytest.param({**OBJECT, "additionalProperties": {**STRING, "default": 1}}, [], id="below additionalProperties"),
         pytest.param(
+            {"type": "integer", "anyOf": [{"format": "odd"}, {"minimum": 9}], "default": 1},
+            [
+                'A.default: Invalid value: "": "" must validate at least one schema (anyOf)',
+                'A.default: Invalid value: "int64":  in body must be of type odd: "int64"',
+            ],
+            id="excluded by an unknown format",
+        ),
+        pytest.param({"type": "integer", "format": "odd", "default": 1}, [], id="unknown format of its own"),
+        pytest.param(
             {**OBJECT, "properties": {"x": STRING}, "default": {"y": 1}},
             ['A.default: Invalid value: {"y":1}: must not have unknown fields'],
             id="unknown field",

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from registry.api.errors import Qualified, StatusError, forbidden, not_found
 from registry.api.request import CatalogStale, ResourceRequest
-from registry.api.served import Object
 from registry.codec.stored import decode_metadata
 from registry.store.types import Guards, ObjectKey, ResourceName
 
@@ -18,8 +17,8 @@ NAMESPACES = ResourceName("namespaces")
 _RESOURCE = Qualified("namespaces")
 
 
-async def require_active_namespace(request: ResourceRequest, obj: Object) -> None:
-    """Raises 404 if the namespace of a create is missing, 403 if it is being deleted."""
+async def require_active_namespace(request: ResourceRequest, name: str) -> None:
+    """Raises 404 if the namespace in which `name` is to be created is missing, 403 if it is being deleted."""
     namespace = request.namespace
     if not request.served.namespaced or namespace in request.catalog.active_namespaces:
         return
@@ -30,7 +29,7 @@ async def require_active_namespace(request: ResourceRequest, obj: Object) -> Non
         raise not_found(_RESOURCE, namespace)
     # Checks the text first: namespaces that are not terminating need not be decoded.
     if '"deletionTimestamp"' in row.body and _is_terminating(request, row.body):
-        raise terminating(request, obj["metadata"].get("name") or "")
+        raise terminating(request, name)
     request.catalog.remember_namespace(namespace)
 
 

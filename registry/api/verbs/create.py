@@ -81,7 +81,7 @@ class CreateOperation(Operation[ObjectAnswer]):
         agree_on_namespace(request, obj)
         _require_living_definition(request, obj)
         _require_unbound(request, obj)
-        await require_active_namespace(request, obj)
+        await require_active_namespace(request, obj["metadata"].get("name") or "")
         admission = request.catalog.admission
         if start.guards is None or (admission is not None and admission.calls_webhooks):
             # The commit does not notice changed definitions, or only after webhooks have been called.

@@ -245,6 +245,9 @@ async def delete_collection(request: ResourceRequest, body: DeleteBody | None) -
     parse_selection(request, listed)
     options = delete_options(request.query, body)
     require_safe_collection(options)
+    if listed.watch:  # it is validated as a watch, but reads lists
+        match = listed.resource_version_match if listed.resource_version else ""
+        listed = replace_fields(listed, watch=False, send_initial_events=None, resource_version_match=match)
     if listed.resource_version not in ("", "0") and not (listed.resource_version_match or listed.continue_):
         listed = replace_fields(listed, resource_version_match="Exact")  # upstream reads the collection in pages
     if not listed.is_exact and (wanted := list_revision(listed.resource_version)):

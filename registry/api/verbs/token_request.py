@@ -10,10 +10,11 @@ import uuid
 from functools import cache, partial
 from typing import Any, Final
 
+from registry.api.admission.namespace_lifecycle import require_active_namespace
 from registry.api.answers import DocumentAnswer
 from registry.api.errors import Qualified, bad_request, conflict, invalid, not_found
 from registry.api.ownership import field_manager_of
-from registry.api.request import Body, ResourceRequest
+from registry.api.request import Body, CatalogStale, ResourceRequest
 from registry.api.served import Object, Served
 from registry.api.strategies.token import TokenRequestStrategy
 from registry.api.verbs.computed import ComputedOperation, compute
@@ -48,10 +49,14 @@ class TokenOperation(ComputedOperation):
     async def load(self, request: ResourceRequest) -> Start:
         key = ObjectKey(f"{request.namespace}/{request.name}")
         row, state = await request.backend.store.load(request.tenant, SERVICE_ACCOUNTS, key)
-        request.check_fresh(state)
+        if state.guards != request.catalog.guards:
+            raise CatalogStale(state.guards)  # nothing is committed that would notice a terminating namespace
         return Start(row, state.guards)
 
     async def make(self, request: ResourceRequest, start: Start) -> Draft:
+        accounts = request.catalog.served("", "v1", SERVICE_ACCOUNTS)
+        assert accounts is not None
+        await require_active_namespace(request._replace(served=accounts), request.name)
         return await evaluate(partial(self._draft, request, start))
 
     def _draft(self, request: ResourceRequest, start: Start) -> Draft:

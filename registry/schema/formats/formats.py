@@ -21,15 +21,26 @@ from registry.schema.formats.net import is_cidr, is_hostname, is_ipv4, is_ipv6, 
 Check = Callable[[str], bool]
 
 
+class FormatAsWritten(str):
+    """A format that is effective whatever its name and type: kube-apiserver validates defaults with these."""
+
+    __slots__ = ()
+
+
 def effective_format(schema_type: str, name: str) -> str:
     """The format that is enforced, "" for none: `effective_format("boolean", "ipv4")` is "".
 
     `schema_type` is "" for a schema without a type and for int-or-string.
     """
-    if not name:
-        return ""
+    if not name or name.__class__ is FormatAsWritten:
+        return name
     if schema_type in ("", "string"):
         return name if name.replace("-", "") in CHECKS else ""
+    return number_format(schema_type, name)
+
+
+def number_format(schema_type: str, name: str) -> str:
+    """The format that limits numbers of this type, "" for none."""
     if schema_type == "integer":
         return name if name in ("int32", "int64") else ""
     if schema_type == "number":

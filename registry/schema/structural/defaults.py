@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from registry.schema.embedded import EmbeddedError, EmbeddedResources
 from registry.schema.field import FieldError, invalid, key
+from registry.schema.formats.formats import FormatAsWritten
 from registry.schema.model import UNSET, Structural
 from registry.schema.pruning import META_FIELDS, prune
 from registry.schema.validation import validate
@@ -81,7 +82,7 @@ def _check_default(schema: Structural, path: str, place: _Place, rules: Rules) -
         if errors:
             return unpruned + errors
     value = _wide_as_floats(value)
-    errors = validate(_without_int_or_string(schema), value, prefix=path)
+    errors = validate(_as_written(schema), value, prefix=path)
     return unpruned + (errors or rules(schema, schema is place.resource, value, path))
 
 
@@ -94,21 +95,22 @@ def _wide_as_floats(value: Json) -> Json:
     return [_wide_as_floats(item) for item in value] if type(value) is list else value
 
 
-def _without_int_or_string(schema: Structural) -> Structural:
-    """The schema as kube-apiserver sees it here: x-kubernetes-int-or-string is replaced by its anyOf."""
-    properties = {name: _without_int_or_string(s) for name, s in schema.properties.items()}
+def _as_written(schema: Structural) -> Structural:
+    """The schema as kube-apiserver sees it here: x-kubernetes-int-or-string is replaced by its anyOf, and formats count
+    that it ignores in objects."""
     additional = schema.additional_properties
-    items = _without_int_or_string(schema.items) if schema.items is not None else None
-    if isinstance(additional, Structural):
-        additional = _without_int_or_string(additional)
-    if (
-        not schema.int_or_string
-        and items is schema.items
-        and additional is schema.additional_properties
-        and all(properties[name] is s for name, s in schema.properties.items())
-    ):
-        return schema
-    return replace(schema, int_or_string=False, items=items, additional_properties=additional, properties=properties)
+    return replace(
+        schema,
+        int_or_string=False,
+        format=FormatAsWritten(schema.format),
+        properties={name: _as_written(s) for name, s in schema.properties.items()},
+        items=_as_written(schema.items) if schema.items is not None else None,
+        additional_properties=_as_written(additional) if isinstance(additional, Structural) else additional,
+        all_of=tuple(map(_as_written, schema.all_of)),
+        any_of=tuple(map(_as_written, schema.any_of)),
+        one_of=tuple(map(_as_written, schema.one_of)),
+        not_=_as_written(schema.not_) if schema.not_ is not None else None,
+    )
 
 
 def _unfit_metadata(value: Json, place: _Place) -> str:
