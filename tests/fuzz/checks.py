@@ -54,6 +54,8 @@ ALLOWED = tuple(
         (500, r"expected a .*, but received a ", "strategicpatch: mergepatch.ErrBadArgType, which has no reason"),
         (500, r"unknown patch type: .* in map: ", "strategicpatch: handleDirectiveInMergeMap, which has no reason"),
         (500, r"list element types are not identical: ", "strategicpatch: sliceElementType, which has no reason"),
+        (500, r"map: .* does not contain declared merge key: ", "strategicpatch: mergepatch.ErrNoMergeKey"),
+        (500, r"The order in patch list:", "strategicpatch: validatePatchWithSetOrderList, which has no reason"),
         (
             500,
             r"Object 'apiVersion' is missing in 'object has no apiVersion field'",
