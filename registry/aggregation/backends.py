@@ -114,19 +114,22 @@ class Backends:
         user: User = AGGREGATOR,
         etag: str = "",
         fresh: bool = False,
+        body: bytes = b"",
     ) -> Fetched:
         """The response of a server to a request of ours. Raises Unreachable, TooManyConnections, TimeoutError.
 
-        A body beyond `limit_bytes`, or beyond the tenant's share, is Lost. `fresh` as for `server`.
+        An answer beyond `limit_bytes`, or beyond the tenant's share, is Lost. `fresh` as for `server`, `body` in JSON.
         """
         async with asyncio.timeout(seconds):
             target = await self.server(tenant, server, fresh=fresh)
             headers = [(b"accept", accept.encode()), (b"user-agent", b"registry")]
+            if body:
+                headers.append((b"content-type", b"application/json"))
             if etag:
                 headers.append((b"if-none-match", etag.encode("latin-1", "replace")))
             head = request_head(
                 method, path.encode(), target.origin.authority, headers, user, audit_id="", client=""
-            ) + (b"\r\n" if method == "GET" else framing(0))
+            ) + (b"\r\n" if method == "GET" else framing(len(body)) + body)
             return await self._exchange(target, head, limit_bytes)
 
     async def _exchange(self, target: PooledServer, head: bytes, limit_bytes: int) -> Fetched:

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Final, Self
 
 from registry.api.admission.namespace_lifecycle import NAMESPACES
@@ -39,7 +40,6 @@ logger = logging.getLogger(__name__)
 
 _CONTROLLERS: Final[dict[ResourceName, Callable[[ControllerClient, ObjectKey], Awaitable[None]]]] = {
     API_SERVICES: automatic.reconcile,
-    NAMESPACES: namespaces.reconcile,
     POLICIES: policy_status.reconcile,
     CLUSTER_ROLES: aggregation.reconcile,
     BINDINGS: sharing.reconcile,
@@ -121,7 +121,7 @@ class ControllerManager:
             self._queue.debounce(Work(tenant, resource, automatic.ALL), automatic.QUIET_SECONDS)
         elif resource == POLICIES:
             self._queue.debounce(Work(tenant, resource, key), policy_status.QUIET_SECONDS)
-        elif resource in _CONTROLLERS:
+        elif resource == NAMESPACES or resource in _CONTROLLERS:
             self._queue.enqueue(Work(tenant, resource, key))
         if resource == DEFINITIONS:
             self._due.add(tenant, [key])
@@ -163,7 +163,8 @@ class ControllerManager:
 
     async def _handle(self, work: Work) -> None:
         if work.resource == NAMESPACES:
-            await namespaces.reconcile(ControllerClient(self._backend, work.tenant), work.key, self._cleaner)
+            client, enqueue = ControllerClient(self._backend, work.tenant), partial(self._queue.enqueue, work)
+            await namespaces.reconcile(client, work.key, self._cleaner, enqueue)
         elif work.resource == DEFINITIONS:
             await self._reconcile_definitions(work)
         else:

@@ -36,10 +36,12 @@ GRACE_SECONDS = 2.0
 _MAX_FINALIZER_OBJECTS = 10_000
 
 
-async def reconcile(client: ControllerClient, key: ObjectKey, cleaner: NamespaceCleaner | None = None) -> None:
+async def reconcile(
+    client: ControllerClient, key: ObjectKey, cleaner: NamespaceCleaner | None, enqueue: Callable[[], object]
+) -> None:
     """Reconciles one namespace. Raises Requeue while finalizers hold objects in it.
 
-    `cleaner` deletes what other servers hold in it.
+    `cleaner` deletes what other servers hold in it, and calls `enqueue` when it has tried.
     """
     row, _ = await client.backend.store.load(client.tenant, NAMESPACES, key)
     if row is None or '"deletionTimestamp"' not in row.body:
@@ -47,17 +49,18 @@ async def reconcile(client: ControllerClient, key: ObjectKey, cleaner: Namespace
     marked = metadata_of(row).get("deletionTimestamp")
     if not marked or FINALIZER not in _spec_finalizers(row.body):
         return
-    if _age_seconds(marked) < GRACE_SECONDS:
-        raise Requeue
+    if (left := GRACE_SECONDS - _age_seconds(marked)) > 0:
+        raise Requeue(left)
     client = client.with_manager(CONTROLLER_MANAGER)
     remaining, finalizers = await _delete_content(client, str(key))
-    elsewhere = await _delete_elsewhere(client, str(key), cleaner)
+    elsewhere = await _delete_elsewhere(client, str(key), cleaner, enqueue)
     await _update_conditions(client, key, remaining, finalizers, elsewhere)
     if elsewhere is None or remaining or elsewhere.remaining or elsewhere.failures:
         raise Requeue
-    if elsewhere.unavailable and _age_seconds(marked) < UNAVAILABLE_SECONDS:
-        raise Requeue
-    for server in elsewhere.unavailable:
+    absent = [*elsewhere.unavailable, *(server for server, _ in elsewhere.unanswered)]
+    if absent and (left := UNAVAILABLE_SECONDS - _age_seconds(marked)) > 0:
+        raise Requeue(left)
+    for server in absent:
         await client.change(AGGREGATION, PLURAL, ObjectKey(server.name), _with_left(str(key)))
     await client.change(
         "",
@@ -69,11 +72,13 @@ async def reconcile(client: ControllerClient, key: ObjectKey, cleaner: Namespace
 
 
 async def _delete_elsewhere(
-    client: ControllerClient, namespace: str, cleaner: NamespaceCleaner | None
+    client: ControllerClient, namespace: str, cleaner: NamespaceCleaner | None, enqueue: Callable[[], object]
 ) -> Elsewhere | None:
     """Returns None while the deletion on other servers is in progress."""
     aggregated = (await client.cached_catalog()).aggregated
-    return cleaner.delete_content(client.tenant, aggregated, namespace) if cleaner and aggregated else Elsewhere()
+    if cleaner is None or not aggregated:
+        return Elsewhere()
+    return cleaner.delete_content(client.tenant, aggregated, namespace, enqueue)
 
 
 def _with_left(namespace: str) -> Callable[[Object], Object]:
@@ -139,12 +144,11 @@ async def _update_conditions(
     undiscovered = [server.path.removeprefix("/apis/").removeprefix("/api/") for server in elsewhere.unavailable]
     left = {**remaining, **elsewhere.remaining}
     held = Counter(finalizers) + Counter(elsewhere.finalizers)
+    failures = [*elsewhere.failures, *(text for _, text in elsewhere.unanswered)]
     now = timestamp()
 
     def update(old: Object) -> Object:
-        status = with_conditions(
-            old.get("status") or {}, left, held, now, undiscovered=undiscovered, failures=elsewhere.failures
-        )
+        status = with_conditions(old.get("status") or {}, left, held, now, undiscovered=undiscovered, failures=failures)
         return {**copy_of(old), "status": status}
 
     await client.change("", "namespaces", key, update, subresource="status")

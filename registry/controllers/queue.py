@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Final, Generic, NamedTuple, Self, TypeVar
@@ -32,13 +33,19 @@ Work = TypeVar("Work", bound=Hashable)
 
 # The first retry delay, which doubles each time up to the maximum.
 FIRST_RETRY_SECONDS: Final = 0.25
+# However soon an item is to be retried.
+_SHORTEST_RETRY_SECONDS: Final = 0.01
 # Items that wait, are in progress or will be retried, of which a flow has at most half. Dropped ones are found by the
 # leader's sweep or by recovery.
 LIMIT: Final = 200_000
 
 
 class Requeue(Exception):
-    """Work remains, but has to wait for others: retry later."""
+    """Work remains, but has to wait for others: retry later, within so many seconds at most."""
+
+    def __init__(self, within: float = math.inf) -> None:
+        super().__init__()
+        self.within = within
 
 
 class WorkQueue(Generic[Work]):
@@ -176,14 +183,14 @@ class WorkQueue(Generic[Work]):
     async def _work(self) -> None:
         while True:
             work = await self._backlog.get()
-            finished = False
+            finished, within = False, math.inf
             try:
                 await self._handle(work)
                 finished = True
             except TenantNotFound:
                 finished = True
-            except Requeue:
-                pass
+            except Requeue as requeue:
+                within = requeue.within
             except StoreError as error:
                 if self._database.away is None:  # which is logged once, for all
                     _store_errors.warn(type(error).__name__, "%s: %s is tried again: %s", self._name, work, error)
@@ -191,10 +198,10 @@ class WorkQueue(Generic[Work]):
                 logger.warning("%s: %s is tried again: %s", self._name, work, error)
             except Exception:
                 logger.exception("%s failed for %s", self._name, work)
-            self._finish(work, finished)
+            self._finish(work, finished, within)
             self._backlog.release(work)
 
-    def _finish(self, work: Work, finished: bool) -> None:
+    def _finish(self, work: Work, finished: bool, within: float) -> None:
         again = work in self._again
         self._again.discard(work)
         if finished:
@@ -205,12 +212,12 @@ class WorkQueue(Generic[Work]):
         elif again:
             self._backlog.put(work)
         else:
-            self._later(work)
+            self._later(work, within)
 
-    def _later(self, work: Work) -> None:
+    def _later(self, work: Work, within: float) -> None:
         seconds = self._retries.get(work, FIRST_RETRY_SECONDS)
         self._retries[work] = min(2 * seconds, self._max_retry_seconds)
-        self._start_timer(work, seconds)
+        self._start_timer(work, min(seconds, max(within, _SHORTEST_RETRY_SECONDS)))
 
     def _start_timer(self, work: Work, seconds: float) -> None:
         def again() -> None:

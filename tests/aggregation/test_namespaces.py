@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
+import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import parse_qs, unquote
 
 import pytest
 
@@ -60,7 +62,10 @@ class Store:
             return
         path, _, query = request.target.partition("?")
         if request.method != "DELETE":
-            await request.answer_json({"items": self.items})
+            asked = parse_qs(query)
+            start, size = int(asked.get("continue", ["0"])[0]), int(asked.get("limit", ["500"])[0])
+            more = str(start + size) if len(self.items) > start + size else ""
+            await request.answer_json({"metadata": {"continue": more}, "items": self.items[start : start + size]})
             return
         assert query == "propagationPolicy=Background"
         name = unquote(path.removeprefix(METRICS).removeprefix("/"))
@@ -92,6 +97,15 @@ async def goes_away(store: Store, client: Client) -> None:
     store.alive = False
     (await client.patch(f"{PATH}/{NAME}", {"metadata": {"labels": {"a": "b"}}})).ok(200)
     await wait_for_condition(client, NAME, "False")
+
+
+async def checked(client: Client) -> None:
+    """Lets the server be checked soon."""
+    (await client.patch(f"{PATH}/{NAME}", {"metadata": {"labels": {"checked": f"{time.monotonic()}"}}})).ok(200)
+
+
+async def is_clean(client: Client, store: Store) -> bool:
+    return not store.items and "annotations" not in (await client.get(f"{PATH}/{NAME}")).ok(200)["metadata"]
 
 
 async def is_gone(client: Client) -> bool:
@@ -141,12 +155,102 @@ async def test_an_unreachable_server_delays_the_deletion_for_a_bounded_time(
         # What was left goes when the server is back.
         assert store.items
         store.alive = True
+        await eventually(lambda: is_clean(client, store))
 
-        async def is_clean() -> bool:
-            metadata = (await client.get(f"{PATH}/{NAME}")).ok(200)["metadata"]
-            return not store.items and "annotations" not in metadata
 
-        await eventually(is_clean)
+@pytest.mark.parametrize("code", [500, 429, 302, 0], ids=["error", "busy", "redirect", "reset"])
+async def test_an_available_server_that_fails_delays_the_deletion_for_a_bounded_time(
+    api_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """Its discovery works, and nothing else does."""
+    store = Store("get", "list", "delete", "deletecollection")
+    fails = True
+
+    async def answer(request: Request) -> None:
+        if fails and "/namespaces/" in request.target and not code:
+            request.writer.transport.abort()
+        elif fails and "/namespaces/" in request.target:
+            await request.answer(b"no", code)
+        else:
+            await store.answer(request)
+
+    async with with_server(store, api_database, tmp_path, answer) as (client, _):
+        (await client.post("/api/v1/namespaces", {"metadata": {"name": "space"}})).ok(201)
+        (await client.delete(SPACE)).ok(200)
+        found = await condition(client, "NamespaceDeletionContentFailure")
+        assert f"{BASE}, Resource=metrics: " in found["message"]
+        monkeypatch.setattr("registry.controllers.namespaces.UNAVAILABLE_SECONDS", 0.0)
+        await eventually(lambda: is_gone(client))
+        assert left_names((await client.get(f"{PATH}/{NAME}")).ok(200)["metadata"].get("annotations")) == ["space"]
+        assert store.items
+        fails = False
+        await checked(client)
+        await eventually(lambda: is_clean(client, store))
+
+
+async def test_a_server_that_refuses_holds_the_namespace(
+    api_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("registry.controllers.namespaces.UNAVAILABLE_SECONDS", 0.0)
+    store = Store("get", "list", "delete", "deletecollection")
+    refuses = True
+
+    async def answer(request: Request) -> None:
+        await (request.answer(b"no", 403) if refuses and "/namespaces/" in request.target else store.answer(request))
+
+    async with with_server(store, api_database, tmp_path, answer) as (client, _):
+        (await client.post("/api/v1/namespaces", {"metadata": {"name": "space"}})).ok(201)
+        (await client.delete(SPACE)).ok(200)
+        found = await condition(client, "NamespaceDeletionContentFailure")
+        assert found["message"].endswith(f"{BASE}, Resource=metrics: the server answered 403")
+        refuses = False
+        await eventually(lambda: is_gone(client))
+        assert store.items == []
+
+
+async def test_what_is_in_a_namespace_of_the_same_name_stays(
+    api_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the old one has left is deleted, though it is not on the first page."""
+    monkeypatch.setattr("registry.controllers.namespaces.UNAVAILABLE_SECONDS", 0.0)
+    monkeypatch.setattr("registry.controllers.api_services.namespaces._PAGE", 2)
+    store = Store("get", "list", "delete", "deletecollection")
+    old, new = "2020-01-01T00:00:00Z", "2100-01-01T00:00:00Z"
+
+    def metric(name: str, created: Any) -> dict[str, Any]:
+        return {"metadata": {"name": name, "uid": f"uid of {name}", "creationTimestamp": created}}
+
+    kept = [
+        metric("new", new),
+        metric("timeless", None),
+        metric("odd", "yesterday"),
+        metric("zoneless", "2020-01-01T00:00:00"),
+    ]
+    store.items = [*kept, metric("old", old), {"metadata": {"name": "without-uid", "creationTimestamp": old}}]
+    async with with_server(store, api_database, tmp_path) as (client, server):
+        await goes_away(store, client)
+        (await client.post("/api/v1/namespaces", {"metadata": {"name": "space"}})).ok(201)
+        (await client.delete(SPACE)).ok(200)
+        await eventually(lambda: is_gone(client))
+        (await client.post("/api/v1/namespaces", {"metadata": {"name": "space"}})).ok(201)
+        store.alive = True
+        await checked(client)
+
+        async def is_done() -> bool:
+            return "annotations" not in (await client.get(f"{PATH}/{NAME}")).ok(200)["metadata"]
+
+        async def is_old_gone() -> bool:
+            return "old" not in [item["metadata"]["name"] for item in store.items]
+
+        await eventually(is_old_gone)
+        await checked(client)
+        await eventually(is_done)
+        assert [item["metadata"]["name"] for item in store.items] == [
+            *(item["metadata"]["name"] for item in kept), "without-uid",
+        ]  # fmt: skip
+        [request] = [r for r in server.requests if r.method == "DELETE"]
+        assert request.target == f"{METRICS}/old?propagationPolicy=Background"
+        assert json.loads(request.body)["preconditions"] == {"uid": "uid of old"}
 
 
 async def test_a_server_without_deletable_resources_does_not_block_the_deletion(
@@ -232,10 +336,10 @@ async def test_a_server_that_hangs_delays_no_other(
         (await client.post("/api/v1/namespaces", {"metadata": {"name": "space"}})).ok(201)
         (await client.delete(SPACE)).ok(200)
 
-        async def is_clean() -> bool:
+        async def is_empty() -> bool:
             return not store.items
 
-        await eventually(is_clean)
+        await eventually(is_empty)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -20,6 +21,7 @@ from registry.aggregation.backends import Backends
 from registry.aggregation.discovery import Resources
 from registry.aggregation.model import AVAILABLE, GROUP, PLURAL, Aggregated, APIServer
 from registry.aggregation.openapi_documents import OpenAPIDocuments
+from registry.api.admission.namespace_lifecycle import NAMESPACES
 from registry.api.api_services import API_SERVICES
 from registry.api.catalog import TenantCatalog
 from registry.api.clock import timestamp
@@ -29,7 +31,7 @@ from registry.api.served import Object
 from registry.api.verbs.update import copy_of
 from registry.controllers.api_services.checks import FIRST_RETRY_SECONDS, PAUSE_SECONDS, CheckServer, ServerCheck
 from registry.controllers.api_services.namespaces import NamespaceCleaner, left_names, without_left
-from registry.controllers.controller_client import ControllerClient
+from registry.controllers.controller_client import ControllerClient, metadata_of
 from registry.controllers.queue import Requeue
 from registry.definitions.conditions import find, with_condition
 from registry.store.errors import StoreError, TenantNotFound
@@ -239,7 +241,17 @@ class Monitor:
 
     async def _delete_left(self, tenant: Tenant, server: APIServer, names: Sequence[str]) -> None:
         """Deletes the content that terminated namespaces have left in a server that was unavailable."""
-        done = await self.cleaner.delete_left(tenant, server, names)
+        done: list[str] = []
+        for name in names:
+            row, _ = await self._backend.store.load(tenant, NAMESPACES, ObjectKey(name))
+            created = None if row is None else datetime.datetime.fromisoformat(metadata_of(row)["creationTimestamp"])
+            is_deleted = await self.cleaner.delete_left(tenant, server, name, created)
+            if is_deleted is None:
+                break
+            if is_deleted:
+                done.append(name)
+        if not done:
+            return
 
         def update(old: Object) -> Object:
             new = copy_of(old)

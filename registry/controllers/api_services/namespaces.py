@@ -1,9 +1,10 @@
 """Deletes what other servers hold in a terminating namespace, by requests to them.
 
-Nothing waits for a server: the requests for one namespace are a separate task, which the namespace controller polls. An
-unavailable server delays the namespace by at most UNAVAILABLE_SECONDS, and not at all if none of its resources can be
-deleted. Then the namespace is removed, its name is recorded in an annotation of the APIService, and its content there
-is deleted when the server is back. In kube-apiserver such a server blocks the termination of every namespace
+Nothing waits for a server: the requests for one namespace are a separate task of the namespace controller. A server
+that is unavailable, or does not answer them, delays the namespace by at most UNAVAILABLE_SECONDS and one attempt, and
+not at all if none of its resources can be deleted. Then the namespace is removed, its name is recorded in an annotation
+of the APIService, and its content there is deleted when the server is back. If there is a namespace of this name again
+by then, only what is older is deleted. In kube-apiserver such a server blocks the termination of every namespace
 (kubernetes#119662). A process that has not checked a server does so first: what it holds is not known otherwise.
 
 Follows kubernetes pkg/controller/namespace/deletion/namespaced_resources_deleter.go.
@@ -12,9 +13,11 @@ Follows kubernetes pkg/controller/namespace/deletion/namespaced_resources_delete
 from __future__ import annotations
 
 import asyncio
+import datetime
 import logging
+import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
@@ -24,6 +27,7 @@ from registry.aggregation.discovery import Json, Resources
 from registry.aggregation.headers import target
 from registry.aggregation.model import Aggregated, APIServer
 from registry.authentication.user import AUTHENTICATED, User
+from registry.codec.json_encode import encode_json
 from registry.codec.model import DecodeError
 from registry.store.types import Tenant, TenantId
 from registry.tasks import cancel
@@ -38,7 +42,11 @@ UNAVAILABLE_SECONDS: Final = 30.0
 LEFT: Final = "aggregation.registry/left-namespaces"
 _LEFT_NAMES: Final = 200
 _CALL_SECONDS: Final = 5.0
+# Once a server has not answered, how long an attempt goes on with its other resources.
+_ATTEMPT_SECONDS: Final = 10.0
 _PAGE: Final = 500
+# The most of a resource in a namespace that is looked through for what is old.
+_PAGES: Final = 100
 _METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 _ANSWER_BYTES: Final = 4 * 1024 * 1024
 # Namespaces, per tenant and in total, that are handled in other servers concurrently.
@@ -52,10 +60,12 @@ _CONTROLLER: Final = User(
 
 
 class Elsewhere(NamedTuple):
-    """What became of a namespace's content in other servers: the servers that are unavailable, what failed, how many
-    objects are left, by resource and group, and how many of those each finalizer holds."""
+    """What became of a namespace's content in other servers: the servers that are unavailable, those that have not
+    answered some request, what failed, how many objects are left, by resource and group, and how many of those each
+    finalizer holds."""
 
     unavailable: Sequence[APIServer] = ()
+    unanswered: Sequence[tuple[APIServer, str]] = ()
     failures: Sequence[str] = ()
     remaining: Mapping[str, int] = {}
     finalizers: Mapping[str, int] = {}
@@ -70,15 +80,18 @@ class NamespaceCleaner:
     async def aclose(self) -> None:
         await cancel(*self._tasks.values())
 
-    def delete_content(self, tenant: Tenant, aggregated: Aggregated, namespace: str) -> Elsewhere | None:
-        """Returns the result since the last call; None while the deletion is in progress."""
+    def delete_content(
+        self, tenant: Tenant, aggregated: Aggregated, namespace: str, notify: Callable[[], object]
+    ) -> Elsewhere | None:
+        """Returns the result since the last call; None during the deletion, at whose end `notify` is called."""
         key = (tenant.id, namespace)
         task = self._tasks.get(key)
         if task is None:
             of_tenant = sum(id == tenant.id for id, _ in self._tasks)
             if of_tenant < _OF_TENANT and len(self._tasks) < _TASKS:
                 servers = list(aggregated.servers.values())
-                self._tasks[key] = asyncio.create_task(self._delete(tenant, servers, namespace))
+                task = self._tasks[key] = asyncio.create_task(self._delete(tenant, servers, namespace))
+                task.add_done_callback(lambda _: notify())
             return None
         if not task.done():
             return None
@@ -99,6 +112,7 @@ class NamespaceCleaner:
             finalizers.update(one.finalizers)
         return Elsewhere(
             [server for one in outcomes for server in one.unavailable],
+            [each for one in outcomes for each in one.unanswered],
             [failure for one in outcomes for failure in one.failures],
             {resource: count for one in outcomes for resource, count in one.remaining.items()},
             finalizers,
@@ -109,15 +123,22 @@ class NamespaceCleaner:
         resources = deletable(published)
         if resources is None or not is_available:
             return Elsewhere(() if resources == [] else (server,))
+        unanswered: list[tuple[APIServer, str]] = []
         failures: list[str] = []
         remaining: dict[str, int] = {}
         finalizers: Counter[str] = Counter()
+        began = time.monotonic()
         for resource in resources:
+            if unanswered and time.monotonic() > began + _ATTEMPT_SECONDS:
+                break
             name, called = resource["resource"], f"{server.path}, Resource={resource['resource']}"
             try:
                 left = await self.delete(tenant, server, namespace, resource)
-            except _FAILURES as error:
-                failures.append(f"{called}: {str(error) or 'timed out'}")
+            except _Refused as error:
+                failures.append(f"{called}: {error}")
+                continue
+            except _UNANSWERED as error:
+                unanswered.append((server, f"{called}: {str(error) or 'timed out'}"))
                 continue
             if left:
                 remaining[f"{name}.{server.group}"] = len(left)
@@ -125,7 +146,7 @@ class NamespaceCleaner:
                 finalizers.update(held)
                 if not held:
                     failures.append(f"unexpected items still remain in namespace: {namespace} for gvr: {called}")
-        return Elsewhere((), failures, remaining, finalizers)
+        return Elsewhere((), unanswered, failures, remaining, finalizers)
 
     async def _published(self, tenant: Tenant, server: APIServer) -> tuple[bool, Resources]:
         """Returns whether a server is available, and what it serves."""
@@ -152,20 +173,52 @@ class NamespaceCleaner:
                     await self._delete_at(tenant, server, path, f"/{name}")
         return await self._list(tenant, server, path) if can_list else []
 
-    async def _delete_at(self, tenant: Tenant, server: APIServer, path: str, name: str = "") -> bool:
-        """Returns False if the server has no such method, or nothing there."""
-        query = "?propagationPolicy=Background"
-        return await self._ask(tenant, server, "DELETE", target(path, {}).decode() + name + query) is not None
+    async def _delete_older(
+        self, tenant: Tenant, server: APIServer, namespace: str, resource: Json, than: datetime.datetime
+    ) -> bool:
+        """Deletes the objects of a resource in a namespace that were created before; returns whether there were any."""
+        path, are_any = f"{server.path}/namespaces/{namespace}/{resource['resource']}", False
+        if "list" in resource["verbs"]:
+            async for page in self._pages(tenant, server, path):
+                for obj in page:
+                    name, uid = quote(str(_metadata(obj).get("name") or ""), safe=""), _metadata(obj).get("uid")
+                    if name.strip(".") and uid and _is_older(obj, than):
+                        are_any = True
+                        await self._delete_at(tenant, server, path, f"/{name}", str(uid))
+        return are_any
+
+    async def _delete_at(self, tenant: Tenant, server: APIServer, path: str, name: str = "", uid: str = "") -> bool:
+        """Returns False if the server has no such method, or nothing there. `uid`, if given, is a precondition."""
+        asked, body = target(path, {}).decode() + name + "?propagationPolicy=Background", b""
+        if uid:
+            body = encode_json({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}})
+        return await self._ask(tenant, server, "DELETE", asked, body=body) is not None
 
     async def _list(self, tenant: Tenant, server: APIServer, path: str) -> list[Json]:
-        answer = await self._ask(tenant, server, "GET", target(path, {"limit": [str(_PAGE)]}).decode(), _METADATA)
-        items = answer.get("items") if isinstance(answer, dict) else None
-        return [obj for obj in items if isinstance(obj, dict)][:_PAGE] if isinstance(items, list) else []
+        """Returns the first objects."""
+        return await anext(self._pages(tenant, server, path))
+
+    async def _pages(self, tenant: Tenant, server: APIServer, path: str) -> AsyncIterator[list[Json]]:
+        after = ""
+        for _ in range(_PAGES):
+            query = {"limit": [str(_PAGE)], **({"continue": [after]} if after else {})}
+            answer = await self._ask(tenant, server, "GET", target(path, query).decode(), _METADATA)
+            items = answer.get("items") if isinstance(answer, dict) else None
+            yield [obj for obj in items if isinstance(obj, dict)][:_PAGE] if isinstance(items, list) else []
+            after = str(_metadata(answer).get("continue") or "") if isinstance(answer, dict) else ""
+            if not after:
+                break
 
     async def _ask(
-        self, tenant: Tenant, server: APIServer, method: str, path: str, accept: str = "application/json"
+        self,
+        tenant: Tenant,
+        server: APIServer,
+        method: str,
+        path: str,
+        accept: str = "application/json",
+        body: bytes = b"",
     ) -> Any:
-        """Returns the answer, or None for 404 and 405. Raises one of _FAILURES."""
+        """Returns the answer, or None for 404 and 405. Raises _Refused or one of _UNANSWERED."""
         answer = await self._backends.fetch(
             tenant,
             server,
@@ -175,36 +228,47 @@ class NamespaceCleaner:
             seconds=_CALL_SECONDS,
             limit_bytes=_ANSWER_BYTES,
             user=_CONTROLLER,
+            body=body,
         )
         if answer.status in (404, 405):
             return None
         if not 200 <= answer.status < 300:
-            raise _Failed(f"the server answered {answer.status}")
-        body = answer.body or b"{}"
-        return await run_aside(len(body), lambda: decode_bounded_json(body))
+            refused = 400 <= answer.status < 500 and answer.status != 429
+            raise (_Refused if refused else _Failed)(f"the server answered {answer.status}")
+        answered = answer.body or b"{}"
+        return await run_aside(len(answered), lambda: decode_bounded_json(answered))
 
-    async def delete_left(self, tenant: Tenant, server: APIServer, names: Sequence[str]) -> list[str]:
-        """Deletes what was left in terminated namespaces; returns the names of those that succeeded."""
+    async def delete_left(
+        self, tenant: Tenant, server: APIServer, namespace: str, created: datetime.datetime | None
+    ) -> bool | None:
+        """Deletes what was left in a terminated namespace; returns whether nothing is left, None if the server fails.
+
+        `created` is when there was a namespace of this name again: what is in it since then stays.
+        """
         resources = deletable(self._availability.resources(tenant, server))
         if resources is None:
-            return []
-        done = []
-        for namespace in names:
-            try:
-                left = [await self.delete(tenant, server, namespace, resource) for resource in resources]
-            except _FAILURES as error:
-                logger.warning("%s: the content of namespace %s is not deleted yet: %s", server.name, namespace, error)
-                break
-            if not any(left):
-                done.append(namespace)
-        return done
+            return None
+        try:
+            if created is None:
+                return not any([await self.delete(tenant, server, namespace, resource) for resource in resources])
+            # What was left is older than the wait for the server, which the clocks of both may differ by.
+            than = created - datetime.timedelta(seconds=UNAVAILABLE_SECONDS)
+            older = [await self._delete_older(tenant, server, namespace, resource, than) for resource in resources]
+            return not any(older)
+        except (_Refused, *_UNANSWERED) as error:
+            logger.warning("%s: the content of namespace %s is not deleted yet: %s", server.name, namespace, error)
+            return None
+
+
+class _Refused(Exception):
+    """A server answered with an error of the client."""
 
 
 class _Failed(Exception):
-    pass
+    """A server answered with an error of its own, or otherwise not as it should."""
 
 
-_FAILURES: Final = (Unreachable, TooManyConnections, TimeoutError, DecodeError, _Failed)
+_UNANSWERED: Final = (Unreachable, TooManyConnections, TimeoutError, DecodeError, _Failed)
 
 
 def deletable(published: Resources) -> list[Json] | None:
@@ -234,6 +298,14 @@ def left_names(annotations: Mapping[str, str] | None) -> list[str]:
 def _metadata(obj: Json) -> Json:
     metadata = obj.get("metadata")
     return metadata if isinstance(metadata, dict) else {}
+
+
+def _is_older(obj: Json, than: datetime.datetime) -> bool:
+    created = _metadata(obj).get("creationTimestamp")
+    try:
+        return isinstance(created, str) and datetime.datetime.fromisoformat(created) < than
+    except (ValueError, TypeError):  # no time, or one without a zone
+        return False
 
 
 def _finalizers(obj: Json) -> set[str]:
