@@ -22,7 +22,7 @@ from registry.webhooks.answers import decode_bounded_json, run_aside
 from registry.webhooks.connection import Unreachable
 from registry.webhooks.streaming import TooManyConnections
 
-WAIT_SECONDS: Final = 0.1
+WAIT_SECONDS: Final = 0.08
 _FRESH_SECONDS: Final = 60.0
 _FETCH_SECONDS: Final = 5.0
 _DOCUMENT_BYTES: Final = 4 * 1024 * 1024
