@@ -33,10 +33,10 @@ _OURS: Final = frozenset(
      b"x-forwarded-host", b"x-forwarded-proto", b"x-forwarded-uri"}
 )  # fmt: skip
 _IDENTITY_PREFIXES: Final = ("x-remote-", "impersonate-")
-# Browsers would treat these as this server's own.
+# Browsers would treat these as this server's own, which has a Date of its own in every answer.
 _NOT_ANSWERED: Final = frozenset(
     {b"set-cookie", b"strict-transport-security", b"content-security-policy", b"x-content-type-options", b"alt-svc",
-     b"service-worker-allowed", b"clear-site-data", b"content-length"}
+     b"service-worker-allowed", b"clear-site-data", b"content-length", b"date"}
 )  # fmt: skip
 _SANDBOX: Final = (b"content-security-policy", b"sandbox; default-src 'none'")
 
