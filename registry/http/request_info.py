@@ -84,8 +84,9 @@ def request_info(method: str, path: str, query_string: bytes = b"") -> RequestIn
     if parts[0] == CLUSTERS and len(parts) > 1:
         # No tenant can be called "/": /clusters// is not the bare path.
         tenant = parts[1] or "/"
-        parts = parts[2:] or [""]
-        path = "/" + "/".join(parts)
+        # Trailing slashes stay, as in a bare path: some paths have none, and servers of APIServices tell them apart.
+        path = "/" + "".join(path.lstrip("/").split("/", 2)[2:])
+        parts = path.strip("/").split("/")
     if parts[0] == "apis":
         group, rest = (parts[1] if len(parts) > 1 else ""), parts[2:]
     elif parts[0] == "api":

@@ -43,6 +43,13 @@ async def test_forwarded_requests(proxied: Proxied) -> None:
     assert refused.isdisjoint(headers)
 
 
+async def test_a_trailing_slash_is_forwarded(proxied: Proxied) -> None:
+    """Pages of a server refer to others relatively: it may redirect to the path with the slash, which is refused."""
+    async with behind(proxied) as (client, _):
+        for path in (f"{METRICS}/a/proxy/", f"{METRICS}/"):
+            assert (await client.get(path)).ok(200)["target"] == path
+
+
 async def test_the_user_is_forwarded(proxied: Proxied) -> None:
     async with behind(proxied) as (client, _):
         impersonated = {

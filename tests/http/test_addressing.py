@@ -87,6 +87,26 @@ async def test_a_tenant_by_its_path(api: Client) -> None:
     assert (await api.get(f"/clusters/default/{NAMESPACES}/default")).ok()["metadata"]["name"] == "default"
 
 
+@pytest.mark.parametrize("path", ["/", "//", "/livez", "/livez/", "//api", "/apis//", "/apis/a/v1/bs/c/d/"])
+def test_a_path_of_a_tenant_keeps_its_slashes(path: str) -> None:
+    info = request_info("GET", f"/clusters/acme{path}")
+    assert (info.tenant, info._replace(tenant="")) == ("acme", request_info("GET", path))
+
+
+async def test_paths_of_a_tenant_are_answered_as_bare_ones(api: Client) -> None:
+    for path in (
+        "/livez/",
+        "/openapi/v2/",
+        "/openapi/v3/",
+        "/apis/apiextensions.k8s.io/",
+        "/version/",
+        "/api/v1/",
+        "//api",
+    ):
+        answers = [await api.get(f"{prefix}{path}") for prefix in ("", "/clusters/default")]
+        assert answers[0].code == answers[1].code, path
+
+
 @pytest.mark.parametrize(
     "pattern, host, named, tenant",
     [
