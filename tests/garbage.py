@@ -9,13 +9,14 @@ from pathlib import Path
 from types import FrameType
 
 import registry
+from registry.webhooks.http1 import HttpConnection
 
 _OURS = str(Path(registry.__file__).parent)
 
 
 @contextlib.contextmanager
 def no_frames_are_left() -> Iterator[None]:
-    """Fails if the block leaves frames of ours, which hold their variables, in reference cycles."""
+    """Fails if the block leaves frames of ours, which hold their variables, or connections, in reference cycles."""
     # What was there before is neither looked at nor reported: the modules of all tests, in a run of the whole suite.
     gc.freeze()
     gc.disable()
@@ -25,6 +26,7 @@ def no_frames_are_left() -> Iterator[None]:
         gc.collect()
         frames = [one for one in gc.garbage if isinstance(one, FrameType)]
         left = [f.f_code.co_qualname for f in frames if f.f_code.co_filename.startswith(_OURS)]
+        left += [repr(one) for one in gc.garbage if isinstance(one, HttpConnection)]
     finally:
         gc.set_debug(0)
         gc.garbage.clear()

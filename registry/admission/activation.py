@@ -258,5 +258,5 @@ def values(activation: Activation, expressions: Sequence[PolicyExpression | None
         try:
             results.append(activation.value(expression))
         except Failed as failed:
-            results.append(failed)
+            results.append(failed.with_traceback(None))  # which refers to this frame
     return results

@@ -135,7 +135,7 @@ class Conversions:
             [result] = await self.convert_all([need.obj], need.api_version)
             self._done[key] = encode_canonical(result)
         except ConversionError as error:
-            self._done[key] = error
+            self._done[key] = ConversionError(str(error))  # without the frames that the error refers to
 
 
 def plan_of(definition: Definition) -> ConversionPlan:

@@ -21,7 +21,10 @@ async def singleflight(under_way: MutableMapping[Any, Any], key: Hashable, work:
     while (others := under_way.setdefault(key, mine)) is not mine:
         await asyncio.wait([others])
         if not others.cancelled():
-            others.result()
+            try:
+                others.result()
+            finally:
+                del others  # its exception refers to this frame
             return
     try:
         await work()
@@ -32,4 +35,4 @@ async def singleflight(under_way: MutableMapping[Any, Any], key: Hashable, work:
         raise
     finally:
         mine.cancel()  # without effect on what has been set
-        del under_way[key]
+        del under_way[key], mine

@@ -81,7 +81,10 @@ class Impersonation:
             self._modes.put(who, mode)
             return allowed_by, f"impersonate:{mode}" if mode else ""
         assert refused is not None
-        raise refused
+        try:
+            raise refused
+        finally:
+            del refused  # it refers to this frame
 
 
 def _constrained_mode(wanted: User, groups: tuple[str, ...]) -> Iterator[str]:

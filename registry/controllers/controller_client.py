@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final, TypeVar
 
@@ -25,6 +24,7 @@ from registry.schema.values import deep_copy
 from registry.store.bounds import READ_BYTES
 from registry.store.reads.pages import Place
 from registry.store.types import ObjectKey, Row, Tenant
+from registry.tasks import BoundedTasks
 
 T = TypeVar("T")
 
@@ -162,24 +162,13 @@ class ControllerClient:
 
         Works by keys, so that it holds only the objects being deleted, however large all of them are together.
         """
-        pending: dict[asyncio.Task[None], int] = {}
-        failure: BaseException | None = None
+        tasks = BoundedTasks(_CONCURRENT_DELETES, _CONCURRENT_BYTES)
         count = 0
         async for part in self.backend.store.places(self.tenant, served.resource_name, namespace=namespace):
             for place in part.places:
                 count += 1
-                while pending and (
-                    len(pending) >= _CONCURRENT_DELETES or sum(pending.values()) + place.size > _CONCURRENT_BYTES
-                ):
-                    done, _ = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
-                    failure = next((e for e in (task.exception() for task in done) if e is not None), failure)
-                    for task in done:
-                        del pending[task]
-                pending[asyncio.create_task(self._delete_at(served, place, options))] = place.size
-        for error in await asyncio.gather(*pending, return_exceptions=True):
-            failure = error if isinstance(error, BaseException) else failure
-        if failure is not None:
-            raise failure
+                await tasks.start(self._delete_at(served, place, options), place.size)
+        await tasks.finish()
         return count
 
     async def _delete_at(self, served: Served, place: Place, options: DeleteOptions) -> None:

@@ -37,6 +37,7 @@ from registry.flowcontrol.evaluation import begins_again, evaluate, note_size
 from registry.flowcontrol.watchdog import EvaluationStopped
 from registry.store.errors import GuardsChanged, NotFound, RevisionConflict, StoreError
 from registry.store.types import Guards, ObjectKey, Row
+from registry.tasks import gather_all
 
 GROUP: Final = "apiextensions.k8s.io"
 PLURAL: Final = "customresourcedefinitions"
@@ -164,24 +165,20 @@ class _StatusWriter:
             else:
                 due[key] = status
         drafts = await self._drafts(pending, due)
-        outcomes = await asyncio.gather(
-            *(operation.commit(request, draft) for request, operation, draft in drafts.values()), return_exceptions=True
-        )
-        changed: GuardsChanged | None = None
+        outcomes = await gather_all(_commit(*draft) for draft in drafts.values())
+        changed: Guards | None = None
         for key, outcome in zip(drafts, outcomes, strict=True):
             before = pending.pop(key)
             if isinstance(outcome, GuardsChanged):
-                changed = outcome
+                changed = outcome.guards
             elif isinstance(outcome, RevisionConflict | NotFound):
                 pass
             elif isinstance(outcome, StatusError | StoreError):
                 self.results[key] = outcome
-            elif isinstance(outcome, BaseException):
-                raise outcome
             else:
                 self._note(pending, before, drafts[key][2], outcome)
         if changed is not None:
-            raise changed
+            raise GuardsChanged(changed)
 
     async def _drafts(
         self, pending: dict[ObjectKey, _Definition], due: dict[ObjectKey, Object]
@@ -200,7 +197,7 @@ class _StatusWriter:
                 drafts[key] = await self._draft(served, key, pending[key].row, status)
             except StatusError as error:
                 del pending[key]
-                self.results[key] = error
+                self.results[key] = error.with_traceback(None)  # which refers to this object
             # Lets other requests run.
             await asyncio.sleep(0)
         return drafts
@@ -238,6 +235,15 @@ class _StatusWriter:
             return
         self._guards = _newer(self._guards, outcome.guards)
         pending[key] = _Definition(outcome.row, draft.new, before.is_shared, renamed, written=True)
+
+
+async def _commit(
+    request: ResourceRequest, operation: UpdateOperation, draft: Draft
+) -> Outcome | StatusError | StoreError:
+    try:
+        return await operation.commit(request, draft)
+    except (StatusError, StoreError) as error:
+        return error.with_traceback(None)
 
 
 def _parts(rows: Sequence[Row]) -> Iterator[list[Row]]:

@@ -7,7 +7,6 @@ sent batches again. A webhook that cannot be reached is not retried for each obj
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,6 +15,7 @@ from registry.caches import LruCache
 from registry.codec.json_encode import encode_json
 from registry.conversion.errors import ConversionError
 from registry.conversion.review import about, accept_converted, converted_objects, request_body
+from registry.tasks import gather_all
 from registry.webhooks.client import WebhookClient
 from registry.webhooks.endpoint import Endpoint, endpoint_of
 from registry.webhooks.errors import CallFailed, NotReached
@@ -84,9 +84,7 @@ class Converter:
             calls = [
                 self._call(tenant, endpoint, review, [obj], api_version) for obj in objects[start : start + _AT_ONCE]
             ]
-            for result in await asyncio.gather(*calls, return_exceptions=True):
-                if isinstance(result, BaseException):
-                    raise result
+            for result in await gather_all(calls):
                 converted += result
         return converted
 

@@ -55,13 +55,13 @@ def decode_answer(data: bytes) -> Any:
     try:
         return decode_bounded_json(data)
     except DecodeError as error:
-        problem: DecodeError = error
+        problem = str(error)
     if len(data) <= MAX_YAML_BYTES and not data.lstrip().startswith(b"{"):
         try:
             return decode_yaml(data).value
         except DecodeError as error:
-            problem = error
-    raise CallFailed(f"couldn't get version/kind; json parse error: {shorten(str(problem))}")
+            problem = str(error)
+    raise CallFailed(f"couldn't get version/kind; json parse error: {shorten(problem)}")
 
 
 def shorten(text: str) -> str:

@@ -85,8 +85,9 @@ class WebhookClient:
         seconds = timeout_seconds or TIMEOUT_SECONDS
         where = f'Post "{endpoint.url}?timeout={seconds}s"'
         try:
-            async with asyncio.timeout(timeout_seconds or self._timeout) as limit:
-                return await self._call_endpoint(tenant, endpoint, body, decode, seconds, again, limit)
+            until = asyncio.get_running_loop().time() + (timeout_seconds or self._timeout)
+            async with asyncio.timeout_at(until):
+                return await self._call_endpoint(tenant, endpoint, body, decode, seconds, again, until)
         except TimeoutError as error:
             raise CallFailed(f"{where}: context deadline exceeded") from error
         except Lost as error:
@@ -102,7 +103,7 @@ class WebhookClient:
         decode: Callable[[bytes], T],
         seconds: int,
         again: bool,
-        limit: asyncio.Timeout,
+        until: float,
     ) -> T:
         if endpoint.service and endpoint.place is None:
             self._warn_of_service(endpoint)
@@ -113,7 +114,7 @@ class WebhookClient:
                 return await self._post(tenant, origin, target, body, lambda answer: _result(answer, decode), again)
             except _Refused as refused:
                 pause = refused.seconds_to_wait()
-                if pause is None or asyncio.get_running_loop().time() + pause >= (limit.when() or 0):
+                if pause is None or asyncio.get_running_loop().time() + pause >= until:
                     raise CallFailed(str(refused)) from refused
             await asyncio.sleep(pause)
         try:

@@ -18,6 +18,8 @@ import socket
 import ssl
 import time
 from collections import deque
+from collections.abc import Callable
+from functools import partial
 from typing import Final, NamedTuple, cast
 
 import httptools
@@ -92,7 +94,8 @@ class HttpConnection(DecryptedProtocol):
         self._in_head = self._has_answer_body = self._is_delimited = False
         self._is_complete = self._is_interim = False
         self._problem = ""
-        self._failure: Lost | None = None
+        # A function, because an exception that is raised keeps all frames of its reader.
+        self._failure: Callable[[], Lost] | None = None
         self.is_lost = False
         self.is_sent = False  # the whole request
         self.is_reusable = False
@@ -122,14 +125,17 @@ class HttpConnection(DecryptedProtocol):
         self.is_reusable = self.has_answered = False
         self.is_sent = is_whole
         if self.is_lost or self._transport is None:
-            self._fail(Lost("EOF", may_repeat=True))
+            self._fail("EOF", may_repeat=True)
             return
         self._transport.write(head)
 
     async def head(self) -> Head:
         """Returns the head of the response. Raises Lost."""
         assert self._head is not None, "an exchange has begun"
-        return await self._head
+        try:
+            return await self._head
+        finally:
+            self._head = None
 
     async def read(self) -> bytes:
         """Returns what has arrived of the body, or of the other side of a tunnel, since the last call; b"" at the end.
@@ -138,7 +144,7 @@ class HttpConnection(DecryptedProtocol):
         """
         while not self._pieces:
             if self._failure is not None:
-                raise self._failure
+                raise self._failure()
             if self._is_complete or self.is_lost:
                 return b""
             self._reader = asyncio.get_running_loop().create_future()
@@ -162,7 +168,7 @@ class HttpConnection(DecryptedProtocol):
             await self._writer
         await self._share.turn()
         if self.is_lost or self._transport is None:
-            raise self._failure or Lost("EOF")
+            raise self._failure() if self._failure is not None else Lost("EOF")
         self._share.charge(PIECE_SECONDS + len(data) * BYTE_SECONDS)
         self._transport.write(data)
 
@@ -192,10 +198,12 @@ class HttpConnection(DecryptedProtocol):
             else:
                 reset = isinstance(error, ConnectionResetError)
                 text = "read: connection reset by peer" if reset else "EOF" if self._in_head else "unexpected EOF"
-                self._fail(Lost(text, may_repeat=not self.has_answered))
+                self._fail(text, may_repeat=not self.has_answered)
         self._wake()
         if self._writer is not None and not self._writer.done():
             self._writer.set_result(None)
+        # Both refer to this connection, and TLS keeps a quarter of a megabyte.
+        self._transport = self._parser = None
 
     def pause_writing(self) -> None:
         self._writing_paused = True
@@ -255,7 +263,7 @@ class HttpConnection(DecryptedProtocol):
         else:
             self._excess_bytes = 0
         if self._problem:
-            self._fail(Lost(self._problem))
+            self._fail(self._problem)
             self.close()
 
     def _parse(self, parser: httptools.HttpResponseParser, data: bytes) -> None:
@@ -336,10 +344,10 @@ class HttpConnection(DecryptedProtocol):
             self._reading_paused = True
             self._transport.pause_reading()
 
-    def _fail(self, failure: Lost) -> None:
-        self._failure = self._failure or failure
+    def _fail(self, text: str, *, may_repeat: bool = False) -> None:
+        self._failure = self._failure or partial(Lost, text, may_repeat=may_repeat)
         if self._head is not None and not self._head.done():
-            self._head.set_exception(self._failure)
+            self._head.set_exception(self._failure())
             self._head.exception()  # marks it as retrieved, even if no task awaits it
         self._wake()
 

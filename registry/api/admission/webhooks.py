@@ -39,6 +39,7 @@ from registry.apply.errors import ApplyError
 from registry.codec.go_text import type_meta_error
 from registry.flowcontrol.evaluation import Large, evaluate, large, noted_size
 from registry.schema.names import label_key
+from registry.tasks import gather_all
 from registry.webhooks.answers import run_aside
 from registry.webhooks.client import WebhookClient
 from registry.webhooks.endpoint import endpoint_of
@@ -113,10 +114,9 @@ class WebhookAdmission:
         if len(matching) == 1:
             await self._validate_by(0, *matching[0], attributes)
             return
-        calls = [self._validate_by(i, hook, resource, attributes) for i, (hook, resource) in enumerate(matching)]
-        for result in await asyncio.gather(*calls, return_exceptions=True):
-            if isinstance(result, BaseException):
-                raise result
+        await gather_all(
+            self._validate_by(i, hook, resource, attributes) for i, (hook, resource) in enumerate(matching)
+        )
 
     async def _validate_by(
         self, index: int, hook: Webhook, resource: Resource, attributes: AdmissionAttributes

@@ -217,7 +217,10 @@ class _Run(Generic[A]):
             if instead is not None:
                 self._operation, self._tries = instead, instead.tries
                 return None
-        raise failure
+        try:
+            raise failure
+        finally:
+            del failure  # it refers to this frame
 
 
 def _size(start: Start) -> int:

@@ -56,9 +56,13 @@ class DecodingContext:
 
     def finish(self, value: Any) -> Any:
         """Returns the decoded value. Raises the error that was saved."""
-        if self.fault is not None:
-            raise self.fault
-        return value
+        fault, self.fault = self.fault, None
+        if fault is None:
+            return value
+        try:
+            raise fault
+        finally:
+            del fault  # it refers to this frame
 
 
 class GoType:

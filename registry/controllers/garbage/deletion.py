@@ -9,7 +9,6 @@ Follows kubernetes pkg/controller/garbagecollector/garbagecollector.go (attemptT
 
 from __future__ import annotations
 
-import asyncio
 import datetime
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import NamedTuple
@@ -27,6 +26,7 @@ from registry.controllers.garbage.references import is_defined, served_by_name, 
 from registry.controllers.queue import Requeue
 from registry.controllers.work import Work, WorkScope
 from registry.store.types import ObjectKey, ResourceName, Row, Uid
+from registry.tasks import BoundedTasks
 
 # The minimum age of a definition before its objects are collected. kube-controller-manager discovers a new kind within
 # half a minute; until then, objects applied together may name their owners in any order.
@@ -220,20 +220,13 @@ class Garbage:
             await self._remove_finalizer(target, FOREGROUND)
 
     async def _orphan(self, target: FoundObject) -> None:
-        tasks: set[asyncio.Task[None]] = set()
-        failure: BaseException | None = None
+        tasks = BoundedTasks(_CONCURRENT_CHANGES)
         async for row, _ in self._dependents(target.row.uid):
             served = served_by_name(target.catalog, row.resource)
             if served is None:
                 continue
-            while len(tasks) >= _CONCURRENT_CHANGES:
-                done, tasks = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-                failure = next((e for e in (task.exception() for task in done) if e is not None), failure)
-            tasks.add(asyncio.create_task(self._drop_references(served, row.key, row.uid, {target.row.uid})))
-        for error in await asyncio.gather(*tasks, return_exceptions=True):
-            failure = error if isinstance(error, BaseException) else failure
-        if failure is not None:
-            raise failure
+            await tasks.start(self._drop_references(served, row.key, row.uid, {target.row.uid}))
+        await tasks.finish()
         await self._remove_finalizer(target, ORPHAN)
 
     async def _remove_finalizer(self, target: FoundObject, finalizer: str) -> None:

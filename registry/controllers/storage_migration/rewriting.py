@@ -30,6 +30,7 @@ from registry.flowcontrol.evaluation import evaluate
 from registry.flowcontrol.watchdog import EvaluationStopped
 from registry.store.errors import GuardsChanged, NotFound, RevisionConflict
 from registry.store.types import ObjectKey, Row
+from registry.tasks import gather_all
 
 T = TypeVar("T")
 
@@ -158,12 +159,7 @@ class Rewriting:
 
     async def _rewrite(self, catalog: TenantCatalog, served: Served, rows: Sequence[Row]) -> int:
         objects = await self._objects(catalog, served, rows)
-        writes = [self._write(catalog, served, row, obj) for row, obj in objects]
-        done = await asyncio.gather(*writes, return_exceptions=True)
-        failed = next((e for e in done if isinstance(e, BaseException)), None)
-        if failed is not None:
-            raise failed
-        return sum(1 for written in done if written is True)
+        return sum(await gather_all(self._write(catalog, served, row, obj) for row, obj in objects))
 
     async def _objects(self, catalog: TenantCatalog, served: Served, rows: Sequence[Row]) -> list[tuple[Row, Object]]:
         """Returns the rows' objects at the storage version; records and omits those that cannot be converted."""

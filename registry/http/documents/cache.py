@@ -57,6 +57,8 @@ class DocumentCache:
                 return await asyncio.shield(making)
             except ClientGone:
                 TimeSlice.current().raise_if_gone()  # else another client, for which it was made, is gone
+            finally:
+                del making  # its exception refers to this frame
 
     def _store(self, key: Hashable, done: asyncio.Future[Document]) -> None:
         del self._making[key]
