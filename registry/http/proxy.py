@@ -77,6 +77,7 @@ class ProxiedRequest:
         finally:
             for task in self._tasks:
                 task.cancel()
+            self._tasks.clear()  # they refer to this object
 
     def _end_broken(self, error: Lost) -> None:
         if self._scope.get(IS_GONE, lambda: False)():
