@@ -9,6 +9,7 @@ pkg/controller/certificates/rootcacertpublisher/publisher.go.
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ from registry.api.errors import StatusError
 from registry.api.verbs.update import copy_of
 from registry.codec.stored import decode_metadata, decode_stored
 from registry.controllers.controller_client import CONTROLLER_MANAGER, ControllerClient
-from registry.store.types import ObjectKey, ResourceName
+from registry.store.types import ObjectKey, ResourceName, Row, TenantId
 
 SERVICE_ACCOUNTS: Final = ResourceName("serviceaccounts")
 CONFIG_MAPS: Final = ResourceName("configmaps")
@@ -56,52 +57,71 @@ class Trust:
 
 async def ensure_defaults(client: ControllerClient, key: ObjectKey, trust: Trust) -> None:
     """Creates what is missing in one namespace, unless it is terminating."""
-    row, _ = await client.backend.store.load(client.tenant, NAMESPACES, key)
-    if row is None or decode_metadata(row.body).get("deletionTimestamp"):
-        return
     client = client.with_manager(CONTROLLER_MANAGER)
-    if key == SYSTEM_NAMESPACE and trust.front_proxy is not None:
-        await _ensure_authentication(client, trust.front_proxy, trust.client_ca)
-    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": SERVICE_ACCOUNT}}
-    await _ensure(client, key, SERVICE_ACCOUNTS, account)
-    certificates = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "data": {"ca.crt": trust.root_ca},
-        "metadata": {"name": CONFIG_MAP, "annotations": {"kubernetes.io/description": _DESCRIPTION}},
-    }
-    await _ensure(client, key, CONFIG_MAPS, certificates)
+    names = [(SERVICE_ACCOUNTS, SERVICE_ACCOUNT), (CONFIG_MAPS, CONFIG_MAP)]
+    proxy = trust.front_proxy if key == SYSTEM_NAMESPACE else None
+    if proxy is not None:
+        names.append((CONFIG_MAPS, AUTHENTICATION_CONFIG_MAP))
+    # All are read by one statement, and written by one commit.
+    namespace, account, certificates, *authentication = await asyncio.gather(
+        _load(client, NAMESPACES, key), *(_load(client, resource, f"{key}/{name}") for resource, name in names)
+    )
+    if namespace is None or decode_metadata(namespace.body).get("deletionTimestamp"):
+        return
+    data = {"ca.crt": trust.root_ca}
+    annotations = {"kubernetes.io/description": _DESCRIPTION}
+    writes = [
+        _ensure(client, key, account, _object("ServiceAccount", SERVICE_ACCOUNT)),
+        _ensure(client, key, certificates, _config_map(CONFIG_MAP, data, annotations=annotations)),
+    ]
+    if proxy is not None:
+        (row,) = authentication
+        data = _authentication(proxy, client.tenant.id, trust.client_ca, row)
+        writes.append(_ensure(client, key, row, _config_map(AUTHENTICATION_CONFIG_MAP, data)))
+    failures = await asyncio.gather(*writes, return_exceptions=True)
+    for failure in filter(None, failures):
+        raise failure
 
 
-async def _ensure_authentication(client: ControllerClient, proxy: FrontProxy, client_ca: str) -> None:
-    """Ensures the config map from which the servers of APIServices configure their authentication. A CA that verifies
-    this server's certificate is kept.
+def _authentication(proxy: FrontProxy, tenant: TenantId, client_ca: str, row: Row | None) -> dict[str, str]:
+    """Returns the data of the config map from which the servers of APIServices configure their authentication. A CA
+    that verifies this server's certificate is kept.
 
     Follows kubernetes pkg/controlplane/controller/clusterauthenticationtrust.
     """
-    tenant = client.tenant.id
     data = proxy.configuration(tenant, client_ca)
-    key = ObjectKey(f"{SYSTEM_NAMESPACE}/{AUTHENTICATION_CONFIG_MAP}")
-    row, _ = await client.backend.store.load(client.tenant, CONFIG_MAPS, key)
     if row is not None:
-        authority = (decode_stored('{"metadata":{' + row.body).get("data") or {}).get(_PROXY_CA) or ""
+        authority = (_decode(row).get("data") or {}).get(_PROXY_CA) or ""
         if proxy.trusts(authority, tenant):
             data[_PROXY_CA] = authority
-    wanted = {
-        "apiVersion": "v1", "kind": "ConfigMap", "data": data, "metadata": {"name": AUTHENTICATION_CONFIG_MAP},
-    }  # fmt: skip
-    await _ensure(client, ObjectKey(SYSTEM_NAMESPACE), CONFIG_MAPS, wanted)
+    return data
 
 
-async def _ensure(
-    client: ControllerClient, namespace: ObjectKey, resource: ResourceName, wanted: dict[str, Any]
-) -> None:
-    key = ObjectKey(f"{namespace}/{wanted['metadata']['name']}")
-    row, _ = await client.backend.store.load(client.tenant, resource, key)
+def _object(kind: str, name: str, **metadata: Any) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, **metadata}}
+
+
+def _config_map(name: str, data: dict[str, str], **metadata: Any) -> dict[str, Any]:
+    return {**_object("ConfigMap", name, **metadata), "data": data}
+
+
+def _decode(row: Row) -> dict[str, Any]:
+    decoded: dict[str, Any] = decode_stored('{"metadata":{' + row.body)
+    return decoded
+
+
+async def _load(client: ControllerClient, resource: ResourceName, key: str) -> Row | None:
+    row, _ = await client.backend.store.load(client.tenant, resource, ObjectKey(key))
+    return row
+
+
+async def _ensure(client: ControllerClient, namespace: ObjectKey, row: Row | None, wanted: dict[str, Any]) -> None:
+    """Creates the object, unless it is in `row`, or reverts changes to its data."""
+    resource = SERVICE_ACCOUNTS if wanted["kind"] == "ServiceAccount" else CONFIG_MAPS
     if row is None:
         await _create(client, namespace, resource, wanted)
-    elif "data" in wanted and decode_stored('{"metadata":{' + row.body).get("data") != wanted["data"]:
-        await client.change("", resource, key, lambda old: {**copy_of(old), "data": wanted["data"]})
+    elif "data" in wanted and _decode(row).get("data") != wanted["data"]:
+        await client.change("", resource, row.key, lambda old: {**copy_of(old), "data": wanted["data"]})
 
 
 async def _create(
