@@ -10,6 +10,8 @@ from registry.store.types import Contents, TenantId
 
 # In characters of at most four bytes; with prefix and key the element must stay below 2.7 kB.
 MAX_LABEL: Final = 512
+# Of a bigint.
+_LAST_REVISION: Final = (1 << 63) - 1
 
 
 def label_prefix(tenant: TenantId, resource: str) -> str:
@@ -28,6 +30,12 @@ def storable(text: str) -> str:
     if text.isascii():
         return text
     return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def storable_revision(revision: int | None) -> int | None:
+    """Returns the revision, or PostgreSQL's largest one if it is higher: for clients they have no sign. Both are in the
+    future."""
+    return None if revision is None else min(revision, _LAST_REVISION)
 
 
 def label_element(label: str) -> str:

@@ -218,15 +218,24 @@ async def test_a_revision_from_the_future_is_waited_for_and_then_refused(
         assert status["details"]["retryAfterSeconds"] == 1
 
 
-@pytest.mark.parametrize("query", ["resourceVersionMatch=Exact", "limit=1", "limit=1&resourceVersionMatch=Exact"])
+@pytest.mark.parametrize("revision", ["99999", str((1 << 63) - 1), str(1 << 63), str((1 << 64) - 1)])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "resourceVersionMatch=Exact",
+        "limit=1",
+        "limit=1&resourceVersionMatch=Exact",
+        "limit=1&resourceVersionMatch=Exact&filter=true",
+    ],
+)
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
 async def test_a_list_at_a_revision_from_the_future_is_refused_at_once(
-    api: Client, monkeypatch: pytest.MonkeyPatch, method: str, query: str
+    api: Client, monkeypatch: pytest.MonkeyPatch, method: str, query: str, revision: str
 ) -> None:
     monkeypatch.setattr("registry.api.freshness.wait_until", None)
-    answer = await api.request(method, f"{WIDGETS}?resourceVersion=99999&{query}")
+    answer = await api.request(method, f"{WIDGETS}?resourceVersion={revision}&{query}")
     status = failure(answer, 504, "Timeout")
-    assert status["message"].startswith("Timeout: Too large resource version: 99999, current: ")
+    assert status["message"].startswith(f"Timeout: Too large resource version: {revision}, current: ")
     assert list(status["details"]) == ["causes"]
     assert "retry-after" not in answer.headers
 

@@ -17,7 +17,7 @@ import psycopg
 
 from registry.store.bounds import READ_BYTES
 from registry.store.connection import Pool
-from registry.store.encoding import storable
+from registry.store.encoding import storable, storable_revision
 from registry.store.errors import (
     IndexNotReady,
     QueryTooLarge,
@@ -189,8 +189,8 @@ def values_of(read: IndexRead, tenant: TenantId, domain: DomainId, limit: int) -
     """Returns the parameters of the statements."""
     return {
         "tenant": tenant, "domain": domain, "resource": read.resource, "number": read.number,
-        "overflow": read.overflow, "at": read.at, "limit": limit, "bytes": READ_BYTES, "changes": MAX_CHANGES,
-        **_keys(read.namespace), **_bounds(read),
+        "overflow": read.overflow, "at": storable_revision(read.at), "limit": limit, "bytes": READ_BYTES,
+        "changes": MAX_CHANGES, **_keys(read.namespace), **_bounds(read),
     }  # fmt: skip
 
 

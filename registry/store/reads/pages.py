@@ -20,7 +20,7 @@ from typing import Any, Final, LiteralString, NamedTuple, TypedDict
 from registry.flowcontrol.time_slice import TimeSlice
 from registry.store.bounds import GATHERED_BYTES, READ_BYTES
 from registry.store.connection import Pool
-from registry.store.encoding import storable
+from registry.store.encoding import storable, storable_revision
 from registry.store.errors import RevisionExpired, RevisionInFuture, TenantNotFound, TooManyBytes
 from registry.store.reads.selectors import Predicate, predicate
 from registry.store.reads.words import CANDIDATES, HAD, Words
@@ -180,7 +180,7 @@ class Pages:
             parameters["namespace"] = storable(query.namespace or "")
             text = _page_now(query, condition, gathered)
         else:
-            parameters["at"] = query.at
+            parameters["at"] = storable_revision(query.at)
             near = self._seen.get(tenant.domain, 0) - query.at <= NEAR
             text = _page_at(query, condition, gathered, near=near)
         # With a selector the best plan depends on its values: not prepared, so planned with them.

@@ -12,7 +12,7 @@ from typing import Final, LiteralString, NamedTuple
 
 from registry.store.bounds import READ_BYTES, within_bytes
 from registry.store.connection import Pool
-from registry.store.encoding import label_prefix, storable
+from registry.store.encoding import label_prefix, storable, storable_revision
 from registry.store.encryption.sealing import Sealing
 from registry.store.errors import RevisionExpired, RevisionInFuture, TenantNotFound
 from registry.store.lost import lower_bound
@@ -140,8 +140,9 @@ class WildcardReads:
             # "0" is the character after "/": exactly the keys of the namespace are in between.
             start, before = f"{storable(namespace)}/", f"{storable(namespace)}0"
         values = {
-            "domain": domain, "resource": resource, "at": at, "after_tenant": after[0], "limit": limit + 1,
-            "from": start, "after": max(start.encode(), storable(after[1]).encode()).decode(), "before": before,
+            "domain": domain, "resource": resource, "at": storable_revision(at), "after_tenant": after[0],
+            "limit": limit + 1, "from": start, "before": before,
+            "after": max(start.encode(), storable(after[1]).encode()).decode(),
             "provider": provider.id if provider is not None else None, "bytes": READ_BYTES,
         }  # fmt: skip
         # Planned with its values: the number of tenants decides.
@@ -152,7 +153,7 @@ class WildcardReads:
         if revision < compact_revision:
             raise RevisionExpired(revision, compact_revision, current)
         if revision > current:
-            raise RevisionInFuture(revision, current)
+            raise RevisionInFuture(revision if at is None else at, current)
         selected = []
         for row in rows[:limit]:
             name, definitions, namespaces, tenant, key, uid, changed, version, schema, body, labels = row[4:]
