@@ -17,7 +17,7 @@ from registry.api.request import Body, ResourceRequest
 from registry.api.served import Object, Served
 from registry.api.strategies.base import ObjectDecodeError
 from registry.codec.cbor import decode_cbor
-from registry.codec.go_text import go_json, type_meta_error
+from registry.codec.go_text import go_json, type_meta, type_meta_error
 from registry.codec.json_decode import decode_json, decode_repeated_json
 from registry.codec.model import Decoded, JsonNumberError
 from registry.codec.model import DecodeError as SyntaxFault
@@ -153,6 +153,8 @@ def _recognize(served: Served, value: Any, body: Body, options: WriteOptions) ->
     if (why := type_meta_error(value)) is not None:
         raise unrecognized(served, why, body.data)
     obj: Object = value or {}
+    if served.strategy.completes_type:
+        obj.update(type_meta(obj, is_sorted=body.media_type == "yaml"))
     if (obj.get("apiVersion") or "").count("/") == 1:
         obj["apiVersion"] = obj["apiVersion"].removeprefix("/")  # Go reads "/v1" as version v1 of the core group
     _check_version(served, obj, body.data)

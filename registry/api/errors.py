@@ -250,6 +250,11 @@ def timeout(message: str, *, causes: Sequence[Mapping[str, str]] = (), retry_aft
     return StatusError(504, "Timeout", message, details, retry_after_seconds or None)
 
 
+def namespace_required() -> StatusError:
+    """Returns the 400 for an object of a namespaced kind in no namespace (pkg/registry/generic/registry/store.go)."""
+    return bad_request("Namespace parameter required.")
+
+
 def deadline_exceeded() -> StatusError:
     """Returns the 504 for a request that takes longer than it may (apiserver pkg/server/filters/timeout.go)."""
     return timeout("Timeout: request did not complete within the allotted timeout")

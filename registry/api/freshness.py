@@ -11,18 +11,27 @@ from collections.abc import Awaitable, Callable
 
 from registry.api.errors import revision_in_future
 from registry.api.request import ResourceRequest
+from registry.store.types import ResourceName
 
 # kube-apiserver's watch cache waits three seconds for a revision (cacher/watch_cache.go, blockTimeout).
 WAIT_SECONDS = 3.0
 STEP_SECONDS = 0.25
+_EVENTS = ResourceName("events")
 
 
 async def wait_for_revision(request: ResourceRequest, revision: int) -> None:
-    """Returns when the tenant has reached `revision`. Raises 504 if it has not after WAIT_SECONDS."""
+    """Returns when the tenant has reached `revision`. Raises 504 if it has not after WAIT_SECONDS.
+
+    Events are not in kube-apiserver's watch cache, so reads of them do not wait.
+    """
 
     async def now() -> int:
         return (await request.backend.store.state(request.tenant)).revision
 
+    if request.served.resource_name == _EVENTS:
+        if (current := await now()) < revision:
+            raise revision_in_future(revision, current, retry_after_seconds=0)
+        return
     await wait_until(revision, now)
 
 

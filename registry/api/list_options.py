@@ -44,10 +44,7 @@ class ListOptions:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the list is of exactly its resource version, as the first page of one with a limit is by default.
-
-        It is refused at once if the version has not been reached: kube-apiserver asks etcd then, not its watch cache.
-        """
+        """Whether the list is of exactly its resource version, as the first page of one with a limit is by default."""
         return self.resource_version_match == "Exact" or (self.limit > 0 and not self.resource_version_match)
 
 

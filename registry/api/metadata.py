@@ -84,6 +84,11 @@ def wipe_for_create(obj: Object) -> None:
         obj["metadata"].pop(name, None)
 
 
+def name_in_refusal(obj: Object) -> str:
+    """Returns the name under which admission refuses an object to be created (apiserver pkg/admission/errors.go)."""
+    return obj["metadata"].get("name") or obj["metadata"].get("generateName") or "Unknown"
+
+
 def fill_for_create(obj: Object, context: Context) -> None:
     """Sets uid and creationTimestamp, and generates a name if needed: the same in each attempt."""
     metadata, memo = obj["metadata"], context.memo or RetryMemo()

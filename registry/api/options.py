@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from registry.api.errors import Qualified, StatusError, bad_request, invalid, plain_internal
+from registry.codec.go_text import GoText, go_json, go_quote
 from registry.emulation import emulated
 from registry.schema.field import FieldError, forbidden, not_supported, required
 from registry.schema.field import invalid as invalid_field
@@ -85,10 +86,10 @@ def integer(query: Query, name: str) -> int | None:
         return None
     text = values[0]
     if not _INTEGER.fullmatch(text):
-        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+        raise bad_request(f"strconv.ParseInt: parsing {go_quote(text)}: invalid syntax")
     number = _digits(text)
     if number is None or not -_INT64 <= number < _INT64:
-        raise bad_request(f'strconv.ParseInt: parsing "{text}": value out of range')
+        raise bad_request(f"strconv.ParseInt: parsing {go_quote(text)}: value out of range")
     return number
 
 
@@ -236,7 +237,7 @@ def _delete_errors(policy: str | None, orphan: bool | None, dry_run: list[str]) 
         detail = "orphanDependents and deletionPropagation cannot be both set"
         errors.append(invalid_field("propagationPolicy", policy, detail))
     if policy is not None and policy not in _POLICIES[:3]:
-        errors.append(not_supported("propagationPolicy", policy, _POLICIES))
+        errors.append(not_supported("propagationPolicy", GoText(go_json(policy)), _POLICIES))
     return errors + _dry_run_errors(dry_run)
 
 

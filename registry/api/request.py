@@ -12,7 +12,7 @@ from registry.api.catalogs import Catalogs
 from registry.api.commit_refusals import commit_refusal
 from registry.api.conversions import SharedConversions
 from registry.api.converted_texts import run_with_conversions
-from registry.api.errors import bad_request, not_found
+from registry.api.errors import bad_request, namespace_required, not_found
 from registry.api.object_locks import Identity, ObjectLocks
 from registry.api.options import Query
 from registry.api.served import Object, Served, StoredForm
@@ -222,6 +222,8 @@ class ResourceRequest(NamedTuple):
         Raises 404 without it, or 400 if no object can have the name: the check stands here as in kube-apiserver, after
         what is wrong with the request otherwise (apiserver pkg/registry/generic/registry/store.go, NamespaceKeyFunc).
         """
+        if self.served.namespaced and not self.namespace:
+            raise namespace_required()
         row, state = await self.backend.store.load(self.tenant, self.served.resource_name, self.key)
         self.check_fresh(state)
         if row is None:

@@ -52,7 +52,10 @@ def _with_layout(text: str, reduced: str) -> str:
 
 
 class QuantityType(GoType):
-    """A resource.Quantity in its canonical form; a number is accepted too, and null is zero."""
+    """A resource.Quantity in its canonical form; a number is accepted too, and null is zero.
+
+    All are amounts of a ResourceList, which have no more than thousandths (SetDefaults_ResourceList).
+    """
 
     go = "resource.Quantity"
     zero = "0"
@@ -60,7 +63,7 @@ class QuantityType(GoType):
     def decode(self, value: Any, link: Link, context: DecodingContext) -> Any:
         text = value.strip() if type(value) is str else encode_json_text(value)
         try:
-            return canonical_quantity(text)
+            return canonical_quantity(text, in_milli=True)
         except QuantityError as error:
             raise StructDecodeError(str(error)) from error
 

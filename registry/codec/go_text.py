@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any
 
@@ -82,10 +82,25 @@ def type_meta_error(value: Any) -> str | None:
     problem: str | None = None
     if value is not None and not isinstance(value, dict):
         problem = f"{json_type(value)} into Go value of type {_TYPE_META}"
-    for name in ("apiVersion", "kind") if isinstance(value, dict) else ():
-        if not isinstance(value.get(name), str | None):
-            problem = problem or f"{json_type(value[name])} into Go struct field .{name} of type string"
+    for name, member in value.items() if isinstance(value, dict) else ():
+        field = _TYPE_FIELDS.get(name.casefold())
+        if field is not None and not isinstance(member, str | None):
+            problem = problem or f"{json_type(member)} into Go struct field .{field} of type string"
     return problem and f"couldn't get version/kind; json parse error: json: cannot unmarshal {problem}"
+
+
+_TYPE_FIELDS = {"apiversion": "apiVersion", "kind": "kind"}
+
+
+def type_meta(value: Mapping[str, Any], *, is_sorted: bool = False) -> dict[str, str]:
+    """The kind and apiVersion of a document without a type_meta_error, as encoding/json reads them: in any case, and of
+    several the last. `is_sorted` says that the document was YAML, whose members Go sorts."""
+    members: dict[str, str] = {}
+    for name in sorted(value) if is_sorted else value:
+        field = _TYPE_FIELDS.get(name.casefold())
+        if field is not None and value[name] is not None:
+            members[field] = value[name]
+    return members
 
 
 def _escape(character: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from registry.api.errors import bad_request
 from registry.codec.cbor import decode_cbor
-from registry.codec.go_text import type_meta_error
+from registry.codec.go_text import type_meta, type_meta_error
 from registry.codec.json_decode import decode_json
 from registry.codec.model import DecodeError, JsonSyntaxError
 from registry.codec.protobuf.envelope import decode_object as decode_protobuf
@@ -38,11 +38,12 @@ def decode_delete_options(data: bytes, media_type: str) -> dict[str, Any]:
         value = _decode(data, media_type)
         if (why := type_meta_error(value)) is not None:
             raise bad_request(why)
-        if ((value or {}).get("apiVersion") or "").count("/") > 1:
-            raise bad_request(f"unexpected GroupVersion string: {value['apiVersion']}")
-        kind = (value or {}).get("kind")
+        meta = type_meta(value or {}, is_sorted=media_type == "yaml")
+        api_version, kind = meta.get("apiVersion") or "meta.k8s.io/v1", meta.get("kind")
+        if api_version.count("/") > 1:
+            raise bad_request(f"unexpected GroupVersion string: {api_version}")
         if kind and kind != "DeleteOptions":
-            raise bad_request(_wrong_kind(kind, value.get("apiVersion") or "meta.k8s.io/v1"))
+            raise bad_request(_wrong_kind(kind, api_version))
         return typed.decode(META["DeleteOptions"], value).value
     except JsonSyntaxError as error:
         raise bad_request(f"couldn't get version/kind; json parse error: {error}") from error

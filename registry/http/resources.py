@@ -22,6 +22,7 @@ from registry.api.errors import (
     internal_error,
     method_not_allowed,
     method_not_supported,
+    namespace_required,
     not_acceptable,
     resource_not_found,
     unsupported_media_type,
@@ -108,9 +109,9 @@ class ResourceEndpoint:
         if "/" in info.subresource and not served.definition.builtin:
             info = info._replace(subresource=info.subresource.partition("/")[0])
         _check_method(served, info, verb, scope["method"], headers)
-        if lacks_namespace and verb != "create":
+        if lacks_namespace and verb not in ("create", "update"):
             # /api/v1/namespaces//configmaps: only an empty variable of a script names it (generic/registry/store.go).
-            raise bad_request("Namespace parameter required.")
+            raise namespace_required()
         representation, data, media_type = await _negotiate(scope, receive, served, info, headers)
 
         selected = with_clusterpedia_labels(query) if self._backend.clusterpedia_labels else query
@@ -211,6 +212,8 @@ def _check_method(served: Served, info: RequestInfo, verb: str, method: str, hea
         _check_builtin(served, info, verb)
         if method == "HEAD" or (verb == "watch" and method != "GET"):  # these are a GET on custom resources only
             raise method_not_allowed()
+        if info.subresource and not info.name:
+            raise bad_request("name must be provided")
         return
     if info.subresource:
         dispatch.check_subresource(served, info.subresource, info.name, verb)
@@ -231,6 +234,8 @@ def _check_builtin(served: Served, info: RequestInfo, verb: str) -> None:
     if info.subresource:
         if info.subresource not in served.subresources:
             raise resource_not_found()
+        if not info.name and verb in ("list", "watch"):
+            verb = "get"  # /api/v1/namespaces//status has the route of an object
         if verb not in dispatch.SUBRESOURCE_VERBS[info.subresource]:
             raise method_not_allowed()
     elif info.name and not any(v in verbs_of(served.definition) for v in _OF_OBJECTS):

@@ -111,8 +111,10 @@ class CompiledSchema:
 
     # ---- decoding
 
-    def process(self, obj: dict[str, Any], unknown: list[str] | None) -> None:
+    def process(self, obj: dict[str, Any], unknown: list[str] | None, *, keeps_refused_nulls: bool = False) -> None:
         """Processes a written object in place: decodes metadata, prunes, drops nulls, applies defaults.
+
+        With `keeps_refused_nulls`, nulls that their schemas refuse are left for validation.
 
         Appends the paths of removed fields to `unknown` in kube-apiserver's order: those of metadata, then all others
         sorted, then those of embedded metadata. None skips collecting them.
@@ -120,16 +122,18 @@ class CompiledSchema:
         """
         if "metadata" in obj:
             obj["metadata"] = decode_object_meta(obj["metadata"], unknown=unknown)
-        self.prune(obj, unknown)
+        self.prune(obj, unknown, keeps_refused_nulls=keeps_refused_nulls)
         self._embedded_resources.coerce(obj, unknown)
         self.default(obj)
 
-    def prune(self, obj: dict[str, Any], unknown: list[str] | None = None) -> None:
+    def prune(
+        self, obj: dict[str, Any], unknown: list[str] | None = None, *, keeps_refused_nulls: bool = False
+    ) -> None:
         """Removes in place the fields that the schema does not name, and nulls that are not allowed."""
         if not self._tidy(obj):
             if not self._keeps_all:
                 prune(obj, self.structural, is_root=True, unknown=unknown)
-            drop_nulls(obj, self.structural)
+            drop_nulls(obj, self.structural, only_valid=keeps_refused_nulls)
 
     def default(self, obj: dict[str, Any]) -> None:
         if self._defaulter is not None:

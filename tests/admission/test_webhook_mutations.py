@@ -68,6 +68,32 @@ async def test_a_webhook_that_sets_the_revision_of_an_update(api: Client, hook: 
     assert (await api.put(f"{WIDGETS}/a", widget("a", size=2))).ok()["spec"]["size"] == 2
 
 
+async def test_a_null_that_a_webhook_sets_is_refused_by_its_schema(api: Client, hook: Hook) -> None:
+    hook.answer = lambda _, request: patch({"op": "add", "path": "/spec", "value": None})
+    await configure(api, hook, "a", kind="Mutating")
+    status = failure(await api.post(WIDGETS, widget("a", size=1)), 422, "Invalid")
+    assert status["details"]["causes"][0] == {
+        "reason": "FieldValueTypeInvalid",
+        "message": 'Invalid value: "null": spec in body must be of type object: "null"',
+        "field": "spec",
+    }
+
+
+async def test_webhooks_that_mutate_a_scale_see_who_owns_the_replicas(api: Client, hook: Hook) -> None:
+    made = (await api.post(WIDGETS, widget("a", replicas=1))).ok(201)
+    [entry] = made["metadata"]["managedFields"]
+    hook.answer = lambda _, request: {"allowed": True}
+    for kind in ("Mutating", "Validating"):
+        await configure(api, hook, kind.lower(), kind=kind, rules=[rule("UPDATE", resources="widgets/scale")])
+    (await api.patch(f"{WIDGETS}/a/scale", {"spec": {"replicas": 2}})).ok()
+    mutating, validating = (request for _, request in hook.asked)
+    fields = {"apiVersion": "autoscaling/v1", "fieldsV1": {"f:spec": {"f:replicas": {}}}}
+    assert mutating["oldObject"]["metadata"]["managedFields"] == [{**entry, **fields}]
+    assert mutating["object"]["metadata"]["managedFields"][0]["fieldsV1"] == fields["fieldsV1"]
+    assert "managedFields" not in validating["object"]["metadata"]
+    assert "managedFields" not in validating["oldObject"]["metadata"]
+
+
 async def test_a_patch_that_does_not_fit(api: Client, hook: Hook) -> None:
     hook.answer = lambda path, request: patch({"op": "test", "path": "/spec/size", "value": 9})
     await configure(api, hook, "a", kind="Mutating", failurePolicy="Ignore")

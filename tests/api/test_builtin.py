@@ -74,6 +74,16 @@ async def test_a_limit_range_without_a_name_gets_one(api: Client) -> None:
     assert named["name"].startswith("g-")
 
 
+async def test_amounts_of_resources_have_no_more_than_thousandths(api: Client) -> None:
+    amounts = {"requests.cpu": "1500u", "limits.cpu": "1n", "requests.memory": "1.5", "limits.memory": "1E3"}
+    made = (await api.post(f"{CORE}/resourcequotas", {"metadata": {"name": "q"}, "spec": {"hard": amounts}})).ok(201)
+    rounded = {"requests.cpu": "2m", "limits.cpu": "1m", "requests.memory": "1500m", "limits.memory": "1E3"}
+    assert made["spec"]["hard"] == rounded
+    limits = [{"type": "Pod", "max": {"cpu": "-1001u"}}]
+    made = (await api.post(f"{CORE}/limitranges", {"metadata": {"name": "l"}, "spec": {"limits": limits}})).ok(201)
+    assert made["spec"]["limits"][0]["max"] == {"cpu": "-2m"}
+
+
 @pytest.mark.parametrize("policy", ["Foreground", "Orphan"])
 async def test_events_are_deleted_immediately(api: Client, policy: str) -> None:
     """Events own nothing: their strategy takes no part in garbage collection."""
@@ -89,7 +99,8 @@ async def test_the_error_for_another_kind_uses_the_words_of_its_scheme(api: Clie
         'Secret in version "v1" cannot be handled as a ConfigMap: converting (v1.Secret) to '
         "(core.ConfigMap): unknown conversion"
     )
-    status = failure(await api.post(MAPS, {"kind": "Odd", "apiVersion": "v1"}), 400, "BadRequest")
+    odd = '{"kind": "ConfigMap", "KIND": "Odd", "apiVersion": "v1"}'  # encoding/json takes the last, in any case
+    status = failure(await api.post(MAPS, odd), 400, "BadRequest")
     assert status["message"].startswith(
         'Odd in version "v1" cannot be handled as a ConfigMap: no kind "Odd" is registered for version "v1" in scheme'
     )

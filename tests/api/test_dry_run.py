@@ -37,6 +37,12 @@ async def test_no_verb_writes(api: Client) -> None:
     assert after["metadata"]["resourceVersion"] == revision
 
 
+@pytest.mark.parametrize("revision", ["abc", "0", "7"])
+async def test_a_create_repeats_the_resource_version_that_a_client_sent(api: Client, revision: str) -> None:
+    body = {**widget("b"), "metadata": {"name": "b", "resourceVersion": revision}}
+    assert (await api.post(WIDGETS + DRY, body)).ok(201)["metadata"]["resourceVersion"] == revision
+
+
 async def test_a_dry_run_is_validated_like_a_write(api: Client) -> None:
     await make(api, "a")
     failure(await api.post(WIDGETS + DRY, widget("b", size=-1)), 422, "Invalid")

@@ -8,8 +8,14 @@ from registry.builtin.quantities import QuantityError, canonical_quantity, is_wh
 
 CANONICAL = {
     "a small number": ("3", "3"),
-    "a leading zero": ("007", "7"),
-    "a sign": ("+1", "1"),
+    "a leading zero stays": ("007", "007"),
+    "a sign stays": ("+1", "+1"),
+    "decimals in a unit of three digits stay": ("1.500", "1.500"),
+    "others do not": ("1.50", "1500m"),
+    "nor do three zeros": ("1.5000", "1500m"),
+    "capital exponents stay": ("1E3", "1E3"),
+    "exponents that decimals make up for stay": ("1.5e1", "1.5e1"),
+    "a sign of a binary number stays": ("+3Ki", "+3Ki"),
     "zero in any unit": ("0Gi", "0"),
     "a fraction becomes thousandths": ("0.5", "500m"),
     "thousandths become whole": ("1000m", "1"),
@@ -29,6 +35,14 @@ CANONICAL = {
 @pytest.mark.parametrize("text, written", CANONICAL.values(), ids=CANONICAL)
 def test_the_canonical_form(text: str, written: str) -> None:
     assert canonical_quantity(text) == written
+
+
+@pytest.mark.parametrize("text, written", CANONICAL.values(), ids=CANONICAL)
+def test_amounts_are_rounded_up_to_thousandths(text: str, written: str) -> None:
+    if quantity(written).scale < -3:
+        assert quantity(canonical_quantity(text, in_milli=True)).scale >= -3
+    else:
+        assert canonical_quantity(text, in_milli=True) == written
 
 
 @pytest.mark.parametrize("text, written", CANONICAL.values(), ids=CANONICAL)

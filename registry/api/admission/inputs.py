@@ -139,7 +139,7 @@ class AdmissionInputs:
             typed["metadata"] = drop_malformed(metadata) if isinstance(metadata, dict) else {}
         unknown: list[str] = []
         try:
-            decoded = await evaluate(partial(served.strategy.decode, typed, unknown))
+            decoded = await evaluate(partial(served.strategy.decode_mutated, typed, unknown))
         except ObjectDecodeError as error:
             raise internal_error(str(error)) from error
         if unknown and is_strict and served.definition.builtin:

@@ -20,7 +20,7 @@ _RESOURCE = Qualified("namespaces")
 async def require_active_namespace(request: ResourceRequest, name: str) -> None:
     """Raises 404 if the namespace in which `name` is to be created is missing, 403 if it is being deleted."""
     namespace = request.namespace
-    if not request.served.namespaced or namespace in request.catalog.active_namespaces:
+    if not request.served.namespaced or not namespace or namespace in request.catalog.active_namespaces:
         return
     row, state = await request.backend.store.load(request.tenant, NAMESPACES, ObjectKey(namespace))
     if state.guards != request.catalog.guards:

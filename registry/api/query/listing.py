@@ -51,7 +51,7 @@ class TooMuchToRead(StatusError):
 async def query_list(request: ResourceRequest, options: ListOptions) -> ListAnswer:
     """Lists with a filter, an order, an offset or a count."""
     query = await evaluate(partial(parse_query, request, options), repeatable=True)
-    if not options.is_exact and (wanted := list_revision(options.resource_version)):
+    if wanted := list_revision(options.resource_version):
         await wait_for_revision(request, wanted)
     try:
         return await _answer(query)

@@ -233,6 +233,10 @@ class Strategy(ABC):
     def decode(self, obj: Object, unknown: list[str]) -> Object:
         """Checks types, prunes and defaults a body; adds unknown fields to `unknown`. Raises DecodeError."""
 
+    def decode_mutated(self, obj: Object, unknown: list[str]) -> Object:
+        """Decodes the result of a mutation by admission. Raises DecodeError."""
+        return self.decode(obj, unknown)
+
     @abstractmethod
     def complete(self, obj: Object) -> Object:
         """Defaults the result of an apply. Raises DecodeError."""

@@ -57,6 +57,12 @@ class CustomStrategy(Strategy):
 
     # -- decoding
     def decode(self, obj: Object, unknown: list[str]) -> Object:
+        return self._decode(obj, unknown, keeps_refused_nulls=False)
+
+    def decode_mutated(self, obj: Object, unknown: list[str]) -> Object:
+        return self._decode(obj, unknown, keeps_refused_nulls=True)
+
+    def _decode(self, obj: Object, unknown: list[str], *, keeps_refused_nulls: bool) -> Object:
         # A patched object shares unchanged parts with the old object, which has the defaults of the storage version.
         # Those of another version are filled in here, and must not appear in the old object.
         if not self.version.storage:
@@ -64,7 +70,7 @@ class CustomStrategy(Strategy):
         try:
             schema = self._schema_for(obj)
             if schema is not None:
-                schema.process(obj, unknown)
+                schema.process(obj, unknown, keeps_refused_nulls=keeps_refused_nulls)
             elif "apiVersion" in obj and obj["apiVersion"] is None:
                 raise ObjectDecodeError(_NO_TEXT)
             else:

@@ -20,7 +20,7 @@ from registry.api.admission.quota import reserve_quota
 from registry.api.answers import ObjectAnswer
 from registry.api.bodies import decode_object
 from registry.api.errors import StatusError, already_exists, forbidden, invalid, plain_internal
-from registry.api.metadata import agree_on_namespace, fill_for_create, is_terminating, wipe_for_create
+from registry.api.metadata import agree_on_namespace, fill_for_create, is_terminating, name_in_refusal, wipe_for_create
 from registry.api.options import WriteOptions, manager_of, parse_revision, write_options
 from registry.api.ownership import own_create
 from registry.api.request import Body, ResourceRequest
@@ -81,7 +81,7 @@ class CreateOperation(Operation[ObjectAnswer]):
         agree_on_namespace(request, obj)
         _require_living_definition(request, obj)
         _require_unbound(request, obj)
-        await require_active_namespace(request, obj["metadata"].get("name") or "")
+        await require_active_namespace(request, name_in_refusal(obj))
         admission = request.catalog.admission
         if start.guards is None or (admission is not None and admission.calls_webhooks):
             # The commit does not notice changed definitions, or only after webhooks have been called.
@@ -108,7 +108,7 @@ class CreateOperation(Operation[ObjectAnswer]):
     def prepare(self, request: ResourceRequest, draft: Draft) -> None:
         obj = draft.new
         managed = obj["metadata"].get("managedFields")
-        draft.revision = self._effective_revision(obj["metadata"].pop("resourceVersion", None))
+        draft.revision = self._revision_of_client(obj["metadata"].pop("resourceVersion", None) or "")
         wipe_for_create(obj)
         fill_for_create(obj, request.context)
         request.served.strategy.prepare_for_create(obj, request.context)
@@ -116,18 +116,16 @@ class CreateOperation(Operation[ObjectAnswer]):
             obj["metadata"]["managedFields"] = managed
         draft.name = obj["metadata"].get("name") or ""
 
-    def _effective_revision(self, text: str | None) -> str:
-        """Returns the resource version that the client or a webhook has set; "" if it has no effect.
-
-        A create ignores one that is not valid. An update that creates its object ignores one that is.
-        """
+    def _revision_of_client(self, text: str) -> str:
+        """Returns the resource version that the client or a webhook has set; an update that creates its object ignores
+        one that is valid."""
+        if self.verb == "create":
+            return text
         try:
-            is_set = bool(text) and parse_revision(text or "") != 0
+            parse_revision(text or "0")
         except ValueError as error:
-            if self.verb != "create":
-                raise plain_internal(str(error)) from error
-            return ""
-        return text or "" if is_set and self.verb == "create" else ""
+            raise plain_internal(str(error)) from error
+        return ""
 
     def validate(self, request: ResourceRequest, draft: Draft) -> None:
         served, strategy = request.served, request.served.strategy
@@ -135,10 +133,10 @@ class CreateOperation(Operation[ObjectAnswer]):
         if errors:
             raise invalid(kind_of(served, draft.new), draft.name, errors)
         draft.new = strategy.finish(draft.new)
-        if draft.revision:
-            if not self.dry_run:
-                raise plain_internal("resourceVersion should not be set on objects to be created")
+        if draft.revision and self.dry_run:
             draft.new["metadata"]["resourceVersion"] = draft.revision
+        elif _is_revision(draft.revision):
+            raise plain_internal("resourceVersion should not be set on objects to be created")
         request.context.warnings.extend(strategy.warnings(draft.new, None))
 
     async def commit(self, request: ResourceRequest, draft: Draft) -> Outcome:
@@ -158,6 +156,14 @@ class CreateOperation(Operation[ObjectAnswer]):
 
     def race_lost(self, request: ResourceRequest, error: RevisionConflict | AlreadyExists) -> StatusError:
         return _exists(request, error.current, error.current.key.rpartition("/")[2])
+
+
+def _is_revision(text: str) -> bool:
+    """Whether a resource version of an object to be created is one: the storage ignores 0 and what cannot be parsed."""
+    try:
+        return bool(text) and parse_revision(text) != 0
+    except ValueError:
+        return False
 
 
 async def _require_create(request: ResourceRequest, name: str) -> None:

@@ -21,7 +21,6 @@ from registry.api.answers import Answer, ListAnswer, deleted_status
 from registry.api.catalog import TenantCatalog
 from registry.api.dependents import FOREGROUND, ORPHAN
 from registry.api.errors import StatusError, conflict
-from registry.api.freshness import wait_for_revision
 from registry.api.list_options import list_options
 from registry.api.metadata import is_terminating
 from registry.api.options import (
@@ -39,7 +38,7 @@ from registry.api.verbs.driver import NoLongerServed, run, run_current
 from registry.api.verbs.pipeline import Draft, Operation, Outcome, Start, render
 from registry.api.verbs.readable import row_texts
 from registry.api.verbs.rows import remove, replace
-from registry.api.verbs.selection import list_revision, parse_selection, select
+from registry.api.verbs.selection import parse_selection, select, wait_for_list
 from registry.api.verbs.unsafe_delete import delete_unreadable
 from registry.api.verbs.update import CONFLICT_TRIES, copy_of
 from registry.apply.values import equal
@@ -250,9 +249,8 @@ async def delete_collection(request: ResourceRequest, body: DeleteBody | None) -
         listed = replace_fields(listed, watch=False, send_initial_events=None, resource_version_match=match)
     if listed.resource_version not in ("", "0") and not (listed.resource_version_match or listed.continue_):
         listed = replace_fields(listed, resource_version_match="Exact")  # upstream reads the collection in pages
-    if not listed.is_exact and (wanted := list_revision(listed.resource_version)):
-        await wait_for_revision(request, wanted)
     selection = select(request, listed)
+    await wait_for_list(selection, listed)
     if selection.limit:
         page = await selection.page()
         await _delete_all(request, [row.key for row in page.rows], options)

@@ -12,11 +12,10 @@ from contextlib import aclosing
 from registry.api import continuation
 from registry.api.answers import ListAnswer
 from registry.api.errors import StatusError, expired
-from registry.api.freshness import wait_for_revision
 from registry.api.list_options import ListOptions, list_options
 from registry.api.request import ResourceRequest
 from registry.api.verbs.readable import row_texts
-from registry.api.verbs.selection import Selection, list_revision, select
+from registry.api.verbs.selection import Selection, select, wait_for_list
 from registry.store.errors import RevisionExpired
 
 # Bytes that a webhook converts before the first are sent; a later failure cuts off a longer list.
@@ -27,8 +26,7 @@ async def list_(request: ResourceRequest) -> ListAnswer:
     """Named with an underscore because `list` is Python's."""
     options = list_options(request.query)
     selection = select(request, options)
-    if not options.is_exact and (wanted := list_revision(options.resource_version)):
-        await wait_for_revision(request, wanted)
+    await wait_for_list(selection, options)
     try:
         return await _answer(selection)
     except RevisionExpired as error:

@@ -121,7 +121,10 @@ class PatchReader:
             raise bad_request(self._syntax_error(str(error), strict)) from error
         except JsonNumberError as error:
             self._require_type(error.decoded.value, strict)
-            raise bad_request(self._prefixed(str(error), strict)) from error
+            text = str(error)
+            if strict and self._body.media_type == JSON_PATCH:
+                text = text.replace("Go value", "Go struct field jsonPatchOp.value")
+            raise bad_request(self._prefixed(text, strict)) from error
         except PatchTooLong as error:
             raise StatusError(413, "RequestEntityTooLarge", str(error)) from error
 

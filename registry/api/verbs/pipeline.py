@@ -108,6 +108,10 @@ class Operation(ABC, Generic[A]):
         """Returns the new object and the old one as admission sees them."""
         return draft.new, draft.old
 
+    def present_for_mutation(self, draft: Draft) -> tuple[Object | None, Object | None]:
+        """Returns the same for mutating admission."""
+        return self.present(draft)
+
     def merge_back(self, request: ResourceRequest, draft: Draft, mutated: Object) -> None:
         """Merges the result of mutating admission, which was presented the new object, into the draft."""
 
@@ -148,7 +152,7 @@ async def draft_of(request: ResourceRequest, operation: Operation[Any], start: S
     draft = await operation.make(request, start)
     if operation.skips_admission(request, draft):
         return draft
-    new, old = operation.present(draft)
+    new, old = operation.present_for_mutation(draft)
     mutated = await admitter.mutate(operation.action, draft.name, new, old)
     if new is not None and mutated is not None and mutated is not new:
         operation.merge_back(request, draft, keep_valid_ownership(request, new, mutated))

@@ -29,7 +29,7 @@ from registry.api.verbs.get import begin_get
 from registry.api.verbs.patch import JSON_PATCH, MERGE_PATCH, PatchReader, bad_result
 from registry.api.verbs.update import UpdateOperation
 from registry.builtin.structs import AUTOSCALING
-from registry.codec.go_text import type_meta_error
+from registry.codec.go_text import type_meta, type_meta_error
 from registry.codec.model import DecodeError as CodecError
 from registry.codec.structs import structs as typed
 from registry.codec.structs.base import StructDecodeError
@@ -177,7 +177,7 @@ async def _run(
     uid: str = "",
 ) -> DocumentAnswer:
     paths = _paths(request)
-    operation = UpdateOperation(make, verb, manager, options, uid=uid, owned=True, view=_ScaleView(paths))
+    operation = UpdateOperation(make, verb, manager, options, uid=uid, owned=True, view=_ScaleView(request, paths))
     answer = await run(request, operation)
     return DocumentAnswer(scale_of(answer.object, paths), table=_TABLE)
 
@@ -185,11 +185,16 @@ async def _run(
 class _ScaleView:
     """The form in which admission sees a write through the Scale."""
 
-    def __init__(self, paths: Scale) -> None:
+    def __init__(self, request: ResourceRequest, paths: Scale) -> None:
+        self._request = request
         self._paths = paths
 
-    def present(self, obj: Object) -> Object:
-        return scale_of(obj, self._paths)
+    def present(self, obj: Object, *, with_owners: bool = False) -> Object:
+        """Returns the Scale: only mutating admission sees who owns the replicas."""
+        scale = scale_of(obj, self._paths)
+        if with_owners and (owners := owners_of_scale(self._request, obj)):
+            scale["metadata"]["managedFields"] = owners
+        return scale
 
     def merge_back(self, obj: Object, mutated: Object) -> Object:
         """Merges back the replicas, which are all that a mutation can change."""
@@ -210,7 +215,8 @@ def _decode(value: Any, unknown: list[str]) -> dict[str, Any]:
     head = value if isinstance(value, dict) else {}
     if (why := type_meta_error(head)) is not None:
         raise StructDecodeError(why)
-    kind, version = head.get("kind") or "Scale", head.get("apiVersion") or _API_VERSION
+    meta = type_meta(head)
+    kind, version = meta.get("kind") or "Scale", meta.get("apiVersion") or _API_VERSION
     if (kind, version) != ("Scale", _API_VERSION):
         raise StructDecodeError(f'no kind "{shorten(kind)}" is registered for version "{shorten(version)}"')
     decoded = typed.decode(AUTOSCALING["Scale"], value)

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from registry.api import continuation
 from registry.api.errors import bad_request
+from registry.api.freshness import wait_for_revision
 from registry.api.list_options import ListOptions, validate_list_options
 from registry.api.options import parse_revision
 from registry.api.query.filters import hidden_paths, text_test
@@ -209,6 +210,17 @@ def list_position(options: ListOptions) -> ListPosition:
     revision = list_revision(text)
     exact = options.resource_version_match == "Exact" or (limit and not options.resource_version_match)
     return ListPosition(revision if exact and revision else None, None, limit)
+
+
+async def wait_for_list(selection: Selection, options: ListOptions) -> None:
+    """Waits until the resource version of a list has been reached. Raises 504 if it has not after a while.
+
+    kube-apiserver's watch cache has no single objects of the past, so for these it asks etcd, which does not wait.
+    """
+    if options.is_exact and selection.fields.key is not None:
+        return
+    if wanted := list_revision(options.resource_version):
+        await wait_for_revision(selection.request, wanted)
 
 
 def list_revision(text: str) -> int:

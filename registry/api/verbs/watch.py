@@ -21,7 +21,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 from registry.api.answers import Event, WatchAnswer
 from registry.api.definition_changes import Following
 from registry.api.errors import StatusError, expired, too_large
-from registry.api.freshness import wait_for_revision
+from registry.api.freshness import wait_until
 from registry.api.list_options import ListOptions, list_options
 from registry.api.options import requested_revision
 from registry.api.query.listing import matching
@@ -112,7 +112,7 @@ class TenantSource:
         self._filter = EventFilter(selection)
 
     async def wait(self, revision: int) -> None:
-        await wait_for_revision(self.request, revision)
+        await wait_until(revision, self.revision)
 
     async def revision(self) -> int:
         return (await self.request.backend.store.state(self.request.tenant)).revision

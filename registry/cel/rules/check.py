@@ -18,7 +18,7 @@ from typing import Any, Final
 from registry.cel.checker.cost_ranges import LIMIT
 from registry.cel.checker.schema_types import MAX_REQUEST_BYTES, Declared, declare
 from registry.cel.rules.expressions import MESSAGE, RULE, RuleExpression, compile_expression
-from registry.codec.go_text import GoText
+from registry.codec.go_text import GoText, go_json
 from registry.schema.field import ErrorType, FieldError, forbidden, index, invalid, key, not_supported, required
 from registry.schema.field_paths import SchemaPathError, resolve
 from registry.schema.model import Structural, ValidationRule, from_json
@@ -270,7 +270,7 @@ def entry_errors(entry: Json, schema: Json, path: str) -> list[FieldError]:
         errors.append(required(f"{path}.messageExpression", "messageExpression must be non-empty if specified"))
     reason = entry.get("reason")
     if reason is not None and reason not in REASONS:
-        errors.append(not_supported(f"{path}.reason", reason, list(REASONS)))
+        errors.append(not_supported(f"{path}.reason", GoText(go_json(reason)), list(REASONS)))
     field_path = entry.get("fieldPath") or ""
     if field_path and not field_path.strip():
         errors.append(invalid(f"{path}.fieldPath", field_path, "must be non-empty if specified"))
