@@ -2,13 +2,19 @@
 
 By default glibc raises the size from which it maps a text by itself, up to 32 MiB, once such a text has been freed.
 Smaller ones then stay in heaps, one for each of up to eight threads per core, which shrink only at their ends. After
-requests with large bodies a process had twice as much resident as it used.
+requests with large bodies a process had twice as much resident as it used. What is free between texts that are still
+used is returned when the process has grown.
 """
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
-from typing import Final
+import gc
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
 
 # mallopt(3).
 _M_TRIM_THRESHOLD: Final = -1
@@ -30,11 +36,19 @@ _HEAPS: Final = 2
 COLLECTOR_THRESHOLDS: Final = (2_000, 2, 5_000)
 
 
+# How often the size of the process is looked at. By how much it must have grown since its heaps were last trimmed,
+# which takes some 20 ms beside the event loop; and since the last search of the whole process for cycles, during which
+# nothing else runs for a tenth of a second.
+_CHECK_SECONDS: Final = 5.0
+_TRIM_BYTES: Final = 32 * 1024 * 1024
+_COLLECT_BYTES: Final = 128 * 1024 * 1024
+_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
+
+
 def return_freed_memory() -> None:
     """Makes the process keep little of what it has freed. Other C libraries than glibc are left as they are."""
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError):
+    mallopt = _function("mallopt")
+    if mallopt is None:
         return
     for parameter, value in (
         (_M_MMAP_THRESHOLD, MAPPED_BYTES),
@@ -42,3 +56,41 @@ def return_freed_memory() -> None:
         (_M_ARENA_MAX, _HEAPS),
     ):
         mallopt(parameter, value)
+
+
+async def trim_when_grown(check_seconds: float = _CHECK_SECONDS) -> None:
+    """Returns free memory to the system whenever the process has grown, until it is cancelled.
+
+    Reference cycles are searched for, too, where that was not enough: the collector itself does so only when there are
+    a quarter more objects than at its last search, however much memory they hold.
+    """
+    trim = _function("malloc_trim")
+    trimmed = collected = _resident_bytes()
+    while trim is not None:
+        await asyncio.sleep(check_seconds)
+        now = _resident_bytes()
+        if now > trimmed + _TRIM_BYTES:
+            await asyncio.to_thread(trim, 0)
+            if _resident_bytes() > collected + _COLLECT_BYTES:
+                gc.collect()
+                await asyncio.to_thread(trim, 0)
+                collected = _resident_bytes()
+            now = trimmed = _resident_bytes()
+        trimmed, collected = min(trimmed, now), min(collected, now)
+
+
+def _resident_bytes() -> int:
+    """Returns 0 where the system does not say it."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE_BYTES
+    except OSError:
+        return 0
+
+
+def _function(name: str) -> Callable[..., Any] | None:
+    """Returns a function of glibc; None with another C library."""
+    try:
+        function: Callable[..., Any] = getattr(ctypes.CDLL(None), name)
+    except (OSError, AttributeError):
+        return None
+    return function

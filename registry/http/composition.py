@@ -43,7 +43,7 @@ from registry.controllers.reporting import ReportingController
 from registry.controllers.storage_migration.runner import MigrationSettings
 from registry.conversion.converter import Converter
 from registry.emulation import emulate
-from registry.flowcontrol.allocator import COLLECTOR_THRESHOLDS, return_freed_memory
+from registry.flowcontrol.allocator import COLLECTOR_THRESHOLDS, return_freed_memory, trim_when_grown
 from registry.flowcontrol.byte_shares import MIB
 from registry.flowcontrol.evaluation import Evaluations
 from registry.flowcontrol.fair_queue import FairQueue
@@ -59,6 +59,7 @@ from registry.http.serving.server import root_certificates
 from registry.http.serving.stopping import Stopping
 from registry.settings import Settings, SettingsError
 from registry.store.store import Store
+from registry.tasks import running
 from registry.webhooks.client import WebhookClient
 from registry.webhooks.egress import EgressPolicy
 from registry.webhooks.services import Services, parse_services
@@ -107,6 +108,7 @@ async def serving(settings: Settings, stopping: Stopping) -> AsyncIterator[Servi
         stack.enter_context(_run_watchdog(settings))
         _spare_the_collector()
         return_freed_memory()
+        await stack.enter_async_context(running(trim_when_grown(), "heap trimming"))
         yield Serving(handler, backend)
 
 
