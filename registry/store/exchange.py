@@ -161,6 +161,7 @@ class Exchange:
                 loop.remove_writer(socket)
             if timer is not None:
                 timer.cancel()
+            del ready  # its exception refers to this frame
 
 
 def _resolve(ready: asyncio.Future[None]) -> None:

@@ -170,6 +170,8 @@ async def _complete(connecting: Coroutine[Any, Any, Connection]) -> Connection:
         await asyncio.wait([task], timeout=1)
         task.cancel()
         raise
+    finally:
+        del task  # its exception refers to this frame
 
 
 def _discard(task: asyncio.Task[Connection]) -> None:

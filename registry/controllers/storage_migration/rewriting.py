@@ -177,7 +177,7 @@ class Rewriting:
                 return pairs
             except StatusError as error:
                 if len(rows) == 1:
-                    self._failures[rows[0].key] = error
+                    self._failures[rows[0].key] = error.with_traceback(None)  # which refers to this object
                     return []
                 halves = rows[: len(rows) // 2], rows[len(rows) // 2 :]
                 return [pair for half in halves for pair in await self._objects(catalog, served, half)]
@@ -187,7 +187,7 @@ class Rewriting:
                 work = partial(_with_defaults, served, row, partial(served.object, row))
                 objects.append((row, await _evaluate(work, len(row.body))))
             except StatusError as error:
-                self._failures[row.key] = error
+                self._failures[row.key] = error.with_traceback(None)
         return objects
 
     async def _write(self, catalog: TenantCatalog, served: Served, row: Row, obj: Object) -> bool:

@@ -97,7 +97,7 @@ class Subscription:
             if self._queue:
                 return self._drain()
             if self._error is not None:
-                raise self._error
+                raise type(self._error)(*self._error.args)  # what is raised refers to all that its reader holds
             if not self._live:
                 batch = await self._catch_up()
                 if batch is not None:
