@@ -1,35 +1,23 @@
-"""The wheel and the sdist are complete, and the wheel runs without the source tree."""
+"""The wheel and the sdist are complete. test_sbom.py runs an installed wheel."""
 
 from __future__ import annotations
 
 import email
 import email.message
-import os
 import shutil
-import ssl
-import subprocess
 import sys
 import tarfile
-import urllib.request
 import zipfile
 from pathlib import Path
 
 import pytest
 
 from registry import __version__
-from tests.running import data_folder, running_server
-from tests.supply.locks import NO_INDEX
+from tests.supply.commands import run
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ("registry", "migrations")
 pytestmark = pytest.mark.slow
-
-
-def _run(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    hidden = ("REGISTRY_", "PYTHONPATH", "VIRTUAL_ENV")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(hidden)}
-    return subprocess.run([str(part) for part in command], cwd=cwd, env=environment, stdin=subprocess.DEVNULL,
-                          capture_output=True, text=True, timeout=600, check=False)  # fmt: skip
 
 
 def _built(kind: str, folder: Path) -> Path:
@@ -49,7 +37,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(ROOT / name, source / name, ignore=leave_out)
     for name in ("pyproject.toml", "README.md", "SECURITY.md", "MANIFEST.in"):
         shutil.copy(ROOT / name, source)
-    done = _run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder / "dist", source, cwd=folder)
+    done = run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder / "dist", source, cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder / "dist"
 
@@ -84,31 +72,3 @@ def test_the_wheel_says_what_it_is(built: Path) -> None:
     assert metadata["Description-Content-Type"] == "text/markdown"
     # A name that another project has on the public index: an upload by mistake is refused there.
     assert "Private :: Do Not Upload" in metadata.get_all("Classifier", [])
-
-
-def test_an_installed_wheel_serves(built: Path, tmp_path: Path) -> None:
-    done = _run(sys.executable, "-m", "venv", "--without-pip", "venv", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    pip: list[str | Path] = [sys.executable, "-m", "pip", "--python", tmp_path / "venv/bin/python"]
-    locked: list[str | Path] = ["--require-hashes", "--only-binary", ":all:", "-r", ROOT / "requirements/install.txt"]
-    done = _run(*pip, "install", "--quiet", "--no-compile", *locked, cwd=tmp_path)
-    if done.returncode and any(words in done.stderr for words in NO_INDEX):
-        pytest.skip(f"no package index here: {done.stderr.strip().splitlines()[-1]}")
-    assert done.returncode == 0, done.stderr
-    done = _run(*pip, "install", "--quiet", "--no-index", "--no-deps", _built("wheel", built), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    # What the wheel says that it needs is what the lock has.
-    done = _run(*pip, "check", cwd=tmp_path)
-    assert done.returncode == 0, done.stdout
-
-    command = tmp_path / "venv" / "bin" / "registry"
-    assert _run(command, "version", cwd=tmp_path).stdout == f"registry {__version__}\n"
-    assert "serve" in _run(command, "--help", cwd=tmp_path).stdout
-    # kubectl finds its plugins by these names.
-    assert "history" in _run(command.with_name("kubectl-registry"), "--help", cwd=tmp_path).stdout
-    assert _run(command.with_name("kubectl_complete-registry"), "hist", cwd=tmp_path).stdout == "history\n:4\n"
-    outside = ("env", "--unset=PYTHONPATH", f"--chdir={tmp_path}", str(command))
-    with data_folder() as folder, running_server(folder / "data", command=outside) as server:
-        trust = ssl.create_default_context(cafile=str(server.authority))
-        with urllib.request.urlopen(f"{server.url}/readyz", timeout=30, context=trust) as answer:
-            assert answer.read() == b"ok"
