@@ -16,7 +16,7 @@ import json
 import os
 import ssl
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Generator
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +40,19 @@ decisions: dict[tuple[str, ...], tuple[float, bool]] = {}
 # --- what is asked of the registry
 
 
+class Token(httpx.Auth):
+    """The token in a file, which somebody renews before it expires."""
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        token = Path(os.environ["TOKEN_FILE"]).read_text().strip()
+        request.headers["authorization"] = f"Bearer {token}"
+        yield request
+
+
 def connect() -> httpx.AsyncClient:
-    token = Path(os.environ["TOKEN_FILE"]).read_text().strip()
     return httpx.AsyncClient(
         base_url=os.environ["REGISTRY"],
-        headers={"authorization": f"Bearer {token}"},
+        auth=Token(),
         verify=ssl.create_default_context(cafile=os.environ["CA_FILE"]),
         timeout=httpx.Timeout(10, read=None),
     )
@@ -240,9 +248,18 @@ async def openapi(request: Request) -> Response:
     return JSONResponse(OPENAPI)
 
 
+# The reasons and, for what Starlette refuses, the messages of Kubernetes: kubectl prints them.
+REASONS = {403: "Forbidden", 404: "NotFound", 405: "MethodNotAllowed"}
+MESSAGES = {
+    404: "the server could not find the requested resource",
+    405: "the server does not allow this method on the requested resource",
+}
+
+
 async def refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return status(error.status_code, error.detail, "Forbidden" if error.status_code == 403 else "")
+    code = error.status_code
+    return status(code, MESSAGES.get(code, error.detail), REASONS.get(code, ""))
 
 
 app = Starlette(
