@@ -9,6 +9,7 @@ import time
 import weakref
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
@@ -184,6 +185,24 @@ def test_work_of_a_tenant_that_held_the_loop_runs_in_a_thread(is_shared: bool) -
     run(check, is_shared=is_shared)
 
 
+def set_time(monkeypatch: pytest.MonkeyPatch, now: float) -> None:
+    """Stops the clock by which debts are paid."""
+    clocks = SimpleNamespace(monotonic=lambda: now, perf_counter=time.perf_counter, thread_time=time.thread_time)
+    monkeypatch.setattr(evaluation, "time", clocks)
+
+
+def test_time_on_the_loop_is_paid_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def check(evaluations: Evaluations) -> None:
+        set_time(monkeypatch, 100.0)
+        evaluations.charge("tenant", 0.1)
+        set_time(monkeypatch, 103.0)
+        assert evaluations.owes("tenant")
+        set_time(monkeypatch, 105.0)
+        assert not evaluations.owes("tenant")
+
+    run(check)
+
+
 def busy(seconds: float) -> None:
     until = time.thread_time() + seconds
     while time.thread_time() < until:
@@ -191,7 +210,8 @@ def busy(seconds: float) -> None:
 
 
 @pytest.mark.parametrize("is_shared", [True, False], ids=["others are there", "alone"])
-def test_many_short_evaluations_of_a_request_let_others_run(is_shared: bool) -> None:
+def test_many_short_evaluations_of_a_request_let_others_run(monkeypatch: pytest.MonkeyPatch, is_shared: bool) -> None:
+    set_time(monkeypatch, 0.0)  # no debt is paid by the time in which the system runs other programs
     iterations = 0
 
     async def count_iterations() -> None:
