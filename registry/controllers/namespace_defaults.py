@@ -20,6 +20,7 @@ from registry.api.verbs.update import copy_of
 from registry.codec.stored import decode_metadata, decode_stored
 from registry.controllers.controller_client import CONTROLLER_MANAGER, ControllerClient
 from registry.store.types import ObjectKey, ResourceName, Row, TenantId
+from registry.tasks import gather_all
 
 SERVICE_ACCOUNTS: Final = ResourceName("serviceaccounts")
 CONFIG_MAPS: Final = ResourceName("configmaps")
@@ -78,9 +79,7 @@ async def ensure_defaults(client: ControllerClient, key: ObjectKey, trust: Trust
         (row,) = authentication
         data = _authentication(proxy, client.tenant.id, trust.client_ca, row)
         writes.append(_ensure(client, key, row, _config_map(AUTHENTICATION_CONFIG_MAP, data)))
-    failures = await asyncio.gather(*writes, return_exceptions=True)
-    for failure in filter(None, failures):
-        raise failure
+    await gather_all(writes)
 
 
 def _authentication(proxy: FrontProxy, tenant: TenantId, client_ca: str, row: Row | None) -> dict[str, str]:
