@@ -12,6 +12,7 @@ import asyncio
 import ctypes
 import gc
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -38,10 +39,11 @@ COLLECTOR_THRESHOLDS: Final = (2_000, 2, 5_000)
 
 # How often the size of the process is looked at. By how much it must have grown since its heaps were last trimmed,
 # which takes some 20 ms beside the event loop; and since the last search of the whole process for cycles, during which
-# nothing else runs for a tenth of a second.
+# nothing else runs for a tenth of a second: at most once in a minute, for clients can make it grow and shrink.
 _CHECK_SECONDS: Final = 5.0
 _TRIM_BYTES: Final = 32 * 1024 * 1024
 _COLLECT_BYTES: Final = 128 * 1024 * 1024
+_COLLECT_SECONDS: Final = 60.0
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -66,12 +68,14 @@ async def trim_when_grown(check_seconds: float = _CHECK_SECONDS) -> None:
     """
     trim = _function("malloc_trim")
     trimmed = collected = _resident_bytes()
+    next_search = 0.0
     while trim is not None:
         await asyncio.sleep(check_seconds)
         now = _resident_bytes()
         if now > trimmed + _TRIM_BYTES:
             await asyncio.to_thread(trim, 0)
-            if _resident_bytes() > collected + _COLLECT_BYTES:
+            if _resident_bytes() > collected + _COLLECT_BYTES and time.monotonic() >= next_search:
+                next_search = time.monotonic() + _COLLECT_SECONDS
                 gc.collect()
                 await asyncio.to_thread(trim, 0)
                 collected = _resident_bytes()
