@@ -54,6 +54,20 @@ async def test_items_enqueued_repeatedly_are_handled_once_more() -> None:
     assert seen == ["a", "a"]
 
 
+async def test_a_retry_that_has_a_limit_does_not_wait_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A namespace is left when an unavailable server has had its time, not at the next of delays that grow."""
+    monkeypatch.setattr("registry.controllers.queue.FIRST_RETRY_SECONDS", 3600.0)
+    limits = [0.02, 0.0, -1.0]
+
+    async def handle(work: str) -> None:
+        if limits:
+            raise Requeue(limits.pop())
+
+    async with queue(handle) as waiting:
+        waiting.enqueue("a")
+        await until(lambda: len(waiting) == 0)
+
+
 async def test_failed_and_unfinished_items_are_retried() -> None:
     outcomes: list[Exception | None] = [Requeue(), Unavailable("away"), RuntimeError("a fault"), None]
 
