@@ -75,7 +75,7 @@ def test_sbom_says_what_needs_what(sbom: dict[str, Any]) -> None:
 
 
 def test_an_installed_wheel_serves(build: Path, tmp_path: Path) -> None:
-    pip: list[str | Path] = [sys.executable, "-m", "pip", "--python", build / "image/bin/python"]
+    pip: list[str | Path] = [sys.executable, "-m", "pip", "--python", build / "image" / "bin" / "python"]
     # The lock of an installation is that of the image and the embedded PostgreSQL, which alone is installed here.
     assert pins("image").items() <= pins("install").items()
     locked: list[str | Path] = ["--require-hashes", "--only-binary", ":all:", "-r", ROOT / "requirements/install.txt"]
@@ -86,7 +86,7 @@ def test_an_installed_wheel_serves(build: Path, tmp_path: Path) -> None:
     done = run(*pip, "check", cwd=tmp_path)
     assert done.returncode == 0, done.stdout
 
-    command = build / "image/bin/registry"
+    command = build / "image" / "bin" / "registry"
     assert run(command, "version", cwd=tmp_path).stdout == f"registry {__version__}\n"
     assert "serve" in run(command, "--help", cwd=tmp_path).stdout
     # kubectl finds its plugins by these names.
