@@ -132,7 +132,7 @@ def _replace(state: Pointed, operation: PatchOperation) -> None:
     path = _required(operation.path, "replace operation failed to decode path: operation missing path field")
     if path == "":
         if not isinstance(operation.value, (dict, list)):
-            raise PatchInapplicable("replace operation value must be object or array")
+            raise PatchInapplicable("replace operation value must be object or array: %!w(<nil>)")
         state.root = operation.value
         return
     container, name = _required(state.find_own(path), f"replace operation does not apply: doc is missing path: {path}")

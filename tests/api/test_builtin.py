@@ -210,6 +210,13 @@ def new_event(name: str, **metadata: Any) -> dict[str, Any]:
 SOME_UID = "11111111-1111-4111-8111-111111111111"
 
 
+async def test_an_empty_series_of_an_event_has_a_count_in_its_newer_form(api: Client) -> None:
+    (await api.post(EVENTS, {"metadata": {"name": "s"}, "involvedObject": {"namespace": "default"}, "series": {}})).ok()
+    newer = "/apis/events.k8s.io/v1/namespaces/default/events/s"
+    assert (await api.get(newer)).ok()["series"] == {"count": 0, "lastObservedTime": None}
+    assert (await api.get(f"{EVENTS}/s")).ok()["series"] == {"lastObservedTime": None}
+
+
 async def test_an_update_creates_a_missing_event(api: Client) -> None:
     made = (await api.put(f"{NEW_EVENTS}/made", new_event("made"))).ok(201)
     assert (await api.get(f"{EVENTS}/made")).ok()["metadata"]["uid"] == made["metadata"]["uid"]

@@ -149,7 +149,9 @@ def test_operations(operations: list[Any], path: str, expected: Any) -> None:
             id="replace",
         ),
         pytest.param(
-            [op("replace", "", value=1)], "replace operation value must be object or array", id="whole by scalar"
+            [op("replace", "", value=1)],
+            "replace operation value must be object or array: %!w(<nil>)",
+            id="whole by scalar",
         ),
         pytest.param(
             [op("move", "/spec/a", **{"from": "/spec/x"})],

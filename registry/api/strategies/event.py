@@ -226,4 +226,6 @@ def from_core(event: Object) -> Object:
         new.pop("reportingController", None)
     if not new.get("reportingInstance"):
         new.pop("reportingInstance", None)
+    if (series := new.get("series")) is not None:  # the core group omits a count of 0
+        new["series"] = {"count": 0, "lastObservedTime": None, **series}
     return {**new, "apiVersion": "events.k8s.io/v1"}
