@@ -133,10 +133,15 @@ class TenantCatalog:
         # It may be cached for controllers, which also ask for versions that are not served.
         return served if served.version.served else None
 
-    def is_unresolvable(self, group: str, version: str, plural: str) -> bool:
-        """Whether a definition has its names but is not served, as its conversion webhook's caBundle is invalid."""
+    def is_unresolvable(self, group: str, version: str, plural: str, *, in_namespace: bool, across: bool) -> bool:
+        """Whether a definition has its names but is not served, as its conversion webhook's caBundle is invalid.
+
+        A path of another scope does not exist, unless it is that of a list or watch `across` namespaces.
+        """
         entry = self.entries.get(ObjectKey(f"{plural}.{group}"))
         if entry is None or entry.waits_for_names or entry.definition.established:
+            return False
+        if entry.definition.namespaced != in_namespace and not (entry.definition.namespaced and across):
             return False
         wanted = entry.definition.versions.get(version)
         return wanted is not None and wanted.served and has_invalid_ca_bundle(entry.definition.conversion)

@@ -180,7 +180,10 @@ class ResourceEndpoint:
         if served is None:
             if catalog.is_builtin_group(info.group):
                 raise resource_not_found()
-            if catalog.is_unresolvable(info.group, info.version, info.resource):
+            across = info.verb in ("list", "watch")
+            if catalog.is_unresolvable(
+                info.group, info.version, info.resource, in_namespace=info.has_namespace, across=across
+            ):
                 raise internal_error("error resolving resource")
             raise PageNotFound
         return catalog, served

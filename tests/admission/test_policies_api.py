@@ -353,6 +353,16 @@ async def test_a_json_patch_adds_only_fields_that_the_kind_has(api: Client) -> N
     assert answer.json["message"] == 'Internal error occurred: strict decoding error: unknown field "metadata.huh"'
 
 
+async def test_too_many_match_conditions_are_validated_nonetheless(api: Client) -> None:
+    conditions = [{"name": f"c{i}", "expression": "true"} for i in range(65)]
+    del conditions[47]["name"]
+    constraints = {"resourceRules": [rule()]}
+    spec = {"matchConstraints": constraints, "validations": [{"expression": "true"}], "matchConditions": conditions}
+    refused = await api.post(POLICIES, named("ValidatingAdmissionPolicy", "p", **spec))
+    causes = refused.json["details"]["causes"]
+    assert [cause["field"] for cause in causes] == ["spec.matchConditions", "spec.matchConditions[47].name"]
+
+
 async def test_the_types_of_a_policy_are_checked(api: Client) -> None:
     await enforce(api, "object.spec.nope > 1", match={"resourceRules": [{**rule(), "apiVersions": ["v1"]}]})
 

@@ -80,3 +80,21 @@ async def test_the_deletion_waits_for_objects_with_finalizers(api: Client) -> No
     assert status["message"].endswith("create not allowed while custom resource definition is terminating")
     (await api.patch(f"{WIDGETS}/a", {"metadata": {"finalizers": None}})).ok()
     await gone(api, f"{DEFINITIONS}/{NAME}")
+
+
+async def test_a_definition_with_an_invalid_ca_bundle_has_no_path_in_another_scope(api: Client) -> None:
+    unfit = definition("gears", "Gear")
+    client = {"url": "https://127.0.0.1/", "caBundle": "QUJD"}
+    unfit["spec"]["conversion"] = {
+        "strategy": "Webhook",
+        "webhook": {"conversionReviewVersions": ["v1"], "clientConfig": client},
+    }
+    (await api.post(DEFINITIONS, unfit)).ok(201)
+
+    async def unresolvable() -> bool:
+        return (await api.get(f"/apis/{GROUP}/v1/gears")).code == 500
+
+    await eventually(unresolvable)
+    failure(await api.post(f"/apis/{GROUP}/v1/namespaces/default/gears", {}), 500, "InternalError")
+    assert (await api.post(f"/apis/{GROUP}/v1/gears", {})).code == 404
+    (await api.delete(f"{DEFINITIONS}/gears.{GROUP}")).ok()

@@ -25,6 +25,7 @@ ROUTES = [
     "/api",
     "/api/v1",
     "/apis/apiextensions.k8s.io/v1",
+    "/apis/apiregistration.k8s.io",
     "/version",
     "/.well-known/openid-configuration",
     "/openid/v1/jwks",

@@ -109,6 +109,23 @@ INT_ERROR = "error: invalid data, expected int, got float64"
             ("self.m['a'] + self.m.b", {"m": {"a": 1, "b": 2}}, "3"),
             ("'a' in self.m && !('c' in self.m) && has(self.m.a)", {"m": {"a": 1}}, "true"),
             ("self.m.c", {"m": {"a": 1}}, "error: no such key: c"),
+            *(
+                (f"self.ios[self.{name}]", {"ios": 1, name: value}, f"error: invalid qualifier type: {go_type}")
+                for name, value, go_type in [
+                    ("li", [1], "*common.unstructuredList"),
+                    ("set", ["a"], "*common.unstructuredSetList"),
+                    ("lm", [{"k": "a"}], "*common.unstructuredMapList"),
+                    ("m", {"a": 1}, "*common.unstructuredMap"),
+                    ("o", {"a": 1}, "*common.unstructuredMap"),
+                    ("by", "aGk=", "types.Bytes"),
+                    ("du", "1h", "types.Duration"),
+                    ("dt", "2024-01-01T00:00:00Z", "types.Timestamp"),
+                ]
+            ),
+            ("dyn(self.li)[self.li]", {"li": [1]}, "error: invalid qualifier type: *common.unstructuredList"),
+            ("self.ios[?self.li]", {"ios": 1, "li": [1]}, "error: invalid qualifier type: *common.unstructuredList"),
+            ("self.ios[self.s]", {"ios": 1, "s": "a"}, "error: no such key: a"),
+            ("size({self.li: 1})", {"li": [1]}, "1"),
             ("self.m.map(k, self.m[k])", {"m": {"a": 1, "b": 2}}, "[1, 2]"),
             ("self.m.all(k, v, k != '' && v > 0)", {"m": {"a": 1, "b": 2}}, "true"),
             ("self.m == {'a': 1}", {"m": {"a": 1}}, "true"),

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from registry.budget import spend
-from registry.cel.common.values import MAP, MISSING, MapValue, Value, equal, register_type
+from registry.cel.common.values import MAP, MISSING, MapValue, Uint, Value, equal, register_type
 
 
 class Map(MapValue):
     """A map constructed by an expression. Keys are bool, int, uint, double (for look-ups) and string.
 
-    int, uint and double keys of the same number are the same key, as in Python; bool keys are distinct from them.
+    int, uint and double keys of the same number are the same key, as in Python; bool keys are distinct from them. A
+    key of another type, which only a dynamic one can have, is equal to nothing but itself.
     """
 
     __slots__ = ("_entries",)
@@ -40,10 +41,7 @@ class Map(MapValue):
         return len(self._entries)
 
     def find(self, key: Value) -> Value:
-        try:
-            entry = self._entries.get(_hashable(key))
-        except TypeError:
-            return MISSING
+        entry = self._entries.get(_hashable(key))
         return MISSING if entry is None else entry[1]
 
     def all_keys(self) -> list[Value]:
@@ -69,7 +67,12 @@ class Map(MapValue):
 
 
 def _hashable(key: Value) -> Any:
-    return (key,) if type(key) is bool else key
+    if type(key) in _PLAIN:
+        return key
+    return (key,) if type(key) is bool else (Map, id(key))
+
+
+_PLAIN = frozenset((str, int, Uint, float, type(None)))
 
 
 register_type(Map, MAP)

@@ -149,7 +149,8 @@ def negate(value: Value) -> Value:
         return -value
     if kind is Duration:
         return duration(-value.nanoseconds)
-    raise no_such_overload("-_")
+    # A type that is negated, or that receives calls, refuses itself and does not know the function.
+    raise no_such_overload("" if kind in (bool, str, Timestamp) else "-_")
 
 
 _NUMBERS: set[Any] = {int, Uint, float}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from registry.cel.common.times import Duration, Timestamp
 from registry.cel.common.values import (
     MISSING,
     NONE,
@@ -22,6 +23,7 @@ from registry.cel.common.values import (
 from registry.cel.ext.conversions import number_text
 from registry.cel.ext.maps import key_text
 from registry.cel.interpreter.code import Code, Frame, Run, value_of
+from registry.cel.interpreter.schema_values import SchemaList, SchemaMap
 from registry.cel.interpreter.view import View
 
 _PYTHON_TYPES: dict[str, type] = {"object": dict, "map": dict, "list": list}
@@ -190,15 +192,47 @@ def select_value(container: Value, name: str) -> Value:
 def index(operand: Code, key: Code) -> Code:
     """`operand[key]`"""
     cost = operand.cost + key.cost
-    view, key_run = operand.view, value_of(key)
+    view, key_run = operand.view, _qualifier(key)
     if view is not None and view.kind == "list" and view.element is not None:
         return _index_list(operand, key, view.element)
     run = value_of(operand)
     return Code(lambda frame: index_value(run(frame), key_run(frame)), cost, attribute=True)
 
 
+def _qualifier(key: Code) -> Run:
+    """The value of a key. An attribute must be of a type that qualifies others (newQualifier in the original)."""
+    run = value_of(key)
+    if not key.attribute:
+        return run
+
+    def qualify(frame: Frame) -> Value:
+        value = run(frame)
+        if type(value) not in _QUALIFIERS and (go_type := _go_type(value)):
+            raise EvalError(f"invalid qualifier type: {go_type}")
+        return value
+
+    return qualify
+
+
+_QUALIFIERS = frozenset((str, int, Uint, float, bool))
+_LISTS = {"set": "unstructuredSetList", "map": "unstructuredMapList"}
+_GO_TYPES: dict[type, str] = {
+    bytes: "types.Bytes",
+    Duration: "types.Duration",
+    Timestamp: "types.Timestamp",
+    type(None): "types.Null",
+}
+
+
+def _go_type(value: Value) -> str:
+    """The Go type of a value that an attribute can have, other than a key; "" for any other."""
+    if isinstance(value, SchemaList):
+        return f"*common.{_LISTS.get(value.view.list_type, 'unstructuredList')}"
+    return "*common.unstructuredMap" if isinstance(value, SchemaMap) else _GO_TYPES.get(type(value), "")
+
+
 def _index_list(operand: Code, key: Code, element: View) -> Code:
-    run, key_run, convert = operand.run, value_of(key), element.convert
+    run, key_run, convert = operand.run, _qualifier(key), element.convert
     expected = None if element.nullable else _PYTHON_TYPES.get(element.kind)
 
     def index_list(frame: Frame) -> Any:
@@ -289,7 +323,7 @@ def has_value(container: Value, name: str) -> bool:
 
 def optional_index(operand: Code, key: Code) -> Code:
     """`operand.?key` and `operand[?key]`"""
-    run, key_run = value_of(operand), value_of(key)
+    run, key_run = value_of(operand), _qualifier(key)
     return Code(lambda frame: optional_of_key(run(frame), key_run(frame)), operand.cost + key.cost, attribute=True)
 
 

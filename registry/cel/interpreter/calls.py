@@ -18,7 +18,6 @@ from registry.cel.common.values import (
     Uint,
     Value,
     no_such_overload,
-    size_of,
 )
 from registry.cel.ext.lists import sum_from
 from registry.cel.ext.maps import key_text
@@ -173,8 +172,8 @@ def map_of(frame: Frame, pairs: list[tuple[Run, Run, bool]]) -> Map:
     result = Map()
     for key_run, value_run, optional in pairs:
         key, value = key_run(frame), value_run(frame)
-        if type(key) not in _KEY_TYPES:
-            raise EvalError(f"unsupported key type: {size_of(key)}")
+        if type(key) is bytes:  # the original panics
+            raise EvalError("internal error: runtime error: hash of unhashable type types.Bytes")
         if optional:
             if type(value) is not Optional:
                 raise EvalError(f"cannot initialize optional entry '{key_text(key)}' from non-optional value {value}")
@@ -183,6 +182,3 @@ def map_of(frame: Frame, pairs: list[tuple[Run, Run, bool]]) -> Map:
             value = value.get()
         result.insert(key, value)  # the last of two equal keys wins
     return result
-
-
-_KEY_TYPES: Final = frozenset((bool, int, Uint, float, str))

@@ -107,7 +107,7 @@ def negation(operand: Code) -> Code:
             return False
         if value is False:
             return True
-        raise no_such_overload("!_")
+        raise no_such_overload()
 
     return Code(negate, operand.cost)
 

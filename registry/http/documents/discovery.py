@@ -11,6 +11,7 @@ from typing import Any, Final
 from starlette.types import Receive, Scope, Send
 
 from registry.aggregation.discovery import Resources, merge_aggregated, merge_group, merge_group_list
+from registry.aggregation.model import GROUP as API_REGISTRATION
 from registry.aggregation.priorities import local_priority
 from registry.api.catalog import TenantCatalog
 from registry.api.catalogs import Catalogs
@@ -81,9 +82,9 @@ def _not_found(info: RequestInfo, catalog: TenantCatalog) -> Exception:
 def _is_route(info: RequestInfo, catalog: TenantCatalog) -> bool:
     """Whether kube-apiserver has a route for this path.
 
-    Its handlers of /apis, of groups and of custom resources ignore the method.
+    Its handlers of /apis, of groups and of custom resources ignore the method; the aggregator's own group has a route.
     """
-    if info.document_path == "/api":
+    if info.document_path in ("/api", f"/apis/{API_REGISTRATION}"):
         return True
     definitions = catalog.definitions() if info.version else ()
     return any(d.builtin and d.group == info.group and info.version in d.versions for d in definitions)
