@@ -16,6 +16,7 @@ from registry.aggregation.model import APIServer
 from registry.aggregation.openapi import Json, ServerDocument, memory_of, own_part
 from registry.caches import LruCache
 from registry.codec.model import DecodeError
+from registry.definitions.openapi.proto import NotOpenAPI, encode_v2
 from registry.store.types import Tenant, TenantId
 from registry.tasks import cancel
 from registry.webhooks.answers import decode_bounded_json, run_aside
@@ -110,6 +111,13 @@ class OpenAPIDocuments:
 
 
 def _measured_part(body: bytes, server: APIServer) -> tuple[Json, int]:
-    """The server's part of its document, and what it takes in memory. Raises DecodeError."""
+    """The server's part of its document, and what it takes in memory. Raises DecodeError.
+
+    A document that is no OpenAPI is refused as a whole: no client could read the tenant's document with it.
+    """
     part = own_part(decode_bounded_json(body, max_values=_MAX_VALUES), server)
+    try:
+        encode_v2(part)
+    except NotOpenAPI as error:
+        raise DecodeError(f"the document is no OpenAPI v2: {error}") from error
     return part, memory_of(part)

@@ -103,6 +103,28 @@ def test_paths_of_another_server_replace_those_from_here() -> None:
     assert list(merged["paths"]) == ["/apis/b/v1/c", f"{BASE}/new"]
 
 
+async def test_a_document_that_is_no_openapi_is_left_out(api_database: str, tmp_path: Path) -> None:
+    """With it, kubectl would get an internal error for all that the tenant has."""
+    document: dict[str, Any] = {"paths": {f"{BASE}/metrics": {"get": 5}}, "definitions": {}}
+
+    async def answer(request: Request) -> None:
+        await request.answer_json(document if request.target == "/openapi/v2" else {})
+
+    async with backend(tmp_path / "server", answer) as behind, serving(api_database, tmp_path, **placed(behind)) as api:
+        await register(api, behind)
+
+        async def is_read() -> bool:
+            await api.get("/openapi/v2")
+            return bool(behind.of("/openapi/v2"))
+
+        await eventually(is_read)
+        for accept in ("application/json", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"):
+            for _ in range(5):
+                found = await api.get("/openapi/v2", accept=accept)
+                assert (found.code, f"{BASE}/metrics".encode() in found.body) == (200, False)
+                await asyncio.sleep(0.01)
+
+
 async def test_the_document(api_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hangs = False
 

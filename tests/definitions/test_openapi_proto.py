@@ -3,9 +3,11 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+import pytest
+
 from registry.definitions.compiled import compile_definition
 from registry.definitions.openapi.documents import openapi_v3_document
-from registry.definitions.openapi.proto import encode_v2, encode_v3
+from registry.definitions.openapi.proto import NotOpenAPI, encode_v2, encode_v3
 from registry.definitions.openapi.v2 import openapi_v2
 from tests.codec.wire_fields import fields
 from tests.definitions.crds import crd, established
@@ -34,6 +36,54 @@ def named(message: bytes, number: int, name: str) -> bytes:
             found: bytes = parts(pair, 2)[0]
             return found
     raise KeyError(name)
+
+
+def of_another_server(operation: Any = None, **schema: Any) -> dict[str, Any]:
+    return {"paths": {"/apis/a/v1/b": {"get": operation}}, "definitions": {"B": schema}}
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        pytest.param(of_another_server(5), id="operation"),
+        pytest.param(of_another_server({"tags": 5}), id="tags"),
+        pytest.param(of_another_server({"operationId": ["a"]}), id="operation id"),
+        pytest.param(of_another_server({"parameters": {}}), id="parameters"),
+        pytest.param(of_another_server({"parameters": [5]}), id="parameter"),
+        pytest.param(of_another_server({"parameters": [{"in": [], "name": 7}]}), id="place and name of a parameter"),
+        pytest.param(of_another_server({"responses": []}), id="responses"),
+        pytest.param(of_another_server({"responses": {"200": 5}}), id="response"),
+        pytest.param(of_another_server(properties=[]), id="properties"),
+        pytest.param(of_another_server(properties={"a": 5}), id="property"),
+        pytest.param(of_another_server(type={}), id="type"),
+        pytest.param(of_another_server(type=["string", 5]), id="types"),
+        pytest.param(of_another_server(items=[5]), id="items"),
+        pytest.param(of_another_server(required=5), id="required"),
+        pytest.param(of_another_server(enum={}), id="enum"),
+        pytest.param(of_another_server(uniqueItems="yes"), id="flag"),
+        pytest.param(of_another_server(maxLength=1.5), id="integer"),
+        pytest.param(of_another_server(maxLength=-1), id="negative"),
+        pytest.param(of_another_server(maxLength=1 << 63), id="long integer"),
+        pytest.param(of_another_server(maximum="a"), id="double"),
+        pytest.param(of_another_server(maximum=10**400), id="long double"),
+        pytest.param(of_another_server(additionalProperties=5), id="additional properties"),
+    ],
+)
+def test_values_of_wrong_types_are_refused(document: dict[str, Any]) -> None:
+    """kubectl would get an internal error for all that the tenant has."""
+    with pytest.raises(NotOpenAPI):
+        encode_v2(document)
+
+
+def test_what_other_servers_may_have() -> None:
+    """Go reads null as nothing, and both forms of types and items."""
+    document = of_another_server(
+        properties={"a": None}, type=["string", "null"], items=[{"title": "x"}, {}], maximum=1, minimum=None
+    )
+    schema = named(parts(encode_v2(document), 9)[0], 1, "B")
+    assert named(parts(schema, 25)[0], 1, "a") == b""
+    assert [parts(found, 1) for found in parts(schema, 22)] == [[b"string", b"null"]]
+    assert [len(parts(found, 1)) for found in parts(schema, 23)] == [2]
 
 
 def test_document() -> None:

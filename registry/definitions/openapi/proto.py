@@ -19,10 +19,11 @@ from __future__ import annotations
 
 import json
 import struct
+import sys
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from importlib import resources
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from registry.codec.wire import encode_delimited, tag, varint
 from registry.codec.yaml_encode import encode_yaml
@@ -33,11 +34,17 @@ MEDIA_TYPE_V3: Final = "application/com.github.proto-openapi.spec.v3.v1.0+protob
 ACCEPTED_V2: Final = (MEDIA_TYPE_V2, "application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
 ACCEPTED_V3: Final = (MEDIA_TYPE_V3, "application/com.github.proto-openapi.spec.v3@v1.0+protobuf")
 
+T = TypeVar("T")
 # Encodes a value as the field of this number.
 Encoder = Callable[[int, Any], bytes]
 
 
+class NotOpenAPI(Exception):
+    """A document of another server has a value of a wrong type."""
+
+
 def encode_v2(document: Mapping[str, Any]) -> bytes:
+    """Raises NotOpenAPI. As in Go, a null in place of a message or a field is the same as nothing."""
     return _V2.encode("Document", document)
 
 
@@ -60,14 +67,17 @@ class _Messages:
             number, name, *type_ = line.split()
             fields[name] = int(number), self.encoder(*type_ or ["extension"])
 
-    def encode(self, message: str, value: Mapping[str, Any]) -> bytes:
+    def encode(self, message: str, value: Mapping[str, Any] | None) -> bytes:
         """Encodes the fields that are present, in the order of the JSON."""
+        if value is None:
+            return b""
+        _require(value, dict)
         fields, parts = self._fields[message], []
         for name, v in value.items():
             field = fields.get(name)
             if field is None and name.startswith("x-"):
                 field, v = fields.get("x-"), (name, v)
-            if field is not None:
+            if field is not None and v is not None:
                 parts.append(field[1](field[0], v))
         return b"".join(parts)
 
@@ -79,7 +89,7 @@ class _Messages:
             return lambda number, value: of_type(choose(value))(number, value)
         if type_.startswith("[]"):
             element = self.encoder(type_.removeprefix("[]"))
-            return lambda number, values: b"".join(element(number, value) for value in values)
+            return lambda number, values: b"".join(element(number, value) for value in _require(values, list))
         outer, slash, rest = type_.partition("/")
         if not slash:
             return lambda number, value: encode_delimited(number, self.encode(type_, value))
@@ -89,19 +99,34 @@ class _Messages:
         return lambda number, value: encode_delimited(number, inner(field, value))
 
 
-def _pairs(field: int, encode: Encoder, values: Mapping[str, Any]) -> bytes:
-    return b"".join(encode_delimited(field, _text(1, name) + encode(2, value)) for name, value in values.items())
+def _require(value: Any, type_: type[T]) -> T:
+    if not isinstance(value, type_):
+        raise NotOpenAPI(f"{type(value).__name__} in place of {type_.__name__}")
+    return value
 
 
-def _text(number: int, value: str) -> bytes:
-    return encode_delimited(number, value.encode("utf-8", "surrogatepass"))
+def _pairs(field: int, encode: Encoder, values: Any) -> bytes:
+    pairs = _require(values, dict).items()
+    return b"".join(encode_delimited(field, _text(1, name) + encode(2, value)) for name, value in pairs)
 
 
-def _integer(number: int, value: int) -> bytes:
+def _text(number: int, value: Any) -> bytes:
+    return encode_delimited(number, _require(value, str).encode("utf-8", "surrogatepass"))
+
+
+def _flag(number: int, value: Any) -> bytes:
+    return tag(number, 0) + varint(_require(value, bool))
+
+
+def _integer(number: int, value: Any) -> bytes:
+    if not 0 <= _require(value, int) < 1 << 63:
+        raise NotOpenAPI("an integer out of range")
     return tag(number, 0) + varint(value)
 
 
-def _double(number: int, value: float) -> bytes:
+def _double(number: int, value: Any) -> bytes:
+    if not isinstance(value, (int, float)) or abs(value) > sys.float_info.max:
+        raise NotOpenAPI("no number, or one out of range")
     return tag(number, 1) + struct.pack("<d", value)
 
 
@@ -126,7 +151,7 @@ def _extension(number: int, member: tuple[str, Any]) -> bytes:
 
 _SCALARS: Final[Mapping[str, Encoder]] = {
     "text": _text,
-    "flag": _integer,
+    "flag": _flag,
     "integer": _integer,
     "double": _double,
     "any": _any,
@@ -147,11 +172,20 @@ def _scalar(value: Any) -> str:
     return "empty"
 
 
+def _place_of(parameter: Any) -> str:
+    """The form of a parameter, by where it is."""
+    place = _require(parameter, dict).get("in")
+    return "1/Body" if place == "body" else "2/3/Query" if place == "query" else "2/4/Path"
+
+
 _V2: Final = _Messages(
     "openapi_v2.txt",
     {
         "additional": lambda value: "2/flag" if isinstance(value, bool) else "1/Schema",
-        "parameter": lambda value: {"body": "1/Body", "query": "2/3/Query"}.get(value["in"], "2/4/Path"),
+        # Other servers may have lists of items and types.
+        "items": lambda value: "1/[]Schema" if isinstance(value, list) else "1/Schema",
+        "parameter": _place_of,
+        "types": lambda value: "1/[]text" if isinstance(value, list) else "1/text",
     },
 )
 _V3: Final = _Messages(
