@@ -3,7 +3,7 @@
 By default glibc raises the size from which it maps a text by itself, up to 32 MiB, once such a text has been freed.
 Smaller ones then stay in heaps, one for each of up to eight threads per core, which shrink only at their ends. After
 requests with large bodies a process had twice as much resident as it used. What is free between texts that are still
-used is returned when the process has grown.
+used is returned every few seconds.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import ctypes
 import gc
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,14 +36,25 @@ _HEAPS: Final = 2
 COLLECTOR_THRESHOLDS: Final = (2_000, 2, 5_000)
 
 
-# How often the size of the process is looked at. By how much it must have grown since its heaps were last trimmed,
-# which takes some 20 ms beside the event loop; and since the last search of the whole process for cycles, during which
-# nothing else runs for a tenth of a second: at most once in a minute, for clients can make it grow and shrink.
+# How often the heaps are looked at. How much has to be freed until they are trimmed, which takes some 20 ms beside the
+# event loop; and how much the process must have grown since the last search of all of it for cycles, during which
+# nothing else runs for a tenth of a second: at most once in a minute, for clients can make it grow.
 _CHECK_SECONDS: Final = 5.0
 _TRIM_BYTES: Final = 32 * 1024 * 1024
 _COLLECT_BYTES: Final = 128 * 1024 * 1024
 _COLLECT_SECONDS: Final = 60.0
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
+
+
+class _MallInfo(ctypes.Structure):
+    """mallinfo2(3)."""
+
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in (
+            "arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost",
+        )
+    ]  # fmt: skip
 
 
 def return_freed_memory() -> None:
@@ -60,27 +70,30 @@ def return_freed_memory() -> None:
         mallopt(parameter, value)
 
 
-async def trim_when_grown(check_seconds: float = _CHECK_SECONDS) -> None:
-    """Returns free memory to the system whenever the process has grown, until it is cancelled.
+async def return_free_memory(check_seconds: float = _CHECK_SECONDS) -> None:
+    """Returns to the system what has been freed, again and again until it is cancelled. Only with glibc 2.33 or newer.
 
-    Reference cycles are searched for, too, where that was not enough: the collector itself does so only when there are
+    Reference cycles are searched for, too, when the process has grown: the collector itself does so only when there are
     a quarter more objects than at its last search, however much memory they hold.
     """
-    trim = _function("malloc_trim")
-    trimmed = collected = _resident_bytes()
-    next_search = 0.0
-    while trim is not None:
+    trim, heaps = _function("malloc_trim"), _function("mallinfo2")
+    if trim is None or heaps is None:
+        return
+    heaps.restype = _MallInfo
+    # What was free when the heaps were last trimmed, less what has been used again since.
+    returned = 0
+    collected, next_search = _resident_bytes(), 0.0
+    while True:
         await asyncio.sleep(check_seconds)
-        now = _resident_bytes()
-        if now > trimmed + _TRIM_BYTES:
+        resident = _resident_bytes()
+        if resident > collected + _COLLECT_BYTES and time.monotonic() >= next_search:
+            next_search = time.monotonic() + _COLLECT_SECONDS
+            gc.collect()
+        free = (await asyncio.to_thread(heaps)).fordblks
+        if free > returned + _TRIM_BYTES:
             await asyncio.to_thread(trim, 0)
-            if _resident_bytes() > collected + _COLLECT_BYTES and time.monotonic() >= next_search:
-                next_search = time.monotonic() + _COLLECT_SECONDS
-                gc.collect()
-                await asyncio.to_thread(trim, 0)
-                collected = _resident_bytes()
-            now = trimmed = _resident_bytes()
-        trimmed, collected = min(trimmed, now), min(collected, now)
+            returned = free
+        returned, collected = min(returned, free), min(collected, _resident_bytes())
 
 
 def _resident_bytes() -> int:
@@ -91,10 +104,9 @@ def _resident_bytes() -> int:
         return 0
 
 
-def _function(name: str) -> Callable[..., Any] | None:
-    """Returns a function of glibc; None with another C library."""
+def _function(name: str) -> Any:
+    """Returns a function of glibc; None if the C library has none of that name."""
     try:
-        function: Callable[..., Any] = getattr(ctypes.CDLL(None), name)
+        return getattr(ctypes.CDLL(None), name)
     except (OSError, AttributeError):
         return None
-    return function

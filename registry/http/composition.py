@@ -43,7 +43,7 @@ from registry.controllers.reporting import ReportingController
 from registry.controllers.storage_migration.runner import MigrationSettings
 from registry.conversion.converter import Converter
 from registry.emulation import emulate
-from registry.flowcontrol.allocator import COLLECTOR_THRESHOLDS, return_freed_memory, trim_when_grown
+from registry.flowcontrol.allocator import COLLECTOR_THRESHOLDS, return_free_memory, return_freed_memory
 from registry.flowcontrol.byte_shares import MIB
 from registry.flowcontrol.evaluation import Evaluations
 from registry.flowcontrol.fair_queue import FairQueue
@@ -108,7 +108,7 @@ async def serving(settings: Settings, stopping: Stopping) -> AsyncIterator[Servi
         stack.enter_context(_run_watchdog(settings))
         _spare_the_collector()
         return_freed_memory()
-        await stack.enter_async_context(running(trim_when_grown(), "heap trimming"))
+        await stack.enter_async_context(running(return_free_memory(), "heap trimming"))
         yield Serving(handler, backend)
 
 

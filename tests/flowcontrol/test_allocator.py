@@ -28,7 +28,7 @@ print(resident() - before)
 # Texts between others that stay, and texts in reference cycles that no young search finds.
 GROWN = """
 import asyncio, gc, sys
-from registry.flowcontrol.allocator import return_freed_memory, trim_when_grown
+from registry.flowcontrol.allocator import return_freed_memory, return_free_memory
 return_freed_memory()
 gc.set_threshold(0)
 def resident():
@@ -43,7 +43,7 @@ def grow():
         node = Node()
         node.text, node.itself = bytearray(b"x") * 1_000_000, node
 async def main():
-    task = asyncio.create_task(trim_when_grown(0.05)) if sys.argv[2] == "trimmed" else None
+    task = asyncio.create_task(return_free_memory(0.05)) if sys.argv[2] == "trimmed" else None
     await asyncio.sleep(0.1)
     before = resident()
     kept = grow()
