@@ -33,28 +33,15 @@ from registry.flowcontrol.time_slice import IS_GONE
 from registry.http.serving.cycle import Cycle
 from registry.http.serving.fast_path import FAST_PATHS, FastPath
 from registry.http.serving.heads import FIELDS_LIMIT, HeadRefused, RefusalLog, check_head
+from registry.http.serving.received_body import UNREAD_LIMIT_BYTES, ReceivedBody
 from registry.http.serving.tunnel import SWITCH, Switch, Tunnel
 
 # kube-apiserver allows more: net/http's DefaultMaxHeaderBytes is 1 MiB, its ReadHeaderTimeout 32 s. No client needs a
 # mebibyte of headers; 128 KiB hold the longest selectors and continue tokens many times over.
 HEAD_LIMIT_BYTES = 128 * 1024
 HEAD_SECONDS = 32.0
-# For a body, which has at most 3 MiB: kube-apiserver allows a minute for a whole request.
-BODY_SECONDS = 60.0
-# A body that sends less than this in such a time is stalled: others need the memory that it holds.
-BODY_STALL_SECONDS = 15.0
-BODY_STALL_BYTES = 1024
-# By how much the framing of a chunked body may exceed what such a body needs, and the limit of its trailers
-# (net/http/internal/chunked.go, net/http/transfer.go).
-EXCESS_LIMIT_BYTES = 16 * 1024
+# The limit of trailers (net/http/transfer.go).
 TRAILER_LIMIT_BYTES = 4 * 1024
-CHUNK_ALLOWANCE_BYTES = 18
-# Each chunk of a body takes some microseconds on the event loop. So many are free; beyond that they must have this many
-# bytes on average. Clients that stream a body send chunks of kilobytes.
-FREE_CHUNKS = 4096
-SMALL_CHUNK_BYTES = 64
-# So much is dropped of a body that is not read, as its answer has been sent; then the connection is closed.
-UNREAD_LIMIT_BYTES = 4 * 1024 * 1024
 # Requests that wait in a connection for the answers to earlier ones.
 PIPELINE_LIMIT = 16
 # For a client that does not read what it is sent. Some 64 KiB wait for it.
@@ -86,15 +73,14 @@ class Protocol(HttpToolsProtocol):
     """One connection.
 
     Invariant: `_head_timer` is armed exactly while a request's head is incomplete, from its first byte on (for the
-    first request: from the connection on). `_body_timer` is armed while a body is incomplete that did not come with its
-    head, `_stall_timer` while more has been written than the client reads. `_last_words` is written when earlier
-    requests are answered, after which the connection is closed; nothing is read once it is set.
+    first request: from the connection on), `_stall_timer` while more has been written than the client reads.
+    `_last_words` is written when earlier requests are answered, after which the connection is closed; nothing is read
+    once it is set.
     """
 
     pipeline: deque[tuple[Cycle, ASGI3Application]]  # type: ignore[assignment]
     _extensions: dict[str, Any] | None = None
     _head_timer: asyncio.TimerHandle | None = None
-    _body_timer: asyncio.TimerHandle | None = None
     _stall_timer: asyncio.TimerHandle | None = None
     # Whether there is a connection, or has been.
     was_made = False
@@ -107,14 +93,8 @@ class Protocol(HttpToolsProtocol):
     _head_bytes = 0
     _parsed_bytes = 0
     _trailer_bytes = 0
-    # Of its body: the bytes received, the number of chunks, the excess, the bytes since the timer was armed, and the
-    # seconds that remain.
-    _body_bytes = 0
-    _chunks = 0
-    _excess_bytes = 0
-    _timed_bytes = 0
-    _body_seconds = 0.0
-    _unread_bytes = 0
+    # Its body; None before the first of it, and without one.
+    _body: ReceivedBody | None = None
     _kept_bytes = 0
     _read_messages = 0
     _running: Cycle | None = None
@@ -159,7 +139,7 @@ class Protocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._disarm()
-        self._disarm_body()
+        self._end_body()
         self.resume_writing()
         for waiting, _ in self.pipeline:
             waiting.release()
@@ -192,7 +172,7 @@ class Protocol(HttpToolsProtocol):
         self._unset_keepalive_if_required()
         if self._last_words is not None or self.transport.is_closing():
             return
-        in_body, body_bytes, chunks = self._reading_body, self._body_bytes, self._chunks
+        in_body = self._reading_body
         self._read_messages = 0
         try:
             self._feed(data)
@@ -208,17 +188,13 @@ class Protocol(HttpToolsProtocol):
             elif self._head_timer is None:
                 self._head_timer = self.loop.call_later(HEAD_SECONDS, self._head_is_late)
         elif self._reading_body:
-            if in_body and not self._read_messages:
-                read = self._body_bytes - body_bytes
-                needed = 3 * read + CHUNK_ALLOWANCE_BYTES * (self._chunks - chunks)
-                self._excess_bytes = max(0, self._excess_bytes + len(data) - needed)
-                if self._excess_bytes > EXCESS_LIMIT_BYTES:
-                    self._refuse(HeadRefused(400, "chunked encoding contains too much non-data"))
-            if self._unread_bytes > UNREAD_LIMIT_BYTES:
+            body = self._received_body()
+            if not body.end_data(len(data) if in_body and not self._read_messages else 0):
+                self._refuse(HeadRefused(400, "chunked encoding contains too much non-data"))
+            if body.unread_bytes > UNREAD_LIMIT_BYTES:
                 self.transport.close()
-            elif self._body_timer is None:
-                self._body_seconds = BODY_SECONDS
-                self._arm_body()
+            else:
+                body.limit_time(self.flow, self._body_is_late)
         elif self._head_timer is None and self.timeout_keep_alive_task is None and self._is_answered():
             # Bytes between requests (empty lines, which the parser skips) have stopped the idle timer.
             self._head_timer = self.loop.call_later(HEAD_SECONDS, self._head_is_late)
@@ -246,7 +222,7 @@ class Protocol(HttpToolsProtocol):
         if not self._reading_body or self._running is not self.cycle:
             return False
         length = next((int(value) for name, value in self.headers if name == b"content-length"), 0)
-        return length - self._body_bytes > UNREAD_LIMIT_BYTES
+        return length - (self._body.size if self._body is not None else 0) > UNREAD_LIMIT_BYTES
 
     def _may_switch(self) -> bool:
         """Whether nothing has been received after the last request."""
@@ -275,7 +251,7 @@ class Protocol(HttpToolsProtocol):
         self._read_messages += 1
         self._reading_head = True
         self._head_bytes = self._parsed_bytes = self._trailer_bytes = 0
-        self._body_bytes = self._chunks = self._excess_bytes = self._unread_bytes = 0
+        self._body = None
         if self._extensions is not None:
             self.scope["extensions"] = self._extensions
 
@@ -332,21 +308,27 @@ class Protocol(HttpToolsProtocol):
             self.flow.pause_reading()
             self.pipeline.appendleft((cycle, self.app))
 
+    def _received_body(self) -> ReceivedBody:
+        if self._body is None:
+            self._body = ReceivedBody()
+        return self._body
+
     def on_chunk_header(self) -> None:
-        self._chunks += 1
-        if self._chunks > FREE_CHUNKS + self._body_bytes // SMALL_CHUNK_BYTES:
-            raise HeadRefused(400, "chunked encoding has too many chunks")
+        (self._body or self._received_body()).count_chunk()
 
     def on_body(self, body: bytes) -> None:
-        self._body_bytes += len(body)
+        received = self._body
+        if received is None:
+            received = self._body = ReceivedBody()
+        received.size += len(body)
         if self.cycle.response_complete:
-            self._unread_bytes += len(body)
+            received.unread_bytes += len(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
         self._reading_body = False
-        if self._body_timer is not None:
-            self._disarm_body()
+        if self._body is not None and self._body.timer is not None:
+            self._body.end()
         super().on_message_complete()
         if self.cycle.response_complete:
             self._forget()
@@ -373,6 +355,7 @@ class Protocol(HttpToolsProtocol):
         self.cycle = self._running = None  # type: ignore[assignment]
         self.headers, self.url = [], b""
         self.scope = None  # type: ignore[assignment]
+        self._body = None
 
     # -- output
     def _start_asgi_task(self, cycle: Cycle, app: ASGI3Application) -> None:  # type: ignore[override]
@@ -412,7 +395,7 @@ class Protocol(HttpToolsProtocol):
             return
         _refusals.note(self.client, refused)
         self._last_words = refused.encode(self.server_state.default_headers)
-        self._disarm_body()
+        self._end_body()
         broken = self.cycle if self._reading_body else None
         if broken is not None and self.pipeline and self.pipeline[0][0] is broken:
             self.pipeline.popleft()[0].release()
@@ -445,29 +428,12 @@ class Protocol(HttpToolsProtocol):
             self._head_timer.cancel()
             self._head_timer = None
 
-    def _disarm_body(self) -> None:
-        if self._body_timer is not None:
-            self._body_timer.cancel()
-            self._body_timer = None
+    def _end_body(self) -> None:
+        if self._body is not None:
+            self._body.end()
 
-    def _arm_body(self) -> None:
-        self._timed_bytes = self._body_bytes
-        seconds = min(BODY_STALL_SECONDS, self._body_seconds)
-        self._body_timer = self.loop.call_later(seconds, self._body_is_late, seconds)
-
-    def _body_is_late(self, seconds: float) -> None:
-        """Checks every BODY_STALL_SECONDS whether the body is too slow; `seconds` is the time since the last check."""
-        self._body_timer = None
-        if self.transport.is_closing():
-            return
-        if self.flow.read_paused:
-            self._body_seconds = BODY_SECONDS  # the server itself does not read
-            self._arm_body()
-            return
-        self._body_seconds -= seconds
-        if self._body_seconds > 0 and self._body_bytes - self._timed_bytes >= BODY_STALL_BYTES:
-            self._arm_body()
-        else:
+    def _body_is_late(self) -> None:
+        if not self.transport.is_closing():
             self._refuse(too_late())
 
     def _client_does_not_read(self) -> None:
