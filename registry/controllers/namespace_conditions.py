@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 Status = dict[str, Any]
-# Bounds errors of other servers.
+# Bounds errors of other servers, and names that they or users make up.
 _MESSAGE: Final = 4096
 
 
@@ -33,7 +33,7 @@ def with_conditions(
     for kind, (reason, otherwise, message) in _REASONS.items():
         problem = problems.get(kind, "")
         condition = {"type": kind, "status": "True" if problem else "False", "reason": reason if problem else otherwise}
-        _put(conditions, {**condition, "message": problem or message, "lastTransitionTime": now})
+        _put(conditions, {**condition, "message": problem[:_MESSAGE] or message, "lastTransitionTime": now})
     return {**status, "conditions": conditions}
 
 
@@ -85,7 +85,7 @@ def _problems(
         )
     if failures:
         text = f"Failed to delete all resource types, {len(failures)} remaining: {', '.join(failures)}"
-        problems["NamespaceDeletionContentFailure"] = text[:_MESSAGE]
+        problems["NamespaceDeletionContentFailure"] = text
     if remaining:
         counts = ", ".join(f"{name} has {count} resource instances" for name, count in sorted(remaining.items()))
         problems["NamespaceContentRemaining"] = f"Some resources are remaining: {counts}"

@@ -312,6 +312,20 @@ async def test_finalizers_in_servers_are_reported(api_database: str, tmp_path: P
         await eventually(lambda: is_gone(client))
 
 
+async def test_few_finalizers_in_servers_are_distinguished(api_database: str, tmp_path: Path) -> None:
+    """A server made up megabytes of them for each of its resources."""
+    store = Store("list", "delete", "deletecollection")
+    store.items[0]["metadata"]["finalizers"] = ["x" * 318, *(f"e.x/{number}" for number in range(1000))]
+    async with with_server(store, api_database, tmp_path) as (client, _):
+        (await client.post("/api/v1/namespaces", {"metadata": {"name": "space"}})).ok(201)
+        (await client.delete(SPACE)).ok(200)
+        found = await condition(client, "NamespaceFinalizersRemaining")
+        assert found["message"].count(" in 1 resource instances") == 100
+        assert "xx" not in found["message"]
+        store.items.clear()
+        await eventually(lambda: is_gone(client))
+
+
 async def test_a_server_that_hangs_delays_no_other(
     api_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

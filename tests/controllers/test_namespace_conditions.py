@@ -30,6 +30,13 @@ def test_what_remains_is_listed_in_order() -> None:
     )
 
 
+def test_messages_are_bounded() -> None:
+    """Each would be a copy of what a server or a user has made up, in the namespace and its history."""
+    many = {f"{number}" + "x" * 100: 1 for number in range(1000)}
+    conditions = with_conditions({}, many, many, FIRST, undiscovered=list(many), failures=list(many))["conditions"]
+    assert [len(c["message"]) for c in conditions if c["status"] == "True"] == [4096] * 4
+
+
 def test_an_unchanged_condition_keeps_its_time_and_other_conditions_are_kept() -> None:
     mine = {"type": "Mine", "status": "True", "lastTransitionTime": FIRST}
     before = with_conditions({"conditions": [mine]}, {"widgets.example.com": 1}, {}, FIRST)

@@ -45,6 +45,9 @@ _CALL_SECONDS: Final = 5.0
 # Once a server has not answered, how long an attempt goes on with its other resources.
 _ATTEMPT_SECONDS: Final = 10.0
 _PAGE: Final = 500
+# The most finalizers of a server's objects that are distinguished, and characters of one: qualified names have no more.
+_FINALIZERS: Final = 100
+_FINALIZER_CHARACTERS: Final = 317
 # The most of a resource in a namespace that is looked through for what is old.
 _PAGES: Final = 100
 _METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
@@ -143,7 +146,7 @@ class NamespaceCleaner:
             if left:
                 remaining[f"{name}.{server.group}"] = len(left)
                 held = [finalizer for obj in left for finalizer in _finalizers(obj)]
-                finalizers.update(held)
+                finalizers.update(one for one in held if one in finalizers or len(finalizers) < _FINALIZERS)
                 if not held:
                     failures.append(f"unexpected items still remain in namespace: {namespace} for gvr: {called}")
         return Elsewhere((), unanswered, failures, remaining, finalizers)
@@ -310,4 +313,6 @@ def _is_older(obj: Json, than: datetime.datetime) -> bool:
 
 def _finalizers(obj: Json) -> set[str]:
     finalizers = _metadata(obj).get("finalizers")
-    return {one for one in finalizers if isinstance(one, str)} if isinstance(finalizers, list) else set()
+    if not isinstance(finalizers, list):
+        return set()
+    return {one for one in finalizers if isinstance(one, str) and len(one) <= _FINALIZER_CHARACTERS}
