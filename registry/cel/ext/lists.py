@@ -24,15 +24,24 @@ from registry.cel.common.values import (
     is_ordered,
     no_such_overload,
     size_of,
+    type_of,
 )
 from registry.cel.ext.standard import add
 from registry.cel.ext.strings import CHARACTERS
-from registry.cel.ext.table import STRING_FACTOR, allocation, function, list_traversal, member, refuse_beyond_limit
+from registry.cel.ext.table import (
+    STRING_FACTOR,
+    allocation,
+    elements_of,
+    function,
+    list_traversal,
+    member,
+    refuse_beyond_limit,
+)
 
 
 @member("isSorted", 1, cost=list_traversal)
 def is_sorted(value: Value) -> bool:
-    items = elements(value)
+    items = elements_of("isSorted", value)
     spend(len(items))
     kinds = set(map(type, items))
     if kinds == {int} or kinds == {str}:
@@ -45,12 +54,12 @@ def is_sorted(value: Value) -> bool:
 
 @member("min", 1, cost=list_traversal)
 def minimum(value: Value) -> Value:
-    return _extreme(elements(value), "min", 1)
+    return _extreme(elements_of("min", value), "min", 1)
 
 
 @member("max", 1, cost=list_traversal)
 def maximum(value: Value) -> Value:
-    return _extreme(elements(value), "max", -1)
+    return _extreme(elements_of("max", value), "max", -1)
 
 
 @member("includes", 2, cost=list_traversal)
@@ -84,7 +93,7 @@ def total(value: Value) -> Value:
 
 
 def sum_from(zero: Value, value: Value) -> Value:
-    items = elements(value)
+    items = elements_of("sum", value)
     if not items:
         return zero
     spend(len(items))
@@ -123,7 +132,7 @@ def _comparisons_cost(items: Value) -> int:
 
 @member("slice", 3, cost=_output_cost)
 def list_slice(value: Value, start: Value, end: Value) -> list[Value]:
-    items = elements(value)
+    items = elements_of("slice", value, start, end)
     if type(start) is not int or type(end) is not int:
         raise no_such_overload()
     if start < 0 or end < 0:
@@ -141,9 +150,12 @@ def list_slice(value: Value, start: Value, end: Value) -> list[Value]:
     2,
     cost=lambda arguments, result: allocation(size_of(arguments[0]), arguments[1] if len(arguments) == 2 else 1),
 )
-def flatten(value: Value, depth: Value = 1) -> list[Value]:
-    """Replaces inner lists by their elements, `depth` levels deep."""
-    items = elements(value)
+def flatten(value: Value, *depths: Value) -> list[Value]:
+    """Replaces inner lists by their elements, one level deep or as many as given."""
+    if not is_list(value):
+        others = ", ".join(type_of(given).name for given in depths)
+        raise no_such_overload(f"{type_of(value).name}.flatten({others})")
+    items, depth = elements(value), depths[0] if depths else 1
     if type(depth) is not int:
         raise no_such_overload()
     if depth < 0:
@@ -172,7 +184,7 @@ def list_range(count: Value) -> list[int]:
 
 @member("reverse", 1, cost=_output_cost)
 def reverse(value: Value) -> list[Value]:
-    return elements(value)[::-1]
+    return elements_of("reverse", value)[::-1]
 
 
 @member("distinct", 1, cost=lambda arguments, result: _comparisons_cost(arguments[0]))
@@ -192,7 +204,7 @@ def distinct(value: Value) -> list[Value]:
 
 @member("sort", 1, cost=lambda arguments, result: _comparisons_cost(arguments[0]))
 def sort(value: Value) -> list[Value]:
-    items = elements(value)
+    items = elements(value, "sort")
     return sort_by(items, items)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from registry.cel.common.maps import Map
 from registry.cel.common.times import Duration
 from registry.cel.common.values import NONE, ListValue, Optional, Uint, Value, elements, is_list, no_such_overload
-from registry.cel.ext.table import function, member
+from registry.cel.ext.table import function, member, mismatch
 
 
 @function("optional.of", 1)
@@ -51,21 +51,21 @@ def optional_has_value(optional: Optional) -> bool:
 
 @member("first", 1)
 def first(value: Value) -> Optional:
-    return _at(value, 0)
+    return _at("first", value, 0)
 
 
 @member("last", 1)
 def last(value: Value) -> Optional:
-    return _at(value, len(value) - 1 if is_list(value) else 0)
+    return _at("last", value, len(value) - 1 if is_list(value) else 0)
 
 
-def _at(value: Value, position: int) -> Optional:
+def _at(name: str, value: Value, position: int) -> Optional:
     """The element at `position`, or NONE for an empty list; other elements are not converted."""
     if type(value) is list:
         return Optional(value[position]) if value else NONE
     if isinstance(value, ListValue):
         return Optional(value.get(position)) if len(value) else NONE
-    raise no_such_overload()
+    raise mismatch(name, value)
 
 
 @function("optional.unwrap", 1)

@@ -51,7 +51,7 @@ def _prepare(pattern: str, *, matching: bool) -> None:
 def matches(text: Value, pattern: Value) -> bool:
     """Whether `pattern`, in RE2's syntax, matches anywhere in `text`."""
     if type(text) is not str or type(pattern) is not str:
-        raise no_such_overload("matches")
+        raise no_such_overload()
     _prepare(pattern, matching=True)
     return compile_pattern(pattern)(text)
 

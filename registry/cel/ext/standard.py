@@ -26,7 +26,7 @@ from registry.cel.common.values import (
     no_such_overload,
     size_of,
 )
-from registry.cel.ext.table import STRING_FACTOR, function, member, mismatch, traversal
+from registry.cel.ext.table import STRING_FACTOR, function, member, traversal
 
 # --- arithmetic
 
@@ -149,17 +149,17 @@ def negate(value: Value) -> Value:
         return -value
     if kind is Duration:
         return duration(-value.nanoseconds)
-    # A type that is negated, or that receives calls, refuses itself and does not know the function.
-    raise no_such_overload("" if kind in (bool, str, Timestamp) else "-_")
+    raise _unfit(value, "-_", kind is bool)
 
 
 _NUMBERS: set[Any] = {int, Uint, float}
+_RECEIVERS: set[Any] = {str, Duration, Timestamp}
 _ADDERS: set[Any] = {int, Uint, float, str, bytes, list, Duration, Timestamp}
 
 
 def _unfit(left: Value, operator: str, fits: bool) -> EvalError:
-    """cel-go names the operator only if the left operand does not support it."""
-    return no_such_overload() if fits else no_such_overload(operator)
+    """cel-go names the operator only if the left operand neither supports it nor receives calls."""
+    return no_such_overload() if fits or type(left) in _RECEIVERS else no_such_overload(operator)
 
 
 # --- membership and size
@@ -173,7 +173,7 @@ def is_in(needle: Value, haystack: Value) -> bool:
         return not isinstance(haystack.find(needle), Missing)
     if isinstance(haystack, ListValue):
         return haystack.contains(needle)
-    raise no_such_overload("@in")
+    raise no_such_overload()
 
 
 @member("size", 1)
@@ -193,14 +193,14 @@ def size(value: Value) -> int:
 def starts_with(text: Value, prefix: Value) -> bool:
     if type(text) is str and type(prefix) is str:
         return text.startswith(prefix)
-    raise mismatch("startsWith", text, prefix)
+    raise no_such_overload()
 
 
 @member("endsWith", 2, cost=traversal())
 def ends_with(text: Value, suffix: Value) -> bool:
     if type(text) is str and type(suffix) is str:
         return text.endswith(suffix)
-    raise mismatch("endsWith", text, suffix)
+    raise no_such_overload()
 
 
 def _contains_cost(arguments: tuple[Value, ...], result: Value) -> int:
@@ -211,4 +211,4 @@ def _contains_cost(arguments: tuple[Value, ...], result: Value) -> int:
 def string_contains(text: Value, part: Value) -> bool:
     if type(text) is str and type(part) is str:
         return part in text
-    raise mismatch("contains", text, part)
+    raise no_such_overload()

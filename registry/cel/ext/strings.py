@@ -20,7 +20,16 @@ from registry.cel.common.values import (
     no_such_overload,
     size_of,
 )
-from registry.cel.ext.table import STRING_FACTOR, Cost, function, list_traversal, member, mismatch, traversal
+from registry.cel.ext.table import (
+    STRING_FACTOR,
+    Cost,
+    elements_of,
+    function,
+    list_traversal,
+    member,
+    mismatch,
+    traversal,
+)
 from registry.codec.go_text import GO_ESCAPES
 
 CHARACTERS = 10  # characters of a text that can be built in the time of comparing one element
@@ -167,8 +176,8 @@ def _join_cost(arguments: tuple[Value, ...], result: Value) -> int:
 
 
 @member("join", 1, 2, cost=_join_cost)
-def join(parts: Value, separator: Value = "") -> str:
-    items = elements(parts)
+def join(parts: Value, *separators: Value) -> str:
+    items, separator = elements_of("join", parts, *separators), separators[0] if separators else ""
     if type(separator) is not str:
         raise no_such_overload()
     for item in items:

@@ -96,6 +96,13 @@ def mismatch(name: str, *arguments: Value) -> EvalError:
     return EvalError(f"no such overload: {name}({', '.join(type_of(a).name for a in arguments)})")
 
 
+def elements_of(name: str, value: Value, *others: Value) -> list[Value]:
+    """The elements of the list that `name` is called on. Raises EvalError for anything else."""
+    if not is_list(value):
+        raise mismatch(name, value, *others)
+    return elements(value)
+
+
 def refuse_beyond_limit(cost: int) -> None:
     if cost > PER_CALL_LIMIT:
         raise CostExceeded

@@ -89,7 +89,7 @@ def matches_constant(arguments: list[Code]) -> Code:
     def matches(frame: Frame) -> bool:
         value = text(frame)
         if type(value) is not str:
-            raise no_such_overload("matches")
+            raise no_such_overload()
         charge(frame, math.ceil((1.0 + len(value)) * STRING_FACTOR) * weight)
         return test(value)
 
@@ -130,13 +130,13 @@ def typed_sum(overloads: tuple[str, ...]) -> Implementation:
 
 
 def alternative(name: str, optional: Code, other: Code) -> Code:
-    """`a.or(b)` and `a.orValue(b)`: b is only evaluated if a has no value."""
+    """`a.or(b)` and `a.orValue(b)`: b is only evaluated if a has no value. What is no optional is the result."""
     first, second, whole = value_of(optional), value_of(other), name == "or"
 
     def choose(frame: Frame) -> Value:
         value = first(frame)
         if type(value) is not Optional:
-            raise no_such_overload(name)
+            return value
         if value.present:
             return value if whole else value.get()
         return second(frame)

@@ -12,7 +12,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from registry.cel.common.values import EvalError, Value, compare, equal, is_ordered, no_such_overload, size_of
+from registry.cel.common.values import EvalError, Value, compare, equal, is_equal, is_ordered, no_such_overload, size_of
 from registry.cel.ext.standard import is_in
 from registry.cel.ext.table import STRING_FACTOR
 from registry.cel.interpreter.code import Code, Counting, Frame, Run, charge, value_of
@@ -138,13 +138,13 @@ def comparison_cost(left: Value, right: Value) -> int:
 
 
 def equality(left: Code, right: Code, counting: Counting, wanted: bool) -> Code:
-    """`left == right`, or with `wanted` False `left != right`."""
+    """`left == right`, or with `wanted` False `left != right`: values that cannot be compared are not equal."""
     if not counting.exact and (right.constant or left.constant):
         known, other = (right, left) if right.constant else (left, right)
         literal = known.run([])
         if type(literal) in (str, int, bool):
             return _equals_constant(other, literal, wanted, left is known)
-    a, b = value_of(left), value_of(right)
+    a, b, same = value_of(left), value_of(right), equal if wanted else is_equal
 
     def equals(frame: Frame) -> bool:
         x, y = a(frame), b(frame)
@@ -152,12 +152,12 @@ def equality(left: Code, right: Code, counting: Counting, wanted: bool) -> Code:
         if kind is type(y) and (kind is int or kind is bool or (kind is str and len(x) <= _CHEAP)):
             return (x == y) is wanted
         charge(frame, comparison_cost(x, y))
-        return equal(x, y) is wanted
+        return same(x, y) is wanted
 
     def equals_exactly(frame: Frame) -> bool:
         x, y = a(frame), b(frame)
         charge(frame, comparison_cost(x, y))
-        return equal(x, y) is wanted
+        return same(x, y) is wanted
 
     if counting.exact:
         return Code(equals_exactly, left.cost + right.cost)
@@ -165,13 +165,13 @@ def equality(left: Code, right: Code, counting: Counting, wanted: bool) -> Code:
 
 
 def _equals_constant(other: Code, literal: Any, wanted: bool, flipped: bool) -> Code:
-    run, kind = value_of(other), type(literal)
+    run, kind, same = value_of(other), type(literal), equal if wanted else is_equal
 
     def equals_constant(frame: Frame) -> bool:
         value = run(frame)
         if type(value) is kind:
             return (value == literal) is wanted
-        return (equal(literal, value) if flipped else equal(value, literal)) is wanted
+        return (same(literal, value) if flipped else same(value, literal)) is wanted
 
     return Code(equals_constant, other.cost + max(1, comparison_cost(literal, literal)))
 

@@ -115,7 +115,7 @@ TIMES = [
     ("duration('1h') + duration('30m') - duration('10m')", "4800s"),
     ("duration('1h30m').getMinutes()", "90"),
     ("duration('-90s').getMinutes()", "-1"),
-    ("duration('2562047h') * 1 == duration('1s')", "error: no such overload: _*_"),
+    ("duration('2562047h') * 1 == duration('1s')", "error: no such overload"),
     ("duration('2562047h') + duration('2562047h')", "error: integer overflow"),
     ("duration('1s') < duration('2s') && timestamp(1) < timestamp(2)", "true"),
 ]
