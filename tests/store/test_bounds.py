@@ -9,6 +9,7 @@ from typing import Any
 
 import psycopg
 import pytest
+import pytest_asyncio
 
 from registry.store import bounds, change_log
 from registry.store.errors import TooManyBytes
@@ -18,7 +19,10 @@ from registry.store.reads.points import PointReader
 from registry.store.reporting.documents import stale_documents
 from registry.store.store import Store
 from registry.store.types import ObjectKey, Requirement, SelectorOperator, Tenant, TenantName, Uid, WriteFlag
+from tests.store.shared import has_own_store, shares_store
 from tests.store.writes import GADGETS, WIDGETS, commit_all, create, delete, delete_tenant, update
+
+pytestmark = shares_store
 
 COUNT = 9
 BODY = '"spec":{"text":"' + "a" * 1_500_000 + '"}}'
@@ -27,7 +31,7 @@ READ = bounds.READ_BYTES
 KEYS = [f"ns/{i}" for i in range(COUNT)]
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def filled(store: Store, tenant: Tenant) -> Tenant:
     await commit_all(store, tenant, [create(key, body=BODY, labels=("a=b",), owners=("owner",)) for key in KEYS])
     return tenant
@@ -133,7 +137,7 @@ async def _owed(store: Store, tenant: Tenant) -> AsyncIterator[Part]:
     await commit_all(store, tenant, [delete(key) for key in KEYS])
     since = datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=5)
     async for part in store.heartbeats().missed_changes(since):
-        gone = [owed for owed in part if owed.last_body is not None]
+        gone = [owed for owed in part if owed.tenant.id == tenant.id and owed.last_body is not None]
         yield [owed.key for owed in gone], sum(len(owed.last_body or "") for owed in gone)
 
 
@@ -281,6 +285,7 @@ async def test_places_report_sizes_and_possibly_terminating_objects(
     assert await places(then) == [("ns/a", 10, True), ("ns/b", 10, True), *before[2:]]
 
 
+@has_own_store
 @pytest.mark.parametrize(
     "flag, found",
     [pytest.param(True, True, id="to-be-followed-up"), pytest.param(False, False, id="not"),

@@ -19,7 +19,10 @@ from registry.store.errors import (
 )
 from registry.store.store import Store
 from registry.store.types import Committed, DomainId, Guards, Tenant, TenantId, TenantName, WriteFlag
+from tests.store.shared import has_own_store, shares_store
 from tests.store.writes import GADGETS, commit_all, create, delete, row_of, update
+
+pytestmark = shares_store
 
 
 async def test_a_create_gets_the_next_revision_and_can_be_read(store: Store, tenant: Tenant) -> None:
@@ -159,6 +162,7 @@ async def test_one_unstorable_row_fails_alone(store: Store, tenant: Tenant, bad:
     assert sorted(r.revision for r in results if isinstance(r, Committed)) == [1, 2, 3, 4]
 
 
+@has_own_store
 async def test_a_doc_that_jsonb_refuses_does_not_fail_the_write(
     store: Store, tenant: Tenant, database_url: str
 ) -> None:
@@ -170,6 +174,7 @@ async def test_a_doc_that_jsonb_refuses_does_not_fail_the_write(
         assert await cursor.fetchall() == [("ns/a", {"n": 1}), ("ns/b", None), ("ns/c", None)]
 
 
+@has_own_store
 async def test_indexed_columns_stay_uncompressed_so_that_updates_are_hot(
     store: Store, tenant: Tenant, database_url: str
 ) -> None:

@@ -11,7 +11,10 @@ from registry.store.errors import RevisionExpired, RevisionInFuture, TenantNotFo
 from registry.store.reads import pages
 from registry.store.store import Store
 from registry.store.types import ObjectKey, Page, Tenant, TenantName
+from tests.store.shared import shares_store
 from tests.store.writes import GADGETS, WIDGETS, commit_all, create, delete, delete_tenant, keys, update
+
+pytestmark = shares_store
 
 
 async def test_rows_come_in_the_order_of_their_bytes(store: Store, tenant: Tenant) -> None:
