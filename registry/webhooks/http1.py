@@ -24,6 +24,7 @@ from typing import Final, NamedTuple, cast
 
 import httptools
 
+from registry.codec.go_text import go_quote
 from registry.flowcontrol.loop_share import BYTE_SECONDS, HANDSHAKE_SECONDS, PIECE_SECONDS, LoopShare
 from registry.flowcontrol.read_window import ReadWindow
 from registry.webhooks.connection import (
@@ -288,6 +289,10 @@ class HttpConnection(DecryptedProtocol):
         name = name.lower()
         if len(self._headers) >= FIELDS_LIMIT:
             self._problem = "net/http: server response headers exceeded the limit"
+            return
+        if name == b"transfer-encoding" and value.lower() != b"chunked":
+            encoding = go_quote(value[:100].decode("latin-1"))
+            self._problem = f"net/http: HTTP/1.x transport connection broken: unsupported transfer encoding: {encoding}"
             return
         self._headers.append((name, value))
         if name in (b"content-length", b"transfer-encoding"):

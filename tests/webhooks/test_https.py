@@ -134,6 +134,10 @@ HOSTILE: dict[str, tuple[Callable[[], Iterable[bytes]], str]] = {
         lambda: (head(content_length="2", transfer_encoding="chunked") + b"{}",),
         "malformed HTTP response",
     ),
+    "compressed": (
+        lambda: (head(transfer_encoding="gzip, chunked") + b"2\r\n{}\r\n0\r\n\r\n",),
+        'unsupported transfer encoding: "gzip, chunked"',
+    ),
     "a redirect": (
         lambda: (b"HTTP/1.1 302 Found\r\nLocation: https://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n",),
         "the server responded with the status code 302",
