@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+from collections.abc import AsyncIterator
 
 import psycopg
 import pytest
+import pytest_asyncio
 from psycopg import sql
 
 from registry.postgres.priority import NICE, ReportPriorities
 from registry.store.connection import connect
 from registry.store.reporting.logins import TEMP_FILES, LoginError, LoginSpec, grant, logins, revoke
+from tests.databases import temporary_database, temporary_roles
 from tests.processes import wait_until
 from tests.reporting.outsiders import VIEW, Outsiders, logged_in
-from tests.reporting.reports import Reports
+from tests.reporting.reports import Reports, open_reports
 
 
 @pytest.fixture
@@ -23,7 +26,20 @@ async def outsiders(reports: Reports) -> Outsiders:
     return await logged_in(reports)
 
 
-async def test_logins_see_their_tenants_only(outsiders: Outsiders) -> None:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_outsiders(postgres_server: str, template_database: str) -> AsyncIterator[Outsiders]:
+    """One database for the tests that leave all logins, and what they may see, as they are."""
+    with temporary_roles(postgres_server) as roles, temporary_database(postgres_server, template_database) as url:
+        async with open_reports(roles, url) as reports:
+            yield await logged_in(reports)
+
+
+leaves_the_logins = pytest.mark.asyncio(loop_scope="module")
+
+
+@leaves_the_logins
+async def test_logins_see_their_tenants_only(shared_outsiders: Outsiders) -> None:
+    outsiders = shared_outsiders
     names = f"SELECT name FROM {VIEW} ORDER BY name"
     assert outsiders.ask("one", names) == [("of-acme",)]
     assert outsiders.ask("some", names) == [("of-acme",), ("of-beta",)]
@@ -124,7 +140,9 @@ REFUSED_WRITES = [
 
 
 @pytest.mark.slow
-async def test_statements_that_logins_may_not_run(outsiders: Outsiders) -> None:
+@leaves_the_logins
+async def test_statements_that_logins_may_not_run(shared_outsiders: Outsiders) -> None:
+    outsiders = shared_outsiders
     with psycopg.connect(outsiders.reports.url) as one:
         row = one.execute("SELECT current_database()").fetchone()
         assert row is not None
@@ -150,7 +168,9 @@ async def test_statements_that_logins_may_not_run(outsiders: Outsiders) -> None:
     assert len(outsiders.reports.ask("acme", f"SELECT * FROM {VIEW}")) == 1
 
 
-async def test_settings_do_not_widen_the_view(outsiders: Outsiders) -> None:
+@leaves_the_logins
+async def test_settings_do_not_widen_the_view(shared_outsiders: Outsiders) -> None:
+    outsiders = shared_outsiders
     beta = (await outsiders.reports.tenant("beta")).id
     with outsiders.connection("one") as connection:
         for text in ("SET registry.tenant = 'beta'", "SET row_security = off", "SET search_path = public, reports_all"):
@@ -176,8 +196,10 @@ LEAKS = [
 
 
 @pytest.mark.parametrize("query", LEAKS, ids=["division", "case", "index", "cast"])
-async def test_errors_reveal_nothing_about_other_rows(outsiders: Outsiders, query: str) -> None:
+@leaves_the_logins
+async def test_errors_reveal_nothing_about_other_rows(shared_outsiders: Outsiders, query: str) -> None:
     """A condition that fails on another tenant's row must never be tried on it."""
+    outsiders = shared_outsiders
     text = query.format(view=VIEW, length=len("of-beta") + 100)
     with outsiders.connection("one") as connection:
         connection.execute("SET enable_seqscan = off")
@@ -251,7 +273,9 @@ async def test_long_statements_are_cancelled_whatever_the_session_sets(outsiders
         assert good.execute("SELECT 1").fetchone() == (1,)  # it may go on for longer
 
 
-async def test_a_session_may_not_fill_the_disk(outsiders: Outsiders) -> None:
+@leaves_the_logins
+async def test_a_session_may_not_fill_the_disk(shared_outsiders: Outsiders) -> None:
+    outsiders = shared_outsiders
     with outsiders.connection("one") as connection:
         if connection.execute("SHOW temp_file_limit").fetchone() == ("-1",):
             pytest.skip("the role that granted the login is not allowed to set temp_file_limit")
@@ -281,8 +305,10 @@ async def test_processes_of_report_sessions_have_low_priority(outsiders: Outside
         assert connection.execute("SHOW max_parallel_workers_per_gather").fetchone() == ("0",)
 
 
-async def test_errors_of_a_login_are_not_logged(outsiders: Outsiders) -> None:
+@leaves_the_logins
+async def test_errors_of_a_login_are_not_logged(shared_outsiders: Outsiders) -> None:
     """A text of megabytes that is no number would be logged whole, with its statement."""
+    outsiders = shared_outsiders
     with outsiders.connection("one") as connection:
         if connection.execute("SHOW temp_file_limit").fetchone() == ("-1",):
             pytest.skip("the role that granted the login is not allowed to set what logins may not")
