@@ -178,6 +178,9 @@ async def test_users_cannot_grant_rights_that_they_lack(api: Client) -> None:
     assert refusal["message"] == f'rolebindings.rbac.authorization.k8s.io "mine" is forbidden: {lacking}'
     refusal = failure(await ann("POST", BINDINGS, binding("mine", "gone", "ann")), 404, "NotFound")
     assert refusal["message"] == 'rolebindings.rbac.authorization.k8s.io "gone" not found'
+    for kind in ("", "Pod"):
+        refused = await ann("POST", BINDINGS, binding("mine", "big", "ann", kind))
+        assert (refused.code, refused.json["message"]) == (500, f'unsupported role reference kind: "{kind}"')
     # A user that may escalate, or bind this one, is allowed to.
     (await api.post(ROLES, role("esc", rule("roles", "escalate", GROUP)))).ok(201)
     (await api.post(BINDINGS, binding("esc", "esc", "ann"))).ok(201)

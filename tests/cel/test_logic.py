@@ -38,6 +38,8 @@ DIVISION = "error: division by zero"
         ("dyn(duration('1h')) * 2", "error: no such overload"),
         ("dyn([]) * 2", "error: no such overload: _*_"),
         ("1 in dyn('a')", "error: no such overload"),
+        (f"({BAD}) in []", "false"),
+        ("[1][3] in [1, 2]", "error: index out of bounds: 3"),
         ("dyn(1).orValue(2)", "1"),
         ("dyn(1).or(optional.of(2))", "1"),
         ("dyn(1).startsWith('a')", "error: no such overload"),

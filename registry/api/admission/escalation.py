@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from registry.api.errors import Qualified, forbidden, not_found
+from registry.api.errors import Qualified, forbidden, not_found, plain_internal
 from registry.authentication.user import User
 from registry.authorization.attributes import Attributes
 from registry.authorization.rbac.cover import missing_rules, missing_texts
@@ -38,6 +38,8 @@ class Authority:
 
     def check_binding(self, name: str, role: RoleReference) -> None:
         """Raises a StatusError unless the writer has all rights of the role, or may bind it."""
+        if role.kind not in ("Role", "ClusterRole"):
+            raise plain_internal(f"unsupported role reference kind: {go_quote(role.kind)}")
         if self._may("bind", "clusterroles" if role.kind == "ClusterRole" else "roles", role.name):
             return
         bound_role = self.policy.role(role, self.namespace)

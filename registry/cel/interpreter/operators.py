@@ -61,6 +61,13 @@ def _logical(build: Callable[[list[Code]], Code]) -> _Builder:
     return flat
 
 
+def _membership(compiler: Compiler, node: Call) -> Code:
+    needle, haystack = node.args
+    if isinstance(haystack, ast.ListExpr) and not haystack.elements:
+        return Code(lambda frame: False)  # folded in cel-go: the needle is not evaluated
+    return logic.membership(compiler.compile(needle), compiler.compile(haystack))
+
+
 def _equality(wanted: bool) -> _Builder:
     return lambda compiler, node: logic.equality(
         compiler.compile(node.args[0]), compiler.compile(node.args[1]), compiler.counting, wanted
@@ -124,6 +131,6 @@ OPERATORS: Final[Mapping[str, _Builder]] = {
     ast.INDEX: _index,
     ast.OPT_INDEX: _optional_index,
     ast.OPT_SELECT: _optional_index,
-    ast.IN: lambda compiler, node: logic.membership(compiler.compile(node.args[0]), compiler.compile(node.args[1])),
+    ast.IN: _membership,
     ast.NOT_STRICTLY_FALSE: _not_strictly_false,
 }
