@@ -29,7 +29,7 @@ DEFINITIONS = ResourceName("customresourcedefinitions.apiextensions.k8s.io")
 # The number of active namespaces cached for a tenant; beyond it they are looked up again.
 NAMESPACES_LIMIT = 2_000
 # What a catalog takes in memory by itself, in bytes.
-_OWN_BYTES = 2_000
+_OWN_BYTES = 10_000
 
 _SERIALS = itertools.count()
 

@@ -45,9 +45,9 @@ ALGORITHM_VERSION = 1
 # The compiled schemas that a process keeps. One of a large definition takes some megabytes, the largest 80; most take
 # some hundreds of kilobytes.
 MAX_COMPILED_BYTES: Final = 160 * 1024 * 1024
-# What one takes at most, by the length of its JSON and by itself.
+# What one takes at most, by the length of its JSON; and with what else serves its objects: tables, types for ownership.
 _BYTES_A_CHARACTER: Final = 27
-_OWN_BYTES: Final = 5_000
+_OWN_BYTES: Final = 25_000
 
 
 class CompiledSchema:
