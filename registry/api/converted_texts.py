@@ -17,6 +17,7 @@ from registry.conversion.errors import ConversionError
 from registry.flowcontrol.byte_shares import HeldAnswer
 from registry.flowcontrol.evaluation import Large, evaluate, large
 from registry.flowcontrol.time_slice import TimeSlice
+from registry.store.bounds import CHUNK_ROWS
 
 Object = dict[str, Any]
 # A list reads the next rows while it waits for the first.
@@ -47,7 +48,8 @@ async def convert_texts(served: Served, images: Iterable[Image]) -> list[str]:
     """
     images = list(images)
     if (answer := HeldAnswer.current()) is not None:
-        answer.hold_part(_HELD_TIMES * sum(len(image.body) for image in images))
+        size = _HELD_TIMES * sum(len(image.body) for image in images)
+        await answer.hold_part(size, may_grow=len(images) >= CHUNK_ROWS)
     return await _Batch(served).texts(images)
 
 

@@ -7,9 +7,11 @@ A body counts from its first byte until its request is answered. Small bodies ha
 that a tenant whose large uploads have used up its share can continue its small writes.
 
 An answer counts, with the data it is built from, until the client has read it. A list waits for room before anything is
-read for it: for as much as the last one of the same needed. If it needs more, it waits for that, and is read again.
-Because answers wait for their clients, a tenant's own may use up its share: then the one that has waited longest for
-its client is aborted, and one that has found no room in time is rejected with a request to retry.
+read for it: for as much as the last one of the same needed. If its first part needs more, it waits for that, and is
+read again; if a later one does, it waits with what it has. One such list of a tenant may exceed the tenant's share, so
+that those that have begun do not wait for each other. Because answers wait for their clients, a tenant's own may use up
+its share: then the one that has waited longest for its client is aborted, and one that has found no room in time is
+rejected with a request to retry, or aborted if it has begun.
 
 Follows the dynamic thresholds of shared-memory switches (Choudhury and Hahne, IEEE/ACM Transactions on Networking 6(2),
 1998), with a factor of one.
@@ -19,12 +21,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Hashable, MutableMapping
 from contextvars import ContextVar
 from typing import Any, Final, NamedTuple
 
-from prometheus_client import Counter, Gauge
+from prometheus_client import Counter as CounterMetric
+from prometheus_client import Gauge
 
 from registry.caches import LruCache
 from registry.flowcontrol.fair_queue import MAX_WAITING, TooManyRequests
@@ -32,17 +35,21 @@ from registry.flowcontrol.fair_queue import MAX_WAITING, TooManyRequests
 UPLOADS: Final = Gauge(
     "registry_upload_bytes", "Bytes of request bodies that are held until their requests are answered."
 )
-REFUSED: Final = Counter("registry_uploads_refused", "Requests refused since bodies held too many bytes.")
+REFUSED: Final = CounterMetric("registry_uploads_refused", "Requests refused since bodies held too many bytes.")
 ANSWERS: Final = Gauge("registry_answer_bytes", "Bytes of answers that are being made or wait for their clients.")
-CUT: Final = Counter("registry_answers_cut", "Answers refused or cut since answers held too many bytes.")
+CUT: Final = CounterMetric("registry_answers_cut", "Answers refused or cut since answers held too many bytes.")
 
 MIB: Final = 1024 * 1024
 # The key of an ASGI scope: a function that closes the connection at once.
 ABORT: Final = "registry.abort"
 # An answer whose client has read nothing for this long may be aborted in favour of another.
 STALLED_SECONDS: Final = 2.0
-# How long a list waits for room, in these steps.
+# How long a list waits for room, in these steps. One that has begun looks for it this often.
 _WAITS: Final = 5
+_LOOK_SECONDS: Final = 0.05
+# How many lists that have begun may wait for room, of a tenant and of all: each has read a part that is not counted.
+_GROWING_OF_TENANT: Final = 8
+_GROWING: Final = 32
 # What a list is taken to need until one of the same has been read: the most that one query returns, held four times.
 _UNKNOWN_BYTES: Final = 16 * MIB
 # A list holds a quarter more than its first part needs: later parts may be a little longer.
@@ -68,7 +75,7 @@ class NeedsMoreRoom(TooManyRequests):
 class ByteShares:
     """Invariant: `held_bytes` is the sum over tenants; no tenant is listed with 0."""
 
-    def __init__(self, limit_bytes: int, held: Gauge = UPLOADS, refused: Counter = REFUSED) -> None:
+    def __init__(self, limit_bytes: int, held: Gauge = UPLOADS, refused: CounterMetric = REFUSED) -> None:
         self._limit_bytes = limit_bytes
         self._held = held
         self._refused = refused
@@ -79,13 +86,18 @@ class ByteShares:
         """Returns whether the tenant may hold so much more."""
         return self._of_tenants.get(tenant, 0) + count <= self._limit_bytes - self.held_bytes - count
 
-    def take(self, tenant: str, count: int) -> None:
-        """Raises TooManyRequests, and takes nothing, if the tenant would hold more than is free."""
-        if not self.has_room(tenant, count):
+    def take(self, tenant: str, count: int, *, beyond: bool = False) -> None:
+        """Raises TooManyRequests, and takes nothing, if the tenant would hold more than is free; if it may go `beyond`
+        its share, only if there is no room at all."""
+        if not (self.is_free(count) if beyond else self.has_room(tenant, count)):
             self._refused.inc()
             raise TooManyRequests
         self._of_tenants[tenant] = self._of_tenants.get(tenant, 0) + count
         self._add(count)
+
+    def is_free(self, count: int) -> bool:
+        """Returns whether there is room for so much more in all."""
+        return self.held_bytes + count <= self._limit_bytes
 
     def give_back(self, tenant: str, count: int) -> None:
         left = self._of_tenants.pop(tenant) - count
@@ -154,10 +166,14 @@ class Answers:
 
     def __init__(self, limit_bytes: int) -> None:
         self._shares = ByteShares(limit_bytes, ANSWERS, CUT)
+        self._limit_bytes = limit_bytes
         self._most_bytes = limit_bytes // 4
         self._large: dict[str, dict[HeldAnswer, None]] = {}
         # Lists that wait for room, by tenant: first come, first served.
         self._waiting: dict[str, deque[_Waiting]] = {}
+        # The list of a tenant that may exceed its share, and the tenants of those that wait for room.
+        self._beyond: dict[str, HeldAnswer] = {}
+        self._growing: Counter[str] = Counter()
         # What the last list of the same needed.
         self._sizes: LruCache[Hashable, int] = LruCache(_SIZES)
 
@@ -173,7 +189,7 @@ class Answers:
         tenant = answer.tenant
         if more > 0:
             try:
-                self._shares.take(tenant, more)
+                self._shares.take(tenant, more, beyond=self._beyond.get(tenant) is answer)
             except TooManyRequests:
                 self._cut_longest_stalled(tenant)
                 raise
@@ -185,19 +201,54 @@ class Answers:
             large.pop(answer, None)
             if not large:
                 del self._large[tenant]
+            if self._beyond.get(tenant) is answer:
+                del self._beyond[tenant]
         if more < 0 and self._waiting:
             self._wake()
 
-    async def reserve(self, answer: HeldAnswer, of: Hashable) -> None:
-        """Waits until there is room for a list like the last one `of` the same. Raises TooManyRequests."""
+    async def reserve(self, answer: HeldAnswer, of: Hashable) -> bool:
+        """Waits until there is room for a list like the last one `of` the same. Returns whether there has been one.
+        Raises TooManyRequests."""
+        known = self._sizes.get(of)
         # A tenant may always have one, whatever the last one needed.
-        expected = min(self._sizes.get(of) or _UNKNOWN_BYTES, self._most_bytes)
+        expected = min(known or _UNKNOWN_BYTES, self._most_bytes)
         if expected <= SMALL_BYTES:
-            return
+            return True
         if answer.tenant in self._waiting or not self._shares.has_room(answer.tenant, expected):
             await self._wait(answer, expected)
         else:
             self.change(answer, expected)
+        return known is not None
+
+    async def grow(self, answer: HeldAnswer, count: int) -> None:
+        """Changes what a list that has begun holds to `count` bytes, when there is room. Raises TooManyRequests."""
+        tenant, more = answer.tenant, count - answer.held_bytes
+        if self._growing[tenant] >= _GROWING_OF_TENANT or self._growing.total() >= _GROWING or more > self._limit_bytes:
+            self.change(answer, count)  # at once, or not at all
+            return
+        self._growing[tenant] += 1
+        try:
+            await self._wait_to_grow(answer, more)
+            self.change(answer, count)
+        finally:
+            self._growing[tenant] -= 1
+            if not self._growing[tenant]:
+                del self._growing[tenant]
+            if not answer.held_bytes and self._beyond.get(tenant) is answer:
+                del self._beyond[tenant]
+
+    async def _wait_to_grow(self, answer: HeldAnswer, more: int) -> None:
+        tenant, waited = answer.tenant, 0.0
+        while not self._shares.has_room(tenant, more):
+            if self._beyond.setdefault(tenant, answer) is answer and self._shares.is_free(more):
+                return
+            if waited >= _WAITS * STALLED_SECONDS:
+                CUT.inc()
+                raise TooManyRequests
+            await asyncio.sleep(_LOOK_SECONDS)
+            waited += _LOOK_SECONDS
+            if waited % STALLED_SECONDS < _LOOK_SECONDS and self._beyond.get(tenant) is answer:
+                self._cut_longest_stalled(tenant)
 
     def has_room(self, answer: HeldAnswer, count: int) -> bool:
         """Returns whether the answer may hold `count` bytes instead of what it holds."""
@@ -257,17 +308,19 @@ class HeldAnswer:
     """What one request holds of its answer. `waits_since` is when it began to wait for its client."""
 
     __slots__ = (
-        "_abort", "_answers", "_is_over", "_is_reserved", "_of", "_restarts_left", "held_bytes", "tenant",
-        "waits_since",
+        "_abort", "_answers", "_is_known", "_is_over", "_is_reserved", "_needed_bytes", "_of", "_restarts_left",
+        "held_bytes", "tenant", "waits_since",
     )  # fmt: skip
 
     def __init__(self, answers: Answers, tenant: str, abort: Callable[[], None] | None) -> None:
         self._answers = answers
         self._abort = abort
         self._is_over = False
-        # What was reserved for, and whether nothing of it has been read yet.
+        # What was reserved for, whether that was what the last one needed, and whether nothing has been read of it yet.
         self._of: Hashable = None
-        self._is_reserved = False
+        self._is_known = self._is_reserved = False
+        # What the largest part needed.
+        self._needed_bytes = 0
         self._restarts_left = _RESTARTS
         self.tenant = tenant
         self.held_bytes = 0
@@ -283,22 +336,33 @@ class HeldAnswer:
         """Waits for room for a list like the last one `of` the same, before it is read. Raises TooManyRequests."""
         if self._is_reserved:
             return  # by an earlier attempt of the request
-        await self._answers.reserve(self, of)
+        self._is_known = await self._answers.reserve(self, of)
         self._of, self._is_reserved = of, True
 
-    def hold_part(self, count: int) -> None:
-        """Holds what a part of a list needs, or as much as an earlier part did if that was more. Raises
+    async def hold_part(self, count: int, *, may_grow: bool = False) -> None:
+        """Holds what a part of a list needs, or as much as an earlier part did, or the last list of the same, if that
+        was more; and what was reserved for an unknown list that `may_grow`. Waits for room for a later part. Raises
         TooManyRequests, and for the first part NeedsMoreRoom."""
         count += count // _SPARE_PART
-        if self._is_reserved or count > self.held_bytes:
-            is_first, self._is_reserved = self._is_reserved, False
-            if self._of is not None:
-                self._answers.learn(self._of, count)
-            if is_first and self._restarts_left and not self._answers.has_room(self, count):
-                self._restarts_left -= 1
-                self.hold(0)
-                raise NeedsMoreRoom
+        self._needed_bytes = max(self._needed_bytes, count)
+        is_first, self._is_reserved = self._is_reserved, False
+        if count <= self.held_bytes and (self._is_known or may_grow or not is_first):
+            return
+        if self._of is not None:
+            self._answers.learn(self._of, count)
+        if is_first and self._restarts_left and not self._answers.has_room(self, count):
+            self._restarts_left -= 1
+            self.hold(0)
+            raise NeedsMoreRoom
+        if is_first or count <= SMALL_BYTES or self._is_over:
             self.hold(count)
+        else:
+            await self._answers.grow(self, count)
+
+    def end_parts(self) -> None:
+        """Records what the list needed, all of which has been read."""
+        if self._of is not None:
+            self._answers.learn(self._of, self._needed_bytes)
 
     def cut(self) -> None:
         """Closes the connection: what was held is released when the request ends as a result."""

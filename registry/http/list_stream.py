@@ -15,6 +15,7 @@ from registry.http.compression import GZIP_HEADERS, GZIP_THRESHOLD_BYTES, Gzip, 
 from registry.http.forms import Form
 from registry.http.list_encoding import PIECE_BYTES, list_pieces
 from registry.http.responses import HELD_TIMES, PART_BYTES, Headers, headers_for, send_body, send_part
+from registry.store.bounds import CHUNK_ROWS
 
 # The number of objects on all pages of a list together, if requested.
 TOTAL_COUNT = b"x-total-count"
@@ -37,8 +38,10 @@ async def _account(chunks: AsyncIterator[Sequence[str]]) -> AsyncIterator[Sequen
     held = HeldAnswer.current()
     async for texts in chunks:
         if held is not None:
-            held.hold_part(HELD_TIMES * sum(map(getsizeof, texts)))
+            await held.hold_part(HELD_TIMES * sum(map(getsizeof, texts)), may_grow=len(texts) >= CHUNK_ROWS)
         yield texts
+    if held is not None:
+        held.end_parts()
 
 
 async def _stream(

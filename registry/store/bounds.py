@@ -12,6 +12,9 @@ from typing import Final, LiteralString
 # Bytes of bodies that one query returns. A larger body is returned alone. A process temporarily holds a few times as
 # much: libpq's buffer, the texts, and what is built from them.
 READ_BYTES: Final = 4 << 20
+# Rows of the first query of an unlimited list; later ones have up to twice as many. Enough to amortize the query's own
+# cost, few enough to bound what is held twice, and how long reading them blocks the event loop.
+CHUNK_ROWS: Final = 500
 # Bytes of bodies collected where all rows are needed at once: quotas of a namespace, exports of a tenant.
 GATHERED_BYTES: Final = 16 << 20
 

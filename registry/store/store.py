@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any, Final, Self, Unpack
 
 from registry.store import change_log, compaction
+from registry.store.bounds import CHUNK_ROWS
 from registry.store.commit.writer import Writer
 from registry.store.connection import CONNECT_TIMEOUT_SECONDS, Pool
 from registry.store.database import Database
@@ -35,7 +36,7 @@ from registry.store.reads.grouped import GroupReads
 from registry.store.reads.history import HistoryReads
 from registry.store.reads.indexed import IndexReads
 from registry.store.reads.lookups import Lookups
-from registry.store.reads.pages import CHUNK_ROWS, PLACES, Pages, Places, Query, Where
+from registry.store.reads.pages import PLACES, Pages, Places, Query, Where
 from registry.store.reads.points import Loaded, PointReader
 from registry.store.reads.statistics import StatisticsReads
 from registry.store.reads.wildcard import WildcardReads

@@ -184,7 +184,7 @@ async def test_lists_wait_for_room_in_the_order_in_which_they_came() -> None:
         answer = answers.begin("a", None)
         await answer.reserve("things")
         order.append(name)
-        answer.hold_part(4 * MEGABYTE)
+        await answer.hold_part(4 * MEGABYTE)
         return answer
 
     waiting = [asyncio.create_task(another(name)) for name in "bcdef"]
@@ -194,7 +194,7 @@ async def test_lists_wait_for_room_in_the_order_in_which_they_came() -> None:
     other.end()
     assert order == []
     for answer in reading:
-        answer.hold_part(4 * MEGABYTE)  # the first parts are shorter, and leave room
+        await answer.hold_part(4 * MEGABYTE)  # the first parts are shorter, and leave room
     await waiting[0]
     assert (order, reading[0].held_bytes) == (["b"], 5 * MEGABYTE)
     for answer in (*reading, waiting[0].result()):
@@ -271,9 +271,9 @@ async def test_a_list_that_needs_more_than_the_last_one_starts_again() -> None:
     for answer in reading:
         await answer.reserve("things")
         assert answer.held_bytes == 0
-    reading[0].hold_part(8 * MEGABYTE)
+    await reading[0].hold_part(8 * MEGABYTE)
     with pytest.raises(NeedsMoreRoom):
-        reading[1].hold_part(8 * MEGABYTE)
+        await reading[1].hold_part(8 * MEGABYTE)
     assert reading[1].held_bytes == 0
     again = asyncio.create_task(reading[1].reserve("things"))
     await asyncio.sleep(0)
@@ -281,9 +281,9 @@ async def test_a_list_that_needs_more_than_the_last_one_starts_again() -> None:
     reading[0].end()
     await again
     assert reading[1].held_bytes == 8 * MEGABYTE, "what a tenant may always have"
-    reading[1].hold_part(6 * MEGABYTE)
+    await reading[1].hold_part(6 * MEGABYTE)
     with pytest.raises(TooManyRequests) as error:
-        reading[1].hold_part(40 * MEGABYTE)
+        await reading[1].hold_part(40 * MEGABYTE)
     assert not isinstance(error.value, NeedsMoreRoom), "a part of it may have been sent"
 
 
@@ -293,8 +293,44 @@ async def test_a_list_does_not_start_again_for_ever() -> None:
     for _ in range(2):
         await answer.reserve("things")
         with pytest.raises(NeedsMoreRoom):
-            answer.hold_part(40 * MEGABYTE)
+            await answer.hold_part(40 * MEGABYTE)
     await answer.reserve("things")
     with pytest.raises(TooManyRequests) as error:
-        answer.hold_part(40 * MEGABYTE)
+        await answer.hold_part(40 * MEGABYTE)
     assert not isinstance(error.value, NeedsMoreRoom)
+
+
+async def test_lists_that_have_begun_wait_for_room_for_longer_parts() -> None:
+    answers = Answers(64 * MEGABYTE)
+    reading = [answers.begin("a", None) for _ in range(4)]
+    for answer in reading:
+        answer.hold(8 * MEGABYTE)  # the whole share of the tenant
+        await answer.hold_part(4 * MEGABYTE)
+    ended: list[int] = []
+
+    async def read_on(i: int) -> None:
+        await reading[i].hold_part(8 * MEGABYTE)
+        assert sum(answer.held_bytes for answer in reading) <= (32 + 2) * MEGABYTE, "one may exceed the share"
+        ended.append(i)
+        reading[i].end()
+
+    async with asyncio.timeout(5):
+        await asyncio.gather(*map(read_on, range(4)))
+    assert sorted(ended) == [0, 1, 2, 3]
+
+
+async def test_a_list_is_expected_to_need_what_the_longest_part_of_the_last_one_needed() -> None:
+    answers = Answers(64 * MEGABYTE)
+    for _ in range(2):
+        answer = answers.begin("a", None)
+        await answer.reserve("things")
+        for count in (MEGABYTE, 4 * MEGABYTE, 2 * MEGABYTE):
+            await answer.hold_part(count)
+        answer.end_parts()
+        answer.end()
+        following = answers.begin("a", None)
+        await following.reserve("things")
+        assert following.held_bytes == 5 * MEGABYTE
+        await following.hold_part(MEGABYTE)
+        assert following.held_bytes == 5 * MEGABYTE, "its other parts may be longer"
+        following.end()

@@ -9,7 +9,7 @@ import ssl
 
 import pytest
 
-from tests.http.streams import PATIENCE_SECONDS
+from tests.http.streams import PATIENCE_SECONDS, answer
 from tests.running import RunningServer, data_folder, running_server
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -33,6 +33,19 @@ async def test_lists_that_have_grown_wait_for_room() -> None:
             writer.close()
         assert {status for status, _ in answers} == {200}
         assert min(length for _, length in answers) > 3 * LETTERS
+
+
+async def test_long_lists_at_once_are_whole() -> None:
+    """Of four lists of 2,500 objects some were cut off: their later parts are longer than the first one."""
+    with data_folder() as folder, running_server(folder / "data", "--answer-limit-megabytes", "64") as server:
+        await _make(server, 2_500)
+        for _ in range(2):  # nothing is known of the first ones
+            lists = [await _begin(server, "GET", MAPS) for _ in range(2 * CLIENTS)]
+            answers = await asyncio.gather(*(_answer(reader) for reader, _ in lists))
+            for _, writer in lists:
+                writer.close()
+            assert {status for status, _ in answers} == {200}
+            assert min(length for _, length in answers) > 2_500 * 3_000
 
 
 async def _begin(
@@ -64,3 +77,16 @@ async def _ask(server: RunningServer, method: str, path: str, body: object = Non
     status, _ = await _answer(reader)
     writer.close()
     assert status in (200, 201)
+
+
+async def _make(server: RunningServer, count: int) -> None:
+    """Makes as many config maps of 3 kB, over one connection."""
+    context = ssl.create_default_context(cafile=str(server.authority))
+    token = (server.data_dir / "admin-token").read_text().strip()
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port, ssl=context)
+    for i in range(count):
+        data = json.dumps({"metadata": {"name": f"m{i}"}, "data": {"a": "x" * 3_000}}).encode()
+        head = f"POST {MAPS} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\n"
+        writer.write(f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data)
+        assert (await answer(reader))[0] == 201
+    writer.close()

@@ -12,9 +12,9 @@ import pytest
 import pytest_asyncio
 
 from registry.store import bounds, change_log
+from registry.store.bounds import CHUNK_ROWS
 from registry.store.errors import TooManyBytes
 from registry.store.reads import pages
-from registry.store.reads.pages import CHUNK_ROWS
 from registry.store.reads.points import PointReader
 from registry.store.reporting.documents import stale_documents
 from registry.store.store import Store

@@ -18,7 +18,7 @@ from itertools import islice, repeat
 from typing import Any, Final, LiteralString, NamedTuple, TypedDict
 
 from registry.flowcontrol.time_slice import TimeSlice
-from registry.store.bounds import GATHERED_BYTES, READ_BYTES
+from registry.store.bounds import CHUNK_ROWS, GATHERED_BYTES, READ_BYTES
 from registry.store.connection import Pool
 from registry.store.encoding import storable, storable_revision
 from registry.store.errors import RevisionExpired, RevisionInFuture, TenantNotFound, TooManyBytes
@@ -28,9 +28,6 @@ from registry.store.rows import STATE, STATE_AT
 from registry.store.statements import Statement, statement
 from registry.store.types import DomainId, Guards, ObjectKey, Page, Requirement, ResourceName, Row, State, Tenant
 
-# Rows of the first query of an unlimited list; later ones have up to twice as many. Enough to amortize the query's own
-# cost, few enough to bound what is held twice, and how long reading them blocks the event loop.
-CHUNK_ROWS: Final = 500
 CHUNK_BYTES: Final = READ_BYTES
 # If more bytes than this are in a chunk, the next one is not read ahead.
 LARGE_BYTES: Final = READ_BYTES // 2
