@@ -12,7 +12,6 @@ import asyncio
 import ctypes
 import gc
 import os
-import time
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,12 +36,12 @@ COLLECTOR_THRESHOLDS: Final = (2_000, 2, 5_000)
 
 
 # How often the heaps are looked at. How much has to be freed until they are trimmed, which takes some 20 ms beside the
-# event loop; and how much the process must have grown since the last search of all of it for cycles, during which
-# nothing else runs for a tenth of a second: at most once in a minute, for clients can make it grow.
+# event loop; and how much the process must have grown since the last search of all of it for cycles, and at how many
+# looks in a row. Nothing else runs during a search, for tenths of a second, so no short peak is to cause one.
 _CHECK_SECONDS: Final = 5.0
 _TRIM_BYTES: Final = 32 * 1024 * 1024
 _COLLECT_BYTES: Final = 128 * 1024 * 1024
-_COLLECT_SECONDS: Final = 60.0
+_COLLECT_LOOKS: Final = 12
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -82,18 +81,18 @@ async def return_free_memory(check_seconds: float = _CHECK_SECONDS) -> None:
     heaps.restype = _MallInfo
     # What was free when the heaps were last trimmed, less what has been used again since.
     returned = 0
-    collected, next_search = _resident_bytes(), 0.0
+    collected, grown = _resident_bytes(), 0
     while True:
         await asyncio.sleep(check_seconds)
-        resident = _resident_bytes()
-        if resident > collected + _COLLECT_BYTES and time.monotonic() >= next_search:
-            next_search = time.monotonic() + _COLLECT_SECONDS
+        grown = grown + 1 if _resident_bytes() > collected + _COLLECT_BYTES else 0
+        if grown >= _COLLECT_LOOKS:
             gc.collect()
         free = (await asyncio.to_thread(heaps)).fordblks
         if free > returned + _TRIM_BYTES:
             await asyncio.to_thread(trim, 0)
             returned = free
-        returned, collected = min(returned, free), min(collected, _resident_bytes())
+        returned = min(returned, free)
+        collected = _resident_bytes() if grown >= _COLLECT_LOOKS else min(collected, _resident_bytes())
 
 
 def _resident_bytes() -> int:
