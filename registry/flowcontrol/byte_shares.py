@@ -60,8 +60,9 @@ _RESTARTS: Final = 2
 _SIZES: Final = 10_000
 # Smaller answers are not counted: the number of connections bounds them. Bodies up to this size are small.
 SMALL_BYTES: Final = 64 * 1024
-# The fraction of the limit for bodies that is reserved for small ones.
+# The fraction of the limit for bodies that is reserved for small ones; and what tenants leave that exceed their shares.
 _SMALL_PART: Final = 8
+_LEFT_PART: Final = 8
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -87,17 +88,17 @@ class ByteShares:
         return self._of_tenants.get(tenant, 0) + count <= self._limit_bytes - self.held_bytes - count
 
     def take(self, tenant: str, count: int, *, beyond: bool = False) -> None:
-        """Raises TooManyRequests, and takes nothing, if the tenant would hold more than is free; if it may go `beyond`
-        its share, only if there is no room at all."""
-        if not (self.is_free(count) if beyond else self.has_room(tenant, count)):
+        """Raises TooManyRequests, and takes nothing, if the tenant would hold more than is free, or than it may hold
+        `beyond` its share."""
+        if not (self.has_room_beyond(count) if beyond else self.has_room(tenant, count)):
             self._refused.inc()
             raise TooManyRequests
         self._of_tenants[tenant] = self._of_tenants.get(tenant, 0) + count
         self._add(count)
 
-    def is_free(self, count: int) -> bool:
-        """Returns whether there is room for so much more in all."""
-        return self.held_bytes + count <= self._limit_bytes
+    def has_room_beyond(self, count: int) -> bool:
+        """Returns whether a tenant may hold so much more beyond its share: something is left for another tenant."""
+        return self.held_bytes + count <= self._limit_bytes - self._limit_bytes // _LEFT_PART
 
     def give_back(self, tenant: str, count: int) -> None:
         left = self._of_tenants.pop(tenant) - count
@@ -224,12 +225,12 @@ class Answers:
         """Changes what a list that has begun holds to `count` bytes, when there is room. Raises TooManyRequests."""
         tenant, more = answer.tenant, count - answer.held_bytes
         if self._growing[tenant] >= _GROWING_OF_TENANT or self._growing.total() >= _GROWING or more > self._limit_bytes:
-            self.change(answer, count)  # at once, or not at all
+            answer.hold(count)  # at once, or not at all
             return
         self._growing[tenant] += 1
         try:
             await self._wait_to_grow(answer, more)
-            self.change(answer, count)
+            answer.hold(count)  # nothing if the request has ended meanwhile
         finally:
             self._growing[tenant] -= 1
             if not self._growing[tenant]:
@@ -240,7 +241,7 @@ class Answers:
     async def _wait_to_grow(self, answer: HeldAnswer, more: int) -> None:
         tenant, waited = answer.tenant, 0.0
         while not self._shares.has_room(tenant, more):
-            if self._beyond.setdefault(tenant, answer) is answer and self._shares.is_free(more):
+            if self._beyond.setdefault(tenant, answer) is answer and self._shares.has_room_beyond(more):
                 return
             if waited >= _WAITS * STALLED_SECONDS:
                 CUT.inc()

@@ -334,3 +334,35 @@ async def test_a_list_is_expected_to_need_what_the_longest_part_of_the_last_one_
         await following.hold_part(MEGABYTE)
         assert following.held_bytes == 5 * MEGABYTE, "its other parts may be longer"
         following.end()
+
+
+async def test_a_list_whose_request_has_ended_while_it_waited_holds_nothing() -> None:
+    answers = Answers(64 * MEGABYTE)
+    first, beyond, waits = (answers.begin("a", None) for _ in range(3))
+    first.hold(16 * MEGABYTE)
+    for answer in (beyond, waits):
+        answer.hold(8 * MEGABYTE)
+        await answer.hold_part(4 * MEGABYTE)
+    await beyond.hold_part(8 * MEGABYTE)
+    waiting = asyncio.create_task(waits.hold_part(8 * MEGABYTE))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    for answer in (waits, beyond, first):
+        answer.end()
+    await waiting
+    assert waits.held_bytes == 0
+    other = answers.begin("a", None)
+    other.hold(32 * MEGABYTE)  # the whole share is free again
+
+
+async def test_lists_beyond_the_shares_of_their_tenants_leave_room_for_others() -> None:
+    answers = Answers(64 * MEGABYTE)
+    for tenant in "abcdefgh":
+        answer = answers.begin(tenant, None)
+        answer.hold(4 * MEGABYTE)
+        await answer.hold_part(3 * MEGABYTE)
+    growing = asyncio.create_task(answer.hold_part(24 * MEGABYTE))
+    await asyncio.sleep(0.1)
+    assert not growing.done()
+    answers.begin("z", None).hold(8 * MEGABYTE)
+    growing.cancel()

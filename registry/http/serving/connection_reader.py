@@ -72,12 +72,14 @@ class ConnectionReader(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         protocol, self._protocol = self._protocol, _NOTHING
         self._transport = None
-        if self._unparsed:
-            data, self._unparsed = self._unparsed, b""
-            protocol.data_received(data)  # which takes it only if another protocol than HTTP is spoken
         lose = partial(protocol.connection_lost, exc)
-        if not self._limits.parsing.try_run(lose):
-            self._limits.parsing.wait(_tenant_of(protocol), lose)
+        try:
+            if self._unparsed:
+                data, self._unparsed = self._unparsed, b""
+                protocol.data_received(data)  # which takes it only if another protocol than HTTP is spoken
+        finally:
+            if not self._limits.parsing.try_run(lose):
+                self._limits.parsing.wait(_tenant_of(protocol), lose)
 
     def pause_writing(self) -> None:
         self._protocol.pause_writing()
