@@ -14,8 +14,9 @@ Follows apiserver pkg/admission/plugin/resourcequota/controller.go.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
+from typing import Final
 
 from registry.api.errors import Qualified, StatusError, forbidden, modified
 from registry.api.ownership import field_manager_of
@@ -43,13 +44,13 @@ _TRIES = 16
 Usage = Mapping[str, int]
 
 
-@asynccontextmanager
-async def reserve_quota(
+def reserve_quota(
     request: ResourceRequest, new: Object, old: Object | None = None, *, dry_run: bool
-) -> AsyncIterator[None]:
-    """Reserves quota for a create, or for an update of `old`; releases it if the body of the context fails.
+) -> AbstractAsyncContextManager[None]:
+    """Returns the context that reserves quota for a create, or for an update of `old`; it releases it if its body
+    fails. It does not hold the objects.
 
-    Raises 403 if a quota is exhausted.
+    Entering it raises 403 if a quota is exhausted.
     """
     served = request.served
     if (
@@ -57,22 +58,31 @@ async def reserve_quota(
         or request.namespace in request.catalog.unbounded_namespaces
         or (old is not None and served.resource != SERVICES)
     ):
-        yield
-        return
-    wanted, freed = usage_of(served, new), usage_of(served, old) if old is not None else {}
-    more = {name: max(0, amount - freed.get(name, 0)) for name, amount in wanted.items()}
+        return _UNLIMITED
+    freed = usage_of(served, old) if old is not None else {}
+    return _reserve(request, new["metadata"]["name"], usage_of(served, new), freed, dry_run=dry_run)
+
+
+_UNLIMITED: Final = nullcontext()
+
+
+@asynccontextmanager
+async def _reserve(
+    request: ResourceRequest, name: str, wanted: Usage, freed: Usage, *, dry_run: bool
+) -> AsyncIterator[None]:
+    more = {what: max(0, amount - freed.get(what, 0)) for what, amount in wanted.items()}
     reserved: list[tuple[Row, Usage]] = []
     try:
         if any(more.values()):
-            for row in await _counting(request, more, new["metadata"]["name"]):
-                if await _count(request, row, more, new["metadata"]["name"], dry_run=dry_run):
-                    reserved.append((row, {name: -amount for name, amount in more.items()}))
+            for row in await _counting(request, more, name):
+                if await _count(request, row, more, name, dry_run=dry_run):
+                    reserved.append((row, {what: -amount for what, amount in more.items()}))
         yield
     except BaseException:
         for row, less in reserved:
             await _change_use(request, row, partial(_with_usage, change=less))
         raise
-    if any(amount > wanted.get(name, 0) for name, amount in freed.items()) and not dry_run:
+    if any(amount > wanted.get(what, 0) for what, amount in freed.items()) and not dry_run:
         request.backend.enqueue(request.tenant, QUOTAS, ObjectKey(f"{request.namespace}/"))
 
 

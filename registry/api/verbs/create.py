@@ -41,9 +41,11 @@ GENERATED_NAME_TRIES = 8
 async def create(request: ResourceRequest, body: Body) -> ObjectAnswer:
     """Returns 201 with the stored object."""
     options = write_options(request.query, "CreateOptions")
-    obj = await evaluate(partial(decode_object, request, body, options))
-    manager = manager_of(options, request.context.user_agent)
-    return await create_object(request, obj, options, manager, verb="create")
+    decoding = partial(decode_object, request, body, options)
+    # Not kept here: see CreateOperation.commit.
+    return await create_object(
+        request, await evaluate(decoding), options, manager_of(options, request.context.user_agent), verb="create"
+    )
 
 
 async def create_object(
@@ -52,10 +54,24 @@ async def create_object(
     """Creates `obj`, which has been decoded by its kind and may be changed in place."""
     if obj["metadata"].get("generateName") and not obj["metadata"].get("name"):
         # The object is prepared in place, and a retry with another name needs it as it was.
-        operation = CreateOperation(lambda _: deep_copy(obj), options, manager, verb, tries=GENERATED_NAME_TRIES)
+        operation = CreateOperation(partial(_copy_of, obj), options, manager, verb, tries=GENERATED_NAME_TRIES)
     else:
-        operation = CreateOperation(lambda _: obj, options, manager, verb)
+        operation = CreateOperation(partial(_itself, obj), options, manager, verb)
+    del obj
     return await run(request, operation)
+
+
+def _copy_of(obj: Object, _: ResourceRequest) -> Object:
+    copied: Object = deep_copy(obj)
+    return copied
+
+
+def _itself(obj: Object, _: ResourceRequest) -> Object:
+    return obj
+
+
+def _no_more(_: ResourceRequest) -> Object:
+    raise AssertionError("no attempt follows the only one")
 
 
 @dataclass(slots=True)
@@ -148,7 +164,12 @@ class CreateOperation(Operation[ObjectAnswer]):
                 await _require_free_name(request, draft.name)
                 return Outcome(obj=await request.as_stored(draft.new, stored))
             actor = request.actor(self.manager, self.verb)
-            row, guards = await insert(request, draft.new, stored, draft.start.guards, actor)
+            commit = insert(request, draft.new, stored, draft.start.guards, actor)
+            # Frees the object, unless another attempt may follow (rows.py says why).
+            del draft
+            if self.tries == 1:
+                self.make_object = _no_more
+            row, guards = await commit
         return Outcome(row, guards=guards)
 
     async def answer(self, request: ResourceRequest, outcome: Outcome) -> ObjectAnswer:

@@ -207,7 +207,9 @@ class UpdateOperation(Operation[ObjectAnswer]):
         async with reserve_quota(request, new, old, dry_run=self.dry_run):
             if self.dry_run:
                 return Outcome(obj=await request.as_stored(new, stored))
-            written, guards = await replace(request, draft.start, new, old, stored, actor)
+            commit = replace(request, draft.start, new, old, stored, actor)
+            del draft, new, old  # frees them (rows.py says why)
+            written, guards = await commit
         return Outcome(written, guards=guards)
 
     async def answer(self, request: ResourceRequest, outcome: Outcome) -> ObjectAnswer:
