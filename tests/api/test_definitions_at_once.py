@@ -9,6 +9,9 @@ from typing import Any
 import psycopg
 import pytest
 
+from registry.api.catalog import TenantCatalog
+from registry.api.catalogs import Catalogs
+from registry.api.strategies import definition as strategies
 from registry.codec.json_encode import encode_json_text
 from registry.flowcontrol.evaluation import Evaluations
 from registry.store.store import Store
@@ -18,6 +21,8 @@ from tests.api.widgets import DEFINITIONS, define, definition, established
 from tests.application import shares_application
 
 pytestmark = shares_application
+POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+OTHER = definition("others", "Other", group="others.example.com")
 
 
 async def test_definitions_created_together_are_established(api: Client) -> None:
@@ -64,6 +69,42 @@ async def test_a_definition_is_read_once_for_its_statuses(api: Client, monkeypat
         await api.post(DEFINITIONS, one)
         await eventually(partial(is_served, one["spec"]["names"]["plural"]))
     assert read == [one["metadata"]["name"] for one in made]
+
+
+RULE = {"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["nothing"], "operations": ["CREATE"]}
+POLICY = {
+    "metadata": {"name": "any"},
+    "spec": {"validations": [{"expression": "true"}], "matchConstraints": {"resourceRules": [RULE]}},
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "other", "times"), [(DEFINITIONS, OTHER, 1), (POLICIES, POLICY, 2)], ids=["crd", "policy"]
+)
+async def test_a_definition_is_decoded_again_only_if_policies_have_changed(
+    api: Client, monkeypatch: pytest.MonkeyPatch, path: str, other: dict[str, Any], times: int
+) -> None:
+    """Each definition that is established meanwhile moves the guards of the tenant, but is none of its business."""
+    decoded: list[str] = []
+    catalogs: list[TenantCatalog] = []
+    decode, for_resource = strategies.decode_definition, Catalogs.for_resource
+
+    def note_decode(obj: Any) -> Any:
+        decoded.append(obj["metadata"]["name"])
+        return decode(obj)
+
+    async def first_catalog(of: Catalogs, tenant: Tenant, group: str, plural: str) -> TenantCatalog:
+        catalogs.append(await for_resource(of, tenant, group, plural))
+        return catalogs[0]
+
+    monkeypatch.setattr(strategies, "decode_definition", note_decode)
+    monkeypatch.setattr(Catalogs, "for_resource", first_catalog)
+    (await api.get(DEFINITIONS)).ok()
+    (await api.post(path, other)).ok(201)
+    if path == DEFINITIONS:
+        await established(api, other["metadata"]["name"])
+    (await api.post(DEFINITIONS, definition("owns", "Own", group="own.example.com"))).ok(201)
+    assert decoded.count("owns.own.example.com") == times
 
 
 async def test_a_status_write_leaves_the_canonical_spec(api: Client) -> None:

@@ -23,7 +23,7 @@ from registry.api.errors import StatusError, already_exists, forbidden, invalid,
 from registry.api.metadata import agree_on_namespace, fill_for_create, is_terminating, name_in_refusal, wipe_for_create
 from registry.api.options import WriteOptions, manager_of, parse_revision, write_options
 from registry.api.ownership import own_create
-from registry.api.request import Body, ResourceRequest
+from registry.api.request import Body, CatalogStale, ResourceRequest
 from registry.api.served import Object, kind_of
 from registry.api.verbs.driver import run
 from registry.api.verbs.pipeline import Draft, Operation, Outcome, Start, render
@@ -99,9 +99,11 @@ class CreateOperation(Operation[ObjectAnswer]):
         _require_unbound(request, obj)
         await require_active_namespace(request, name_in_refusal(obj))
         admission = request.catalog.admission
-        if start.guards is None or (admission is not None and admission.calls_webhooks):
-            # The commit does not notice changed definitions, or only after webhooks have been called.
+        if admission is not None and admission.calls_webhooks:
+            # The commit notices changed definitions only after webhooks have been called.
             request.check_fresh(await request.backend.store.state(request.tenant))
+        elif start.guards is None:
+            await _require_current_policies(request)
         return await evaluate(partial(self._draft, request, start, obj))
 
     def _draft(self, request: ResourceRequest, start: Start, obj: Object) -> Draft:
@@ -205,6 +207,21 @@ def _require_unbound(request: ResourceRequest, obj: Object) -> None:
             name,
             "the tenant has bound a definition of this name from another tenant by an APIBinding",
         )
+
+
+async def _require_current_policies(request: ResourceRequest) -> None:
+    """Raises CatalogStale if policies have changed, or what the tenant has bound, which the commit does not notice.
+
+    A built-in resource does not depend on other definitions: those that are being established do not make a request
+    decode its object again.
+    """
+    state = await request.backend.store.state(request.tenant)
+    known = request.catalog
+    if state.guards.definitions == known.guards.definitions:
+        return
+    current = await request.backend.catalogs.fresh(request.tenant, state.guards)
+    if current.configured is not known.configured or current.bound != known.bound:
+        raise CatalogStale(state.guards)
 
 
 def _require_living_definition(request: ResourceRequest, obj: Object) -> None:
