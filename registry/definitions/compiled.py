@@ -25,21 +25,27 @@ Json = Mapping[str, Any]
 _ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
-def compile_definition(crd: Json) -> Definition:
-    """The Definition of a stored (canonical) definition, under its accepted names (status.acceptedNames)."""
+def compile_definition(crd: Json, before: Definition | None = None) -> Definition:
+    """The Definition of a stored (canonical) definition, under its accepted names (status.acceptedNames).
+
+    `before` is the one of an earlier state: if only the status or the metadata has changed since, its schemas are kept.
+    """
     spec, status, meta = crd["spec"], crd.get("status") or {}, crd["metadata"]
-    keeps_all = bool(spec.get("preserveUnknownFields"))
-    in_order = [_version(version, keeps_all) for version in spec["versions"]]
+    uid, generation = meta.get("uid") or "", meta.get("generation") or 0
     conversion = spec.get("conversion") or {"strategy": "None"}
     rules = "" if conversion["strategy"] == "Webhook" else (meta.get("annotations") or {}).get(RULES) or ""
-    versions = {v.name: v for v in sorted(in_order, key=lambda v: priority_key(v.name))}
+    if before is not None and generation and (before.uid, before.generation) == (uid, generation):
+        versions = before.versions
+    else:
+        versions = _versions(spec)
     return Definition(
         group=spec["group"],
         names=_names(spec["names"], status.get("acceptedNames") or {}),
         namespaced=spec["scope"] == "Namespaced",
         versions=versions,
         storage_version=next(v.name for v in versions.values() if v.storage),
-        uid=meta.get("uid") or "",
+        uid=uid,
+        generation=generation,
         revision=int(meta.get("resourceVersion") or 0),
         established=is_true(crd, "Established"),
         terminating=is_true(crd, "Terminating") or (emulated().is_1_37 and bool(meta.get("deletionTimestamp"))),
@@ -48,6 +54,12 @@ def compile_definition(crd: Json) -> Definition:
         reporting=_annotations(meta, "reporting.registry/"),
         queries=_annotations(meta, "query.registry/"),
     )
+
+
+def _versions(spec: Json) -> Mapping[str, Version]:
+    keeps_all = bool(spec.get("preserveUnknownFields"))
+    in_order = [_version(version, keeps_all) for version in spec["versions"]]
+    return {v.name: v for v in sorted(in_order, key=lambda v: priority_key(v.name))}
 
 
 def _annotations(meta: Json, prefix: str) -> dict[str, str]:

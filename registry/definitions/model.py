@@ -78,6 +78,8 @@ class Definition:
     versions: Mapping[str, Version]  # in order of priority: v1, v1beta1, ...
     storage_version: str
     uid: str = ""
+    # Changes with the spec.
+    generation: int = 0
     revision: int = 0
     established: bool = True
     terminating: bool = False

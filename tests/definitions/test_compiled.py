@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from registry.definitions.compiled import compile_definition, schema_digest, schema_json
+from registry.definitions.conversion import RULES
 from registry.definitions.model import Column, Scale
 from tests.definitions.crds import crd, established, prepared, version
 
@@ -49,6 +50,28 @@ def test_accepted_names_are_served_instead_of_requested_ones() -> None:
 def test_before_any_name_is_accepted() -> None:
     found = compile_definition(prepared(crd()))
     assert (found.names.plural, found.names.kind, found.established) == ("widgets", "Widget", False)
+
+
+def test_schemas_are_kept_until_the_spec_changes() -> None:
+    stored = established(crd(SCHEMA))
+    stored["metadata"]["generation"] = 1
+    before = compile_definition(stored)
+    moved = {**stored, "metadata": {**stored["metadata"], "resourceVersion": "8", "annotations": {RULES: "[]"}}}
+    after = compile_definition({**moved, "status": {**stored["status"], "conditions": []}}, before)
+    assert after.versions is before.versions
+    assert (after.revision, after.established, after.conversion_rules) == (8, False, "[]")
+    versions = [version("v1", SCHEMA, deprecated=True)]
+    changed = {**moved, "spec": {**stored["spec"], "versions": versions}}
+    assert (
+        compile_definition({**changed, "metadata": {**moved["metadata"], "uid": "u-2"}}, before)
+        .versions["v1"]
+        .deprecated
+    )
+    assert (
+        compile_definition({**changed, "metadata": {**moved["metadata"], "generation": 2}}, before)
+        .versions["v1"]
+        .deprecated
+    )
 
 
 def test_equal_schemas_are_compiled_once() -> None:
