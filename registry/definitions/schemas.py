@@ -81,13 +81,13 @@ def validate_schema(
     schema = (validation or {}).get("openAPIV3Schema")
     if schema is None:
         return []
+    before = _digest(schema, status, leniency)
+    if _GOOD.get(before):
+        return []
     schema_path = f"{path}.openAPIV3Schema"
     errors = validate_bounds(schema, schema_path)
     if errors:
         return errors
-    before = _digest(schema, status, leniency)
-    if _GOOD.get(before):
-        return []
     unchanged = _is_unchanged(schema, old)
     errors = _validate(schema, schema_path, status, unchanged, leniency)
     # Not cached: an unchanged schema, which is validated more leniently, and one whose defaults were decoded in place.

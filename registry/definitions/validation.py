@@ -183,7 +183,9 @@ def _validate_spec(
     if len(versions) > MAX_VERSIONS:
         return [*errors, invalid("spec.versions", len(versions), f"must not be more than {MAX_VERSIONS}")]
     errors += _validate_schemas_present(spec, demands)
-    defaults = not demands.no_defaults and any(has_defaults(schema) for schema in _schemas(spec))
+    # Without these conditions, as usual, defaults are allowed and change nothing here.
+    asks = spec.preserve_unknown_fields or not demands.structural
+    defaults = asks and not demands.no_defaults and any(has_defaults(schema) for schema in _schemas(spec))
     if spec.preserve_unknown_fields and defaults:
         errors.append(
             invalid("spec.preserveUnknownFields", True, "must be false in order to use defaults in the schema")
