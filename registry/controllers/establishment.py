@@ -194,7 +194,7 @@ class _StatusWriter:
         drafts: dict[ObjectKey, tuple[ResourceRequest, UpdateOperation, Draft]] = {}
         for key, status in together.items():
             try:
-                drafts[key] = await self._draft(served, key, pending[key].row, status)
+                drafts[key] = await self._draft(served, pending[key], status)
             except StatusError as error:
                 del pending[key]
                 self.results[key] = error.with_traceback(None)  # which refers to this object
@@ -203,18 +203,19 @@ class _StatusWriter:
         return drafts
 
     async def _draft(
-        self, served: Served, key: ObjectKey, row: Row, status: Object
+        self, served: Served, before: _Definition, status: Object
     ) -> tuple[ResourceRequest, UpdateOperation, Draft]:
         """Evaluates the write of a status, up to its stored form: commits that wait for nothing share a transaction.
 
         Evaluates it again beside the event loop if that takes too long on it.
         """
+        row = before.row
         note_size(len(row.body))
         while True:
-            request = self._controlled.request(self._catalog, served, key, "status")
+            request = self._controlled.request(self._catalog, served, row.key, "status")
             operation = UpdateOperation(_replacing_status(status), "update", self._controlled.manager)
             try:
-                draft = await draft_of(request, operation, Start(row, self._guards))
+                draft = await draft_of(request, operation, Start(row, self._guards, obj=before.crd))
                 draft.stored = await request.encode(draft.new)
                 return request, operation, draft
             except EvaluationStopped:
@@ -234,7 +235,9 @@ class _StatusWriter:
             self.results[key] = Reconciled(draft.new, renamed)
             return
         self._guards = _newer(self._guards, outcome.guards)
-        pending[key] = _Definition(outcome.row, draft.new, before.is_shared, renamed, written=True)
+        written = copy_of(draft.new)
+        written["metadata"]["resourceVersion"] = str(outcome.row.revision)
+        pending[key] = _Definition(outcome.row, written, before.is_shared, renamed, written=True)
 
 
 async def _commit(

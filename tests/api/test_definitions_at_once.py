@@ -11,11 +11,12 @@ import pytest
 
 from registry.api.catalog import TenantCatalog
 from registry.api.catalogs import Catalogs
-from registry.api.strategies import definition as strategies
+from registry.api.served import Served
 from registry.codec.json_encode import encode_json_text
+from registry.definitions.decode import decode_definition
 from registry.flowcontrol.evaluation import Evaluations
 from registry.store.store import Store
-from registry.store.types import ObjectKey, ResourceName, Tenant
+from registry.store.types import ObjectKey, ResourceName, Row, Tenant
 from tests.api.client import Client, eventually
 from tests.api.widgets import DEFINITIONS, define, definition, established
 from tests.application import shares_application
@@ -87,17 +88,17 @@ async def test_a_definition_is_decoded_again_only_if_policies_have_changed(
     """Each definition that is established meanwhile moves the guards of the tenant, but is none of its business."""
     decoded: list[str] = []
     catalogs: list[TenantCatalog] = []
-    decode, for_resource = strategies.decode_definition, Catalogs.for_resource
+    for_resource = Catalogs.for_resource
 
     def note_decode(obj: Any) -> Any:
         decoded.append(obj["metadata"]["name"])
-        return decode(obj)
+        return decode_definition(obj)
 
     async def first_catalog(of: Catalogs, tenant: Tenant, group: str, plural: str) -> TenantCatalog:
         catalogs.append(await for_resource(of, tenant, group, plural))
         return catalogs[0]
 
-    monkeypatch.setattr(strategies, "decode_definition", note_decode)
+    monkeypatch.setattr("registry.api.strategies.definition.decode_definition", note_decode)
     monkeypatch.setattr(Catalogs, "for_resource", first_catalog)
     (await api.get(DEFINITIONS)).ok()
     (await api.post(path, other)).ok(201)
@@ -105,6 +106,20 @@ async def test_a_definition_is_decoded_again_only_if_policies_have_changed(
         await established(api, other["metadata"]["name"])
     (await api.post(DEFINITIONS, definition("owns", "Own", group="own.example.com"))).ok(201)
     assert decoded.count("owns.own.example.com") == times
+
+
+async def test_a_definition_is_decoded_once_for_its_statuses(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[str] = []
+    object_of = Served.object
+
+    def note_object(served: Served, row: Row) -> Any:
+        decoded.append(row.key)
+        return object_of(served, row)
+
+    monkeypatch.setattr(Served, "object", note_object)
+    one = definition("singles", "Single", group="single.example.com")
+    await define(api, one)
+    assert decoded == [one["metadata"]["name"]]
 
 
 async def test_a_status_write_leaves_the_canonical_spec(api: Client) -> None:

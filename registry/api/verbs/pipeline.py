@@ -37,12 +37,14 @@ class Start(NamedTuple):
     """What an attempt starts from: the row (none for a create), and the guards that it was read under.
 
     A row that is `handed_over` is the last one written by this process. Another may have written since, so the row only
-    suffices for a commit, which checks the revision; any other outcome is re-evaluated from the store.
+    suffices for a commit, which checks the revision; any other outcome is re-evaluated from the store. `obj` is the
+    object of the row, if it has been decoded before.
     """
 
     row: Row | None
     guards: Guards | None
     handed_over: bool = False
+    obj: Object | None = None
 
 
 @dataclass(slots=True)

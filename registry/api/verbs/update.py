@@ -126,7 +126,7 @@ class UpdateOperation(Operation[ObjectAnswer]):
     async def make(self, request: ResourceRequest, start: Start) -> Draft:
         row = start.row
         assert row is not None
-        old = await request.object(row)
+        old = start.obj or await request.object(row)
         new = await evaluate(partial(self._make, request, row, old))
         return Draft(start, request.name, old, new)
 
