@@ -262,6 +262,10 @@ class Strategy(ABC):
         """Returns the form of a decoded object from which the fields of its writer are computed."""
         return self.finish(obj)
 
+    def as_created(self, obj: Object) -> Object:
+        """Returns as much of `as_written` of a new object as decides which of its fields there are."""
+        return self.as_written(obj)
+
     def finish(self, obj: Object) -> Object:
         """Returns the form of a valid object that is stored and served."""
         return obj

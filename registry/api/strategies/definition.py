@@ -100,6 +100,12 @@ class DefinitionStrategy(BuiltinStrategy):
     def validate_update(self, new: Object, old: Object, warnings: list[str]) -> Sequence[FieldError]:
         return validation.validate_update(*with_revision(new, old)) or validate_rules(new)
 
+    def as_created(self, obj: Object) -> Object:
+        """Leaves out the schemas of versions, the largest part by far: the list of versions is a single field."""
+        versions = obj["spec"].get("versions") or ()
+        named = [{name: part for name, part in version.items() if name != "schema"} for version in versions]
+        return self.as_written(with_spec(obj, {**obj["spec"], "versions": named}) if named else obj)
+
     def finish(self, obj: Object) -> Object:
         return canonical(obj)
 

@@ -112,7 +112,7 @@ class CreateOperation(Operation[ObjectAnswer]):
         wipe_for_create(obj)
         if not self.owned:
             # Computed from the object as the client wrote it: no manager owns what the server fills in.
-            written = request.served.strategy.as_written(obj)
+            written = request.served.strategy.as_created(obj)
             owned = own_create(request.served, written, self.manager, request.context.timestamp)
             managed = owned["metadata"].get("managedFields")
         if managed:
