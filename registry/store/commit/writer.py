@@ -3,7 +3,8 @@
 A transaction holds its domain's counter until it is flushed to disk, so a domain has one commit per flush, and each
 writer that queues for the counter inside PostgreSQL makes it worse (docs: facts on PostgreSQL). So a process queues its
 own writes: it has a few writer connections, and a domain always uses the same one. A connection sends what waits, up to
-64 writes, and what arrives during the call waits for the next one. An idle connection sends at once.
+64 writes, and what arrives during the call waits for the next one. An idle connection sends at once; one that has just
+received the results of a batch lets the event loop run what is ready first, which adds an eighth to the next batch.
 
 On failure, depending on what is known:
 
@@ -153,13 +154,18 @@ class WriterConnection:
         await self._disconnect()
 
     async def _run(self) -> None:
+        is_idle = True
         while True:
             if not self._waiting:
                 if self._closing:
                     return
                 self._wake.clear()
                 await self._wake.wait()
+                is_idle = True
                 continue
+            if not is_idle:
+                await asyncio.sleep(0)
+            is_idle = False
             batch = self._waiting.take()
             if not batch:
                 continue
