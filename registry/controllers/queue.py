@@ -96,6 +96,10 @@ class WorkQueue(Generic[Work]):
     def __len__(self) -> int:
         return len(self._since)
 
+    def __contains__(self, work: Work) -> bool:
+        """Whether the item is queued, in progress, or will be retried."""
+        return work in self._since
+
     def oldest(self) -> float | None:
         """Returns since when the oldest unfinished item has waited, by the loop's clock."""
         return next(iter(self._since.values()), None)

@@ -128,9 +128,9 @@ class ReportingController:
 
     async def _take_over(self) -> None:
         while tenants := await self._reporting.outdated_tenants(_TENANTS):
-            for tenant in tenants:
-                await self._catch_up(tenant)
-            if len(tenants) < _TENANTS:
+            caught_up = [await self._catch_up(tenant) for tenant in tenants]
+            # A tenant for which this process has work queued stays outdated until a later sweep.
+            if len(tenants) < _TENANTS or not all(caught_up):
                 break
         await self._reporting.follow_bindings()
         await self._reporting.enforce_limits()
@@ -139,17 +139,26 @@ class ReportingController:
             logger.warning("the SQL login %s had changed its own %s: restored what it was granted", *drift)
         await self._reporting.drop_expired(self._backend.store.retention)
 
-    async def _catch_up(self, tenant: Tenant) -> None:
+    async def _catch_up(self, tenant: Tenant) -> bool:
+        """Does what is due for a tenant, but for definitions that this process has queued, perhaps until a burst is
+        over. Returns whether there were none."""
         client = ControllerClient(self._backend, tenant)
+        is_queued = False
         for key in await self._reporting.due_definitions(tenant, DEFINITIONS):
+            work = Work(tenant, DEFINITIONS, key)
+            if work in self._queue:
+                is_queued = True
+                continue
             try:
                 await reconcile(client, self._reporting, key)
             except Requeue:
-                self._queue.enqueue(Work(tenant, DEFINITIONS, key))
+                self._queue.enqueue(work)
         refusal = await self._reporting.name_schema(tenant)
         if refusal:
             logger.warning("the tenant %s has no schema of its own: %s", tenant.name, refusal)
-        await self._reporting.mark_done(tenant, tenant.guards.definitions)
+        if not is_queued:
+            await self._reporting.mark_done(tenant, tenant.guards.definitions)
+        return not is_queued
 
 
 def reporting_of(pool: Pool) -> Reporting:

@@ -1,0 +1,61 @@
+"""The leader's sweep: what other processes have left, but not what this one does when a burst is over."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from registry.api.catalog import DEFINITIONS as RESOURCE
+from registry.controllers import reporting
+from registry.controllers.reporting import ReportingController
+from registry.store.reporting.views import Reporting
+from registry.store.types import ObjectKey, ResourceName, Tenant
+from tests.api.client import eventually
+from tests.api.widgets import define, definition
+from tests.application import serving
+
+
+async def test_a_sweep_leaves_definitions_of_a_burst_alone(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweeps: list[list[ObjectKey]] = []
+    reconciled: list[str] = []
+    due_definitions, reconcile, enqueue = Reporting.due_definitions, reporting.reconcile, ReportingController.enqueue
+
+    async def note_due(of: Reporting, tenant: Tenant, definitions: ResourceName) -> list[ObjectKey]:
+        keys = await due_definitions(of, tenant, definitions)
+        sweeps.append(keys)
+        return keys
+
+    async def note_reconcile(client: Any, of: Reporting, key: ObjectKey) -> None:
+        reconciled.append(key)
+        await reconcile(client, of, key)
+
+    def enqueue_ours(of: ReportingController, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
+        """As if `theirs` had been written by a process that has crashed."""
+        if resource == RESOURCE and key == "ours.sweep.example.com":
+            enqueue(of, tenant, resource, key)
+
+    async def is_caught_up() -> bool:
+        return len([keys for keys in sweeps if "ours.sweep.example.com" in keys]) > 2
+
+    monkeypatch.setattr(Reporting, "due_definitions", note_due)
+    monkeypatch.setattr(reporting, "reconcile", note_reconcile)
+    monkeypatch.setattr(ReportingController, "enqueue", enqueue_ours)
+    monkeypatch.setattr(reporting, "_QUIET_SECONDS", 3600)
+    monkeypatch.setattr(reporting, "_MAX_DEBOUNCE_SECONDS", 3600)
+    often = functools.partial(ReportingController, sweep_seconds=0.05)
+    monkeypatch.setattr("tests.application.ReportingController", often)
+    async with serving(database_url, tmp_path, with_views=True) as api:
+        await define(api, definition("ours", "Our", group="sweep.example.com"))
+        await define(api, definition("theirs", "Their", group="sweep.example.com"))
+        await eventually(is_caught_up)
+        await eventually(lambda: _is_in("theirs.sweep.example.com", reconciled))
+        assert "ours.sweep.example.com" not in reconciled
+
+
+async def _is_in(name: str, names: list[str]) -> bool:
+    return name in names
