@@ -49,7 +49,7 @@ def serve(settings: Settings, *, application: str = APPLICATION) -> int:
             for listener in listeners:
                 stack.callback(listener.close)
             if settings.workers == 1:
-                _import_early(application)
+                _import_early(application, settings)
             settings.data_dir.mkdir(parents=True, exist_ok=True)
             token = kubeconfig.ensure_admin_token(settings)
             certificates = server.certificates(settings)
@@ -74,13 +74,18 @@ def serve(settings: Settings, *, application: str = APPLICATION) -> int:
     return 0
 
 
-def _import_early(application: str) -> None:
-    """Imports the application's modules, half of the startup time, while PostgreSQL starts."""
+def _import_early(application: str, settings: Settings) -> None:
+    """Imports the application's modules, half of the startup time, while PostgreSQL starts; for a new database, which
+    takes longer to create, also what creates its tables."""
+    modules = [application.partition(":")[0]]
+    if settings.database_url is None and not (settings.data_dir / "postgres").exists():
+        modules.append("registry.store.migrate")
 
     def imports() -> None:
-        # Failures are raised again where the application is created.
+        # Failures are raised again where the modules are used.
         with contextlib.suppress(Exception):
-            importlib.import_module(application.partition(":")[0])
+            for module in modules:
+                importlib.import_module(module)
 
     threading.Thread(target=imports, name="imports", daemon=True).start()
 
