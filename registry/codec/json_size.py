@@ -28,6 +28,8 @@ def has_more_containers(data: bytes, limit: int) -> bool:
 
 def _has_more(data: bytes, marks: tuple[bytes, ...], limit: int) -> bool:
     """Whether there are more than `limit` of `marks` outside of strings. Other threads run between two strings."""
+    if len(data) <= limit:
+        return False
     if sum(data.count(mark) for mark in marks) <= limit:
         return False
     count = start = 0

@@ -110,7 +110,12 @@ class Evaluations:
         return min(self.limit_seconds, _SHARED_SECONDS) if self._is_shared() else self.limit_seconds
 
     def owes(self, tenant: str) -> bool:
-        return tenant in self._debts and self._debt(tenant) > _BURST_SECONDS and self._is_shared()
+        if tenant not in self._debts:
+            return False
+        debt = self._debt(tenant)
+        if not debt:
+            del self._debts[tenant]
+        return debt > _BURST_SECONDS and self._is_shared()
 
     def _debt(self, tenant: str) -> float:
         debt, at = self._debts.get(tenant, (0.0, 0.0))

@@ -17,7 +17,7 @@ from typing import Final
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from registry.api.errors import bad_request, deadline_exceeded
-from registry.flowcontrol.interruption import WHEN_GONE, WhenGone, interruptible
+from registry.flowcontrol.interruption import WHEN_GONE, Interruption, WhenGone
 from registry.flowcontrol.time_slice import ClientGone
 from registry.http.request_info import RequestInfo
 from registry.http.request_state import STATE, RequestState
@@ -41,7 +41,7 @@ class DeadlineMiddleware:
         state.deadline = asyncio.get_running_loop().time() + max(left, 0)
         try:
             async with asyncio.timeout_at(None if seconds is None else state.deadline) as timer:
-                with interruptible(timer) as interruption:
+                with Interruption(timer) as interruption:
                     when_gone(interruption.request)
                     if left <= 0:
                         await asyncio.sleep(0)  # which is cancelled: nothing is started
