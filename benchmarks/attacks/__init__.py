@@ -70,6 +70,8 @@ ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
     "lists": storms.lists,
     "crowds": storms.crowds,
     "unread": storms.unread,
+    "silent": storms.silent,
+    "buffers": storms.buffers,
     "bursts": bursts.bursts,
     "tenants": bursts.tenants,
     "rewrites": storms.rewrites,

@@ -359,6 +359,48 @@ async def unread(attacker: Attacker) -> None:
     await attacker.parallel(2_000, work)
 
 
+async def silent(attacker: Attacker) -> None:
+    """As many connections without a token as a process has by default, on which nothing is sent."""
+    host, port = attacker.target.address
+
+    async def work(one: Attacker) -> None:
+        try:
+            reader, writer = await asyncio.open_connection(host, port, limit=1 << 12)
+            one.answers["opened"] += 1
+            await reader.read()
+            writer.transport.abort()
+        except OSError:
+            pass
+        one.answers["closed"] += 1
+        await asyncio.sleep(0.05)
+
+    await attacker.parallel(10_000, work)
+
+
+async def buffers(attacker: Attacker) -> None:
+    """A thousand idle connections, on each of which an object of half a megabyte was created, to nothing."""
+    made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "buffer"}, "data": {"a": "x" * 500_000}}
+    body = json.dumps(made).encode()
+    request = attacker.head("POST", f"{MAPS}?dryRun=All", len(body)) + body
+
+    async def work(one: Attacker) -> None:
+        try:
+            reader, writer = await one.open()
+            try:
+                writer.write(request)
+                head = await reader.readuntil(b"\r\n\r\n")
+                one.answers[head[9:12].decode()] += 1
+                while await asyncio.wait_for(reader.read(1 << 16), 60):
+                    pass
+            finally:
+                writer.transport.abort()
+        except (OSError, TimeoutError, asyncio.IncompleteReadError):
+            one.answers["closed"] += 1
+            await asyncio.sleep(0.05)
+
+    await attacker.parallel(1_000, work)
+
+
 async def rewrites(attacker: Attacker) -> None:
     """A definition whose schema changes without end, while fifty clients watch its objects and others write them."""
     path = await attacker.define("rewritten", ANYTHING)

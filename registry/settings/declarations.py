@@ -61,8 +61,9 @@ class Settings:
     workers: int = setting(1, "Processes that serve the port.", whole_number(1, 64))
     max_connections: int = setting(
         10_000,
-        "Maximum number of open connections of a process; lower if its limit of open files (ulimit -n) is lower. "
-        "Further connections are closed at once, before TLS.",
+        "Maximum number of open connections of a process; lower if its limit of open files (ulimit -n) is lower. A "
+        "tenant may have as many as are still free, so at most half; beyond that its idle ones are closed. One that "
+        "has received much at once counts as up to eight.",
         whole_number(1, 1_000_000),
     )
     upload_limit_megabytes: int = setting(

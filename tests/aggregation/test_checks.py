@@ -83,7 +83,7 @@ async def test_the_condition_does_not_wait_for_documents(
         only_changes_lead_to_checks(api_database, tmp_path, monkeypatch, behind) as client,
     ):
         await register(client, behind)
-        assert await _is_asked(behind, path)
+        await eventually(lambda: _is_asked(behind, path))
 
 
 async def test_a_changed_server_ends_a_check_under_way(

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import ssl
 import weakref
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import uvicorn
 from uvicorn.server import ServerState
 
 from registry.http.serving.acceptor import Acceptor
+from registry.http.serving.connection_shares import ConnectionShares, ConnectionSlot
 from registry.http.serving.protocol import Protocol
 from registry.http.serving.server import bind
 from tests.api.client import eventually
@@ -35,13 +36,13 @@ async def accepting(
     state = ServerState()
     [listener] = bind("127.0.0.1", 0, 1)
 
-    def make(when_lost: Callable[[], None]) -> Protocol:
-        protocol = Protocol(config, state, {}, when_lost)
+    def make(slot: ConnectionSlot) -> Protocol:
+        protocol = Protocol(config, state, {}, slot)
         if references is not None:
             references.append(weakref.ref(protocol))
         return protocol
 
-    made = Acceptor([listener], make, context, limit)
+    made = Acceptor([listener], make, context, ConnectionShares(limit))
     made.start()
     try:
         yield made, listener.getsockname()[1]
@@ -52,6 +53,6 @@ async def accepting(
             one.transport.abort()
 
         async def over() -> bool:
-            return made.count == 0
+            return made.shares.count == 0
 
         await eventually(over)

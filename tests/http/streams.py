@@ -10,6 +10,7 @@ from typing import Any
 import uvicorn
 from uvicorn.server import ServerState
 
+from registry.http.serving.connection_shares import ConnectionShares, ConnectionSlot
 from registry.http.serving.protocol import Protocol
 
 Application = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
@@ -38,6 +39,13 @@ async def hello(scope: dict[str, Any], receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
+def a_slot() -> ConnectionSlot:
+    """The only connection of a process."""
+    slot = ConnectionShares(10).open()
+    assert slot is not None
+    return slot
+
+
 @contextlib.asynccontextmanager
 async def connection(application: Application = hello) -> AsyncIterator[Streams]:
     served: Any = application
@@ -45,7 +53,7 @@ async def connection(application: Application = hello) -> AsyncIterator[Streams]
     config.load()
     state = ServerState()
     server = await asyncio.get_running_loop().create_server(
-        lambda: Protocol(config=config, server_state=state, app_state={}), "127.0.0.1", 0
+        lambda: Protocol(config, state, {}, a_slot()), "127.0.0.1", 0
     )
     reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
     try:

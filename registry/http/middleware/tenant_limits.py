@@ -1,4 +1,4 @@
-"""Applies the tenant's limits once a request is authorized: rates, watches, and bytes.
+"""Applies the tenant's limits once a request is authorized: connections, rates, watches, and bytes.
 
 Also creates the tenant's initial contents at its first request: until then it costs a row.
 """
@@ -15,6 +15,7 @@ from registry.flowcontrol.byte_shares import ABORT, Answers, Upload, Uploads
 from registry.flowcontrol.fair_queue import FairQueue
 from registry.flowcontrol.rates import Rates
 from registry.http.request_state import NO_TENANT, STATE, RequestState
+from registry.http.serving.fast_path import FAST_PATHS
 
 _WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 
@@ -52,7 +53,10 @@ class TenantLimitsMiddleware:
                 held.end()
             return
         named = tenant.name if state.wildcard is None else info.tenant
-        self._queue.mark_known(state.authenticated.tenant or named)
+        home = state.authenticated.tenant or named
+        self._queue.mark_known(home)
+        if (connection := scope.get(FAST_PATHS)) is not None:
+            connection.count_for(home)
         write = info.resource != "" and info.verb in _WRITES
         self._activity.begin(tenant.name, watch=watch, write=write)
         flow = upload = None

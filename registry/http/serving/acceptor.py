@@ -1,4 +1,4 @@
-"""Accepts connections from the listening sockets, up to a limit; more are closed before TLS begins.
+"""Accepts connections from the listening sockets, in the shares of connection_shares.py; more are closed before TLS.
 
 uvicorn would let the event loop accept: without a limit, and with one TLS context for good. Here a connection counts
 from the moment that it is accepted, so those that never finish their handshake count too, and `context` can be
@@ -14,17 +14,19 @@ import resource
 import socket
 import ssl
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
-from prometheus_client import Counter, Gauge
+from prometheus_client import Counter
 
+from registry.flowcontrol.allocator import heap_cutter
 from registry.flowcontrol.rounds import Rounds
-from registry.http.serving.connection_reader import ConnectionReader, ReadLimits
+from registry.http.serving.connection_reader import RECEIVED_BYTES, ConnectionReader, ReadLimits
+from registry.http.serving.connection_shares import ConnectionShares, ConnectionSlot
 from registry.http.serving.protocol import Protocol
 
 logger = logging.getLogger(__name__)
 
-CONNECTIONS: Final = Gauge("registry_open_connections", "Connections that are open, in their TLS handshake or after.")
 REFUSED: Final = Counter("registry_connections_refused", "Connections closed at once, for there were too many.")
 
 # The timeout of a client's TLS handshake; afterwards the limits of protocol.py apply.
@@ -37,9 +39,6 @@ OTHER_FILES: Final = 128
 # The first bytes of a request without TLS (tlsRecordHeaderLooksLikeHTTP, and the methods that it does not know).
 _HTTP_STARTS: Final = frozenset({b"GET /", b"HEAD ", b"POST ", b"PUT /", b"OPTIO", b"PATCH", b"DELET"})
 _PLAIN_HEAD_BYTES: Final = 64 * 1024
-# Linux receives twice as much ahead of the event loop, which reads all of it at once, up to 256 KiB. Each TLS
-# connection keeps buffers for as much as it has ever read at once (uvloop's, and OpenSSL's before decryption).
-_RECEIVED_BYTES: Final = 64 * 1024
 # Connections that are accepted in a row, before other work continues.
 _IN_A_ROW: Final = 16
 # TLS handshakes that begin in one iteration of the event loop: each takes up to a millisecond.
@@ -58,22 +57,22 @@ def most_connections(wanted: int) -> int:
 
 
 class Acceptor:
-    """Accepts between `start` and `stop`. Invariant: `count` sockets have been accepted and have not ended."""
+    """Accepts between `start` and `stop`."""
 
     def __init__(
         self,
         listeners: Sequence[socket.socket],
-        make: Callable[[Callable[[], None]], Protocol],
+        make: Callable[[ConnectionSlot], Protocol],
         context: ssl.SSLContext | None,
-        limit: int,
+        shares: ConnectionShares,
     ) -> None:
         self.context = context
-        self.count = 0
         self._read_limits = ReadLimits()
         self._handshake_rounds = Rounds(_HANDSHAKES_IN_A_ROW)
+        self._cut_heap = heap_cutter()
         self._listeners = listeners
         self._make = make
-        self._limit = limit
+        self.shares = shares
         self._handshakes: set[asyncio.Task[None]] = set()
         self._retry: asyncio.TimerHandle | None = None
         self._reported = -_TELL_SECONDS
@@ -110,10 +109,11 @@ class Acceptor:
                 self._pause()
                 self._retry = asyncio.get_running_loop().call_later(_RETRY_SECONDS, self.start)
                 return
-            if self.count >= self._limit:
+            slot = self.shares.open()
+            if slot is None:
                 self._refuse(accepted)
             else:
-                self._begin(accepted)
+                self._begin(accepted, slot)
 
     def _refuse(self, accepted: socket.socket) -> None:
         accepted.close()
@@ -121,25 +121,26 @@ class Acceptor:
         now = asyncio.get_running_loop().time()
         if now - self._reported >= _TELL_SECONDS:
             self._reported = now
-            logger.warning("%d connections are open, which is the limit: others are refused", self._limit)
+            logger.warning("%d connections are open, which is the limit: others are refused", self.shares.limit)
 
-    def _begin(self, accepted: socket.socket) -> None:
+    def _begin(self, accepted: socket.socket, slot: ConnectionSlot) -> None:
         accepted.setblocking(False)
-        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVED_BYTES)
-        self.count += 1
-        CONNECTIONS.set(self.count)
-        task = asyncio.get_running_loop().create_task(self._connect(accepted))
+        # Linux takes twice as much.
+        accepted.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVED_BYTES // 2)
+        task = asyncio.get_running_loop().create_task(self._connect(accepted, slot))
+        slot.close = partial(_cancel, task)
         self._handshakes.add(task)
         task.add_done_callback(self._handshakes.discard)
 
-    async def _connect(self, accepted: socket.socket) -> None:
-        protocol = self._make(self._connection_closed)
+    async def _connect(self, accepted: socket.socket, slot: ConnectionSlot) -> None:
+        protocol = self._make(slot)
         try:
             if self.context is not None:
                 if await _speaks_plain_http(accepted):
                     _refuse_plain_http(accepted)
                     return
                 await self._handshake_rounds.turn()
+                self._cut_heap()  # for the buffer that TLS keeps
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: ConnectionReader(protocol, self._read_limits),
                 accepted,
@@ -153,11 +154,11 @@ class Acceptor:
             if not protocol.was_made:
                 accepted.close()
                 protocol.connection_failed()
-                self._connection_closed()
+                slot.end()
 
-    def _connection_closed(self) -> None:
-        self.count -= 1
-        CONNECTIONS.set(self.count)
+
+def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
 
 
 async def _speaks_plain_http(accepted: socket.socket) -> bool:

@@ -28,6 +28,11 @@ BUFFER_BYTES: Final = 64 * 1024
 # A part of a long body. Decrypted and kept, a whole buffer takes 0.1 ms; so many connections are read in an iteration.
 LONG_BYTES: Final = 16 * 1024
 LONG_READS_IN_A_ROW: Final = 8
+# What Linux receives of a connection ahead of the event loop (acceptor.py), which reads all of it at once.
+RECEIVED_BYTES: Final = 128 * 1024
+# How often TLS keeps what was read at once: in the event loop's buffer, and in OpenSSL's, which has a third more.
+_KEPT_TIMES: Final = 2 + 1 / 3
+_SMALL_READ_BYTES: Final = 4 * 1024
 # Data that waits for a client before its application does: with TLS half a megabyte by default.
 WRITTEN_BYTES: Final = 32 * 1024
 # What a connection that is lost passes everything on to.
@@ -59,11 +64,15 @@ class ConnectionReader(asyncio.BufferedProtocol):
         self._limits = limits
         self._window = ReadWindow(limits.small_records, BUFFER_BYTES)
         self._transport: asyncio.ReadTransport | None = None
+        self._is_tls = False
         self._unparsed = b""
         self._waits_to_read = False
+        # Of smaller reads the buffers are what every connection has.
+        self._largest_read = _SMALL_READ_BYTES
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        if transport.get_extra_info("ssl_object") is not None:
+        self._is_tls = transport.get_extra_info("ssl_object") is not None
+        if self._is_tls:
             transport.set_read_buffer_limits(BUFFER_BYTES)  # type: ignore[attr-defined]
         transport.set_write_buffer_limits(WRITTEN_BYTES)  # type: ignore[attr-defined]
         self._transport = cast(asyncio.ReadTransport, transport)  # uvloop's transports are not of this class
@@ -97,6 +106,8 @@ class ConnectionReader(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         self._unparsed += bytes(self._buffer[:nbytes])
         is_slow = self._window.end(nbytes)
+        if nbytes > self._largest_read:
+            self._count_buffers(nbytes)
         if (transport := self._transport) is not None:
             if is_slow:
                 self._waits_to_read = True
@@ -110,6 +121,13 @@ class ConnectionReader(asyncio.BufferedProtocol):
             if transport is not None:
                 transport.pause_reading()
             self._limits.parsing.wait(_tenant_of(self._protocol), self._parse_in_turn)
+
+    def _count_buffers(self, count: int) -> None:
+        """Counts what TLS keeps for so much that was read at once."""
+        self._largest_read = count
+        if self._is_tls and isinstance(self._protocol, Protocol):
+            received = count if count < BUFFER_BYTES else RECEIVED_BYTES
+            self._protocol.keep_received(int(_KEPT_TIMES * received))
 
     def _parse_in_turn(self) -> None:
         self._parse()

@@ -36,3 +36,7 @@ class FastPaths(Protocol):
 
     fast_path: FastPath | None
     tenant: str
+
+    def count_for(self, tenant: str) -> None:
+        """Counts the connection for the tenant whose user's request has been authorized. Raises TooManyRequests if the
+        tenant has too many connections: then this one ends with the answer."""

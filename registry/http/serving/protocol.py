@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 from urllib.parse import unquote
@@ -28,12 +27,15 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from registry.flowcontrol.byte_shares import ABORT
+from registry.flowcontrol.fair_queue import TooManyRequests
 from registry.flowcontrol.interruption import WHEN_GONE
 from registry.flowcontrol.time_slice import IS_GONE
+from registry.http.serving.connection_shares import ConnectionSlot
 from registry.http.serving.cycle import Cycle
 from registry.http.serving.fast_path import FAST_PATHS, FastPath
 from registry.http.serving.heads import FIELDS_LIMIT, HeadRefused, RefusalLog, check_head
 from registry.http.serving.received_body import UNREAD_LIMIT_BYTES, ReceivedBody
+from registry.http.serving.tls_pieces import PiecewiseTransport
 from registry.http.serving.tunnel import SWITCH, Switch, Tunnel
 
 # kube-apiserver allows more: net/http's DefaultMaxHeaderBytes is 1 MiB, its ReadHeaderTimeout 32 s. No client needs a
@@ -46,6 +48,9 @@ TRAILER_LIMIT_BYTES = 4 * 1024
 PIPELINE_LIMIT = 16
 # For a client that does not read what it is sent. Some 64 KiB wait for it.
 READ_SECONDS = 120.0
+# What waits in the transport below TLS before TLS knows; how much larger the buffer of TLS is (OpenSSL: BUF_MEM_grow).
+_WAITING_BELOW_BYTES: Final = 64 * 1024
+_TLS_GROWTH: Final = 4 / 3
 
 # Memory that all connections of a process hold for requests that the application has not consumed; a connection that
 # holds little is never closed because of it.
@@ -107,21 +112,17 @@ class Protocol(HttpToolsProtocol):
     tenant = ""
 
     def __init__(
-        self,
-        config: Config,
-        server_state: ServerState,
-        app_state: dict[str, Any],
-        when_lost: Callable[[], None] = lambda: None,
+        self, config: Config, server_state: ServerState, app_state: dict[str, Any], slot: ConnectionSlot
     ) -> None:
-        """`when_lost` is called once, when the connection is closed."""
         super().__init__(config, server_state, app_state)
-        self._when_lost = when_lost
+        self._slot = slot
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self.was_made = True
-        self._head_timer = self.loop.call_later(HEAD_SECONDS, self._head_is_late)
         tls = transport.get_extra_info("ssl_object")
+        super().connection_made(transport if tls is None else PiecewiseTransport(transport))
+        self.was_made = True
+        self._slot.has_request, self._slot.close = self._has_request, self._close_now
+        self._head_timer = self.loop.call_later(HEAD_SECONDS, self._head_is_late)
         certificate = tls.getpeercert(binary_form=True) if tls is not None else None
         if certificate is not None:
             self._extensions = {"tls": {"client_certificate": certificate}}
@@ -138,6 +139,8 @@ class Protocol(HttpToolsProtocol):
         return self._extensions is not None
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if isinstance(self.transport, PiecewiseTransport):
+            self.transport.discard()
         self._disarm()
         self._end_body()
         self.resume_writing()
@@ -158,11 +161,40 @@ class Protocol(HttpToolsProtocol):
         self._reading_head = self._reading_body = False
         self.fast_path = None
         self._forget()  # A request that was not answered refers to this connection, which holds the buffers of TLS.
-        self._when_lost()
+        self._slot.end()
 
     def connection_failed(self) -> None:
         """To be called instead of `connection_made` if the handshake fails: the parser refers to this connection."""
         self.parser = None  # type: ignore[assignment]
+
+    def count_for(self, tenant: str) -> None:
+        """See FastPaths."""
+        if tenant != self._slot.tenant and not self._slot.count_for(tenant):
+            self.drain()
+            raise TooManyRequests
+
+    def keep_received(self, count: int) -> None:
+        """Counts buffers for what was received at once. Without room for them the connection ends with an answer."""
+        if not self._slot.keep_received(count):
+            self.drain()
+
+    def _count_waiting(self) -> None:
+        """Counts what waits for a client that does not read. Without room for it the connection is closed."""
+        if self.flow.write_paused and not self._is_lost:
+            growth = _TLS_GROWTH if isinstance(self.transport, PiecewiseTransport) else 1
+            count = int(growth * self.transport.get_write_buffer_size()) + _WAITING_BELOW_BYTES
+            if not self._slot.keep_waiting(count):
+                self.transport.abort()
+
+    def _has_request(self) -> bool:
+        return self._tunnel is not None or not self._is_answered()
+
+    def _close_now(self) -> None:
+        """Closes the connection in favour of others."""
+        if self.flow.write_paused or self._has_request():
+            self.transport.abort()
+        else:
+            self.transport.close()
 
     # -- input
     def data_received(self, data: bytes) -> None:
@@ -412,14 +444,21 @@ class Protocol(HttpToolsProtocol):
             self.transport.close()
 
     def pause_writing(self) -> None:
+        if isinstance(self.transport, PiecewiseTransport):
+            self.transport.pause()
         super().pause_writing()
         if self._stall_timer is None:
             self._stall_timer = self.loop.call_later(READ_SECONDS, self._client_does_not_read)
+        self.loop.call_soon(self._count_waiting)  # after the whole text that is being written
 
     def resume_writing(self) -> None:
         if self._stall_timer is not None:
             self._stall_timer.cancel()
             self._stall_timer = None
+        if not isinstance(self.transport, PiecewiseTransport):
+            self._slot.free_waiting()
+        elif not self.transport.flush():
+            return
         super().resume_writing()
 
     # -- timeouts

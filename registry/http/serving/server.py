@@ -25,6 +25,7 @@ from starlette.applications import Starlette
 
 from registry.http.serving import tls
 from registry.http.serving.acceptor import Acceptor, most_connections
+from registry.http.serving.connection_shares import ConnectionShares, ConnectionSlot
 from registry.http.serving.protocol import Protocol
 from registry.http.serving.stopping import Stopping
 from registry.http.serving.tls_files import TlsFiles
@@ -198,9 +199,8 @@ class Server(uvicorn.Server):
         if self.lifespan.should_exit:
             raise ServeError("the application did not start; its messages are above")
         context = self.config.ssl if isinstance(self.config.ssl, ssl.SSLContext) else None
-        self._acceptor = Acceptor(
-            sockets or [], self._protocol, context, most_connections(self._settings.max_connections)
-        )
+        shares = ConnectionShares(most_connections(self._settings.max_connections))
+        self._acceptor = Acceptor(sockets or [], self._protocol, context, shares)
         for listener in sockets or []:
             # Only now: until it listens, the kernel gives its connections to others on the same port.
             listener.listen(BACKLOG)
@@ -215,8 +215,8 @@ class Server(uvicorn.Server):
             await self._look_again(self._files)
         return await super().on_tick(counter)
 
-    def _protocol(self, when_lost: Callable[[], None]) -> Protocol:
-        return Protocol(self.config, self.server_state, self.lifespan.state, when_lost)
+    def _protocol(self, slot: ConnectionSlot) -> Protocol:
+        return Protocol(self.config, self.server_state, self.lifespan.state, slot)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Replaces uvicorn's, which waits for the application without a limit."""
