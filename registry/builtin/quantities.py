@@ -58,7 +58,7 @@ def canonical_quantity(text: str, *, in_milli: bool = False) -> str:
         canonical = _binary(value)
         if canonical is not None:
             return canonical
-    return _decimal(value, exponents=suffix[:1] in ("e", "E") and len(suffix) > 1)
+    return _decimal(value, exponents=suffix[:1] in ("e", "E") and suffix not in ("E", "Ei"))
 
 
 def _round_up(value: Quantity) -> Quantity:

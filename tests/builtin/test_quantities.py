@@ -27,6 +27,8 @@ CANONICAL = {
     "a small binary number is decimal": ("0.1Ki", "102400m"),
     "an exponent stays one": ("1e3", "1e3"),
     "in steps of three": ("12e5", "1200e3"),
+    "Ei is no exponent": ("1.2Ei", "1383505805528216371200m"),
+    "without digits": ("k", "0"),
     "nothing is less than a nano": ("0.1n", "1n"),
     "negative": ("-1500m", "-1500m"),
 }
@@ -52,7 +54,7 @@ def test_the_canonical_form_is_stable_and_has_the_same_value(text: str, written:
         assert quantity(text).compare(quantity(written)) == 0
 
 
-@pytest.mark.parametrize("text", ["", "many", "1.2.3", "1 k", "1Kx", "0x10", "é"])
+@pytest.mark.parametrize("text", ["", "many", "1.2.3", "1 k", "1Kx", "0x10", "é", "Ei", "-Pi", ".e-12"])
 def test_invalid_quantities(text: str) -> None:
     with pytest.raises(QuantityError, match="quantit"):
         canonical_quantity(text)

@@ -27,10 +27,11 @@ from registry.cel.ext.table import function, member, mismatch, traversal
 QUANTITY: Final = TypeValue("kubernetes.Quantity")
 
 _FORMAT: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+_NUMERIC: Final = "unable to parse numeric part of quantity"
 _SUFFIX: Final = "unable to parse quantity's suffix"
 
 # Possessive: backtracking over three adjacent runs of digits would try all ways to divide them.
-_TEXT: Final = re.compile(r"([+-]?)0*+([0-9]*+)(?:\.([0-9]*+))?([eEinumkKMGTP]*+[-+]?[0-9]*+)", re.ASCII)
+_TEXT: Final = re.compile(r"([+-]?)(0*+)([0-9]*+)(?:\.([0-9]*+))?([eEinumkKMGTP]*+[-+]?[0-9]*+)", re.ASCII)
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 
@@ -78,17 +79,17 @@ def parse_quantity(text: str) -> Quantity:
     match = _TEXT.fullmatch(text) if 0 < len(text) <= _MAX_EXPONENT else None
     if match is None:
         raise EvalError(_FORMAT)
-    whole, fraction, suffix = match[2], match[3] or "", match[4]  # `m` and `.` are zero, as in Kubernetes
+    zeros, whole, fraction, suffix = match[2], match[3], match[4] or "", match[5]
     base, exponent = _scale(suffix)
     sign = -1 if match[1] == "-" else 1
     digits = int((whole or "0") + fraction)
     if base == 2:
-        return _binary(sign, digits, len(fraction), len(whole or "0"), exponent)
-    scale = exponent - len(fraction)
-    small = len(whole or "0") + len(fraction) <= _MAX_DIGITS and scale >= _LEAST_SCALE
-    if small:
-        return Quantity(sign * digits, scale, small=True)
-    return _round(sign, digits, scale)
+        value = _binary(sign, digits, len(fraction), len(whole or "0"), exponent)
+    else:
+        value = _decimal(sign, digits, exponent - len(fraction), len(whole or "0") + len(fraction))
+    if not value.small and not (zeros or whole or fraction):
+        raise EvalError(_NUMERIC)  # what fits into an int64 needs no digits: `m` and `.` are zero
+    return value
 
 
 def _scale(suffix: str) -> tuple[int, int]:
@@ -116,6 +117,12 @@ def _binary(sign: int, digits: int, places: int, length: int, exponent: int) -> 
 
 
 _LARGEST: Final = Quantity(INT_MAX, 0, small=False)
+
+
+def _decimal(sign: int, digits: int, scale: int, length: int) -> Quantity:
+    if length <= _MAX_DIGITS and scale >= _LEAST_SCALE:
+        return Quantity(sign * digits, scale, small=True)
+    return _round(sign, digits, scale)
 
 
 def _round(sign: int, digits: int, scale: int) -> Quantity:
