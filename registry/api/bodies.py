@@ -9,7 +9,7 @@ pkg/apis/meta/v1/unstructured/helpers.go.
 
 from __future__ import annotations
 
-from typing import Any
+import math
 
 from registry.api.errors import StatusError, bad_request
 from registry.api.options import WriteOptions
@@ -18,7 +18,7 @@ from registry.api.served import Object, Served
 from registry.api.strategies.base import ObjectDecodeError
 from registry.codec.cbor import decode_cbor
 from registry.codec.go_text import go_json, type_meta, type_meta_error
-from registry.codec.json_decode import decode_json, decode_repeated_json
+from registry.codec.json_decode import decode_json, decode_verbatim_json, floats, has_float
 from registry.codec.model import Decoded, JsonNumberError
 from registry.codec.model import DecodeError as SyntaxFault
 from registry.codec.protobuf.envelope import MessageError, UnknownKind
@@ -35,16 +35,19 @@ _SHOWN_BYTES = 30
 def decode_object(request: ResourceRequest, body: Body, options: WriteOptions) -> Object:
     """Returns the object of a create or an update, decoded by its kind; adds warnings to the request's context."""
     served = request.served
+    number = ""
     try:
         decoded = _parse(served, body, options)
-    except JsonNumberError as error:  # reported only if there is a kind
-        obj = _recognize(served, error.decoded.value, body, options)
-        raise cannot_be_handled(served, str(error), obj) from error
-    obj = _recognize(served, decoded.value, body, options)
-    if decoded.duplicates and body.media_type == "json" and served.strategy.tells_repeated:
-        obj = with_repeated(obj, decoded, body.data)
+    except JsonNumberError as error:
+        number, decoded = str(error), error.decoded
+    obj = _recognize(served, decoded, body, options)
     unknown: list[str] = []
-    obj = decode_kind(served, obj, unknown)
+    if body.media_type == "json" and served.strategy.tells_repeated:
+        obj = _decode_typed_json(served, obj, decoded, body.data, unknown, number)
+    elif number:  # reported only if there is a kind
+        raise cannot_be_handled(served, number, obj)
+    else:
+        obj = decode_kind(served, obj, unknown)
     note_fields(request, options, decoded, unknown, obj)
     request.context.warnings.extend(owner_reference_warnings(obj["metadata"]))
     if obj.get("apiVersion") != served.api_version:
@@ -54,6 +57,26 @@ def decode_object(request: ResourceRequest, body: Body, options: WriteOptions) -
         )
     request.context.refer_to(obj["metadata"])
     return obj
+
+
+def _decode_typed_json(
+    served: Served, obj: Object, decoded: Decoded, data: bytes, unknown: list[str], number: str
+) -> Object:
+    """Decodes a kind with a Go struct. `number` is the error of a number beyond float64, or empty.
+
+    Such a number is an error only in a field of any JSON: other fields refuse numbers themselves, or ignore them."""
+    if decoded.duplicates or number or (served.strategy.has_quantities and has_float(obj)):
+        exact = verbatim(obj, decoded, data)
+        result = decode_kind(served, exact, unknown)
+        if number and (exact is obj or any(map(math.isinf, floats(result)))):
+            raise cannot_be_handled(served, number, obj)
+        return result
+    try:
+        return decode_kind(served, obj, unknown)
+    except StatusError:
+        if has_float(obj):  # the error may quote a number, which it does as it was written
+            decode_kind(served, verbatim(obj, decoded, data), [])
+        raise
 
 
 def decode_kind(served: Served, obj: Object, unknown: list[str]) -> Object:
@@ -83,16 +106,17 @@ def note_fields(
     request.context.warnings.extend(field_faults(decoded.duplicates, unknown))
 
 
-def with_repeated(obj: Object, decoded: Decoded, data: bytes) -> Object:
-    """Returns `obj` for a kind whose decoding reports repeated fields itself, in order with unknown ones."""
-    repeated = decode_repeated_json(data)
-    if not isinstance(repeated, dict):
+def verbatim(obj: Object, decoded: Decoded, data: bytes) -> Object:
+    """Returns `obj` for a kind whose decoding reports repeated fields itself, in order with unknown ones, and reads
+    numbers as they were written."""
+    found = decode_verbatim_json(data)
+    if not isinstance(found, dict):
         return obj
     decoded.duplicates = []
     for name in ("apiVersion", "kind"):  # filled in if the body omits them
         if name in obj:
-            repeated[name] = obj[name]
-    return repeated
+            found[name] = obj[name]
+    return found
 
 
 def field_faults(duplicates: list[str], unknown: list[str]) -> list[str]:
@@ -107,7 +131,7 @@ def _parse(served: Served, body: Body, options: WriteOptions) -> Decoded:
     except JsonNumberError:
         raise
     except MessageError as fault:
-        obj = _recognize(served, fault.types, body, options)
+        obj = _recognize(served, Decoded(fault.types), body, options)
         raise cannot_be_handled(served, str(fault), obj) from fault
     except SyntaxFault as fault:
         why = f"couldn't get version/kind; json parse error: {fault}" if body.media_type == "json" else str(fault)
@@ -149,8 +173,11 @@ def unrecognized(served: Served, why: str, data: bytes) -> StatusError:
     return bad_request(f"the object provided is unrecognized (must be of type {served.kind.name}): {why} ({excerpt})")
 
 
-def _recognize(served: Served, value: Any, body: Body, options: WriteOptions) -> Object:
-    if (why := type_meta_error(value)) is not None:
+def _recognize(served: Served, decoded: Decoded, body: Body, options: WriteOptions) -> Object:
+    value = decoded.value
+    # Of several kinds each must be a text.
+    is_repeated = decoded.duplicates and body.media_type == "json"
+    if (why := type_meta_error(decode_verbatim_json(body.data) if is_repeated else value)) is not None:
         raise unrecognized(served, why, body.data)
     obj: Object = value or {}
     if served.strategy.completes_type:
@@ -161,6 +188,10 @@ def _recognize(served: Served, value: Any, body: Body, options: WriteOptions) ->
     if served.strategy.completes_type:
         obj["kind"] = obj.get("kind") or served.kind.name
         obj["apiVersion"] = obj.get("apiVersion") or served.api_version
+        if obj["apiVersion"] == f"{served.kind.group}/":
+            obj["apiVersion"] = served.api_version
+        if obj["apiVersion"].endswith("/"):
+            raise cannot_be_handled(served, f"Object 'apiVersion' is missing in '{_json_text(obj, body)}'", obj)
         served.strategy.check_type(obj)
     if not obj.get("kind"):
         raise _without_kind(served, obj, body, options)
@@ -171,9 +202,13 @@ def _without_kind(served: Served, obj: Object, body: Body, options: WriteOptions
     """Returns the error for a missing kind, which upstream assumes unless it decodes strictly."""
     if options.field_validation != "Ignore":
         return unrecognized(served, f"Object 'Kind' is missing in '{body.data.decode(errors='replace')}'", body.data)
-    text = go_json(obj, MAX_TEXT) if body.media_type == "yaml" else body.data.decode(errors="replace")
+    text = _json_text(obj, body)
     version = obj.get("apiVersion") or served.api_version
     return cannot_be_handled(served, f"Object 'Kind' is missing in '{text}'", {"apiVersion": version})
+
+
+def _json_text(obj: Object, body: Body) -> str:
+    return go_json(obj, MAX_TEXT) if body.media_type == "yaml" else body.data.decode(errors="replace")
 
 
 def _check_version(served: Served, obj: Object, data: bytes) -> None:

@@ -12,6 +12,7 @@ from registry.builtin.quantities import QuantityError, canonical_quantity
 from registry.codec.go_text import go_quote
 from registry.codec.go_time import RFC3339, TimeError, canonical_time
 from registry.codec.json_encode import encode_json_text
+from registry.codec.model import Literal
 from registry.codec.structs.base import DecodingContext, GoType, Link, StructDecodeError
 from registry.codec.structs.meta import Time
 from registry.codec.structs.scalars import INT_32, Bytes
@@ -61,7 +62,10 @@ class QuantityType(GoType):
     zero = "0"
 
     def decode(self, value: Any, link: Link, context: DecodingContext) -> Any:
-        text = value.strip() if type(value) is str else encode_json_text(value)
+        if isinstance(value, Literal):
+            text = value.text
+        else:
+            text = value.strip() if type(value) is str else encode_json_text(value)
         try:
             return canonical_quantity(text, in_milli=True)
         except QuantityError as error:

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any
 
+from registry.codec.model import Repeated
+
 GO_ESCAPES = {"\\": "\\\\", "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v"}
 
 
@@ -82,11 +84,18 @@ def type_meta_error(value: Any) -> str | None:
     problem: str | None = None
     if value is not None and not isinstance(value, dict):
         problem = f"{json_type(value)} into Go value of type {_TYPE_META}"
-    for name, member in value.items() if isinstance(value, dict) else ():
+    for name, member in _members(value):
         field = _TYPE_FIELDS.get(name.casefold())
         if field is not None and not isinstance(member, str | None):
             problem = problem or f"{json_type(member)} into Go struct field .{field} of type string"
     return problem and f"couldn't get version/kind; json parse error: json: cannot unmarshal {problem}"
+
+
+def _members(value: Any) -> Iterable[tuple[str, Any]]:
+    """The members of an object, if it is one, with those that are given several times."""
+    if isinstance(value, Repeated):
+        return value.pairs
+    return value.items() if isinstance(value, dict) else ()
 
 
 _TYPE_FIELDS = {"apiversion": "apiVersion", "kind": "kind"}

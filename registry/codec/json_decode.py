@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import orjson
@@ -24,7 +25,7 @@ import orjson
 from registry.codec.json_encode import encode_json
 from registry.codec.json_scan import TOO_COSTLY, scan
 from registry.codec.json_size import has_more_containers
-from registry.codec.model import MAX_CONTAINERS, MAX_DEPTH, Decoded, JsonSyntaxError, Repeated, TooManyValues
+from registry.codec.model import MAX_CONTAINERS, MAX_DEPTH, Decoded, JsonSyntaxError, Literal, Repeated, TooManyValues
 from registry.codec.utf8 import decode_utf8
 
 # Digits become "0", all other bytes a blank: a run of 19 digits is an integer that may exceed int64.
@@ -65,13 +66,33 @@ def _require_syntax(data: bytes, max_depth: int) -> None:
             raise
 
 
-def decode_repeated_json(data: bytes) -> Any:
-    """The value of JSON that has been decoded before, with a Repeated for each object with duplicate keys; None if C
-    scanners do not accept it."""
+def decode_verbatim_json(data: bytes) -> Any:
+    """The value of JSON that has been decoded before, with a Repeated for each object with duplicate keys and a Literal
+    for each number that is no int64. None if C scanners do not accept it."""
     try:
-        return _REPEATING_DECODER.decode(decode_utf8(data))
+        return _VERBATIM_DECODER.decode(decode_utf8(data))
     except (ValueError, RecursionError):
         return None
+
+
+def has_float(value: Any) -> bool:
+    """Whether a number is no int64."""
+    return next(floats(value), None) is not None
+
+
+def floats(value: Any) -> Iterator[float]:
+    """The numbers that are no int64. Does not recurse."""
+    level = [value]
+    while level:
+        below: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                below.extend(item.values())
+            elif isinstance(item, list):
+                below.extend(item)
+            elif isinstance(item, float):
+                yield item
+        level = below
 
 
 def decode_canonical_json(data: bytes) -> Decoded | None:
@@ -155,6 +176,11 @@ def _integer(literal: str) -> int | float:
     return number if -(1 << 63) <= number < 1 << 63 else _float(literal)
 
 
+def _verbatim_integer(literal: str) -> int | Literal:
+    number = int(literal)
+    return number if -(1 << 63) <= number < 1 << 63 else Literal(literal)
+
+
 def _constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
@@ -164,6 +190,6 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_float=_float, parse
 _LONG_DECODER = json.JSONDecoder(
     object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_constant
 )
-_REPEATING_DECODER = json.JSONDecoder(
-    object_pairs_hook=_repeated, parse_int=_integer, parse_float=_float, parse_constant=_constant
+_VERBATIM_DECODER = json.JSONDecoder(
+    object_pairs_hook=_repeated, parse_int=_verbatim_integer, parse_float=Literal, parse_constant=_constant
 )

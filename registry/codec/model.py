@@ -14,7 +14,7 @@ The text of an error is kube-apiserver's, without its prefix.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from registry.budget import BudgetExceeded
 
@@ -37,6 +37,17 @@ class Repeated(dict[str, Json]):
     def __init__(self, pairs: list[tuple[str, Json]]) -> None:
         super().__init__(pairs)
         self.pairs = pairs
+
+
+class Literal(float):
+    """A number that is no int64, with its `text` in the document: 1e3, 1.50, 18446744073709551616."""
+
+    def __new__(cls, text: str) -> Self:
+        number = super().__new__(cls, text)
+        number.text = text
+        return number
+
+    text: str
 
 
 @dataclass(slots=True)

@@ -174,3 +174,71 @@ async def test_a_whole_service(api: Client) -> None:
         "ipFamilyPolicy": "SingleStack",
         "internalTrafficPolicy": "Cluster",
     }
+
+
+async def test_each_of_several_kinds_is_a_text(api: Client) -> None:
+    body = '{"kind":5,"kind":"Service","apiVersion":"v1"}'
+    message = failure(await api.post(SERVICES, body), 400, "BadRequest")["message"]
+    assert "json parse error: json: cannot unmarshal number into Go struct field .kind of type string" in message
+
+
+async def test_a_member_that_was_null_is_given_twice(api: Client) -> None:
+    body = '{"kind":null,"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","labels":null,"labels":{}}}'
+    answer = await api.post("/api/v1/namespaces/default/configmaps?dryRun=All", body)
+    answer.ok(201)
+    assert answer.warnings == ['duplicate field "kind"', 'duplicate field "metadata.labels"']
+
+
+async def test_an_api_version_without_version(api: Client) -> None:
+    for body in ('{"kind":"Service","apiVersion":"v1/"}', '{"apiVersion":"v1/"}'):
+        message = failure(await api.post(SERVICES, body), 400, "BadRequest")["message"]
+        assert message == (
+            f"Service in version \"\" cannot be handled as a Service: Object 'apiVersion' is missing in '{body}'"
+        )
+
+
+DELETE_OPTIONS = {
+    "several kinds": ('{"kind":5,"kind":"DeleteOptions"}', "number into Go struct field .kind of type string"),
+    "the literal": (
+        '{"gracePeriodSeconds":1.50}',
+        "number 1.50 into Go struct field DeleteOptions.gracePeriodSeconds of type int64",
+    ),
+    "of several values the first": (
+        '{"gracePeriodSeconds":5.5,"gracePeriodSeconds":5}',
+        "number 5.5 into Go struct field DeleteOptions.gracePeriodSeconds of type int64",
+    ),
+    "beyond float64": (
+        '{"orphanDependents":1e400}', "number into Go struct field DeleteOptions.orphanDependents of type bool"
+    ),
+    "a version missing": ('{"apiVersion":"v1/"}', "Object 'apiVersion' is missing in '{\"apiVersion\":\"v1/\"}'"),
+    "the core group": ('{"kind":"ConfigMap","apiVersion":"/v1"}', 'no kind "ConfigMap" is registered for version "v1"'),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("body, fault", DELETE_OPTIONS.values(), ids=DELETE_OPTIONS)
+async def test_delete_options(api: Client, body: str, fault: str) -> None:
+    status = failure(await api.delete("/api/v1/namespaces/default/configmaps/none", body), 400, "BadRequest")
+    assert fault in status["message"]
+
+
+async def test_a_group_without_version_is_the_group_of_the_path(api: Client) -> None:
+    body = '{"kind":"ClusterRole","apiVersion":"rbac.authorization.k8s.io/","metadata":{"name":"a"}}'
+    created = await api.post("/apis/rbac.authorization.k8s.io/v1/clusterroles?dryRun=All", body)
+    assert created.ok(201)["apiVersion"] == "rbac.authorization.k8s.io/v1"
+
+
+@pytest.mark.parametrize("version", ["v1alpha1", "v1beta1"])
+async def test_a_version_that_is_served_no_more(api: Client, version: str) -> None:
+    api_version = f"rbac.authorization.k8s.io/{version}"
+    body = {"kind": "ClusterRole", "apiVersion": api_version, "metadata": {"name": "a"}}
+    status = failure(await api.post("/apis/rbac.authorization.k8s.io/v1/clusterroles", body), 400, "BadRequest")
+    assert status["message"] == (
+        f"the API version in the data ({api_version}) does not match the expected API version "
+        "(rbac.authorization.k8s.io/v1)"
+    )
+
+
+async def test_a_list_is_a_known_kind(api: Client) -> None:
+    body = {"kind": "List", "apiVersion": "v1"}
+    message = failure(await api.post("/api/v1/namespaces/default/configmaps", body), 400, "BadRequest")["message"]
+    assert message.endswith("converting (v1.List) to (core.ConfigMap): unknown conversion")

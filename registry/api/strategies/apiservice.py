@@ -41,6 +41,10 @@ class APIServiceStrategy(TypedStrategy):
     without_table = ("status",)
     scheme = "k8s.io/kube-aggregator/pkg/apiserver/scheme/scheme.go:28"
 
+    def _is_known(self, kind: str, api_version: str) -> bool:
+        """The scheme of kube-aggregator contains no other kinds."""
+        return api_version == self._api_version and kind in (self._kind, f"{self._kind}List")
+
     def part(self, subresource: str) -> TypedStrategy:
         return _StatusStrategy(self.definition, self.version) if subresource == "status" else self
 

@@ -176,6 +176,8 @@ class Strategy(ABC):
     completes_type = False
     # Decoding reports repeated fields (registry/codec/model.py, Repeated) among the unknown ones.
     tells_repeated = False
+    # Decoding reads quantities, which a number may be as well as a text.
+    has_quantities = False
     # Subresources in addition to status and scale.
     subresources: Sequence[str] = ()
     # Subresources that have no Table.

@@ -11,7 +11,7 @@ from typing import ClassVar
 from registry.api.errors import Qualified, bad_request, forbidden
 from registry.api.strategies.base import Context, Object
 from registry.api.strategies.custom import CustomStrategy
-from registry.builtin.known_kinds import is_known_kind
+from registry.builtin.known_kinds import META_KINDS, is_known_kind, is_known_version
 from registry.codec.structs.meta import UNVERSIONED
 from registry.schema.field import FieldError
 from registry.schema.names import NameFunction, name_is_dns_subdomain
@@ -55,7 +55,7 @@ class BuiltinStrategy(CustomStrategy):
         kind, api_version = obj["kind"], obj["apiVersion"]
         if kind == self._kind and api_version == self._api_version:
             return
-        if kind == self._kind and api_version in (*self.known_versions, *self.convertible):
+        if kind == self._kind and self._has_version(api_version):
             raise bad_request(
                 f"the API version in the data ({api_version}) does not match the expected API version "
                 f"({self._api_version})"
@@ -65,10 +65,10 @@ class BuiltinStrategy(CustomStrategy):
 
     def type_fault(self, obj: Object) -> str | None:
         kind, api_version = obj["kind"], obj["apiVersion"]
-        if kind == self._kind and api_version in (self._api_version, *self.known_versions, *self.convertible):
+        if kind == self._kind and (api_version == self._api_version or self._has_version(api_version)):
             return None
         if self._is_known(kind, api_version) or kind in UNVERSIONED:
-            version = "v1" if kind in UNVERSIONED else api_version.rpartition("/")[2]
+            version = "v1" if kind in UNVERSIONED | META_KINDS else api_version.rpartition("/")[2]
             return f"converting ({version}.{kind}) to ({self._go_package}.{self._kind}): unknown conversion"
         return f'no kind "{kind}" is registered for version "{api_version}" in scheme "{self.scheme}"'
 
@@ -79,7 +79,13 @@ class BuiltinStrategy(CustomStrategy):
         return _PACKAGES.get(group) or group.partition(".")[0] or "core"
 
     def _is_known(self, kind: str, api_version: str) -> bool:
-        return is_known_kind(kind.removesuffix("List") or kind, api_version)
+        return is_known_kind(kind, api_version)
+
+    def _has_version(self, api_version: str) -> bool:
+        """Whether the kind is converted from this version, which is not the one of the path."""
+        if api_version in (*self.known_versions, *self.convertible):
+            return True
+        return is_known_version(self._kind, self.definition.group, api_version)
 
     def name_function(self) -> NameFunction:
         return name_is_dns_subdomain

@@ -46,7 +46,7 @@ class EventStrategy(TypedStrategy):
     checks_metadata = False
     allow_create_on_update = True
     propagates = False
-    convertible = ("events.k8s.io/v1", "events.k8s.io/v1beta1")
+    convertible: Sequence[str] = ("events.k8s.io/v1", "events.k8s.io/v1beta1")
 
     def name_function(self) -> NameFunction:
         return name_is_stored_segment
@@ -70,7 +70,7 @@ class NewEventStrategy(EventStrategy):
     checks_finalizers = True
     labels = (*(f"regarding.{name}" for name in _REFERENCE), "reason", "type", "reportingController")
     controller_field = "reportingController"
-    convertible = ("v1", "events.k8s.io/v1beta1")
+    convertible = ("v1",)
 
     @property
     def translation(self) -> Translation:

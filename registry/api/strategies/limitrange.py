@@ -27,6 +27,7 @@ _BOUNDS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
 
 class LimitRangeStrategy(TypedStrategy):
     struct = CORE["LimitRange"]
+    has_quantities = True
     checks_finalizers = True
     allow_create_on_update = True
 

@@ -23,6 +23,7 @@ _ONLY_EXISTS = frozenset({"BestEffort", "NotBestEffort", "Terminating", "NotTerm
 
 class ResourceQuotaStrategy(TypedStrategy):
     struct = CORE["ResourceQuota"]
+    has_quantities = True
     checks_finalizers = True
     returns_deleted_object = True
     has_status = True

@@ -24,8 +24,6 @@ class ReviewStrategy(TypedStrategy):
     virtual = True
     without_table: Sequence[str] = ("",)
 
-    convertible = ("authorization.k8s.io/v1beta1", "authentication.k8s.io/v1beta1")
-
     def validate(self, obj: Object) -> list[FieldError]:
         return self.errors(obj)
 

@@ -44,6 +44,7 @@ class ServiceStrategy(BuiltinStrategy):
     def part(self, subresource: str) -> BuiltinStrategy:
         return ServiceStatusStrategy(self.definition, self.version) if subresource == "status" else self
 
+    tells_repeated = True
     # Not stored with the labels of rows: services of older releases lack them there.
     scanned_fields = ("spec.clusterIP", "spec.type")
 

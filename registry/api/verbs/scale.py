@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from registry.api.answers import DocumentAnswer
-from registry.api.bodies import field_faults, read_body, with_repeated
+from registry.api.bodies import field_faults, read_body, verbatim
 from registry.api.errors import bad_request, internal_error, plain_internal
 from registry.api.metadata import agree_on_name, agree_on_namespace
 from registry.api.options import WriteOptions, manager_of, write_options
@@ -103,7 +103,7 @@ async def update_scale(request: ResourceRequest, body: Body) -> DocumentAnswer:
         decoded = read_body(body, "autoscaling/v1", "Scale")
         value = decoded.value
         if decoded.duplicates and body.media_type == "json":
-            value = with_repeated(value, decoded, body.data)
+            value = verbatim(value, decoded, body.data)
         scale = _decode(value, unknown)
     except (CodecError, StructDecodeError) as error:
         raise bad_request(_UNDECODABLE) from error

@@ -7,6 +7,7 @@ from typing import Any
 
 from registry.codec import go_base64
 from registry.codec.go_text import go_float, whole_number
+from registry.codec.model import Literal
 from registry.codec.structs.base import DecodingContext, GoType, Link, StructDecodeError
 
 INT32 = (-(2**31), 2**31 - 1)
@@ -30,6 +31,8 @@ class Integer(GoType):
     def decode(self, value: Any, link: Link, context: DecodingContext) -> Any:
         if type(value) is int and self.bounds[0] <= value <= self.bounds[1]:
             return value
+        if isinstance(value, Literal):
+            return context.mismatch(value, link, self.go, f"number {value.text}")
         if type(value) is float:
             if context.is_reencoded:
                 if value.is_integer() and self.bounds[0] <= value <= self.bounds[1]:
@@ -51,8 +54,8 @@ class Number(GoType):
     def decode(self, value: Any, link: Link, context: DecodingContext) -> Any:
         if type(value) is int:
             return value if -(2**53) <= value <= 2**53 else _whole(float(value))
-        if type(value) is float:
-            return _whole(value)
+        if isinstance(value, float):
+            return _whole(float(value))
         return context.mismatch(value, link, self.go)
 
 
@@ -103,8 +106,8 @@ class RawExtension(GoType):
 
 def plain_numbers(value: Any) -> Any:
     """Converts whole floats in JSON to integers: 2.0 is stored as 2."""
-    if type(value) is float:
-        return _whole(value)
+    if isinstance(value, float):
+        return _whole(float(value))
     if isinstance(value, dict):
         return {k: plain_numbers(v) for k, v in value.items()}
     if type(value) is list:

@@ -176,17 +176,20 @@ class Struct(GoType):
         out: dict[str, Any] = {}
         # The usual case without a call: a definition has thousands of structs.
         is_plain = type(value) is dict and not context.is_reencoded
+        seen = out if is_plain else {}  # of several members the first may be null
         for key, v in value.items() if is_plain else _members(value, context):
-            if type(v) is scalars.get(key) and key not in out:
-                out[key] = v
+            if type(v) is scalars.get(key) and key not in seen:
+                out[key] = seen[key] = v
                 continue
             field_type, step = types.get(key), (link, key, name, False)
             if field_type is None:
                 context.note(step)
                 continue
             is_repeated = key in out
-            if is_repeated:
+            if key in seen:
                 context.note(step, RepeatedField)
+            if not is_plain:
+                seen[key] = v
             if v is not None:
                 if key in self._shown:
                     step = (link, self._shown[key], name, False)

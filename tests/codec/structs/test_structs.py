@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from registry.codec.json_decode import decode_repeated_json
+from registry.codec.json_decode import decode_verbatim_json
 from registry.codec.model import MAX_STRICT_ERRORS
 from registry.codec.structs.base import MAX_UNKNOWN_CHARACTERS, RepeatedField, StructDecodeError
 from registry.codec.structs.meta import TIME
@@ -114,7 +114,7 @@ REPEATED: dict[str, tuple[str, Any, list[str]]] = {
 
 @pytest.mark.parametrize("text, value, faults", REPEATED.values(), ids=REPEATED)
 def test_fields_that_are_given_twice(text: str, value: Any, faults: list[str]) -> None:
-    found = decode(Outer, decode_repeated_json(text.encode()))
+    found = decode(Outer, decode_verbatim_json(text.encode()))
     assert found.value == value
     assert [f"={path}" if isinstance(path, RepeatedField) else path for path in found.unknown] == faults
 
