@@ -109,14 +109,14 @@ def note_fields(
 def verbatim(obj: Object, decoded: Decoded, data: bytes) -> Object:
     """Returns `obj` for a kind whose decoding reports repeated fields itself, in order with unknown ones, and reads
     numbers as they were written."""
-    found = decode_verbatim_json(data)
-    if not isinstance(found, dict):
+    exact = decode_verbatim_json(data)
+    if not isinstance(exact, dict):
         return obj
     decoded.duplicates = []
     for name in ("apiVersion", "kind"):  # filled in if the body omits them
         if name in obj:
-            found[name] = obj[name]
-    return found
+            exact[name] = obj[name]
+    return exact
 
 
 def field_faults(duplicates: list[str], unknown: list[str]) -> list[str]:

@@ -97,3 +97,10 @@ async def test_no_infinite_number_is_stored(api: Client) -> None:
     body = f'{{{kind},"metadata":{{"name":"as.example.com"}},"spec":{spec}}}'
     answer = await api.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body)
     assert "cannot unmarshal number 1e400" in failure(answer, 400, "BadRequest")["message"]
+
+
+async def test_a_ratio_of_amounts_beyond_float64(api: Client) -> None:
+    bounds = {"min": {"cpu": "1"}, "max": {"cpu": "9" * 400}, "maxLimitRequestRatio": {"cpu": "9" * 400}}
+    limits = {"metadata": {"name": "a"}, "spec": {"limits": [{"type": "Container", **bounds}]}}
+    body = {"apiVersion": "v1", "kind": "LimitRange", **limits}
+    (await api.post(f"{CORE}/limitranges?dryRun=All", body)).ok(201)

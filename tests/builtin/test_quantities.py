@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from registry.builtin.quantities import QuantityError, canonical_quantity, is_whole, quantity
+from registry.cel.ext.quantity import Quantity
 
 CANONICAL = {
     "a small number": ("3", "3"),
@@ -39,10 +40,15 @@ def test_the_canonical_form(text: str, written: str) -> None:
     assert canonical_quantity(text) == written
 
 
+def has_thousandths(text: str) -> bool:
+    value = quantity(text)
+    return is_whole(Quantity(value.digits, value.scale + 3, value.small))
+
+
 @pytest.mark.parametrize("text, written", CANONICAL.values(), ids=CANONICAL)
 def test_amounts_are_rounded_up_to_thousandths(text: str, written: str) -> None:
-    if quantity(written).scale < -3:
-        assert quantity(canonical_quantity(text, in_milli=True)).scale >= -3
+    if not has_thousandths(written):
+        assert has_thousandths(canonical_quantity(text, in_milli=True))
     else:
         assert canonical_quantity(text, in_milli=True) == written
 

@@ -19,6 +19,7 @@ from registry.api.strategies.resource_names import (
 from registry.api.strategies.typed import TypedStrategy
 from registry.builtin.quantities import quantity
 from registry.builtin.structs import CORE
+from registry.cel.ext.quantity import as_approximate_float
 from registry.schema.field import FieldError, duplicate, forbidden, invalid, required
 
 _TYPES = frozenset({"Container", "Pod", "PersistentVolumeClaim"})
@@ -159,5 +160,4 @@ def _ratio_errors(resource: str, bounds: dict[str, dict[str, str]], path: str) -
 
 
 def _number(text: str) -> float:
-    value = quantity(text)
-    return float(value.digits) * 10.0**value.scale
+    return as_approximate_float(quantity(text))

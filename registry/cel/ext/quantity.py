@@ -126,11 +126,14 @@ def _decimal(sign: int, digits: int, scale: int, length: int) -> Quantity:
 
 
 def _round(sign: int, digits: int, scale: int) -> Quantity:
-    """Rounds digits below a nano up to the next nano."""
+    """Rounds up to the next nano. The digits are nanos then, as in Kubernetes, which approximate floats depend on."""
+    if not digits:
+        return Quantity(0, scale, small=False)
     if scale < _LEAST_SCALE:
-        unit = 10 ** (_LEAST_SCALE - scale)
-        digits, scale = -(-digits // unit), _LEAST_SCALE
-    return Quantity(sign * digits, scale, small=False)
+        digits = -(-digits // 10 ** (_LEAST_SCALE - scale))
+    else:
+        digits *= 10 ** (scale - _LEAST_SCALE)
+    return Quantity(sign * digits, _LEAST_SCALE, small=False)
 
 
 # --- functions

@@ -261,6 +261,9 @@ KUBERNETES = [
     ("quantity('5.0').isInteger()", "false"),
     ("quantity('2000m').asInteger()", "error: cannot convert value to integer"),
     ("quantity('1500m').asApproximateFloat()", "1.5"),
+    # What does not fit into an int64 is kept in nanos.
+    ("quantity('-1000Ti').asApproximateFloat()", "-1099511627776000.1"),
+    ("quantity('4611686018427387904E').asApproximateFloat()", "4.6116860184273885e+36"),
     ("quantity('1k').add(7).asInteger() == 1007 && quantity('5').sub(quantity('7')).asInteger() == -2", "true"),
     ("sign(quantity('-3')) == -1 && quantity('1G').isLessThan(quantity('1Gi'))", "true"),
     (
