@@ -96,7 +96,11 @@ class Attacker:
             another = Attacker(self.target)
             another.answers = self.answers
             while True:
-                await work(another)
+                try:
+                    await work(another)
+                except OSError:  # where the work does not count it
+                    self.answers["closed"] += 1
+                    await asyncio.sleep(0.05)
 
         self.prepared.set()
         await self.may_begin.wait()
