@@ -456,7 +456,10 @@ async def records(attacker: Attacker) -> None:
                     break
                 except ssl.SSLWantReadError:
                     writer.write(outgoing.read())
-                    incoming.write(await reader.read(65536))
+                    received = await reader.read(65536)
+                    if not received:
+                        raise ConnectionResetError from None
+                    incoming.write(received)
             session.write(b"POST /version HTTP/1.1\r\nHost: a\r\nContent-Length: 3000000\r\n\r\n")
             for _ in range(30):
                 for _ in range(4000):
