@@ -390,11 +390,11 @@ async def buffers(attacker: Attacker) -> None:
                 writer.write(request)
                 head = await reader.readuntil(b"\r\n\r\n")
                 one.answers[head[9:12].decode()] += 1
-                while await asyncio.wait_for(reader.read(1 << 16), 60):
+                while await reader.read(1 << 16):
                     pass
             finally:
                 writer.transport.abort()
-        except (OSError, TimeoutError, asyncio.IncompleteReadError):
+        except (OSError, asyncio.IncompleteReadError):
             one.answers["closed"] += 1
             await asyncio.sleep(0.05)
 
