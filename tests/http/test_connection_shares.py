@@ -197,7 +197,9 @@ def test_large_buffers_count_as_connections() -> None:
     assert first.keep_received(IDLE_BYTES)  # the buffers are as large as before
     assert first.keep_waiting(2 * IDLE_BYTES) is False
     assert first.units == 7
-    first.free_waiting()
+    first.free_waiting(IDLE_BYTES)
+    assert first.units == 6
+    first.free_waiting(0)
     assert first.units == 5
     for slot in slots:
         assert slot is not None
@@ -245,3 +247,21 @@ async def test_an_idle_connection_keeps_little_of_its_answers() -> None:
                 status, body = await answer(reader)
                 assert (status, len(body) > letters) == (200, True)
             assert process.memory_info().rss - before < count * 120_000
+
+
+@pytest.mark.slow
+async def test_answers_that_wait_for_clients_count_as_connections(server: RunningServer) -> None:
+    """A part of a large answer waits in the connection, the last one also when its request has ended."""
+    made = {"metadata": {"name": "waiting"}, "data": {"a": "x" * 600_000}}
+    assert (await ask(server, "POST", MAPS, made))[0] == 201
+    async with contextlib.AsyncExitStack() as stack:
+        for _ in range(LIMIT // 2):
+            _, writer = await stack.enter_async_context(connected(server, received_bytes=4096))
+            writer.write(head(server, "GET", f"{MAPS}/waiting") * 12)  # more than sockets take
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while True:
+                _, text = await ask(server, "GET", "/metrics")
+                [count] = [line for line in text.decode().splitlines() if line.startswith("registry_open_connections ")]
+                if 2 < float(count.split()[1]) < LIMIT / 3:
+                    break
+                await asyncio.sleep(0.2)

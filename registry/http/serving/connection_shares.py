@@ -170,10 +170,10 @@ class ConnectionSlot:
         self._waiting_bytes = max(count, self._waiting_bytes)
         return self._count()
 
-    def free_waiting(self) -> None:
-        """The client has read everything, and nothing was kept."""
-        if self._waiting_bytes:
-            self._waiting_bytes = 0
+    def free_waiting(self, kept: int) -> None:
+        """The client has read everything; buffers of so many bytes are kept."""
+        if self._waiting_bytes > kept:
+            self._waiting_bytes = kept
             self._count()
 
     def _count(self) -> bool:

@@ -48,9 +48,10 @@ TRAILER_LIMIT_BYTES = 4 * 1024
 PIPELINE_LIMIT = 16
 # For a client that does not read what it is sent. Some 64 KiB wait for it.
 READ_SECONDS = 120.0
-# What waits in the transport below TLS before TLS knows; how much larger the buffer of TLS is (OpenSSL: BUF_MEM_grow).
+# What waits in the transport below TLS before TLS knows. The buffer of TLS for what it has encrypted meanwhile is kept;
+# it is a third larger (OpenSSL: BUF_MEM_grow).
 _WAITING_BELOW_BYTES: Final = 64 * 1024
-_TLS_GROWTH: Final = 4 / 3
+_TLS_KEPT_BYTES: Final = 64 * 1024
 
 # Memory that all connections of a process hold for requests that the application has not consumed; a connection that
 # holds little is never closed because of it.
@@ -181,8 +182,9 @@ class Protocol(HttpToolsProtocol):
     def _count_waiting(self) -> None:
         """Counts what waits for a client that does not read. Without room for it the connection is closed."""
         if self.flow.write_paused and not self._is_lost:
-            growth = _TLS_GROWTH if isinstance(self.transport, PiecewiseTransport) else 1
-            count = int(growth * self.transport.get_write_buffer_size()) + _WAITING_BELOW_BYTES
+            count = self.transport.get_write_buffer_size()
+            if isinstance(self.transport, PiecewiseTransport):
+                count += _WAITING_BELOW_BYTES
             if not self._slot.keep_waiting(count):
                 self.transport.abort()
 
@@ -456,8 +458,10 @@ class Protocol(HttpToolsProtocol):
             self._stall_timer.cancel()
             self._stall_timer = None
         if not isinstance(self.transport, PiecewiseTransport):
-            self._slot.free_waiting()
-        elif not self.transport.flush():
+            self._slot.free_waiting(0)
+        elif self.transport.flush():
+            self._slot.free_waiting(_TLS_KEPT_BYTES)
+        else:
             return
         super().resume_writing()
 

@@ -72,8 +72,7 @@ class PiecewiseTransport(asyncio.Transport):
         return self._closes or self._transport.is_closing()
 
     def get_write_buffer_size(self) -> int:
-        """Returns what has been encrypted and not been sent."""
-        return self._transport.get_write_buffer_size()
+        return self._transport.get_write_buffer_size() + sum(map(len, self._left))
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return self._transport.get_extra_info(name, default)
