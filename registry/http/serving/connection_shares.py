@@ -28,9 +28,9 @@ REPLACED: Final = Counter(
 
 # The connections whose credential is not known yet.
 UNKNOWN: Final = ""
-# Those may be free connections divided by this.
+# They may be at most the free connections divided by this.
 _UNKNOWN_PART: Final = 2
-# How many connections are looked at for such that have no request.
+# How many connections that have a request are passed over in the search for one that has none.
 _LOOKS: Final = 16
 # What an idle TLS connection takes. Its buffers count as a further connection for each time that they are as large.
 IDLE_BYTES: Final = 40 * 1024
