@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from registry.api.served import SECRET_PATHS
+from registry.api.extraction import SECRET_PATHS
 from registry.definitions.model import Definition
 from registry.query.indexes import INDEX, indexes_of
 

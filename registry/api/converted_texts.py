@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from registry.api.conversions import ConversionNeeded, plan_of
 from registry.api.errors import plain_internal
-from registry.api.served import Served
+from registry.api.served import Served, body_of
 from registry.api.singleflight import singleflight
 from registry.conversion.errors import ConversionError
 from registry.flowcontrol.byte_shares import HeldAnswer
@@ -142,7 +142,13 @@ class _Batch:
         return bodies
 
     async def _prune_and_encode(self, objects: Sequence[Object]) -> list[str]:
-        return [await evaluate(partial(self._served.pruned_body, obj)) for obj in objects]
+        schema = self._served.version.schema()
+
+        def encode(obj: Object) -> str:
+            schema.prune(obj)
+            return body_of(obj)
+
+        return [await evaluate(partial(encode, obj)) for obj in objects]
 
     def _key(self, image: Image) -> tuple[Any, ...]:
         return self._served.form_key, image.uid, image.revision, image.version

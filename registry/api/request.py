@@ -150,7 +150,7 @@ class ResourceRequest(NamedTuple):
 
     def document(self, obj: Object, body: str) -> str | None:
         """Returns the document for SQL reports of an object that is stored as `body`; None without reports."""
-        return self.served.document(obj, body) if self.backend.reports else None
+        return self.served.extraction.document(obj, body) if self.backend.reports else None
 
     async def commit(self, write: Write) -> Committed:
         """Commits a write, and enqueues follow-up work for controllers."""

@@ -17,21 +17,18 @@ from typing import TYPE_CHECKING, Any
 
 from registry.api.conversions import Conversions, SharedConversions, VersionGone
 from registry.api.errors import Qualified, too_large
+from registry.api.extraction import Extraction
 from registry.api.tables.builtin import builtin_table
 from registry.api.tables.table import Table, custom_table
-from registry.budget import Budget, BudgetExceeded
+from registry.budget import Budget
 from registry.builtin import definitions as builtin_definitions
 from registry.codec.json_encode import encode_canonical, encode_json_text
 from registry.codec.stored import decode_stored
 from registry.definitions.compiled import schema_digest
 from registry.definitions.deprecation import deprecation_warning
 from registry.definitions.model import Definition, Version
-from registry.query.indexes import NO_INDEXES, Indexes, converts_contents, indexes_of
-from registry.reporting import marking
-from registry.reporting.facets import Documents, documents_for
-from registry.reporting.redaction import redacted_paths
-from registry.store.reporting.model import Path
-from registry.store.types import Entries, ObjectKey, ResourceName, Row, TenantId
+from registry.query.indexes import converts_contents
+from registry.store.types import ObjectKey, ResourceName, Row, TenantId
 
 if TYPE_CHECKING:
     from registry.api.strategies.base import Strategy
@@ -100,6 +97,11 @@ class Served:
         return part
 
     @cached_property
+    def extraction(self) -> Extraction:
+        """What queries and SQL reports find the objects by."""
+        return Extraction(self.definition, self.version, translated=self.translation is not None)
+
+    @cached_property
     def identity(self) -> int:
         """The identity of the schema that processes objects of this version."""
         return self.version.schema().identity
@@ -146,7 +148,7 @@ class Served:
             return self.translation.read(decode_stored(f'{head}{revision}",{body}'))
         obj = self.at_storage_version(revision, version, schema, body)
         if version != self.version.name:
-            obj = self._convert(obj, self.api_version)
+            obj = self.convert(obj, self.api_version)
             self.version.schema().prune(obj)
         return obj
 
@@ -203,101 +205,28 @@ class Served:
         return self._lenient
 
     def _copy(self) -> Served:
+        self.extraction  # noqa: B018 - made here, so that all copies share it
         own = copy.copy(self)
         own._parts = {}
         own._lenient = None
         return own
-
-    def convert(self, obj: Object, api_version: str) -> Object:
-        """Converts as the webhook or the strategy None does, without pruning."""
-        return self._convert(obj, api_version)
 
     def translated_from(self, source: Served, obj: Object) -> Object:
         """Converts `obj` from a resource of another group with the same stored objects. It may be changed in place."""
         stored = source.translation.write(obj) if source.translation is not None else obj
         return self.translation.read(stored) if self.translation is not None else stored
 
-    def _convert(self, obj: Object, api_version: str) -> Object:
-        """Converts `obj`, which may be changed in place. Raises ConversionNeeded (registry/api/conversions.py)."""
+    def convert(self, obj: Object, api_version: str) -> Object:
+        """Converts `obj`, which may be changed in place, without pruning it.
+
+        Raises ConversionNeeded (registry/api/conversions.py).
+        """
         if self.conversions is not None and not self.lenient:
             return self.conversions.convert_object(obj, api_version)
         obj["apiVersion"] = api_version
         return obj
 
-    def pruned_body(self, obj: Object) -> str:
-        """Returns the body of an object that has been converted to this version, without unknown fields."""
-        self.version.schema().prune(obj)
-        return body_of(obj)
-
-    @cached_property
-    def redacted_paths(self) -> tuple[Path, ...]:
-        """Fields that history omits, by the schemas of this version and of the stored one."""
-        if not self.definition.revision:
-            return ()
-        marks = marking.paths(self.definition.reporting.get(marking.SENSITIVE, ""))
-        schemas = (self.version.schema().structural, self._storage_version.schema().structural)
-        return tuple(dict.fromkeys(path for schema in schemas for path in redacted_paths(schema, marks)))
-
-    # -- queries
-    @cached_property
-    def indexes(self) -> Indexes:
-        """The indexes that the definition declares; for built-in kinds, those of the server's settings."""
-        selectable = self.definition.selectable_fields if self.definition.revision else ()
-        if self.translation is not None or not (self.definition.queries or selectable):
-            return NO_INDEXES
-        return indexes_of(self.definition, self.sensitive)
-
-    @cached_property
-    def sensitive(self) -> tuple[Path, ...]:
-        """Fields that cannot be queried, by the schemas of all versions."""
-        if not self.definition.revision:
-            return SECRET_PATHS if self.resource_name == "secrets" else ()
-        marks = marking.paths(self.definition.reporting.get(marking.SENSITIVE, ""))
-        schemas = [version.schema().structural for version in self.definition.versions.values()]
-        return tuple(dict.fromkeys(path for schema in schemas for path in redacted_paths(schema, marks)))
-
-    def index_entries(self, obj: Mapping[str, Any], body: str) -> Entries | None:
-        """Returns the index entries of an object that is stored as `body`; None if nothing is indexed."""
-        indexes = self.indexes
-        if not indexes.all or not body.startswith('"'):
-            return None
-        if not self.is_storage:
-            # As it will be read at the storage version.
-            obj = decode_stored('{"metadata":{' + body)
-            with Budget():
-                self._storage_version.schema().prune_and_default(obj)
-        return Entries(indexes.layout, indexes.numbers, indexes.entries(obj))
-
-    def entries_of_row(self, row: Row) -> list[bytes]:
-        """Returns the index entries of a stored object of this resource, at its storage version."""
-        if self.converts_contents and row.version != self.version.name:
-            return self.indexes.overflow
-        try:
-            return self.indexes.entries(self.object(row))
-        except BudgetExceeded:
-            return self.indexes.overflow
-
     # -- into the store
-    @cached_property
-    def documents(self) -> Documents | None:
-        """Makes the documents for SQL reports; None if a kind has no reports, as all built-in ones."""
-        if not self.definition.revision or marking.is_off(self.definition.reporting):
-            return None
-        annotations = self.definition.reporting
-        wanted = list(marking.paths(annotations.get(marking.INDEXES, "")))
-        for selectable in self.definition.selectable_fields:
-            wanted += marking.paths(selectable)
-        schema = self._storage_version.schema().structural
-        return documents_for(schema, wanted, marking.paths(annotations.get(marking.SENSITIVE, "")))
-
-    def document(self, obj: Mapping[str, Any], body: str) -> str | None:
-        """Returns the document of an object that is stored as `body`; None if there is none, or it is sealed."""
-        documents = self.documents
-        if documents is None or not body.startswith('"'):
-            return None
-        as_stored = self.is_storage or not self.converts_contents
-        return documents.text(obj, body) if as_stored else documents.of_body(body)
-
     def storable(self, obj: Mapping[str, Any]) -> StoredForm:
         """Returns `body` of a client's object. Raises 413 if patches, defaults or managedFields made it too large."""
         body = self.body(obj)
@@ -319,7 +248,7 @@ class Served:
         if self.is_storage:
             return storage.name, identity, body_of(obj)
         if self.converts_contents or storage.schema().identity != identity:
-            obj = self._convert({**obj, "metadata": dict(obj["metadata"])}, self._storage_api_version)
+            obj = self.convert({**obj, "metadata": dict(obj["metadata"])}, self._storage_api_version)
             storage.schema().prune(obj)
             identity = 0
         return storage.name, identity, body_of(obj)
@@ -347,7 +276,6 @@ def kind_of(served: Served, obj: Mapping[str, Any]) -> Qualified:
     return Qualified(obj.get("kind") or served.kind.name, api_version.rpartition("/")[0])
 
 
-SECRET_PATHS: tuple[Path, ...] = (("data",), ("stringData",))
 _HEAD_KEYS = ("apiVersion", "kind", "metadata")
 
 

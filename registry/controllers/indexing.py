@@ -20,13 +20,14 @@ from registry.api.query.listing import INDEXES
 from registry.api.request import Backend
 from registry.api.served import Object, Served
 from registry.api.verbs.update import copy_of
+from registry.budget import BudgetExceeded
 from registry.controllers.controller_client import ControllerClient
 from registry.controllers.queue import Requeue
 from registry.controllers.work import Work, work_queue
 from registry.definitions.conditions import find, with_condition
 from registry.flowcontrol.evaluation import evaluate
 from registry.store.errors import QuotaExceeded
-from registry.store.types import ObjectKey, ResourceName, Tenant
+from registry.store.types import ObjectKey, ResourceName, Row, Tenant
 
 CONDITION: Final = "query.registry/condition"
 _BUILDING: Final = "Building"
@@ -84,7 +85,7 @@ async def reconcile(client: ControllerClient, key: ObjectKey) -> None:
         # there is progress.
         await _update_condition(client, served, key, keeps_refusal=True)
     indexing = client.backend.store.indexing
-    indexes = served.indexes
+    indexes = served.extraction.indexes
     if not indexes.all or indexing.seals(served.resource_name):
         return
     build = await indexing.begin(client.tenant, served.resource_name, indexes.numbers)
@@ -92,7 +93,7 @@ async def reconcile(client: ControllerClient, key: ObjectKey) -> None:
         return
     after = ObjectKey("")
     while rows := await indexing.stale(client.tenant, served.resource_name, indexes.layout, after, _ROWS):
-        entries = [await evaluate(partial(served.entries_of_row, row), len(row.body), repeatable=True) for row in rows]
+        entries = [await evaluate(partial(_entries, served, row), len(row.body), repeatable=True) for row in rows]
         try:
             if not await indexing.put(client.tenant, build, indexes.layout, rows, entries):
                 raise Requeue
@@ -109,6 +110,17 @@ async def reconcile(client: ControllerClient, key: ObjectKey) -> None:
         raise Requeue
     if is_own:
         await _update_condition(client, served, key)
+
+
+def _entries(served: Served, row: Row) -> list[bytes]:
+    """Returns the index entries of a stored object, at its storage version."""
+    indexes = served.extraction.indexes
+    if served.converts_contents and row.version != served.version.name:
+        return indexes.overflow
+    try:
+        return indexes.entries(served.object(row))
+    except BudgetExceeded:
+        return indexes.overflow
 
 
 async def _served(client: ControllerClient, key: ObjectKey) -> Served | None:
@@ -132,7 +144,7 @@ async def _update_condition(
     """Writes the condition, if requested. `keeps_refusal`: does not overwrite QuotaExceeded with Building."""
     if served.definition.queries.get(CONDITION, "").strip().lower() not in ("true", "on", "yes"):
         return
-    indexes = served.indexes
+    indexes = served.extraction.indexes
     ready = await client.backend.store.indexing.ready(client.tenant, served.resource_name)
     done = sum(number in ready for number in indexes.numbers)
     sealed = client.backend.store.indexing.seals(served.resource_name)

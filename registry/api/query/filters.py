@@ -23,7 +23,8 @@ _OPEN: Final = frozenset({"apiVersion", "kind", "metadata"})
 def parse_filter(request: ResourceRequest, text: str, hidden: Sequence[Path]) -> Filter:
     """Parses a filter for the requested version. Raises 400 if it is invalid, or names hidden fields."""
     try:
-        parsed = compile_filter(text, request.served.version.schema().structural, request.served.indexes.search_fields)
+        served = request.served
+        parsed = compile_filter(text, served.version.schema().structural, served.extraction.indexes.search_fields)
     except FilterError as error:
         raise bad_request(f"filter: {error}") from error
     for path in paths_of(parsed):
@@ -55,7 +56,7 @@ def hidden_paths(request: ResourceRequest) -> tuple[Path, ...]:
     if request.backend.store.indexing.seals(served.resource_name):
         names = [name for name in served.version.schema().structural.properties if name not in _OPEN]
         return (*((name,) for name in names), ("metadata", "annotations"))
-    return served.sensitive
+    return served.extraction.sensitive
 
 
 def visible(obj: Mapping[str, Any], hidden: Sequence[Path]) -> Mapping[str, Any]:

@@ -87,7 +87,7 @@ def sources(query: ListQuery) -> list[Source]:
     served = request.served
     if query.selection.fields.key is not None or request.backend.store.indexing.seals(served.resource_name):
         return [Scan(query)]
-    indexes = [index for index in served.indexes.indexes if served.version.name in index.versions]
+    indexes = [index for index in served.extraction.indexes.indexes if served.version.name in index.versions]
     candidates = plans(
         indexes,
         query.constraints.per_field,
@@ -102,7 +102,7 @@ def sources(query: ListQuery) -> list[Source]:
 def _words(query: ListQuery) -> Words | None:
     """Returns the words of the full-text search, if its index covers the version."""
     served, text = query.request.served, query.constraints.text
-    index = served.indexes.text
+    index = served.extraction.indexes.text
     if text is None or index is None or served.version.name not in index.versions:
         return None
     return Words(index.number, text.lookup, index.id + OVERFLOW)

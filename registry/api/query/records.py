@@ -135,7 +135,7 @@ def _plan(question: Question, query: ListQuery) -> tuple[GroupRead, Covering | N
         return None
     if not constraints and all(path == NAMESPACE for path in paths):
         return GroupRead(served.resource_name, None, within, NAMESPACE in paths), None
-    indexes = [index for index in served.indexes.indexes if served.version.name in index.versions]
+    indexes = [index for index in served.extraction.indexes.indexes if served.version.name in index.versions]
     plan = covering(indexes, constraints, paths, exact=True)
     if plan is None:
         return None

@@ -38,7 +38,7 @@ def insert(request: ResourceRequest, obj: Object, stored: StoredForm, guards: Gu
         labels=labels_of(obj, served.strategy),
         owners=owners_of(obj),
         doc=request.document(obj, body),
-        indexed=served.index_entries(obj, body),
+        indexed=served.extraction.index_entries(obj, body),
         expected_guards=guards,
         **effects_of(served.strategy, obj, None),
     )
@@ -72,7 +72,7 @@ def replace(
         labels=labels_of(new, served.strategy),
         owners=owners_of(new),
         doc=request.document(new, body),
-        indexed=served.index_entries(new, body),
+        indexed=served.extraction.index_entries(new, body),
         expected_revision=row.revision,
         expected_guards=start.guards,
         replaced_bytes=len(row.body),

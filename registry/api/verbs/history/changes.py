@@ -78,7 +78,7 @@ async def state(request: ResourceRequest) -> ObjectAnswer:
     if not revision:
         raise bad_request("atResourceVersion: must be a resource version other than 0")
     row = await row_at(request, revision)
-    if request.served.redacted_paths:
+    if request.served.extraction.redacted_paths:
         return ObjectAnswer(request.served, obj=await redact(request, row))
     return ObjectAnswer(request.served, text=await request.text(row))
 

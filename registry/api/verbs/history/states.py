@@ -80,7 +80,7 @@ def old_row(logged: LoggedChange) -> Row | None:
 async def redact(request: ResourceRequest, row: Row) -> Object:
     """Returns the object without sensitive fields and without fields that hold copies of them."""
     obj = await request.object(row)
-    redacted = request.served.redacted_paths
+    redacted = request.served.extraction.redacted_paths
     return without(obj, (*redacted, *_COPIES)) if redacted else obj
 
 
