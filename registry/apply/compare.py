@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from registry.apply.fieldsets import FieldSet, union
-from registry.apply.owned import Untypable, added_fields, added_items, added_members, item_element
+from registry.apply.owned import Untypable, added_fields, added_items, added_members, item_element, member
 from registry.apply.types import UNTYPED, Items, MergeType
 from registry.apply.values import equal
 from registry.schema.model import Json
@@ -34,7 +34,6 @@ def changes(old: dict[str, Json], new: dict[str, Json], node: MergeType) -> Fiel
     """
     changed: FieldSet = {}
     removed: FieldSet = {}
-    fields = node.fields
     shared = 0
     for name, value in new.items():
         other = old.get(name, _ABSENT)
@@ -42,30 +41,18 @@ def changes(old: dict[str, Json], new: dict[str, Json], node: MergeType) -> Fiel
         if other is value or (kind is type(other) and kind is not dict and kind is not list and other == value):
             shared += 1
             continue
-        field = fields.get(name)
-        if field is not None:
-            element, type_, accepts = field
-        elif node.element is not None:
-            element, type_, accepts = f"f:{name}", node.element, node.element.accepts
-        else:
-            raise Untypable(f"{name}: field not declared in schema")
+        element, type_, accepts = node.fields.get(name) or member(name, node)
         if other is _ABSENT:
             changed[element] = {} if kind in accepts else added_fields(value, type_)
             continue
         shared += 1
-        if kind in accepts:
-            if type(other) is dict or type(other) is list:
-                _put(changed, removed, element, _changes(other, value, type_))
-            elif other != value or (kind is bool) is not (type(other) is bool):
+        if kind in accepts and type(other) is not dict and type(other) is not list:
+            if other != value or (kind is bool) is not (type(other) is bool):
                 changed[element] = {}
-        elif not type_.exact or value != other:
+        elif kind in accepts or not type_.exact or value != other:
             _put(changed, removed, element, _changes(other, value, type_))
     if shared < len(old):
-        for name, value in old.items():
-            if name not in new:
-                field = fields.get(name)
-                element, type_ = (f"f:{name}", node.element or UNTYPED) if field is None else field[:2]
-                removed[element] = _removed_fields(value, type_)
+        removed |= _removed_members(old, new, node)
     return FieldChanges(changed, removed) if changed or removed else NOTHING
 
 
@@ -114,6 +101,16 @@ def _changes_of_kind(old: Json, new: Json, node: MergeType) -> FieldChanges | No
         return NOTHING if equal(old, new) else None
     # The value as a whole has changed, and so have its parts.
     return FieldChanges({".": {}, **after}, before)
+
+
+def _removed_members(old: dict[str, Json], new: dict[str, Json], node: MergeType) -> FieldSet:
+    removed: FieldSet = {}
+    for name, value in old.items():
+        if name not in new:
+            field = node.fields.get(name)
+            element, type_ = (f"f:{name}", node.element or UNTYPED) if field is None else field[:2]
+            removed[element] = _removed_fields(value, type_)
+    return removed
 
 
 def _removed_fields(value: Json, node: MergeType) -> FieldSet:

@@ -27,35 +27,38 @@ def merge(live: Json, applied: Json, node: MergeType) -> Json:
     """
     if live is applied:
         return live
-    if type(applied) is dict:
-        if type(live) is not dict or not live or not node.is_map or node.map_atomic:
-            return live if equal(live, applied) else applied
-        if node.exact and live == applied:
-            return live
-        result = live
-        for name, value in applied.items():
-            old = live.get(name, _ABSENT)
-            if old is value or (type(old) is type(value) and type(old) not in _CONTAINERS and old == value):
-                continue
-            new = value if old is _ABSENT else merge(old, value, member(name, node)[1])
-            if new is not old:
-                if result is live:
-                    result = dict(live)
-                result[name] = new
-        return result
-    if type(applied) is list:
-        if type(live) is not list or not live or not node.is_list or node.items is Items.ATOMIC:
-            return live if equal(live, applied) else applied
-        if node.exact and live == applied:
-            return live
-        return _merge_items(live, applied, node)
-    if applied is None and live:
-        if type(live) is dict and node.is_map and not node.map_atomic:
-            return live
-        # An untyped null is treated as a map, and so does not preserve a list.
-        if type(live) is list and node.is_list and not node.is_map and node.items is not Items.ATOMIC:
-            return live
+    if type(applied) is dict and _has_members(live, node):
+        return live if node.exact and live == applied else _merge_members(live, applied, node)
+    if type(applied) is list and _has_items(live, node):
+        return live if node.exact and live == applied else _merge_items(live, applied, node)
+    # An untyped null is treated as a map, and so does not preserve a list.
+    if applied is None and (_has_members(live, node) or (_has_items(live, node) and not node.is_map)):
+        return live
     return live if equal(live, applied) else applied
+
+
+def _has_members(value: Json, node: MergeType) -> bool:
+    """Whether a value is a map whose members are owned separately."""
+    return type(value) is dict and bool(value) and node.is_map and not node.map_atomic
+
+
+def _has_items(value: Json, node: MergeType) -> bool:
+    """Whether a value is a list whose items are owned separately."""
+    return type(value) is list and bool(value) and node.is_list and node.items is not Items.ATOMIC
+
+
+def _merge_members(live: dict[str, Json], applied: dict[str, Json], node: MergeType) -> dict[str, Json]:
+    result = live
+    for name, value in applied.items():
+        old = live.get(name, _ABSENT)
+        if old is value or (type(old) is type(value) and type(old) not in _CONTAINERS and old == value):
+            continue
+        new = value if old is _ABSENT else merge(old, value, member(name, node)[1])
+        if new is not old:
+            if result is live:
+                result = dict(live)
+            result[name] = new
+    return result
 
 
 def _merge_items(live: list[Json], applied: list[Json], node: MergeType) -> list[Json]:
@@ -106,9 +109,9 @@ def _merge_items(live: list[Json], applied: list[Json], node: MergeType) -> list
 
 def remove(value: Json, fields: FieldSet, node: MergeType) -> Json:
     """`value` without the members of `fields`; `value` itself if it has none of them."""
-    if type(value) is dict and node.is_map and not node.map_atomic:
+    if _has_members(value, node):
         return _remove_members(value, fields, node)
-    if type(value) is list and node.is_list and node.items is not Items.ATOMIC:
+    if _has_items(value, node):
         return _remove_items(value, fields, node)
     return value
 

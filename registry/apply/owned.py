@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from registry.apply.fieldsets import FieldSet
 from registry.apply.fieldtexts import json_text
-from registry.apply.types import Items, MergeType
+from registry.apply.types import Field, Items, MergeType
 from registry.schema.model import Json
 
 
@@ -56,14 +56,14 @@ def item_element(item: Json, node: MergeType, *, any_key: bool = False) -> str:
     return "v:" + json_text(item)
 
 
-def member(name: str, node: MergeType) -> tuple[str, MergeType]:
-    """The path element and the type of a member of a map."""
+def member(name: str, node: MergeType) -> Field:
+    """A member of a map. Loops look in `node.fields` first, where most are."""
     field = node.fields.get(name)
     if field is not None:
-        return field[0], field[1]
+        return field
     if node.element is None:
         raise Untypable(f"{name}: field not declared in schema")
-    return f"f:{name}", node.element
+    return f"f:{name}", node.element, node.element.accepts
 
 
 def added_fields(value: Json, node: MergeType) -> FieldSet:
@@ -91,15 +91,9 @@ def added_members(value: dict[str, Json], node: MergeType) -> FieldSet:
 
 
 def _add_members(result: FieldSet, value: dict[str, Json], node: MergeType) -> FieldSet:
-    fields, other = node.fields, node.element
+    fields = node.fields
     for name, part in value.items():
-        field = fields.get(name)
-        if field is not None:
-            element, type_, accepts = field
-        elif other is not None:
-            element, type_, accepts = f"f:{name}", other, other.accepts
-        else:
-            raise Untypable(f"{name}: field not declared in schema")
+        element, type_, accepts = fields.get(name) or member(name, node)
         result[element] = {} if type(part) in accepts else added_fields(part, type_)
     return result
 
@@ -124,7 +118,7 @@ def field_set(value: dict[str, Json], node: MergeType) -> FieldSet:
     fields = node.fields
     for name, part in value.items():
         declared = name in fields
-        element, type_ = member(name, node)
+        element, type_, _ = fields.get(name) or member(name, node)
         kind = type(part)
         if kind is dict and not type_.map_atomic and type_.is_map:
             below = field_set(part, type_)

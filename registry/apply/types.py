@@ -73,7 +73,7 @@ class MergeType:
         self.accepts = _ACCEPTS[scalar]
         self.is_map = False
         self.map_atomic = False
-        self.fields: dict[str, tuple[str, MergeType, frozenset[type]]] = {}
+        self.fields: dict[str, Field] = {}
         self.element: MergeType | None = None
         self.is_list = False
         self.items = Items.ATOMIC
@@ -102,6 +102,9 @@ class MergeType:
         self.collapses = self.is_whole or any(part.collapses for part in parts)
         return self
 
+
+# A member of a map: its name as a path element, its type, and the types of scalars that this accepts.
+Field = tuple[str, MergeType, frozenset[type]]
 
 _NULL = frozenset({type(None)})
 _ACCEPTS: dict[Scalar | None, frozenset[type]] = {

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from prometheus_client import Counter
 
@@ -36,6 +36,7 @@ _EXPIRED: Final = (
 )
 
 Source = ByIndex | Scan
+T = TypeVar("T")
 
 QUERIES: Final = Counter("registry_queries", "Lists by filter or order, by what answered them.", ["by"])
 
@@ -64,20 +65,30 @@ async def query_list(request: ResourceRequest, options: ListOptions) -> ListAnsw
 
 
 async def _answer(query: ListQuery) -> ListAnswer:
+    def read(source: Source) -> Awaitable[ListAnswer]:
+        return _page(query, source) if query.limit or not source.is_streamed else _stream(query, source)
+
+    try:
+        source, answer = await _from_best_source(query, read)
+    except TooMuchToRead:
+        QUERIES.labels("none").inc()
+        raise
+    QUERIES.labels(source.name).inc()
+    return answer
+
+
+async def _from_best_source(query: ListQuery, read: Callable[[Source], Awaitable[T]]) -> tuple[Source, T]:
+    """Returns the first source that can answer, and what is read from it. Raises TooMuchToRead if none can."""
     unfinished = False
     for source in sources(query):
         try:
-            pages = query.limit or not source.is_streamed
-            answer = await (_page(query, source) if pages else _stream(query, source))
-            QUERIES.labels(source.name).inc()
-            return answer
+            return source, await read(source)
         except IndexNotReady as error:
             if error.since is None:
                 unfinished = True
                 request_build(query)
         except QueryTooLarge:
             continue
-    QUERIES.labels("none").inc()
     raise _refusal(query, unfinished=unfinished)
 
 
@@ -110,28 +121,19 @@ def _words(query: ListQuery) -> Words | None:
 
 async def matching(query: ListQuery) -> AsyncGenerator[Matching, None]:
     """Yields all matches of an unlimited query, at one revision, in at least one batch. Raises 400 as a list does."""
-    unfinished = False
-    for source in sources(query):
-        try:
-            batches = source.batches()
-            if source.is_streamed:
-                first = await anext(batches, ())
-            else:
-                async with aclosing(batches):
-                    first = [hit for batch in [part async for part in batches] for hit in batch]
-        except IndexNotReady as error:
-            if error.since is None:
-                unfinished = True
-                request_build(query)
-        except QueryTooLarge:
-            continue
-        else:
-            yield Matching([hit.row for hit in first], source.revision)
-            async with aclosing(batches):
-                async for batch in batches:
-                    yield Matching([hit.row for hit in batch], source.revision)
-            return
-    raise _refusal(query, unfinished=unfinished)
+
+    async def begin(source: Source) -> tuple[Sequence[Hit], AsyncGenerator[Sequence[Hit], None]]:
+        batches = source.batches()
+        if source.is_streamed:
+            return await anext(batches, ()), batches
+        async with aclosing(batches):
+            return [hit for batch in [part async for part in batches] for hit in batch], batches
+
+    source, (first, batches) = await _from_best_source(query, begin)
+    yield Matching([hit.row for hit in first], source.revision)
+    async with aclosing(batches):
+        async for batch in batches:
+            yield Matching([hit.row for hit in batch], source.revision)
 
 
 class Matching(NamedTuple):
