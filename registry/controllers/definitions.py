@@ -9,7 +9,8 @@ Follows apiextensions-apiserver pkg/controller/{status,establish,finalizer}.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from registry.api.catalog import DEFINITIONS
@@ -54,18 +55,26 @@ class DueDefinitions:
                 due[key] = None
         self._count += len(due)
 
-    def take(self, tenant: Tenant) -> list[ObjectKey]:
+    @contextmanager
+    def take(self, tenant: Tenant) -> Iterator[list[ObjectKey]]:
+        """Takes a tenant's definitions. They are due again if the block fails, unless the tenant is gone."""
         keys = list(self._keys.pop(tenant.id, ()))
         self._count -= len(keys)
-        return keys
+        try:
+            yield keys
+        except TenantNotFound:
+            raise
+        except BaseException:
+            self.add(tenant, keys)
+            raise
 
 
 async def reconcile_due(client: ControllerClient, due: DueDefinitions) -> list[ObjectKey]:
     """Writes the status of all definitions of a tenant that are due. Returns those to be reconciled individually,
     because their objects must be deleted, or their status could not be written. Those that keep changing are due
     again."""
-    keys, reconciled = due.take(client.tenant), due.reconciled.pop(client.tenant.id, {})
-    try:
+    reconciled = due.reconciled.pop(client.tenant.id, {})
+    with due.take(client.tenant) as keys:
         outcomes = await write_due_statuses(client, keys, reconciled)
         written = {key: o.written for key, o in outcomes.items() if isinstance(o, Reconciled) and o.written is not None}
         if written:
@@ -73,11 +82,6 @@ async def reconcile_due(client: ControllerClient, due: DueDefinitions) -> list[O
         if changing := [key for key, outcome in outcomes.items() if isinstance(outcome, Requeue)]:
             due.add(client.tenant, changing)
         await _release_names(client, {key for key, outcome in outcomes.items() if _releases_names(outcome)})
-    except TenantNotFound:
-        raise
-    except BaseException:
-        due.add(client.tenant, keys)
-        raise
     return [
         key
         for key, outcome in outcomes.items()
@@ -102,7 +106,7 @@ async def _write(client: ControllerClient, key: ObjectKey, make: Callable[[Objec
 
 
 def _releases_names(outcome: object) -> bool:
-    return isinstance(outcome, Reconciled) and (outcome.crd is None or outcome.renamed)
+    return isinstance(outcome, Reconciled) and (outcome.crd is None or outcome.released)
 
 
 async def _release_names(client: ControllerClient, changed: set[ObjectKey]) -> None:

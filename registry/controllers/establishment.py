@@ -32,7 +32,7 @@ from registry.api.verbs.update import UpdateOperation, copy_of
 from registry.controllers.controller_client import ControllerClient
 from registry.controllers.queue import Requeue
 from registry.definitions.conditions import is_true
-from registry.definitions.naming import held_names, needs_reconsidering, next_statuses
+from registry.definitions.naming import held_names, needs_reconsidering, next_statuses, releases
 from registry.flowcontrol.evaluation import begins_again, evaluate, note_size
 from registry.flowcontrol.watchdog import EvaluationStopped
 from registry.store.errors import GuardsChanged, NotFound, RevisionConflict, StoreError
@@ -53,13 +53,13 @@ _GROUPS = itertools.count(1)
 
 
 class Reconciled(NamedTuple):
-    """A definition with no more status due: None if it is gone. `renamed` says that its accepted names have changed.
+    """A definition with no more status due: None if it is gone. `released` says that it has given up accepted names.
 
     `written` is its revision if this wrote its status, and nothing is due before the definition changes.
     """
 
     crd: Object | None
-    renamed: bool
+    released: bool
     written: int | None = None
 
 
@@ -94,7 +94,7 @@ class _Definition(NamedTuple):
     row: Row
     crd: Object
     is_shared: bool
-    renamed: bool = False
+    released: bool = False
     written: bool = False
 
     @property
@@ -161,7 +161,7 @@ class _StatusWriter:
             if status is None:
                 done = pending.pop(key)
                 is_final = done.written and not needs_reconsidering(done.crd)
-                self.results[key] = Reconciled(done.crd, done.renamed, done.row.revision if is_final else None)
+                self.results[key] = Reconciled(done.crd, done.released, done.row.revision if is_final else None)
             else:
                 due[key] = status
         drafts = await self._drafts(pending, due)
@@ -229,15 +229,15 @@ class _StatusWriter:
             self.results[key] = Reconciled(None, False)
             return
         names = held_names(draft.new)
-        renamed = before.renamed or names != held_names(before.crd)
+        released = before.released or releases(held_names(before.crd), names)
         self._in_use.replace(names)
         if outcome.guards is None:
-            self.results[key] = Reconciled(draft.new, renamed)
+            self.results[key] = Reconciled(draft.new, released)
             return
         self._guards = _newer(self._guards, outcome.guards)
         written = copy_of(draft.new)
         written["metadata"]["resourceVersion"] = str(outcome.row.revision)
-        pending[key] = _Definition(outcome.row, written, before.is_shared, renamed, written=True)
+        pending[key] = _Definition(outcome.row, written, before.is_shared, released, written=True)
 
 
 async def _commit(

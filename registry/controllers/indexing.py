@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Final, Self
 
-from registry.api.catalog import DEFINITIONS
+from registry.api.catalog import DEFINITIONS, TenantCatalog
 from registry.api.clock import timestamp
 from registry.api.query.listing import INDEXES
 from registry.api.request import Backend
@@ -22,9 +22,11 @@ from registry.api.served import Object, Served
 from registry.api.verbs.update import copy_of
 from registry.budget import BudgetExceeded
 from registry.controllers.controller_client import ControllerClient
+from registry.controllers.definitions import ALL, DueDefinitions
 from registry.controllers.queue import Requeue
 from registry.controllers.work import Work, work_queue
 from registry.definitions.conditions import find, with_condition
+from registry.definitions.model import Definition
 from registry.flowcontrol.evaluation import evaluate
 from registry.store.errors import QuotaExceeded
 from registry.store.types import ObjectKey, ResourceName, Row, Tenant
@@ -48,6 +50,7 @@ class IndexingController:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
+        self._due = DueDefinitions()
         self._queue = work_queue(
             "indexing", self._reconcile, backend, workers=_WORKERS, max_retry_seconds=_MAX_RETRY_SECONDS
         )
@@ -63,14 +66,24 @@ class IndexingController:
         await self._queue.__aexit__()
 
     def enqueue(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
-        work = Work(tenant, INDEXES, key)
         if resource == DEFINITIONS:
-            self._queue.debounce_flow(work, _QUIET_SECONDS, _MAX_DEBOUNCE_SECONDS)
+            self._due.add(tenant, [key])
+            self._queue.debounce_flow(Work(tenant, INDEXES, ALL), _QUIET_SECONDS, _MAX_DEBOUNCE_SECONDS)
         elif resource == INDEXES:
-            self._queue.enqueue(work)
+            self._queue.enqueue(Work(tenant, INDEXES, key))
 
     async def _reconcile(self, work: Work) -> None:
-        await reconcile(ControllerClient(self._backend, work.tenant), work.key)
+        client = ControllerClient(self._backend, work.tenant)
+        if work.key != ALL:
+            await reconcile(client, work.key)
+            return
+        # The catalog is read once, however many definitions are due: most declare no index.
+        with self._due.take(work.tenant) as keys:
+            catalog = await client.catalog()
+            for key in keys:
+                definition = _definition(catalog, key)
+                if definition is not None and (definition.queries or definition.selectable_fields):
+                    self._queue.enqueue(work._replace(key=key))
 
 
 async def reconcile(client: ControllerClient, key: ObjectKey) -> None:
@@ -126,11 +139,15 @@ def _entries(served: Served, row: Row) -> list[bytes]:
 async def _served(client: ControllerClient, key: ObjectKey) -> Served | None:
     """Returns the resource at its storage version, by the current definition."""
     catalog = await client.catalog()
-    plural, _, group = key.partition(".")
-    definition = catalog.definition(group, plural)
+    definition = _definition(catalog, key)
     if definition is None or not (definition.revision or definition.queries):
         return None
     return catalog.at_version(definition, definition.versions[definition.storage_version]).leniently()
+
+
+def _definition(catalog: TenantCatalog, key: ObjectKey) -> Definition | None:
+    plural, _, group = key.partition(".")
+    return catalog.definition(group, plural)
 
 
 async def _update_condition(

@@ -49,6 +49,11 @@ def held_names(crd: Json) -> HeldNames:
     )
 
 
+def releases(before: HeldNames, after: HeldNames) -> bool:
+    """Whether other definitions may get a name that was held; "" is none."""
+    return bool(before.resources - after.resources - {""} or before.kinds - after.kinds - {""})
+
+
 class NamesInUse:
     """The accepted names of a tenant's definitions, by group; indexed when a group is first looked up."""
 

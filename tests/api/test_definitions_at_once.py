@@ -12,6 +12,7 @@ import pytest
 from registry.api.catalog import TenantCatalog
 from registry.api.catalogs import Catalogs
 from registry.api.served import Served
+from registry.api.write_events import WriteEvents
 from registry.codec.json_encode import encode_json_text
 from registry.definitions.decode import decode_definition
 from registry.flowcontrol.evaluation import Evaluations
@@ -186,6 +187,29 @@ async def test_a_released_name_is_accepted_for_the_next_definition(api: Client) 
             return len([o for o in items if o["spec"]["group"] == "heirs.example.com"]) == count
 
         await eventually(gone)
+
+
+async def test_a_definition_is_due_again_only_when_a_name_is_released(
+    api: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    due: list[str] = []
+    enqueue = WriteEvents.enqueue
+
+    def note(events: WriteEvents, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
+        due.append(key)
+        enqueue(events, tenant, resource, key)
+
+    await define(api, definition("holders", "Wanted", group="wanted.example.com"))
+    waiting = "waiters.wanted.example.com"
+    await api.post(DEFINITIONS, definition("waiters", "Wanted", group="wanted.example.com"))
+    await eventually(lambda: accepted(api, waiting))
+    monkeypatch.setattr(WriteEvents, "enqueue", note)
+    for n in range(3):  # when one is established, the controller has finished with the one before
+        await define(api, definition(f"new{n}s", f"New{n}", group="wanted.example.com"))
+    assert "new0s.wanted.example.com" in due
+    assert waiting not in due
+    (await api.delete(f"{DEFINITIONS}/holders.wanted.example.com")).ok()
+    await established(api, waiting)
 
 
 def is_established(obj: dict[str, Any]) -> bool:

@@ -10,6 +10,9 @@ import psycopg
 import pytest
 
 from registry.api.query import listing, reading
+from registry.controllers import indexing
+from registry.controllers.controller_client import ControllerClient
+from registry.store.types import ObjectKey
 from tests.api.client import Client, eventually
 from tests.api.errors import failure
 from tests.api.widgets import DEFINITIONS, GROUP, SCHEMA, WIDGETS, define, definition, established, names_of, widget
@@ -39,6 +42,29 @@ async def test_an_index_is_used_once_it_is_complete(api: Client) -> None:
     ):
         assert await by_index(api, **parameters), parameters
     assert not await by_index(api, filter="has(object.spec.size)")
+
+
+async def test_of_many_definitions_those_that_declare_indexes_are_looked_at(
+    api: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at: set[str] = set()
+    reconcile = indexing.reconcile
+
+    async def note(client: ControllerClient, key: ObjectKey) -> None:
+        looked_at.update({key} if "plain" in key else ())
+        await reconcile(client, key)
+
+    monkeypatch.setattr(indexing, "reconcile", note)
+    made = [definition(f"plain{n}s", f"Plain{n}", group="plain.example.com") for n in range(3)]
+    made[1]["metadata"]["annotations"] = {"query.registry/index": "spec.size"}
+    for one in made:
+        await define(api, one)
+
+    async def is_found() -> bool:
+        return bool(looked_at)
+
+    await eventually(is_found)
+    assert looked_at == {"plain1s.plain.example.com"}
 
 
 async def test_selectable_fields_are_indexed(api: Client) -> None:
