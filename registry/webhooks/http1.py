@@ -8,7 +8,8 @@
 No more than BUFFER_BYTES wait for a reader that is slower than the server; heads, trailers and what frames chunks are
 bounded. After 101 the connection is a plain stream in both directions. A connection serves one exchange at a time.
 
-Follows Go's net/http transport.go for what ends an exchange and for the texts of errors.
+Follows Go's net/http transport.go for what ends an exchange and for the texts of errors. Why this is no library:
+docs/decisions/http-client.md.
 """
 
 from __future__ import annotations
