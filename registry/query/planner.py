@@ -104,14 +104,23 @@ def without_keys(order: Order, *, namespaced: bool) -> Order:
     return tuple(terms)
 
 
-def _by(
-    index: Index, required: Sequence[Constraint], given: Sequence[Constraint], order: Order | None, *, exact: bool
-) -> tuple[tuple[int, ...], Plan] | None:
-    """Returns a plan for one index, with its rank."""
-    constraints = [*required, *given]
+class _Reach(NamedTuple):
+    """How far constraints bind an index: the beginnings of entries, the number of their fields, and the range of the
+    next field. `used` are the constraints, by number."""
+
+    prefixes: Sequence[bytes]
+    bound: int
+    last: Interval | None
+    used: set[int]
+
+    @property
+    def span(self) -> tuple[bytes, bytes]:
+        return (self.last.start, self.last.end) if self.last is not None else _ALL
+
+
+def _reach(index: Index, constraints: Sequence[Constraint]) -> _Reach | None:
     used: set[int] = set()
     prefixes = [index.id]
-    last: Interval | None = None
     bound = 0
     for field, turned in zip(index.fields, index.descending, strict=True):
         points = _find(constraints, field, Points, used)
@@ -128,25 +137,37 @@ def _by(
         last = ranged if isinstance(ranged, Interval) else None
         if last is not None and turned:
             last = Interval(field, *inverted_range(last.start, last.end))
-        break
+        return _Reach(prefixes, bound, last, used)
+    return _Reach(prefixes, bound, None, used)
+
+
+def _by(
+    index: Index, required: Sequence[Constraint], given: Sequence[Constraint], order: Order | None, *, exact: bool
+) -> tuple[tuple[int, ...], Plan] | None:
+    """Returns a plan for one index, with its rank."""
+    reach = _reach(index, [*required, *given])
+    if reach is None:
+        return None
+    prefixes, bound, last, used = reach
     rest = tuple(map(OrderTerm, index.fields[bound:], index.descending[bound:]))
     if any(term.field.is_array for term in rest):
         return None
     covers = exact and used.issuperset(range(len(required)))
-    direct = _streaming(prefixes, rest, last, order)
+    is_bound = bound > 0 or last is not None
+    score = (bound + (last is not None), 0, -len(index.fields))
+    direct = _streaming(reach, rest, order)
     if not any(number < len(required) for number in used) and (direct is None or not order):
         return None  # only the namespace is constrained: a scan reads no more
     if direct is not None:
         segments, natural, key_order = direct
-        score = (bound + (last is not None), 1, -len(index.fields))
-        if not bound and last is None and not rest:
+        if not (is_bound or rest):
             return None
-        return score, Plan(index, segments, prefixes[0], None if key_order else natural, True, covers)
-    if not bound and last is None:
+        return (score[0], 1, score[2]), Plan(index, segments, prefixes[0], None if key_order else natural, True, covers)
+    if not is_bound:
         return None
-    start, end = (last.start, last.end) if last is not None else _ALL
+    start, end = reach.span
     segments = tuple(Segment(one + start, one + end) if rest else Segment(one, behind(one)) for one in prefixes)
-    return (bound + (last is not None), 0, -len(index.fields)), Plan(index, segments, prefixes[0], order, False, covers)
+    return score, Plan(index, segments, prefixes[0], order, False, covers)
 
 
 def _find(constraints: Sequence[Constraint], field: QueryField, kind: type, used: set[int]) -> Constraint | None:
@@ -158,17 +179,18 @@ def _find(constraints: Sequence[Constraint], field: QueryField, kind: type, used
 
 
 def _streaming(
-    prefixes: Sequence[bytes], rest: Order, last: Interval | None, order: Order | None
+    reach: _Reach, rest: Order, order: Order | None
 ) -> tuple[tuple[Segment, ...], Order | None, bool] | None:
     """Returns segments, the order in which their objects come, and whether that is the order of keys; None if it is not
     the requested one."""
+    prefixes, last = reach.prefixes, reach.last
     if not rest:
         # All entries of a prefix are equal: objects come by key, if the prefixes are merged.
         return (tuple(Segment(one, behind(one)) for one in prefixes), None, True) if not order else None
     if len(prefixes) > 1:
         return None
     prefix = prefixes[0]
-    start, end = (last.start, last.end) if last is not None else _ALL
+    start, end = reach.span
     if order is None:
         if last is None:
             return None
