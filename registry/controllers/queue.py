@@ -137,9 +137,10 @@ class WorkQueue(Generic[Work]):
             self._begin(work)
         self._start_timer(work, seconds)
 
-    def debounce_flow(self, work: Work, seconds: float, max_seconds: float) -> None:
-        """Enqueues `work` once nothing of its flow has been requested by this method for that long, but at most
-        `max_seconds` after the first: what a burst of changes makes due is done when the burst is over."""
+    def debounce_flow(self, work: Work, seconds: float, max_seconds: float, *, each: float = 0.0) -> None:
+        """Enqueues `work` once nothing of its flow has been requested by this method for that long, and `each` longer
+        for each other item, but at most `max_seconds` after the first: what a burst of changes makes due is done when
+        the burst is over."""
         flow = self._flow(work)
         debounced = self._debounced.get(flow)
         if debounced is None or work not in debounced.works:
@@ -155,7 +156,7 @@ class WorkQueue(Generic[Work]):
             works, until = debounced.works, debounced.until
             debounced.timer.cancel()
         works[work] = True
-        timer = loop.call_at(min(now + seconds, until), self._flush, flow)
+        timer = loop.call_at(min(now + seconds + each * (len(works) - 1), until), self._flush, flow)
         self._debounced[flow] = _Debounced(works, until, timer)
 
     def _flush(self, flow: Hashable) -> None:

@@ -53,8 +53,9 @@ LOGIN_DRIFTS: Final = Counter(
 
 # A new definition is written three times in a row, and others with it. Views take PostgreSQL and the server as long as
 # the definitions themselves: they are created after this long without a write of a definition of the tenant, or so long
-# after the first of a burst.
+# after the first of a burst. After many definitions their clients ask whether each is served: views wait longer then.
 _QUIET_SECONDS: Final = 0.25
+_QUIET_SECONDS_EACH: Final = 0.005
 _MAX_DEBOUNCE_SECONDS: Final = 10.0
 # Definitions handled concurrently, half of them of one tenant: their schemas are read interleaved, their views created
 # one by one.
@@ -100,7 +101,8 @@ class ReportingController:
 
     def enqueue(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
         if resource == DEFINITIONS:
-            self._queue.debounce_flow(Work(tenant, DEFINITIONS, key), _QUIET_SECONDS, _MAX_DEBOUNCE_SECONDS)
+            work = Work(tenant, DEFINITIONS, key)
+            self._queue.debounce_flow(work, _QUIET_SECONDS, _MAX_DEBOUNCE_SECONDS, each=_QUIET_SECONDS_EACH)
 
     async def _reconcile(self, work: Work) -> None:
         await self._ready.wait()

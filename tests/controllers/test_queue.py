@@ -193,6 +193,23 @@ async def test_a_burst_is_debounced_until_its_flow_is_quiet() -> None:
     assert seen == ["calm/0", *(f"busy/{number}" for number in range(6))]
 
 
+async def test_a_large_burst_is_debounced_longer() -> None:
+    seen: list[str] = []
+
+    async def handle(work: str) -> None:
+        seen.append(work)
+
+    async with queue(handle) as waiting:
+        waiting.debounce_flow("busy/0", 0, 3600, each=3600)
+        waiting.debounce_flow("busy/1", 0, 3600, each=3600)
+        waiting.debounce_flow("calm/0", 0, 3600, each=3600)
+        await until(lambda: seen == ["calm/0"])
+        assert len(waiting) == 2
+        waiting.debounce_flow("busy/2", 0, 3600)
+        await until(lambda: len(waiting) == 0)
+    assert seen == ["calm/0", "busy/0", "busy/1", "busy/2"]
+
+
 async def test_a_burst_is_debounced_for_a_bounded_time() -> None:
     seen: list[str] = []
 
