@@ -15,6 +15,7 @@ from registry.cel.checker.schema_types import declare
 from registry.cel.common import types
 from registry.cel.common.types import Type
 from registry.schema.model import Structural
+from registry.schema.objectmeta.structural import OBJECT_META, TEXT
 
 Json = Mapping[str, Any]
 
@@ -113,49 +114,7 @@ def _warning(text: str, scopes: Sequence[tuple[TypedKind, Scope]]) -> str:
 
 def _type_of(kind: TypedKind) -> Type:
     schema = replace(
-        kind.schema, properties={**kind.schema.properties, "apiVersion": _TEXT, "kind": _TEXT, "metadata": _METADATA}
+        kind.schema, properties={**kind.schema.properties, "apiVersion": TEXT, "kind": TEXT, "metadata": OBJECT_META}
     )
     declared = declare(schema, True, kind.kind)
     return declared.type if declared is not None else types.DYN
-
-
-_TEXT: Final = Structural(type="string")
-_NUMBER: Final = Structural(type="integer")
-_FLAG: Final = Structural(type="boolean")
-_TIME: Final = Structural(type="string", format="date-time")
-_TEXTS: Final = Structural(type="object", additional_properties=_TEXT)
-_METADATA: Final = Structural(
-    type="object",
-    properties={
-        **dict.fromkeys(("name", "generateName", "namespace", "selfLink", "uid", "resourceVersion"), _TEXT),
-        "generation": _NUMBER,
-        "deletionGracePeriodSeconds": _NUMBER,
-        "creationTimestamp": _TIME,
-        "deletionTimestamp": _TIME,
-        "labels": _TEXTS,
-        "annotations": _TEXTS,
-        "finalizers": Structural(type="array", items=_TEXT),
-        "ownerReferences": Structural(
-            type="array",
-            items=Structural(
-                type="object",
-                properties={
-                    **dict.fromkeys(("apiVersion", "kind", "name", "uid"), _TEXT),
-                    "controller": _FLAG,
-                    "blockOwnerDeletion": _FLAG,
-                },
-            ),
-        ),
-        "managedFields": Structural(
-            type="array",
-            items=Structural(
-                type="object",
-                properties={
-                    **dict.fromkeys(("manager", "operation", "apiVersion", "fieldsType", "subresource"), _TEXT),
-                    "time": _TIME,
-                    "fieldsV1": Structural(type="object"),
-                },
-            ),
-        ),
-    },
-)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib import resources
 from typing import Final
 
-from registry.codec.packaged_yaml import load_file
-from registry.definitions.compiled import compile_definition
+from registry.builtin.packaged import packaged_definition
 from registry.definitions.model import Definition
 
 GROUP: Final = "tenancy.registry"
@@ -18,10 +16,4 @@ SYSTEM: Final = "system"
 
 @cache
 def tenant_definition() -> Definition:
-    spec = load_file(resources.files("registry.builtin").joinpath("system", "tenants.yaml"))
-    status = {
-        "acceptedNames": spec["names"],
-        "conditions": [{"type": "Established", "status": "True"}],
-        "storedVersions": ["v1"],
-    }
-    return compile_definition({"metadata": {"name": f"{PLURAL}.{GROUP}"}, "spec": spec, "status": status})
+    return packaged_definition(GROUP, "system", "tenants.yaml")

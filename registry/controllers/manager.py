@@ -32,7 +32,6 @@ from registry.controllers.queue import Requeue
 from registry.controllers.storage_migration.runner import MigrationSettings, Migrator
 from registry.controllers.work import Work, work_queue
 from registry.store.errors import StoreError
-from registry.store.leader import Leader
 from registry.store.types import ObjectKey, ResourceName, Tenant
 from registry.tasks import running
 
@@ -199,12 +198,4 @@ class ControllerManager:
                     logger.exception("the sweep for unfinished work failed")
                 await asyncio.sleep(self._sweep_seconds)
         finally:
-            await _release(leader)
-
-
-async def _release(leader: Leader) -> None:
-    try:
-        async with asyncio.timeout(1):
             await leader.release()
-    except (StoreError, TimeoutError):
-        pass

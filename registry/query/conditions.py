@@ -9,18 +9,13 @@ import datetime
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from registry.cel.checker.checker import check
 from registry.cel.checker.schema_types import declare
-from registry.cel.common import types
 from registry.cel.interpreter.compile import compile_program
-from registry.cel.interpreter.constants import program_error
 from registry.cel.interpreter.views import view_of
-from registry.cel.rules.literals import literal_issues
 from registry.cel.syntax import ast
-from registry.cel.syntax.errors import display
 from registry.cel.syntax.parser import parse
 from registry.query.fields import Path
-from registry.query.language import MAX_LENGTH, NOW, FilterError, is_true, timestamp_of
+from registry.query.language import MAX_LENGTH, NOW, FilterError, check_condition, is_true, timestamp_of
 from registry.query.paths import path_below
 from registry.schema.model import Structural
 
@@ -37,14 +32,7 @@ class Condition:
         declared = {name: declare(root, name=name) for name, root in roots.items()}
         names = {name: one.type for name, one in declared.items() if one is not None}
         try:
-            self._checked = checked = check(parse(text), {**names, NOW: types.TIMESTAMP})
-            issues = checked.issues or literal_issues(checked)
-            if issues:
-                raise FilterError(display(checked.parsed.source, issues))
-            if checked.result not in (types.BOOL, types.DYN):
-                raise FilterError(f"the expression must evaluate to bool, not to {checked.result}")
-            if (fault := program_error(checked)) is not None:
-                raise FilterError(fault)
+            self._checked = checked = check_condition("expression", parse(text), names)
             self._program = compile_program(checked, {**{n: view_of(root) for n, root in roots.items()}, NOW: None})
         except RecursionError as error:
             raise FilterError("the expression is nested too deeply") from error

@@ -18,6 +18,7 @@ from typing import Any, Final
 from registry.cel.interpreter.view import View
 from registry.cel.interpreter.views import view_of
 from registry.schema.model import UNSET, Structural
+from registry.schema.objectmeta.structural import OBJECT_META, TEXT
 
 Path = tuple[str, ...]
 
@@ -180,46 +181,15 @@ def projection(root: Structural, path: Path) -> list[Any]:
 
 # --- the schema of an object, with all of its metadata
 
-_STRING: Final = Structural(type="string")
-_TEXTS: Final = Structural(type="object", additional_properties=_STRING)
-_TIME: Final = Structural(type="string", format="date-time")
-_INTEGER: Final = Structural(type="integer")
-_BOOLEAN: Final = Structural(type="boolean")
-_OWNERS: Final = Structural(
-    type="array",
-    items=Structural(
-        type="object",
-        properties={
-            "apiVersion": _STRING,
-            "kind": _STRING,
-            "name": _STRING,
-            "uid": _STRING,
-            "controller": _BOOLEAN,
-            "blockOwnerDeletion": _BOOLEAN,
-        },
-    ),
-)
-METADATA: Final = Structural(
-    type="object",
-    properties={
-        "name": _STRING,
-        "generateName": _STRING,
-        "namespace": _STRING,
-        "uid": _STRING,
-        "generation": _INTEGER,
-        "creationTimestamp": _TIME,
-        "deletionTimestamp": _TIME,
-        "deletionGracePeriodSeconds": _INTEGER,
-        "labels": _TEXTS,
-        "annotations": _TEXTS,
-        "finalizers": Structural(type="array", items=_STRING),
-        "ownerReferences": _OWNERS,
-    },
+# Queries neither compare revisions nor look into managed fields.
+_NOT_QUERIED: Final = ("selfLink", "resourceVersion", "managedFields")
+METADATA: Final = replace(
+    OBJECT_META, properties={name: of for name, of in OBJECT_META.properties.items() if name not in _NOT_QUERIED}
 )
 
 
 @lru_cache(maxsize=1024)
 def query_schema(schema: Structural) -> Structural:
     """Returns a version's schema with the apiVersion, kind and metadata of every object; cached for equal schemas."""
-    properties = {**schema.properties, "apiVersion": _STRING, "kind": _STRING, "metadata": METADATA}
+    properties = {**schema.properties, "apiVersion": TEXT, "kind": TEXT, "metadata": METADATA}
     return replace(schema, type="object", properties=properties, items=None, additional_properties=None)

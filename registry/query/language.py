@@ -24,6 +24,7 @@ from registry.cel.checker.checker import check
 from registry.cel.checker.schema_types import declare
 from registry.cel.common import types
 from registry.cel.common.times import Timestamp
+from registry.cel.common.types import Type
 from registry.cel.common.values import CostExceeded, EvalError, evaluation_budget
 from registry.cel.ext.table import PER_CALL_LIMIT
 from registry.cel.interpreter.code import COST
@@ -129,18 +130,23 @@ def _compile(text: str, root: Structural, search_fields: tuple[Path, ...]) -> Fi
     try:
         parsed, searches = _without_searches(parse(text), search_fields)
         names = {variable_of(number): types.BOOL for number in range(len(searches))}
-        checked = check(parsed, {OBJECT: declared.type, NOW: types.TIMESTAMP, **names})
-        issues = checked.issues or literal_issues(checked)
-        if issues:
-            raise FilterError(display(checked.parsed.source, issues))
-        if checked.result not in (types.BOOL, types.DYN):
-            raise FilterError(f"the filter must evaluate to bool, not to {checked.result}")
-        fault = program_error(checked)
-        if fault is not None:
-            raise FilterError(fault)
+        checked = check_condition("filter", parsed, {OBJECT: declared.type, **names})
         return Filter(text, checked, root, searches, search_fields)
     except RecursionError as error:
         raise FilterError("the filter is nested too deeply") from error
+
+
+def check_condition(what: str, parsed: Parsed, names: Mapping[str, Type]) -> Checked:
+    """Checks an expression of type bool over `names` and `now`. Raises FilterError."""
+    checked = check(parsed, {**names, NOW: types.TIMESTAMP})
+    issues = checked.issues or literal_issues(checked)
+    if issues:
+        raise FilterError(display(checked.parsed.source, issues))
+    if checked.result not in (types.BOOL, types.DYN):
+        raise FilterError(f"the {what} must evaluate to bool, not to {checked.result}")
+    if (fault := program_error(checked)) is not None:
+        raise FilterError(fault)
+    return checked
 
 
 def _without_searches(parsed: Parsed, fields: Sequence[Path]) -> tuple[Parsed, list[Search]]:

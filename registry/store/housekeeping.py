@@ -33,9 +33,4 @@ async def run_housekeeping(
                 database.log_failure(logger, "housekeeping failed: %s", error)
             await asyncio.sleep(INTERVAL_SECONDS)
     finally:
-        # Lets another process take over before our lease expires.
-        try:
-            async with asyncio.timeout(1):
-                await leader.release()
-        except (StoreError, TimeoutError):
-            pass
+        await leader.release()

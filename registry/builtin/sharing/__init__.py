@@ -6,11 +6,9 @@ Every tenant serves them.
 from __future__ import annotations
 
 from functools import cache
-from importlib import resources
 from typing import Final
 
-from registry.codec.packaged_yaml import load_file
-from registry.definitions.compiled import compile_definition
+from registry.builtin.packaged import packaged_definition
 from registry.definitions.model import Definition
 
 GROUP: Final = "apis.registry"
@@ -20,20 +18,9 @@ BINDINGS: Final = "apibindings"
 
 @cache
 def export_definition() -> Definition:
-    return _definition("exports.yaml")
+    return packaged_definition(GROUP, "sharing", "exports.yaml")
 
 
 @cache
 def binding_definition() -> Definition:
-    return _definition("bindings.yaml")
-
-
-def _definition(file: str) -> Definition:
-    spec = load_file(resources.files("registry.builtin").joinpath("sharing", file))
-    status = {
-        "acceptedNames": spec["names"],
-        "conditions": [{"type": "Established", "status": "True"}],
-        "storedVersions": ["v1"],
-    }
-    name = f"{spec['names']['plural']}.{GROUP}"
-    return compile_definition({"metadata": {"name": name}, "spec": spec, "status": status})
+    return packaged_definition(GROUP, "sharing", "bindings.yaml")

@@ -145,7 +145,7 @@ MISSING: Final = Missing()
 
 
 class Opaque:
-    """A value of a library type: equal only to values of its own type. Subclasses define `type` and `equals`."""
+    """A value of a library type, comparable to values of its own type only. Subclasses define `type` and `is_same`."""
 
     __slots__ = ()
 
@@ -153,6 +153,13 @@ class Opaque:
     has_text = True  # string() accepts the value
 
     def equals(self, other: Value) -> bool:
+        """Raises no_such_overload for a value of another type."""
+        if type(other) is not type(self):
+            raise no_such_overload()
+        return self.is_same(other)
+
+    def is_same(self, other: Value) -> bool:
+        """Whether a value of the same type is equal."""
         raise NotImplementedError
 
     def size(self) -> int:

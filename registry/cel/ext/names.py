@@ -9,17 +9,7 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-from registry.cel.common.values import (
-    NONE,
-    EvalError,
-    Opaque,
-    Optional,
-    TypeValue,
-    Value,
-    no_such_overload,
-    register_type,
-    size_of,
-)
+from registry.cel.common.values import NONE, EvalError, Opaque, Optional, TypeValue, Value, register_type, size_of
 from registry.cel.ext.table import REGEX_FACTOR, STRING_FACTOR, function, member
 from registry.cel.ext.url import parse_request_uri
 from registry.schema.formats.formats import format_check
@@ -51,9 +41,7 @@ class Format(Opaque):
         self.check = check
         self.pattern_size = pattern_size  # an estimate of the size of its regular expression, for costs
 
-    def equals(self, other: Value) -> bool:
-        if type(other) is not Format:
-            raise no_such_overload()
+    def is_same(self, other: Format) -> bool:
         return self.name == other.name
 
 

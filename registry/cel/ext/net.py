@@ -36,9 +36,7 @@ class Ip(Opaque):
         self.number = number
         self.bits = bits
 
-    def equals(self, other: Value) -> bool:
-        if type(other) is not Ip:
-            raise no_such_overload()
+    def is_same(self, other: Ip) -> bool:
         return self.number == other.number and self.bits == other.bits
 
     def size(self) -> int:
@@ -66,9 +64,7 @@ class Cidr(Opaque):
         self.ip = ip
         self.length = length
 
-    def equals(self, other: Value) -> bool:
-        if type(other) is not Cidr:
-            raise no_such_overload()
+    def is_same(self, other: Cidr) -> bool:
         return self.length == other.length and self.ip.equals(other.ip)
 
     def size(self) -> int:

@@ -12,16 +12,7 @@ import re
 from typing import Final
 
 from registry.cel.common.caching import cache_by_text
-from registry.cel.common.values import (
-    INT_MAX,
-    INT_MIN,
-    EvalError,
-    Opaque,
-    TypeValue,
-    Value,
-    no_such_overload,
-    register_type,
-)
+from registry.cel.common.values import INT_MAX, INT_MIN, EvalError, Opaque, TypeValue, Value, register_type
 from registry.cel.ext.table import function, member, mismatch, traversal
 
 QUANTITY: Final = TypeValue("kubernetes.Quantity")
@@ -54,9 +45,7 @@ class Quantity(Opaque):
         self.scale = scale
         self.small = small
 
-    def equals(self, other: Value) -> bool:
-        if type(other) is not Quantity:
-            raise no_such_overload()
+    def is_same(self, other: Quantity) -> bool:
         return self.compare(other) == 0
 
     def compare(self, other: Quantity) -> int:

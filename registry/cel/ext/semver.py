@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from registry.cel.common.caching import cache_by_text
-from registry.cel.common.values import EvalError, Opaque, TypeValue, Value, no_such_overload, register_type
+from registry.cel.common.values import EvalError, Opaque, TypeValue, Value, register_type
 from registry.cel.ext.table import function, member, mismatch, traversal
 from registry.codec.go_text import go_quote
 
@@ -31,9 +31,7 @@ class Semver(Opaque):
         self.pre = pre
         self.build = build
 
-    def equals(self, other: Value) -> bool:
-        if type(other) is not Semver:
-            raise no_such_overload()
+    def is_same(self, other: Semver) -> bool:
         return self.compare(other) == 0
 
     def compare(self, other: Semver) -> int:

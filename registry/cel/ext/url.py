@@ -11,7 +11,7 @@ from urllib.parse import unquote_to_bytes
 from registry.budget import spend
 from registry.cel.common.caching import cache_by_text
 from registry.cel.common.maps import Map
-from registry.cel.common.values import EvalError, Opaque, TypeValue, Value, no_such_overload, register_type
+from registry.cel.common.values import EvalError, Opaque, TypeValue, Value, register_type
 from registry.cel.ext.conversions import TYPE_NAMES
 from registry.cel.ext.strings import CHARACTERS
 from registry.cel.ext.table import function, member, traversal
@@ -36,9 +36,7 @@ class UrlValue(Opaque):
     def __init__(self, parts: go_url.Url) -> None:
         self.parts = parts
 
-    def equals(self, other: Value) -> bool:
-        if type(other) is not UrlValue:
-            raise no_such_overload()
+    def is_same(self, other: UrlValue) -> bool:
         return self.parts == other.parts
 
 

@@ -10,8 +10,9 @@ Follows kubernetes pkg/controller/garbagecollector/garbagecollector.go (attemptT
 from __future__ import annotations
 
 import datetime
-from collections.abc import AsyncIterator, Callable, Sequence
-from typing import NamedTuple
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 from registry.api.catalog import TenantCatalog
 from registry.api.dependents import FOREGROUND, ORPHAN, Reference
@@ -165,36 +166,33 @@ class Garbage:
     async def _delete(self, target: FoundObject, policy: str) -> None:
         """Deletes the object only as it was examined: a change in between may have given it an owner."""
         conditions = Preconditions(target.row.uid, str(target.row.revision))
-        try:
-            await self._controlled.delete(
-                target.served, target.row.key, DeleteOptions(propagation_policy=policy, preconditions=conditions)
-            )
-        except StatusError as error:
-            if error.code == 409:
-                raise Requeue from error
-            raise
+        options = DeleteOptions(propagation_policy=policy, preconditions=conditions)
+        with _requeued_on_conflict():
+            await self._controlled.delete(target.served, target.row.key, options)
 
     async def _drop_references(self, served: Served, key: ObjectKey, uid: str, unneeded: set[str]) -> None:
+        await self._drop(served, key, uid, "ownerReferences", lambda reference: reference.get("uid") in unneeded)
+
+    async def _drop(
+        self, served: Served, key: ObjectKey, uid: str, name: str, is_unneeded: Callable[[Any], bool]
+    ) -> None:
+        """Drops items of a list in the metadata."""
+
         def without(old: Object) -> Object:
             new = copy_of(old)
-            references = [r for r in old["metadata"].get("ownerReferences") or () if r.get("uid") not in unneeded]
-            if references:
-                new["metadata"]["ownerReferences"] = references
+            items = [item for item in old["metadata"].get(name) or () if not is_unneeded(item)]
+            if items:
+                new["metadata"][name] = items
             else:
-                new["metadata"].pop("ownerReferences", None)
+                new["metadata"].pop(name, None)
             return new
 
         await self._change(served, key, uid, without)
 
     async def _change(self, served: Served, key: ObjectKey, uid: str, make: Callable[[Object], Object]) -> None:
-        try:
-            await self._controlled.change(
-                served.definition.group, served.definition.names.plural, key, make, verb="patch", uid=uid
-            )
-        except StatusError as error:
-            if error.code == 409:
-                raise Requeue from error
-            raise
+        names, group = served.definition.names, served.definition.group
+        with _requeued_on_conflict():
+            await self._controlled.change(group, names.plural, key, make, verb="patch", uid=uid)
 
     # -- an owner and its dependents
     async def _dependents(self, uid: str) -> AsyncIterator[tuple[Row, Object]]:
@@ -230,16 +228,7 @@ class Garbage:
         await self._remove_finalizer(target, ORPHAN)
 
     async def _remove_finalizer(self, target: FoundObject, finalizer: str) -> None:
-        def without(old: Object) -> Object:
-            new = copy_of(old)
-            finalizers = [f for f in old["metadata"].get("finalizers") or () if f != finalizer]
-            if finalizers:
-                new["metadata"]["finalizers"] = finalizers
-            else:
-                new["metadata"].pop("finalizers", None)
-            return new
-
-        await self._change(target.served, target.row.key, target.row.uid, without)
+        await self._drop(target.served, target.row.key, target.row.uid, "finalizers", finalizer.__eq__)
 
     async def _has_dependents(self, target: FoundObject) -> bool:
         return bool(await self._store.lookups.owned_by(self._tenant, [target.row.uid], limit=1))
@@ -271,6 +260,17 @@ class Owners(NamedTuple):
     live: list[Reference]
     absent: list[Reference]
     waiting: list[Reference]  # in foreground deletion
+
+
+@contextmanager
+def _requeued_on_conflict() -> Iterator[None]:
+    """Examines the object again if another write has come first."""
+    try:
+        yield
+    except StatusError as error:
+        if error.code == 409:
+            raise Requeue from error
+        raise
 
 
 def _policy_of(finalizers: Sequence[str]) -> str:
