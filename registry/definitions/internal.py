@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from registry.codec.go_text import go_json
 from registry.codec.structs.base import GoType
@@ -75,24 +75,22 @@ def internal_spec(crd: Json) -> InternalSpec:
         conversion=spec.get("conversion"),
         preserve_unknown_fields=bool(spec.get("preserveUnknownFields")),
     )
-    if versions:
-        if all_equal([v.schema for v in versions], types.Validation):
-            internal.schema = versions[0].schema
-            for v in versions:
-                v.schema = None
-        if all_equal([v.subresources for v in versions], types.Subresources):
-            internal.subresources = versions[0].subresources
-            for v in versions:
-                v.subresources = None
-        if all_equal([v.columns or None for v in versions], _COLUMNS):
-            internal.columns = versions[0].columns
-            for v in versions:
-                v.columns = None
-        if all_equal([v.selectable_fields or None for v in versions], _SELECTABLE_FIELDS):
-            internal.selectable_fields = versions[0].selectable_fields
-            for v in versions:
-                v.selectable_fields = None
+    for name, of in _LIFTED.items() if versions else ():
+        parts = [getattr(version, name) for version in versions or ()]
+        if all_equal([None if part == [] else part for part in parts], of):
+            setattr(internal, name, parts[0])
+            for version in versions or ():
+                setattr(version, name, None)
     return internal
+
+
+# What stands once in the internal form if all versions have the same.
+_LIFTED: Final[dict[str, GoType]] = {
+    "schema": types.Validation,
+    "subresources": types.Subresources,
+    "columns": _COLUMNS,
+    "selectable_fields": _SELECTABLE_FIELDS,
+}
 
 
 def internal_version(version: Json) -> InternalVersion:

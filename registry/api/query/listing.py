@@ -143,8 +143,15 @@ class Matching(NamedTuple):
     revision: int
 
 
-async def _page(query: ListQuery, source: Source) -> ListAnswer:
-    """Returns a page of `limit` objects, or all matches without a limit, read before the answer begins."""
+class _Read(NamedTuple):
+    """`hits` are those of the page, and one more if there are more of the `wanted` ones; `skipped` those before."""
+
+    hits: list[Hit]
+    skipped: int
+    wanted: int | None
+
+
+async def _read_page(query: ListQuery, source: Source) -> _Read:
     wanted = query.limit or None
     counts_all = query.count == "exact" and query.token is None and not source.is_streamed
     hits: list[Hit] = []
@@ -164,6 +171,12 @@ async def _page(query: ListQuery, source: Source) -> ListAnswer:
         else:
             if counts_all:
                 source.total = seen
+    return _Read(hits, skipped, wanted)
+
+
+async def _page(query: ListQuery, source: Source) -> ListAnswer:
+    """Returns a page of `limit` objects, or all matches without a limit, read before the answer begins."""
+    hits, skipped, wanted = await _read_page(query, source)
     more = wanted is not None and len(hits) > wanted
     if more:
         del hits[wanted:]

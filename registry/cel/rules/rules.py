@@ -183,12 +183,7 @@ class Run:
         if self.budget <= 0:
             self.stop(node, path, _OUT_OF_BUDGET)
         if self.budget < self._look:
-            self._look = self.budget - _COST_PER_LOOK
-            try:
-                check_time()
-            except BudgetExceeded:
-                self.error(node, path, _OUT_OF_BUDGET)
-                raise Stopped from None
+            self._check_time(node, path)
         for rule in rules:
             if rule.simple and typed and not self.exact:
                 # Nearly all rules are simple and hold; those that do not hold are evaluated again below.
@@ -209,6 +204,14 @@ class Run:
                 self.error(node, path, f"{node.complaint(obj)} evaluating rule: {rule.label}")
             else:
                 self.rule(node, rule, path, obj, old, belongs)
+
+    def _check_time(self, node: Node, path: str) -> None:
+        self._look = self.budget - _COST_PER_LOOK
+        try:
+            check_time()
+        except BudgetExceeded:
+            self.error(node, path, _OUT_OF_BUDGET)
+            raise Stopped from None
 
     def rule(
         self, node: Node, rule: CompiledRule, path: str, obj: Json, old: Json, belongs: Correlation | None

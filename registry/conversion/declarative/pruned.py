@@ -76,12 +76,9 @@ def fits(shape: Schema, target: Schema, path: Path, unknown: list[Path]) -> bool
     if (items is None) != (wanted is None) or (items and not fits(items, wanted or {}, (*path, STAR), unknown)):
         return False
     inner, others = shape.get("properties") or {}, target.get("properties") or {}
-    values, allowed = shape.get("additionalProperties"), target.get("additionalProperties")
     if shape.get(_KEEPS) and (not target.get(_KEEPS) or not inner.keys() >= others.keys()):
         return False
-    if values and (not allowed or (isinstance(values, dict) != isinstance(allowed, dict))):
-        return False
-    if isinstance(values, dict) and isinstance(allowed, dict) and not fits(values, allowed, (*path, STAR), unknown):
+    if not _values_fit(shape, target, path, unknown):
         return False
     for name, node in inner.items():
         if not path and name in HEAD:
@@ -95,6 +92,14 @@ def fits(shape: Schema, target: Schema, path: Path, unknown: list[Path]) -> bool
         else:
             return False
     return True
+
+
+def _values_fit(shape: Schema, target: Schema, path: Path, unknown: list[Path]) -> bool:
+    """Whether the values of names that `properties` leaves open fit."""
+    values, allowed = shape.get("additionalProperties"), target.get("additionalProperties")
+    if isinstance(values, dict) and isinstance(allowed, dict):
+        return fits(values, allowed, (*path, STAR), unknown) if allowed or not values else False
+    return not values or (bool(allowed) and isinstance(values, dict) == isinstance(allowed, dict))
 
 
 def _same_kind(shape: Schema, target: Schema) -> bool:
