@@ -27,6 +27,7 @@ from registry.codec.structs.base import RepeatedField
 from registry.codec.yaml_decode import decode_yaml
 from registry.schema.field import MAX_TEXT
 from registry.schema.objectmeta.rules import owner_reference_warnings
+from registry.schema.values import with_sorted_keys
 
 # How many bytes of a body an error shows (runtime/serializer/json).
 _SHOWN_BYTES = 30
@@ -47,7 +48,9 @@ def decode_object(request: ResourceRequest, body: Body, options: WriteOptions) -
     elif number:  # reported only if there is a kind
         raise cannot_be_handled(served, number, obj)
     else:
-        obj = decode_kind(served, obj, unknown)
+        # Upstream, YAML becomes JSON with sorted keys first: the first error depends on it, and the order of warnings.
+        is_sorted = body.media_type == "yaml" and served.strategy.tells_repeated
+        obj = decode_kind(served, with_sorted_keys(obj) if is_sorted else obj, unknown)
     note_fields(request, options, decoded, unknown, obj)
     request.context.warnings.extend(owner_reference_warnings(obj["metadata"]))
     if obj.get("apiVersion") != served.api_version:
@@ -194,20 +197,20 @@ def _recognize(served: Served, decoded: Decoded, body: Body, options: WriteOptio
             raise cannot_be_handled(served, f"Object 'apiVersion' is missing in '{_json_text(obj, body)}'", obj)
         served.strategy.check_type(obj)
     if not obj.get("kind"):
-        raise _without_kind(served, obj, body, options)
+        raise _without_kind(served, value, body, options)
     return obj
 
 
-def _without_kind(served: Served, obj: Object, body: Body, options: WriteOptions) -> StatusError:
+def _without_kind(served: Served, value: Object | None, body: Body, options: WriteOptions) -> StatusError:
     """Returns the error for a missing kind, which upstream assumes unless it decodes strictly."""
     if options.field_validation != "Ignore":
         return unrecognized(served, f"Object 'Kind' is missing in '{body.data.decode(errors='replace')}'", body.data)
-    text = _json_text(obj, body)
-    version = obj.get("apiVersion") or served.api_version
+    text = _json_text(value, body)
+    version = (value or {}).get("apiVersion") or served.api_version
     return cannot_be_handled(served, f"Object 'Kind' is missing in '{text}'", {"apiVersion": version})
 
 
-def _json_text(obj: Object, body: Body) -> str:
+def _json_text(obj: Object | None, body: Body) -> str:
     return go_json(obj, MAX_TEXT) if body.media_type == "yaml" else body.data.decode(errors="replace")
 
 

@@ -255,6 +255,13 @@ def namespace_required() -> StatusError:
     return bad_request("Namespace parameter required.")
 
 
+def refused_key(name: str, problems: Sequence[str]) -> StatusError:
+    """Returns the 400 for a name that no object can have, because of `problems`; the name may be empty."""
+    if not name:
+        return bad_request("Name parameter required.")
+    return bad_request(f"Name parameter invalid: {go_quote(name)}: {';'.join(problems)}")
+
+
 def deadline_exceeded() -> StatusError:
     """Returns the 504 for a request that takes longer than it may (apiserver pkg/server/filters/timeout.go)."""
     return timeout("Timeout: request did not complete within the allotted timeout")

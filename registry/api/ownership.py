@@ -42,6 +42,7 @@ def _field_manager(served: Served) -> FieldManager:
         status_versions=with_status,
         builtin=definition.builtin,
         zeros=served.strategy.zeros,
+        checked_items=served.strategy.checked_items,
     )
 
 

@@ -12,7 +12,7 @@ from registry.api.catalogs import Catalogs
 from registry.api.commit_refusals import commit_refusal
 from registry.api.conversions import SharedConversions
 from registry.api.converted_texts import run_with_conversions
-from registry.api.errors import bad_request, namespace_required, not_found
+from registry.api.errors import namespace_required, not_found, refused_key
 from registry.api.object_locks import Identity, ObjectLocks
 from registry.api.options import Query
 from registry.api.served import Object, Served, StoredForm
@@ -23,11 +23,11 @@ from registry.authentication.tokens.service_accounts import RESOURCES as TOKEN_R
 from registry.authentication.tokens.service_accounts import AccountTokens
 from registry.authorization.authorizer import Authorizer
 from registry.authorization.rbac.model import GROUP as RBAC
-from registry.codec.go_text import go_quote
 from registry.codec.model import Decoded, DecodeError, TooManyValues
 from registry.flowcontrol.activity import Activity
 from registry.flowcontrol.evaluation import Evaluations, Large, large, note_size
 from registry.schema.names import name_is_path_segment
+from registry.schema.values import with_sorted_keys
 from registry.store.errors import QuotaExceeded, SharingRefused, TenancyRefused, TenantSuspended
 from registry.store.store import Store
 from registry.store.types import (
@@ -202,10 +202,20 @@ class ResourceRequest(NamedTuple):
         return await run_with_conversions(self.served, lambda: self.served.storable(obj))
 
     async def as_stored(self, obj: Object, stored: StoredForm) -> Object:
-        """Returns `obj` as read from its stored form, with its own resourceVersion: the answer of a dry run."""
+        """Returns `obj` as read from its stored form, with its own resourceVersion: the answer of a dry run.
+
+        Its maps have sorted keys, as upstream; Go structs keep the order of their fields.
+        """
         version, schema, body = stored
         if self.served.is_passthrough(version, schema):
-            return obj
+            if not self.served.definition.builtin:
+                return dict(with_sorted_keys(obj))
+            metadata = obj["metadata"]
+            entries = metadata.get("managedFields")
+            if not entries:
+                return obj
+            entries = [{name: with_sorted_keys(part) for name, part in entry.items()} for entry in entries]
+            return {**obj, "metadata": {**metadata, "managedFields": entries}}
         read = await run_with_conversions(self.served, lambda: self.served.object_of(0, version, schema, body))
         revision = obj["metadata"].get("resourceVersion")
         metadata = {name: value for name, value in read["metadata"].items() if name != "resourceVersion"}
@@ -228,7 +238,7 @@ class ResourceRequest(NamedTuple):
         self.check_fresh(state)
         if row is None:
             if problems := name_is_path_segment(self.name):
-                raise bad_request(f"Name parameter invalid: {go_quote(self.name)}: {';'.join(problems)}")
+                raise refused_key(self.name, problems)
             raise not_found(self.served.resource, self.name)
         note_size(len(row.body))
         return row, state.guards

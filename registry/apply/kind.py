@@ -52,6 +52,7 @@ class OwnershipKind:
         status_versions: Collection[str],
         builtin: bool,
         zeros: Mapping[str, Any],
+        checked_items: Mapping[str, Mapping[str, MergeType]],
     ) -> None:
         self.name = name
         self.builtin = builtin
@@ -60,6 +61,7 @@ class OwnershipKind:
         self._convert = convert or _with_version
         self._status_versions = frozenset(status_versions)
         self._zeros = zeros
+        self._checked_items = checked_items
 
     def has_version(self, api_version: str) -> bool:
         return api_version in self._schemas
@@ -69,6 +71,8 @@ class OwnershipKind:
         type_ = self._types.get(api_version)
         if type_ is None:
             type_ = self._types[api_version] = _type_of(self._schemas[api_version]())
+            for name, checked in self._checked_items.get(api_version, {}).items():
+                type_.fields["spec"][1].fields[name][1].checked = checked
         return type_
 
     def type_or_error(self, api_version: str) -> MergeType:

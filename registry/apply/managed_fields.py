@@ -35,7 +35,14 @@ from registry.apply.managed import (
     read_stored,
     updater,
 )
-from registry.apply.objects import Object, entries_of, group_version_kind, with_managed, without_managed
+from registry.apply.objects import (
+    Object,
+    entries_of,
+    group_version_kind,
+    require_unmanaged,
+    with_managed,
+    without_managed,
+)
 from registry.apply.owned import Untypable, reconcile_fields
 from registry.apply.types import MergeType
 from registry.schema.model import Structural
@@ -51,7 +58,8 @@ class FieldManager:
     `convert(object, api_version)` returns an object at another version, or raises ConversionFailed; by default, only
     the apiVersion changes. `status_versions` are the versions with a status subresource. `builtin` kinds have rules of
     their own (builtin_kinds.py), and with them a client's `[]` removes all entries, as `[{}]` does everywhere. `zeros`
-    are the members that their Go structs always have.
+    are the members that their Go structs always have. `checked_items` are, by apiVersion and by the name of a list in
+    the spec, the types of items that the schema does not describe in full (struct_types.py).
     """
 
     def __init__(
@@ -63,8 +71,9 @@ class FieldManager:
         status_versions: Collection[str] = (),
         builtin: bool = False,
         zeros: Mapping[str, Any] = MappingProxyType({}),
+        checked_items: Mapping[str, Mapping[str, MergeType]] = MappingProxyType({}),
     ) -> None:
-        self._kind = OwnershipKind(kind, schemas, convert, status_versions, builtin, zeros)
+        self._kind = OwnershipKind(kind, schemas, convert, status_versions, builtin, zeros, checked_items)
 
     @property
     def kind(self) -> str:
@@ -169,9 +178,7 @@ class FieldManager:
     def _check(self, applied: Object, api_version: str) -> None:
         if applied.get("apiVersion") != api_version or applied.get("kind") != self.kind:
             raise InvalidApply(f"invalid object type: {group_version_kind(applied)}")
-        metadata = applied.get("metadata")
-        if isinstance(metadata, dict) and metadata.get("managedFields") is not None:
-            raise InvalidApply("metadata.managedFields must be nil")
+        require_unmanaged(applied)
 
     def _before_first_apply(self, base: Object, api_version: str, now: str, subresource: str) -> Managed:
         """For an object without owners: its fields belong to one common manager, "before-first-apply"."""

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+
+from registry.apply.errors import InvalidApply
 from registry.apply.managed import Managed, encode
 from registry.apply.values import equal
+from registry.codec.structs.base import StructDecodeError
 from registry.schema.model import Json
+from registry.schema.objectmeta.decoding import decode_object_meta
 
 Object = dict[str, Json]
 
@@ -12,6 +17,21 @@ Object = dict[str, Json]
 def entries_of(value: Object) -> list[Object] | None:
     metadata = value.get("metadata")
     return metadata.get("managedFields") if metadata else None
+
+
+def require_unmanaged(applied: Object) -> None:
+    """Raises InvalidApply if a configuration has managedFields.
+
+    Entries that cannot be read count as none, and the validation against the type refuses most of them
+    (apimachinery pkg/apis/meta/v1/unstructured/unstructured.go, GetManagedFields).
+    """
+    metadata = applied.get("metadata")
+    entries = metadata.get("managedFields") if isinstance(metadata, dict) else None
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        return
+    with contextlib.suppress(StructDecodeError):
+        decode_object_meta({"managedFields": entries}, unknown=None)
+        raise InvalidApply("metadata.managedFields must be nil")
 
 
 def without_managed(value: Object) -> Object:
@@ -40,12 +60,11 @@ def display_name(value: Object) -> str:
 
 
 def group_version_kind(value: Object) -> str:
-    """`g/v1, Kind=Widget`; the core group is empty: `/v1, Kind=Secret`."""
+    """`g/v1, Kind=Widget`; the core group is empty: `/v1, Kind=Secret`. An odd version hides the kind: `/, Kind=`."""
     api_version, kind = (value.get(key) if isinstance(value.get(key), str) else "" for key in ("apiVersion", "kind"))
     assert isinstance(api_version, str)
-    if api_version.count("/") != 1:
-        api_version = "/" + ("" if "/" in api_version else api_version)
-    return f"{api_version}, Kind={kind}"
+    slashes = api_version.count("/")
+    return "/, Kind=" if slashes > 1 else f"{'' if slashes else '/'}{api_version}, Kind={kind}"
 
 
 def is_unchanged(live: Object, new: Object) -> bool:

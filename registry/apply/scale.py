@@ -18,7 +18,7 @@ from registry.apply.errors import Conflict, Conflicts, InvalidApply, TypedError
 from registry.apply.fieldsets import difference, has, single
 from registry.apply.managed import Managed, Manager, Owner, encode, read_stored, updater
 from registry.apply.managed_fields import FieldManager
-from registry.apply.objects import Object, display_name, entries_of, group_version_kind, with_managed
+from registry.apply.objects import Object, display_name, entries_of, group_version_kind, require_unmanaged, with_managed
 from registry.apply.types import SCALE
 from registry.apply.validate import errors_text, validate
 from registry.apply.values import equal
@@ -83,9 +83,7 @@ def apply_scale(
     """
     if applied.get("apiVersion") != API_VERSION or applied.get("kind") != KIND:
         raise InvalidApply(f"invalid object type: {group_version_kind(applied)}")
-    metadata = applied.get("metadata")
-    if isinstance(metadata, dict) and metadata.get("managedFields") is not None:
-        raise InvalidApply("metadata.managedFields must be nil")
+    require_unmanaged(applied)
     mismatches = validate(applied, SCALE)
     if mismatches:
         raise TypedError(f"failed to create typed patch object ({display_name(applied)}): {errors_text(mismatches)}")

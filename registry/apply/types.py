@@ -47,12 +47,14 @@ class MergeType:
     names them as declared (`["port" "proto"]`). `accepts` are the Python types of scalars that fit. `anything`: every
     value is of this type. `exact`: no value of this type contains a number where another may contain a boolean, so that
     Python's `==` distinguishes them. `collapsing` are the declared members in which an old entry may be finer than the
-    type is now, and `collapses` says whether there are any here or below.
+    type is now, and `collapses` says whether there are any here or below. `checked` is what the items of a list that is
+    owned as a whole must be, where that is more than `item` says.
     """
 
     __slots__ = (
         "accepts",
         "anything",
+        "checked",
         "collapses",
         "collapsing",
         "element",
@@ -78,6 +80,7 @@ class MergeType:
         self.is_list = False
         self.items = Items.ATOMIC
         self.item: MergeType | None = None
+        self.checked: MergeType | None = None
         self.keys: tuple[tuple[str, str, str | None], ...] = ()
         self.keys_text = "[]"
         self.anything = False
@@ -193,10 +196,10 @@ def _compile_list(node: MergeType, schema: Structural, preserve: bool, depth: in
         node.items = Items.SET
     elif schema.list_type == "map" and schema.items is not None:
         properties = schema.items.properties
-        _key(node, {key: properties[key].default if key in properties else UNSET for key in schema.list_map_keys})
+        key_items(node, {key: properties[key].default if key in properties else UNSET for key in schema.list_map_keys})
 
 
-def _key(node: MergeType, keys: dict[str, Json]) -> None:
+def key_items(node: MergeType, keys: dict[str, Json]) -> None:
     """`keys` are the names of the key fields with their defaults, in the declared order."""
     node.items = Items.KEYED
     node.keys = tuple(
@@ -221,7 +224,7 @@ def _list(items: Items, item: MergeType, keys: dict[str, Json] | None = None) ->
     node = MergeType()
     node.is_list, node.items, node.item = True, items, item
     if keys:
-        _key(node, keys)
+        key_items(node, keys)
     return node.finish()
 
 

@@ -74,6 +74,7 @@ def _validate_items(
     item_type = node.item
     assert item_type is not None
     if node.items is Items.ATOMIC:
+        item_type = node.checked or item_type
         if not item_type.anything:
             for index, item in enumerate(value):
                 _validate(item, item_type, below(path, f"[{index}]"), duplicates, errors)

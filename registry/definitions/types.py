@@ -58,6 +58,7 @@ V1 = read_structs(
 CustomResourceDefinition = V1["CustomResourceDefinition"]
 JSONSchemaProps = V1["JSONSchemaProps"]
 Spec = V1["CustomResourceDefinitionSpec"]
+Version = V1["CustomResourceDefinitionVersion"]
 Validation = V1["CustomResourceValidation"]
 Subresources = V1["CustomResourceSubresources"]
 Column = V1["CustomResourceColumnDefinition"]

@@ -150,6 +150,9 @@ class CompiledSchema:
             if not self._keeps_all:
                 prune(obj, self.structural, is_root=True)
             drop_nulls(obj, self.structural, only_valid=True)
+        if self._embedded_resources.present:
+            obj = deep_copy(obj)
+            self._embedded_resources.decode_applied(obj)
         self.default(obj)
         return obj
 

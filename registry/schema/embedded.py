@@ -15,7 +15,7 @@ from registry.schema.contains import nodes_with
 from registry.schema.field import FieldError, child, index, invalid, key, required
 from registry.schema.model import Structural
 from registry.schema.names import dns1035_label, name_is_path_segment
-from registry.schema.objectmeta.decoding import decode_object_meta
+from registry.schema.objectmeta.decoding import decode_object_meta, drop_malformed
 from registry.schema.objectmeta.rules import validate_object_meta
 from registry.schema.values import Json
 
@@ -47,6 +47,13 @@ class EmbeddedResources:
                 _coerce_one(resource, where, paths)
             if unknown is not None and paths:
                 unknown.extend(sorted(paths))
+
+    def decode_applied(self, obj: Json) -> None:
+        """Decodes the metadata of embedded resources in place, without fields of another type, which an apply accepts
+        in a few cases: `{"creationTimestamp": "x", "name": null}`."""
+        for resource, _ in self._resources(obj, self._schema, ""):
+            if isinstance(metadata := resource.get("metadata"), dict):
+                resource["metadata"] = decode_object_meta(drop_malformed(metadata), unknown=None)
 
     def validate(self, obj: Json, path: str = "") -> list[FieldError]:
         errors: list[FieldError] = []

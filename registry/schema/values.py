@@ -73,3 +73,20 @@ _TYPE_NAMES: dict[type, str] = {
     list: "array",
     dict: "object",
 }
+
+
+def with_sorted_keys(value: Json) -> Json:
+    """A copy of `value` in which the keys of each object are sorted, as encoding/json writes a map."""
+    root = [value]
+    pending: list[Json] = [root]
+    while pending:
+        holder = pending.pop()
+        for key, inner in holder.items() if holder.__class__ is dict else enumerate(holder):
+            if inner.__class__ is dict:
+                holder[key] = inner = {name: inner[name] for name in sorted(inner)}
+            elif inner.__class__ is list:
+                holder[key] = inner = inner.copy()
+            else:
+                continue
+            pending.append(inner)
+    return root[0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.api.client import APPLY, JSON_PATCH, Client
@@ -61,3 +63,16 @@ async def test_dry_runs_of_definitions_and_namespaces(api: Client) -> None:
 @pytest.mark.parametrize("value", ["", "all", "Some"])
 async def test_another_value_is_refused(api: Client, value: str) -> None:
     failure(await api.post(f"{WIDGETS}?dryRun={value}", widget("a")), 422, "Invalid")
+
+
+@pytest.mark.parametrize("verb", ["post", "patch"])
+async def test_managed_fields_are_in_the_order_of_what_is_stored(api: Client, verb: str) -> None:
+    sent = widget("a", size=1, free={"b": 1, "a": 2}, color="red")
+    if verb == "post":
+        dry, stored = [await api.post(WIDGETS + query, sent) for query in (DRY, "")]
+    else:
+        await make(api, "a", size=2)
+        dry, stored = [await api.patch(A + query, {"spec": sent["spec"]}) for query in (DRY, "")]
+    fields = [answer.ok()["metadata"]["managedFields"][0]["fieldsV1"] for answer in (dry, stored)]
+    assert json.dumps(fields[0]) == json.dumps(fields[1])
+    assert list(fields[0]["f:spec"]["f:free"]) == [".", "f:a", "f:b"]

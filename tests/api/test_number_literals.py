@@ -9,6 +9,7 @@ import pytest
 
 from tests.api.client import Client
 from tests.api.errors import failure
+from tests.api.widgets import WIDGETS
 from tests.application import shares_application
 
 pytestmark = shares_application
@@ -104,3 +105,13 @@ async def test_a_ratio_of_amounts_beyond_float64(api: Client) -> None:
     limits = {"metadata": {"name": "a"}, "spec": {"limits": [{"type": "Container", **bounds}]}}
     body = {"apiVersion": "v1", "kind": "LimitRange", **limits}
     (await api.post(f"{CORE}/limitranges?dryRun=All", body)).ok(201)
+
+
+@pytest.mark.parametrize("literal", ["-9223372036854775809", "-9223372036854775808.0", "9223372036854775808"])
+async def test_integers_beyond_64_bits_are_refused_in_metadata_of_custom_resources(api: Client, literal: str) -> None:
+    obj = f'{{"apiVersion":"test.example.com/v1","kind":"Widget","metadata":{{"name":"a","generation":{literal}}}}}'
+    status = failure(await api.post(WIDGETS, obj), 400, "BadRequest")
+    shown = "-9223372036854776000" if literal.startswith("-") else "9223372036854776000"
+    assert (
+        f"cannot unmarshal number {shown} into Go struct field ObjectMeta.generation of type int64" in status["message"]
+    )

@@ -181,6 +181,9 @@ async def test_users_cannot_grant_rights_that_they_lack(api: Client) -> None:
     for kind in ("", "Pod"):
         refused = await ann("POST", BINDINGS, binding("mine", "big", "ann", kind))
         assert (refused.code, refused.json["message"]) == (500, f'unsupported role reference kind: "{kind}"')
+    for name, why in (("", "required."), ("a/b", "invalid: \"a/b\": may not contain '/'")):
+        refusal = failure(await ann("POST", BINDINGS, binding("mine", name, "ann")), 400, "BadRequest")
+        assert refusal["message"] == f"Name parameter {why}"
     # A user that may escalate, or bind this one, is allowed to.
     (await api.post(ROLES, role("esc", rule("roles", "escalate", GROUP)))).ok(201)
     (await api.post(BINDINGS, binding("esc", "esc", "ann"))).ok(201)
@@ -199,6 +202,13 @@ async def test_aggregation_requires_all_rights(api: Client) -> None:
         'clusterroles.rbac.authorization.k8s.io "agg" is forbidden: must have cluster-admin '
         "privileges to use the aggregationRule"
     )
+    # Without selectors it grants nothing, so what is wrong with it is reported.
+    empty = role("agg", aggregationRule={"clusterRoleSelectors": []})
+    failure(await As(api, "ann")("POST", CLUSTER, empty), 422, "Invalid")
+    cluster_wide = binding("mine", "gone", "ann", "Role")
+    (await api.patch(f"{CLUSTER}/ed", {"rules": [rule("clusterroles clusterrolebindings", "create", GROUP)]})).ok()
+    refusal = failure(await As(api, "ann")("POST", CLUSTER_BINDINGS, cluster_wide), 400, "BadRequest")
+    assert refusal["message"] == "Namespace parameter required."
 
 
 async def test_aggregated_roles_follow_their_parts(api: Client) -> None:

@@ -1,10 +1,11 @@
 """Strict equality and copying of decoded JSON."""
 
+import json
 from typing import Any
 
 import pytest
 
-from registry.schema.values import deep_copy, same
+from registry.schema.values import deep_copy, same, with_sorted_keys
 
 
 def nested(depth: int, innermost: Any) -> Any:
@@ -48,3 +49,10 @@ def test_a_copy_is_deep() -> None:
     copy["a"][0]["b"].append(2)
     copy["c"]["d"] = 1
     assert value == {"a": [{"b": [1]}], "c": {}}
+
+
+def test_sorted_keys_at_every_depth() -> None:
+    value: Any = {"b": [{"d": 1, "c": {"f": 1, "e": 2}}], "a": 1}
+    assert json.dumps(with_sorted_keys(value)) == '{"a": 1, "b": [{"c": {"e": 2, "f": 1}, "d": 1}]}'
+    assert list(value) == ["b", "a"]
+    assert list(value["b"][0]) == ["d", "c"]

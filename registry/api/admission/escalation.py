@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from registry.api.errors import Qualified, forbidden, not_found, plain_internal
+from registry.api.errors import Qualified, forbidden, namespace_required, not_found, plain_internal, refused_key
 from registry.authentication.user import User
 from registry.authorization.attributes import Attributes
 from registry.authorization.rbac.cover import missing_rules, missing_texts
 from registry.authorization.rbac.model import GROUP, PolicyRule, RoleReference
 from registry.authorization.rbac.policy import Policy, aggregate
 from registry.codec.go_text import go_quote, go_quote_all
+from registry.schema.names import name_is_path_segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,10 @@ class Authority:
             return
         bound_role = self.policy.role(role, self.namespace)
         if bound_role is None:
+            if role.kind == "Role" and not self.namespace:
+                raise namespace_required()
+            if not role.name or (problems := name_is_path_segment(role.name)):
+                raise refused_key(role.name, problems if role.name else ())
             raise not_found(Qualified(self.plural, GROUP), role.name)
         missing = self._missing(bound_role.rules)
         if missing:

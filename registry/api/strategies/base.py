@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypedDict
 from registry.api.admission.escalation import Authority
 from registry.api.options import DeleteOptions
 from registry.api.retry_memo import RetryMemo
+from registry.apply.types import MergeType
 from registry.authentication.user import User
 from registry.authorization.wildcard import WildcardScope
 from registry.schema.field import FieldError
@@ -205,6 +206,11 @@ class Strategy(ABC):
     @property
     def zeros(self) -> Mapping[str, Any]:
         """The members that the kind's Go struct always has; empty for custom resources."""
+        return {}
+
+    @property
+    def checked_items(self) -> Mapping[str, Mapping[str, MergeType]]:
+        """By apiVersion and list of the spec, the types of applied items that the schema does not describe in full."""
         return {}
 
     def check_type(self, obj: Object) -> None:

@@ -19,7 +19,7 @@ from registry.codec.structs.base import StructDecodeError
 from registry.definitions.model import Definition, Version
 from registry.schema.compiled import CompiledSchema, blocks_rules, compile_schema, unchecked_rules_error
 from registry.schema.field import FieldError, invalid
-from registry.schema.objectmeta.decoding import decode_object_meta
+from registry.schema.objectmeta.decoding import decode_object_meta, drop_malformed
 from registry.schema.objectmeta.rules import (
     finalizer_warnings,
     late_owner_warnings,
@@ -85,10 +85,13 @@ class CustomStrategy(Strategy):
         """Completes an object after an apply, which has no unknown fields."""
         if not self.version.storage:
             obj = deep_copy(obj)
+        metadata = obj.get("metadata") or {}
         try:
-            obj["metadata"] = dict(decode_object_meta(obj.get("metadata"), unknown=None))
-        except StructDecodeError as error:
-            raise ObjectDecodeError(str(error)) from error
+            decoded = decode_object_meta(metadata, unknown=None)
+        except StructDecodeError:
+            # The types of an apply distinguish neither times from other scalars nor integers from floats.
+            decoded = decode_object_meta(drop_malformed(metadata), unknown=None)
+        obj["metadata"] = dict(decoded)
         return self.schema.complete(obj)
 
     def _schema_for(self, obj: Object) -> CompiledSchema | None:
@@ -187,10 +190,11 @@ class StatusStrategy(CustomStrategy):
             new["metadata"]["managedFields"] = managed
         if revision is not None:
             new["metadata"]["resourceVersion"] = revision
-        if had_status:
-            new["status"] = status
-        else:
-            new.pop("status", None)
+        part = {"status": status} if had_status else {}
+        if status is None:
+            self.schema.prune(part)  # an applied null is not refused, and not stored unless it may be null
+        new.pop("status", None)
+        new.update(part)
 
     def validate_update(self, new: Object, old: Object, warnings: list[str]) -> Sequence[FieldError]:
         metadata, before = _with_revision(new, old)

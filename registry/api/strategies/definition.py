@@ -10,6 +10,8 @@ from registry.api.dependents import SERVER_MANAGER, SERVER_NAME
 from registry.api.served import MAX_BODY_CHARACTERS
 from registry.api.strategies.base import Context, Object, ObjectDecodeError, WriteEffects
 from registry.api.strategies.builtin import BuiltinStrategy
+from registry.apply.struct_types import struct_type
+from registry.apply.types import MergeType
 from registry.codec.json_encode import encode_json_text
 from registry.codec.structs.conversion import conversion_fault
 from registry.codec.structs.structs import zero_members
@@ -23,6 +25,7 @@ from registry.definitions.model import Definition, Version
 from registry.definitions.naming import needs_reconsidering
 from registry.definitions.packed import definition_size
 from registry.definitions.types import CustomResourceDefinition
+from registry.definitions.types import Version as VersionStruct
 from registry.definitions.v1beta1.conversion import convert
 from registry.schema.field import FieldError
 from registry.store.types import NO_FLAGS, WriteFlag
@@ -31,6 +34,10 @@ from registry.store.types import NO_FLAGS, WriteFlag
 # burst of definitions may exceed it.
 TENANT_BYTES: Final = 128 * 1024 * 1024
 _LARGEST_BYTES: Final = definition_size(MAX_BODY_CHARACTERS)
+
+
+# A structural schema cannot say what a schema is.
+_VERSIONS: Final = {"apiextensions.k8s.io/v1": {"versions": struct_type(VersionStruct, {"v1.ValidationRules": "rule"})}}
 
 
 def _size(obj: Object) -> int:
@@ -54,6 +61,10 @@ class DefinitionStrategy(BuiltinStrategy):
     @property
     def zeros(self) -> Mapping[str, Any]:
         return zero_members(CustomResourceDefinition)
+
+    @property
+    def checked_items(self) -> Mapping[str, Mapping[str, MergeType]]:
+        return _VERSIONS
 
     def _is_known(self, kind: str, api_version: str) -> bool:
         """The scheme of apiextensions contains no other kinds."""

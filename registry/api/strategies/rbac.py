@@ -111,14 +111,17 @@ class ClusterRoleStrategy(RoleStrategy):
 
     def check_grant(self, new: Object, old: Object | None, context: Context) -> None:
         super().check_grant(new, old, context)
-        aggregates = any((role or {}).get("aggregationRule") is not None for role in (new, old))
-        if aggregates:
+        if any(_aggregates(role) for role in (new, old) if role is not None):
             assert context.authority is not None
             context.authority.check_rules(
                 new["metadata"].get("name") or "",
                 EVERYTHING,
                 "must have cluster-admin privileges to use the aggregationRule",
             )
+
+
+def _aggregates(role: Object) -> bool:
+    return bool((role.get("aggregationRule") or {}).get("clusterRoleSelectors"))
 
 
 class RoleBindingStrategy(_RbacStrategy):

@@ -44,7 +44,7 @@ from registry.emulation import emulated
 from registry.flowcontrol.evaluation import evaluate
 from registry.schema.field import MAX_TEXT
 from registry.schema.field import invalid as invalid_field
-from registry.schema.values import deep_copy
+from registry.schema.values import deep_copy, with_sorted_keys
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -208,7 +208,7 @@ class PatchReader:
         In its text the keys of the maps that it has merged are sorted; a JSON patch leaves its values as they are.
         """
         is_merge = self._body.media_type == MERGE_PATCH
-        ordered = _with_sorted_keys(result) if is_merge else {name: result[name] for name in sorted(result)}
+        ordered = with_sorted_keys(result) if is_merge else {name: result[name] for name in sorted(result)}
         try:
             decode(ordered, [])
         except (ObjectDecodeError, StructDecodeError) as error:
@@ -230,12 +230,6 @@ class PatchReader:
         if self._strategic is None and (why := served.strategy.type_fault(completed)):
             raise bad_result(result, why)
         return completed
-
-
-def _with_sorted_keys(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _with_sorted_keys(value[name]) for name in sorted(value)}
-    return [_with_sorted_keys(item) for item in value] if isinstance(value, list) else value
 
 
 _TYPE = frozenset({"apiVersion", "kind"})

@@ -35,8 +35,9 @@ class Integer(GoType):
             return context.mismatch(value, link, self.go, f"number {value.text}")
         if type(value) is float:
             if context.is_reencoded:
-                if value.is_integer() and self.bounds[0] <= value <= self.bounds[1]:
-                    return int(value)
+                # Go has printed its fewest digits: -2**63 reads as -9223372036854776000.
+                if value.is_integer() and self.bounds[0] <= (whole := whole_number(value)) <= self.bounds[1]:
+                    return whole
                 return context.mismatch(value, link, self.go, f"number {go_float(value)}")
             # An integer that does not fit into 64 bits is a float by now, but was most likely written as an
             # integer.

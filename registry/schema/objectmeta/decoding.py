@@ -48,8 +48,8 @@ _OBJECT_META = META["ObjectMeta"]
 def drop_malformed(meta: dict[str, Any]) -> dict[str, Any]:
     """`meta` without the fields that cannot be decoded, each as a whole: `{"labels": {"a": 1}}` gives `{}`.
 
-    Metadata of custom resources that a webhook has changed is read field by field; what has another type is not there
-    (apimachinery pkg/apis/meta/v1/unstructured/unstructured.go).
+    Metadata of custom resources that a webhook or an apply has changed is read field by field; what has another type is
+    not there (apimachinery pkg/apis/meta/v1/unstructured/unstructured.go).
     """
     return {name: value for name, value in meta.items() if _is_decodable(name, value)}
 
