@@ -12,7 +12,7 @@ from registry.builtin.quantities import QuantityError, canonical_quantity
 from registry.codec.go_text import go_quote
 from registry.codec.go_time import RFC3339, TimeError, canonical_time
 from registry.codec.json_encode import encode_json_text
-from registry.codec.model import Literal
+from registry.codec.model import NumberLiteral
 from registry.codec.structs.base import DecodingContext, GoType, Link, StructDecodeError
 from registry.codec.structs.meta import Time
 from registry.codec.structs.scalars import INT_32, Bytes
@@ -62,7 +62,7 @@ class QuantityType(GoType):
     zero = "0"
 
     def decode(self, value: Any, link: Link, context: DecodingContext) -> Any:
-        if isinstance(value, Literal):
+        if isinstance(value, NumberLiteral):
             text = value.text
         else:
             text = value.strip() if type(value) is str else encode_json_text(value)

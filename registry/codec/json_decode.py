@@ -25,7 +25,15 @@ import orjson
 from registry.codec.json_encode import encode_json
 from registry.codec.json_scan import TOO_COSTLY, scan
 from registry.codec.json_size import has_more_containers
-from registry.codec.model import MAX_CONTAINERS, MAX_DEPTH, Decoded, JsonSyntaxError, Literal, Repeated, TooManyValues
+from registry.codec.model import (
+    MAX_CONTAINERS,
+    MAX_DEPTH,
+    Decoded,
+    JsonSyntaxError,
+    NumberLiteral,
+    Repeated,
+    TooManyValues,
+)
 from registry.codec.utf8 import decode_utf8
 
 # Digits become "0", all other bytes a blank: a run of 19 digits is an integer that may exceed int64.
@@ -67,8 +75,8 @@ def _require_syntax(data: bytes, max_depth: int) -> None:
 
 
 def decode_verbatim_json(data: bytes) -> Any:
-    """The value of JSON that has been decoded before, with a Repeated for each object with duplicate keys and a Literal
-    for each number that is no int64. None if C scanners do not accept it."""
+    """The value of JSON that has been decoded before, with a Repeated for each object with duplicate keys and a
+    NumberLiteral for each number that is no int64. None if C scanners do not accept it."""
     try:
         return _VERBATIM_DECODER.decode(decode_utf8(data))
     except (ValueError, RecursionError):
@@ -176,9 +184,9 @@ def _integer(literal: str) -> int | float:
     return number if -(1 << 63) <= number < 1 << 63 else _float(literal)
 
 
-def _verbatim_integer(literal: str) -> int | Literal:
+def _verbatim_integer(literal: str) -> int | NumberLiteral:
     number = int(literal)
-    return number if -(1 << 63) <= number < 1 << 63 else Literal(literal)
+    return number if -(1 << 63) <= number < 1 << 63 else NumberLiteral(literal)
 
 
 def _constant(name: str) -> NoReturn:
@@ -191,5 +199,5 @@ _LONG_DECODER = json.JSONDecoder(
     object_pairs_hook=_object, parse_int=_integer, parse_float=_float, parse_constant=_constant
 )
 _VERBATIM_DECODER = json.JSONDecoder(
-    object_pairs_hook=_repeated, parse_int=_verbatim_integer, parse_float=Literal, parse_constant=_constant
+    object_pairs_hook=_repeated, parse_int=_verbatim_integer, parse_float=NumberLiteral, parse_constant=_constant
 )

@@ -39,7 +39,7 @@ class Repeated(dict[str, Json]):
         self.pairs = pairs
 
 
-class Literal(float):
+class NumberLiteral(float):
     """A number that is no int64, with its `text` in the document: 1e3, 1.50, 18446744073709551616."""
 
     def __new__(cls, text: str) -> Self:

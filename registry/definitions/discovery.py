@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from registry.definitions.model import Definition, Version
+from registry.definitions.model import Definition, Names, Version
 from registry.definitions.priority import by_priority
 
 Json = dict[str, Any]
@@ -221,17 +221,19 @@ def _resource(definition: Definition) -> Json:
         "namespaced": definition.namespaced,
         "kind": names.kind,
         "verbs": list(verbs_of(definition)),
+        **_further_names(names),
     }
-    if names.short_names:
-        resource["shortNames"] = list(names.short_names)
-    if names.categories:
-        resource["categories"] = list(names.categories)
     if definition.versions[definition.storage_version].served and "get" in verbs_of(definition):
         group, version = definition.group, definition.storage_version
         if _is_builtin(definition):
             group, version = _STORED_AS.get((group, names.kind), (group, version))
         resource["storageVersionHash"] = storage_version_hash(group, version, names.kind)
     return resource
+
+
+def _further_names(names: Names) -> Json:
+    lists = {"shortNames": names.short_names, "categories": names.categories}
+    return {name: list(values) for name, values in lists.items() if values}
 
 
 def _subresource(definition: Definition, subresource: Subresource) -> Json:
@@ -253,11 +255,8 @@ def _aggregated_resource(definition: Definition, version: str, subresources: Sub
         "scope": "Namespaced" if definition.namespaced else "Cluster",
         "singularResource": names.singular,
         "verbs": list(verbs_of(definition)),
+        **_further_names(names),
     }
-    if names.short_names:
-        resource["shortNames"] = list(names.short_names)
-    if names.categories:
-        resource["categories"] = list(names.categories)
     below = [
         {
             "subresource": s.name,

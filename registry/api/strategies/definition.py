@@ -53,6 +53,8 @@ class DefinitionStrategy(BuiltinStrategy):
     scheme = "k8s.io/apiextensions-apiserver/pkg/apiserver/apiserver.go:55"
     known_versions: Sequence[str] = ("apiextensions.k8s.io/v1beta1",)
     convert_for_owners: Callable[[Object, str], Object] | None = staticmethod(convert)
+    _decode_struct = staticmethod(decode_definition)
+    _default_struct = staticmethod(defaulting.default_definition)
 
     @property
     def only_name_and_namespace(self) -> bool:
@@ -75,13 +77,13 @@ class DefinitionStrategy(BuiltinStrategy):
 
     def decode(self, obj: Object, unknown: list[str]) -> Object:
         try:
-            decoded = decode_definition(obj)
+            decoded = self._decode_struct(obj)
         except DefinitionDecodeError as error:
             raise ObjectDecodeError(str(error)) from error
         unknown.extend(decoded.unknown)
         definition = decoded.definition
         definition["metadata"] = dict(definition.get("metadata") or {})
-        defaulting.default_definition(definition)
+        self._default_struct(definition)
         return definition
 
     def conversion_fault(self, obj: Object) -> str | None:

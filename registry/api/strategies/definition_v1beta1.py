@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from registry.api.strategies.base import Context, Object, ObjectDecodeError, Translation
+from registry.api.strategies.base import Context, Object, Translation
 from registry.api.strategies.definition import DefinitionStrategy, StatusOfDefinitions, with_revision
 from registry.conversion.declarative.check import validate_rules
 from registry.definitions import decode as v1
 from registry.definitions import strategy, validation
 from registry.definitions import warnings as definition_warnings
-from registry.definitions.decode import StructDecodeError as DefinitionDecodeError
 from registry.definitions.v1beta1 import decode as beta
 from registry.definitions.v1beta1.conversion import internal_beta, served_form, stored_form, to_v1
 from registry.schema.field import FieldError
@@ -21,6 +20,8 @@ from registry.schema.field import FieldError
 
 class BetaDefinitionStrategy(DefinitionStrategy):
     known_versions: Sequence[str] = (v1.API_VERSION,)
+    _decode_struct = staticmethod(beta.decode_definition)
+    _default_struct = staticmethod(beta.default_definition)
 
     @property
     def translation(self) -> Translation:
@@ -28,17 +29,6 @@ class BetaDefinitionStrategy(DefinitionStrategy):
 
     def part(self, subresource: str) -> BetaDefinitionStrategy:
         return _StatusStrategy(self.definition, self.version)
-
-    def decode(self, obj: Object, unknown: list[str]) -> Object:
-        try:
-            decoded = beta.decode_definition(obj)
-        except DefinitionDecodeError as error:
-            raise ObjectDecodeError(str(error)) from error
-        unknown.extend(decoded.unknown)
-        definition = decoded.definition
-        definition["metadata"] = dict(definition.get("metadata") or {})
-        beta.default_definition(definition)
-        return definition
 
     def validate(self, obj: Object) -> Sequence[FieldError]:
         errors = validation.validate_create(obj, demands=validation.OF_V1BETA1, spec=internal_beta(obj))

@@ -7,7 +7,7 @@ from typing import Any
 
 from registry.codec import go_base64
 from registry.codec.go_text import go_float, whole_number
-from registry.codec.model import Literal
+from registry.codec.model import NumberLiteral
 from registry.codec.structs.base import DecodingContext, GoType, Link, StructDecodeError
 
 INT32 = (-(2**31), 2**31 - 1)
@@ -31,7 +31,7 @@ class Integer(GoType):
     def decode(self, value: Any, link: Link, context: DecodingContext) -> Any:
         if type(value) is int and self.bounds[0] <= value <= self.bounds[1]:
             return value
-        if isinstance(value, Literal):
+        if isinstance(value, NumberLiteral):
             return context.mismatch(value, link, self.go, f"number {value.text}")
         if type(value) is float:
             if context.is_reencoded:
