@@ -4,9 +4,6 @@ By default glibc raises the size from which it maps a text by itself, up to 32 M
 Smaller ones then stay in heaps, one for each of up to eight threads per core, which shrink only at their ends. After
 requests with large bodies a process had twice as much resident as it used. What is free between texts that are still
 used is returned every few seconds.
-
-A text is only mapped if no heap has room for it. The buffers of TLS connections, of which little is used, would so be
-of memory that has been used before, each of it a quarter of a megabyte: the end of the heap is cut before each.
 """
 
 from __future__ import annotations
@@ -15,7 +12,6 @@ import asyncio
 import ctypes
 import gc
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,16 +20,10 @@ _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
 _M_ARENA_MAX: Final = -8
 
-# Texts from here on are mapped, and unmapped when they are freed. A list is sent in smaller parts. The buffer that the
-# event loop keeps for each TLS connection is of this size: mapped, it takes only what the connection has used of it,
-# while in a heap it may take the place of a large text that has been freed.
+# Texts from here on are mapped, and unmapped when they are freed. A list is sent in smaller parts.
 MAPPED_BYTES: Final = 256 * 1024
 # What may be free at the end of a heap.
 _SPARE_BYTES: Final = 8 * 1024 * 1024
-# What may be free there when a text of MAPPED_BYTES is to be mapped; glibc keeps as much (M_TOP_PAD).
-_CUT_BYTES: Final = 128 * 1024
-# A free of so much makes glibc look at the end of the heap (malloc.c, FASTBIN_CONSOLIDATION_THRESHOLD).
-_LOOK_BYTES: Final = 68 * 1024
 # The event loop's heap, and one for the threads, of which one at a time has the interpreter.
 _HEAPS: Final = 2
 
@@ -75,23 +65,6 @@ def return_freed_memory() -> None:
         (_M_ARENA_MAX, _HEAPS),
     ):
         mallopt(parameter, value)
-
-
-def heap_cutter() -> Callable[[], None]:
-    """Returns a function for the event loop's thread, which takes some microseconds: it leaves so little at the end of
-    the heap that the next text of MAPPED_BYTES is mapped. With other C libraries than glibc it does nothing."""
-    mallopt, malloc, free = _function("mallopt"), _function("malloc"), _function("free")
-    if mallopt is None or malloc is None or free is None:
-        return lambda: None
-    malloc.restype = ctypes.c_void_p
-    malloc.argtypes, free.argtypes = [ctypes.c_size_t], [ctypes.c_void_p]
-
-    def cut() -> None:
-        mallopt(_M_TRIM_THRESHOLD, _CUT_BYTES)
-        free(malloc(_LOOK_BYTES))
-        mallopt(_M_TRIM_THRESHOLD, _SPARE_BYTES)
-
-    return cut
 
 
 async def return_free_memory(check_seconds: float = _CHECK_SECONDS) -> None:

@@ -63,7 +63,7 @@ class Settings:
         10_000,
         "Maximum number of open connections of a process; lower if its limit of open files (ulimit -n) is lower. A "
         "tenant may have as many as are still free, so at most half; beyond that its idle ones are closed. One that "
-        "has received much at once counts as up to eight.",
+        "has ever sent or received much at once counts as two.",
         whole_number(1, 1_000_000),
     )
     upload_limit_megabytes: int = setting(

@@ -52,6 +52,8 @@ MAX_SMALL_PIECES: Final = 4096
 _SMALL_BYTES: Final = 64
 # Decrypted and parsed at once; in chunks of one byte, it takes two milliseconds.
 _PARSED_AT_ONCE: Final = 16 * 1024
+# What is decrypted of small records at a time.
+_SMALL_RECORDS_BYTES: Final = 128
 # What the system and the event loop receive ahead of that.
 _RECEIVED_BYTES: Final = 64 * 1024
 # Interim responses (1xx) before the final one.
@@ -78,8 +80,9 @@ class HttpConnection(DecryptedProtocol):
 
     def __init__(self, share: LoopShare) -> None:
         self._share = share
-        self._window = ReadWindow(share, _PARSED_AT_ONCE)
+        self._window = ReadWindow(share, _SMALL_RECORDS_BYTES, _PARSED_AT_ONCE)
         self._offered = 0
+        self._began = 0.0
         self._delayed = b""
         self._transport: asyncio.Transport | None = None
         self._parser: httptools.HttpResponseParser | None = None
@@ -218,12 +221,14 @@ class HttpConnection(DecryptedProtocol):
     def get_buffer(self, sizehint: int) -> memoryview:
         self.has_read_all = True
         self._offered = self._window.begin()
+        # Not the time that passes: threads and programs that run meanwhile would make a fast read look slow.
+        self._began = time.thread_time()
         return self._buffer[: self._offered]
 
     def buffer_updated(self, nbytes: int) -> None:
         self.has_read_all = nbytes < self._offered
         data = bytes(self._buffer[:nbytes])
-        if not self._window.end(nbytes) and self._share.is_free:
+        if not self._window.end(nbytes, nbytes, time.thread_time() - self._began) and self._share.is_free:
             self._receive(data)
             return
         self._delayed += data

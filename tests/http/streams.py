@@ -10,6 +10,7 @@ from typing import Any
 import uvicorn
 from uvicorn.server import ServerState
 
+from registry.http.serving.connection import Connection, ReadLimits
 from registry.http.serving.connection_shares import ConnectionShares, ConnectionSlot
 from registry.http.serving.protocol import Protocol
 
@@ -51,9 +52,9 @@ async def connection(application: Application = hello) -> AsyncIterator[Streams]
     served: Any = application
     config = uvicorn.Config(served, http=Protocol, lifespan="off", log_config=None, server_header=False)
     config.load()
-    state = ServerState()
+    state, limits = ServerState(), ReadLimits()
     server = await asyncio.get_running_loop().create_server(
-        lambda: Protocol(config, state, {}, a_slot()), "127.0.0.1", 0
+        lambda: Connection(Protocol(config, state, {}, a_slot()), limits, None), "127.0.0.1", 0
     )
     reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
     try:

@@ -19,7 +19,7 @@ import uvloop
 
 from registry.http.serving import acceptor as module
 from registry.http.serving.acceptor import Acceptor, most_connections
-from registry.http.serving.connection_reader import RECEIVED_BYTES
+from registry.http.serving.connection import RECEIVED_BYTES
 from registry.http.serving.protocol import Protocol
 from registry.http.serving.tls import ensure_certificates, server_context
 from tests.api.client import eventually
@@ -61,7 +61,7 @@ async def test_a_missing_handshake_times_out(tmp_path: Path, monkeypatch: pytest
 
 
 async def test_a_tls_read_allocates_only_the_received_bytes(tmp_path: Path) -> None:
-    """An event loop allocates 256 KiB for each read, unless it is given a buffer (connection_reader.py)."""
+    """An event loop allocates 256 KiB for each read, unless it is given a buffer (connection.py)."""
     made = ensure_certificates(tmp_path, "127.0.0.1")
     trust = ssl.create_default_context(cafile=str(made.authority))
 

@@ -187,20 +187,18 @@ async def test_idle_connections_of_a_tenant_give_way(server: RunningServer) -> N
 def test_large_buffers_count_as_connections() -> None:
     flood = Flood(300)
     slots = [flood.open("a", busy=True) for _ in range(100)]
-    assert [slot is not None and slot.keep_received(4 * IDLE_BYTES) for slot in slots[:13]] == [True] * 12 + [False]
-    assert (flood.shares.count, flood.shares.units) == (100, 152)
+    assert [slot is not None and slot.keep_buffers() for slot in slots[:51]] == [True] * 50 + [False]
+    assert (flood.shares.count, flood.shares.units) == (100, 151)
     assert flood.open("a", busy=True) is None
     assert flood.open("b", busy=True) is not None
     first = slots[0]
     assert first is not None
-    assert first.units == 5
-    assert first.keep_received(IDLE_BYTES)  # the buffers are as large as before
+    assert first.units == 2
+    assert first.keep_buffers()  # they are as large as before
     assert first.keep_waiting(2 * IDLE_BYTES) is False
-    assert first.units == 7
-    first.free_waiting(IDLE_BYTES)
-    assert first.units == 6
-    first.free_waiting(0)
-    assert first.units == 5
+    assert first.units == 4
+    first.free_waiting()
+    assert first.units == 2
     for slot in slots:
         assert slot is not None
         slot.end()
@@ -217,7 +215,7 @@ def test_idle_connections_give_way_to_large_buffers() -> None:
 
 
 @pytest.mark.slow
-async def test_connections_that_have_received_much_count_as_several(server: RunningServer) -> None:
+async def test_connections_that_have_received_much_count_as_two(server: RunningServer) -> None:
     body = json.dumps({"metadata": {"name": "large"}, "data": {"a": "x" * 500_000}}).encode()
     async with contextlib.AsyncExitStack() as stack:
         for _ in range(LIMIT // 2):
@@ -226,7 +224,7 @@ async def test_connections_that_have_received_much_count_as_several(server: Runn
             assert (await answer(reader))[0] == 201
         _, text = await ask(server, "GET", "/metrics")
         [count] = [line for line in text.decode().splitlines() if line.startswith("registry_open_connections ")]
-        assert 2 < float(count.split()[1]) < LIMIT / 4
+        assert 2 < float(count.split()[1]) <= LIMIT / 4 + 1  # and this one
 
 
 @pytest.mark.slow

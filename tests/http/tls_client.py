@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import socket
 import ssl
@@ -45,14 +46,25 @@ class Client:
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = _context().wrap_bio(self._incoming, self._outgoing)
 
+    def first(self) -> bytes:
+        """The first message of the handshake."""
+        with contextlib.suppress(ssl.SSLWantReadError):
+            self._tls.do_handshake()
+        return self._outgoing.read()
+
     def shake_hands(self) -> None:
+        self.send(self.first())
+        self.take_answer()
+        self.send(b"")
+
+    def take_answer(self) -> None:
+        """Receives the server's part of the handshake; the last message of it is sent with what is sent next."""
         while True:
+            self._incoming.write(self.socket.recv(65536))
             try:
-                self._tls.do_handshake()
-                return self.send(b"")
+                return self._tls.do_handshake()
             except ssl.SSLWantReadError:
-                self.send(b"")
-                self._incoming.write(self.socket.recv(65536))
+                pass
 
     def records(self, *texts: bytes) -> bytes:
         for text in texts:

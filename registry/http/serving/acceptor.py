@@ -19,9 +19,7 @@ from typing import Final
 
 from prometheus_client import Counter
 
-from registry.flowcontrol.allocator import heap_cutter
-from registry.flowcontrol.rounds import Rounds
-from registry.http.serving.connection_reader import RECEIVED_BYTES, ConnectionReader, ReadLimits
+from registry.http.serving.connection import RECEIVED_BYTES, Connection, ReadLimits
 from registry.http.serving.connection_shares import ConnectionShares, ConnectionSlot
 from registry.http.serving.protocol import Protocol
 
@@ -31,18 +29,10 @@ REFUSED: Final = Counter("registry_connections_refused", "Connections closed at 
 
 # The timeout of a client's TLS handshake; afterwards the limits of protocol.py apply.
 HANDSHAKE_SECONDS: Final = 30.0
-# The timeout for a client's part of closing a TLS connection. A client that is gone would otherwise hold the
-# connection, and the end of the process, for half a minute.
-GOODBYE_SECONDS: Final = 1.0
 # File descriptors for other purposes: PostgreSQL, webhooks, files.
 OTHER_FILES: Final = 128
-# The first bytes of a request without TLS (tlsRecordHeaderLooksLikeHTTP, and the methods that it does not know).
-_HTTP_STARTS: Final = frozenset({b"GET /", b"HEAD ", b"POST ", b"PUT /", b"OPTIO", b"PATCH", b"DELET"})
-_PLAIN_HEAD_BYTES: Final = 64 * 1024
 # Connections that are accepted in a row, before other work continues.
 _IN_A_ROW: Final = 16
-# TLS handshakes that begin in one iteration of the event loop: each takes up to a millisecond.
-_HANDSHAKES_IN_A_ROW: Final = 2
 # The time before the next attempt if the process or the machine has no more files.
 _RETRY_SECONDS: Final = 1.0
 _NO_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
@@ -68,8 +58,6 @@ class Acceptor:
     ) -> None:
         self.context = context
         self._read_limits = ReadLimits()
-        self._handshake_rounds = Rounds(_HANDSHAKES_IN_A_ROW)
-        self._cut_heap = heap_cutter()
         self._listeners = listeners
         self._make = make
         self.shares = shares
@@ -134,24 +122,17 @@ class Acceptor:
 
     async def _connect(self, accepted: socket.socket, slot: ConnectionSlot) -> None:
         protocol = self._make(slot)
+        connection = Connection(protocol, self._read_limits, self.context)
+        loop = asyncio.get_running_loop()
         try:
-            if self.context is not None:
-                if await _speaks_plain_http(accepted):
-                    _refuse_plain_http(accepted)
-                    return
-                await self._handshake_rounds.turn()
-                self._cut_heap()  # for the buffer that TLS keeps
-            await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: ConnectionReader(protocol, self._read_limits),
-                accepted,
-                ssl=self.context,
-                ssl_handshake_timeout=HANDSHAKE_SECONDS if self.context is not None else None,
-                ssl_shutdown_timeout=GOODBYE_SECONDS if self.context is not None else None,
-            )
-        except OSError as problem:  # SSLError and timeouts are OSErrors
+            async with asyncio.timeout(HANDSHAKE_SECONDS):
+                await loop.connect_accepted_socket(lambda: connection, accepted)
+                await connection.opened()
+        except OSError as problem:  # such as a timeout
             logger.debug("a connection could not be set up: %s", problem)
         finally:
             if not protocol.was_made:
+                connection.abort()
                 accepted.close()
                 protocol.connection_failed()
                 slot.end()
@@ -159,28 +140,3 @@ class Acceptor:
 
 def _cancel(task: asyncio.Task[None]) -> None:
     task.cancel()
-
-
-async def _speaks_plain_http(accepted: socket.socket) -> bool:
-    """Whether the first bytes, which are only peeked at, start an HTTP request. Raises TimeoutError without any."""
-    loop = asyncio.get_running_loop()
-    readable = loop.create_future()
-    loop.add_reader(accepted, _set, readable)
-    try:
-        async with asyncio.timeout(HANDSHAKE_SECONDS):
-            await readable
-    finally:
-        loop.remove_reader(accepted)
-    return accepted.recv(5, socket.MSG_PEEK) in _HTTP_STARTS
-
-
-def _set(readable: asyncio.Future[None]) -> None:
-    if not readable.done():
-        readable.set_result(None)
-
-
-def _refuse_plain_http(accepted: socket.socket) -> None:
-    """Answers with the message of Go's net/http (server.go). Reads the request first: a close would discard both."""
-    accepted.recv(_PLAIN_HEAD_BYTES)
-    accepted.send(b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n")
-    accepted.shutdown(socket.SHUT_WR)

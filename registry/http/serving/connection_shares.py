@@ -4,8 +4,8 @@ A tenant may have as many connections as are still free: alone half of the limit
 1/(n+2) of it. Connections on which no credential has been accepted yet belong to no tenant, and may be half as many as
 are free. So a flood always leaves room for a new client.
 
-A TLS connection keeps buffers for as much as it has ever received at once, and has ever had waiting for a slow client.
-One with large buffers counts as several, so that the limit bounds the memory of all of them.
+A TLS connection that has ever sent or received much at once keeps larger buffers, and counts as two; one whose client
+does not read counts as many as what waits for it takes. So the limit bounds the memory of all of them.
 
 A connection beyond a share replaces others of the same share that have no request in progress. These are looked for in
 a circle, a few at a time (the clock algorithm of page replacement). If all of them have one, a tenant's new connection
@@ -32,7 +32,7 @@ UNKNOWN: Final = ""
 _UNKNOWN_PART: Final = 2
 # How many connections that have a request are passed over in the search for one that has none.
 _LOOKS: Final = 16
-# What an idle TLS connection takes. Its buffers count as a further connection for each time that they are as large.
+# What an idle TLS connection takes; with larger buffers twice as much.
 IDLE_BYTES: Final = 40 * 1024
 
 
@@ -144,12 +144,12 @@ class ConnectionSlot:
     closes it at once.
     """
 
-    __slots__ = ("_received_bytes", "_shares", "_waiting_bytes", "close", "has_request", "tenant", "units")
+    __slots__ = ("_shares", "_small_units", "_waiting_bytes", "close", "has_request", "tenant", "units")
 
     def __init__(self, shares: ConnectionShares) -> None:
         self._shares: ConnectionShares | None = shares
-        self._received_bytes = self._waiting_bytes = 0
-        self.units = 1
+        self.units = self._small_units = 1
+        self._waiting_bytes = 0
         self.tenant = UNKNOWN
         self.has_request: Callable[[], bool] = _false
         self.close: Callable[[], None] = _nothing
@@ -159,25 +159,25 @@ class ConnectionSlot:
         the tenant has no room."""
         return self._shares is None or tenant in (UNKNOWN, self.tenant) or self._shares.move(self, tenant)
 
-    def keep_received(self, count: int) -> bool:
-        """Counts the buffers for what was received at once, if they were not as large before. Returns whether there is
-        room for them."""
-        self._received_bytes = max(count, self._received_bytes)
+    def keep_buffers(self) -> bool:
+        """Counts larger buffers, until the end. Returns whether there is room for them."""
+        self._small_units = 2
         return self._count()
 
     def keep_waiting(self, count: int) -> bool:
-        """Counts the buffers for what waits for the client, likewise."""
+        """Counts so many bytes that wait for the client, or those that have waited if they were more. Returns whether
+        there is room for them."""
         self._waiting_bytes = max(count, self._waiting_bytes)
         return self._count()
 
-    def free_waiting(self, kept: int) -> None:
-        """The client has read everything; buffers of so many bytes are kept."""
-        if self._waiting_bytes > kept:
-            self._waiting_bytes = kept
+    def free_waiting(self) -> None:
+        """The client has read everything."""
+        if self._waiting_bytes:
+            self._waiting_bytes = 0
             self._count()
 
     def _count(self) -> bool:
-        units = 1 + (self._received_bytes + self._waiting_bytes) // IDLE_BYTES
+        units = self._small_units + self._waiting_bytes // IDLE_BYTES
         return units == self.units or self._shares is None or self._shares.resize(self, units)
 
     def end(self) -> None:

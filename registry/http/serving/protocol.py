@@ -35,7 +35,6 @@ from registry.http.serving.cycle import Cycle
 from registry.http.serving.fast_path import FAST_PATHS, FastPath
 from registry.http.serving.heads import FIELDS_LIMIT, HeadRefused, RefusalLog, check_head
 from registry.http.serving.received_body import UNREAD_LIMIT_BYTES, ReceivedBody
-from registry.http.serving.tls_pieces import PiecewiseTransport
 from registry.http.serving.tunnel import SWITCH, Switch, Tunnel
 
 # kube-apiserver allows more: net/http's DefaultMaxHeaderBytes is 1 MiB, its ReadHeaderTimeout 32 s. No client needs a
@@ -48,10 +47,6 @@ TRAILER_LIMIT_BYTES = 4 * 1024
 PIPELINE_LIMIT = 16
 # For a client that does not read what it is sent. Some 64 KiB wait for it.
 READ_SECONDS = 120.0
-# What waits in the transport below TLS before TLS knows. The buffer of TLS for what it has encrypted meanwhile is kept;
-# it is a third larger (OpenSSL: BUF_MEM_grow).
-_WAITING_BELOW_BYTES: Final = 64 * 1024
-_TLS_KEPT_BYTES: Final = 64 * 1024
 
 # Memory that all connections of a process hold for requests that the application has not consumed; a connection that
 # holds little is never closed because of it.
@@ -119,11 +114,11 @@ class Protocol(HttpToolsProtocol):
         self._slot = slot
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        tls = transport.get_extra_info("ssl_object")
-        super().connection_made(transport if tls is None else PiecewiseTransport(transport))
+        super().connection_made(transport)
         self.was_made = True
         self._slot.has_request, self._slot.close = self._has_request, self._close_now
         self._head_timer = self.loop.call_later(HEAD_SECONDS, self._head_is_late)
+        tls = transport.get_extra_info("ssl_object")
         certificate = tls.getpeercert(binary_form=True) if tls is not None else None
         if certificate is not None:
             self._extensions = {"tls": {"client_certificate": certificate}}
@@ -140,8 +135,6 @@ class Protocol(HttpToolsProtocol):
         return self._extensions is not None
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if isinstance(self.transport, PiecewiseTransport):
-            self.transport.discard()
         self._disarm()
         self._end_body()
         self.resume_writing()
@@ -174,19 +167,16 @@ class Protocol(HttpToolsProtocol):
             self.drain()
             raise TooManyRequests
 
-    def keep_received(self, count: int) -> None:
-        """Counts buffers for what was received at once. Without room for them the connection ends with an answer."""
-        if not self._slot.keep_received(count):
+    def keep_buffers(self) -> None:
+        """Counts the buffers of TLS, which have grown. Without room for them the connection ends with an answer."""
+        if not self._slot.keep_buffers():
             self.drain()
 
     def _count_waiting(self) -> None:
         """Counts what waits for a client that does not read. Without room for it the connection is closed."""
-        if self.flow.write_paused and not self._is_lost:
-            count = self.transport.get_write_buffer_size()
-            if isinstance(self.transport, PiecewiseTransport):
-                count += _WAITING_BELOW_BYTES
-            if not self._slot.keep_waiting(count):
-                self.transport.abort()
+        is_waited_for = self.flow.write_paused and not self._is_lost
+        if is_waited_for and not self._slot.keep_waiting(self.transport.get_write_buffer_size()):
+            self.transport.abort()
 
     def _has_request(self) -> bool:
         return self._tunnel is not None or not self._is_answered()
@@ -446,8 +436,6 @@ class Protocol(HttpToolsProtocol):
             self.transport.close()
 
     def pause_writing(self) -> None:
-        if isinstance(self.transport, PiecewiseTransport):
-            self.transport.pause()
         super().pause_writing()
         if self._stall_timer is None:
             self._stall_timer = self.loop.call_later(READ_SECONDS, self._client_does_not_read)
@@ -457,12 +445,7 @@ class Protocol(HttpToolsProtocol):
         if self._stall_timer is not None:
             self._stall_timer.cancel()
             self._stall_timer = None
-        if not isinstance(self.transport, PiecewiseTransport):
-            self._slot.free_waiting(0)
-        elif self.transport.flush():
-            self._slot.free_waiting(_TLS_KEPT_BYTES)
-        else:
-            return
+        self._slot.free_waiting()
         super().resume_writing()
 
     # -- timeouts

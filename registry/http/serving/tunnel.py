@@ -9,15 +9,11 @@ An ASGI application that has received a request to switch protocols finds a `Swi
     await send({"type": "http.response.body", "body": b""})     # ends the connection
 
 A client that sends anything before the answer to its request is refused: it might be the next request.
-
-What a client has sent before it disconnects arrives: uvloop's TLS closes a connection as soon as the end of the TCP
-connection arrives, and leaves what it has not decrypted by then.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Callable
 from typing import Final
 
@@ -35,7 +31,6 @@ class TunnelClosed(Exception):
 class Tunnel:
     def __init__(self, transport: asyncio.Transport, flow: FlowControl) -> None:
         self._transport = transport
-        self._tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
         self._flow = flow
         self._pieces = bytearray()
         self._ended = False
@@ -45,19 +40,12 @@ class Tunnel:
         """Returns what the client has sent since the last call; b"" when it has disconnected, and that was all."""
         while not self._pieces:
             if self._ended:
-                return self._rest()
+                return b""
             self._news.clear()
             await self._news.wait()
         data, self._pieces = bytes(self._pieces), bytearray()
         self._flow.resume_reading()
         return data
-
-    def _rest(self) -> bytes:
-        """Returns the next record of what had not been decrypted when the client disconnected."""
-        try:
-            return b"" if self._tls is None else self._tls.read(_BUFFER_BYTES)
-        except ssl.SSLError:
-            return b""
 
     async def write(self, data: bytes) -> None:
         """Writes to the client. Raises TunnelClosed."""
