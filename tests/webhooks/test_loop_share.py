@@ -26,6 +26,7 @@ from registry.webhooks.http1 import HttpConnection
 from registry.webhooks.https import HttpsClient
 from registry.webhooks.streaming import Connections, PooledServer, TooManyConnections
 from registry.webhooks.tls import TlsContexts
+from tests.api.client import eventually
 from tests.webhooks.hostile import Certificates, Server, answering, certificates, head, serving
 
 LOCAL = EgressPolicy(["127.0.0.0/8"])
@@ -41,6 +42,15 @@ async def https() -> AsyncIterator[HttpsClient]:
     made = HttpsClient(LOCAL)
     yield made
     await made.aclose()
+
+
+async def have_ended(connections: list[HttpConnection]) -> None:
+    """Waits until asyncio has closed the connections, whose sockets would be reported as leaks."""
+
+    async def all_have() -> bool:
+        return all(connection.is_lost for connection in connections)
+
+    await eventually(all_have)
 
 
 @contextlib.contextmanager
@@ -155,8 +165,11 @@ async def test_answers_in_tiny_records_leave_the_loop_to_others(trusted: Certifi
     context = ssl.create_default_context(cadata=trusted.ca)
     server = PooledServer(1, there.origin, "", context)
 
+    opened: list[HttpConnection] = []
+
     async def read() -> int:
         connection = await connections.acquire(server, new=True)
+        opened.append(connection)
         try:
             connection.begin(b"GET / HTTP/1.1\r\n\r\n")
             await connection.head()
@@ -178,7 +191,7 @@ async def test_answers_in_tiny_records_leave_the_loop_to_others(trusted: Certifi
     await asyncio.gather(*readers, return_exceptions=True)
     connections.close()
     there.close()
-    await asyncio.sleep(0.1)  # until all are closed
+    await have_ended(opened)
     assert held < 0.08
 
 
@@ -191,12 +204,15 @@ async def test_the_connections_of_all_tenants_are_bounded(
     async with serving(trusted, answering([])) as there:
         servers = [PooledServer(tenant, there.origin, "", context) for tenant in range(5)]
         opened = list[tuple[PooledServer, HttpConnection]]()
+        ever_opened: list[HttpConnection] = []
 
         async def take_all(server: PooledServer) -> int:
             count = 0
             with contextlib.suppress(TooManyConnections):
                 while True:
-                    opened.append((server, await connections.acquire(server, new=True)))
+                    connection = await connections.acquire(server, new=True)
+                    opened.append((server, connection))
+                    ever_opened.append(connection)
                     count += 1
             return count
 
@@ -211,7 +227,7 @@ async def test_the_connections_of_all_tenants_are_bounded(
         for server, connection in opened:
             connections.release(server, connection)
         connections.close()
-        await asyncio.sleep(0.1)  # until all are closed
+        await have_ended(ever_opened)
 
 
 async def test_what_waits_for_its_share_comes_in_its_order() -> None:
