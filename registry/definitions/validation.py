@@ -190,13 +190,7 @@ def _validate_spec(
         errors.append(
             invalid("spec.preserveUnknownFields", True, "must be false in order to use defaults in the schema")
         )
-    structural = (
-        demands.structural
-        or defaults
-        or not spec.preserve_unknown_fields
-        or any(has_extensions(schema) for schema in _schemas(spec))
-    )
-    leniency = STRICT if demands == OF_V1 else Leniency(structural, demands.types, demands.no_defaults)
+    leniency = _leniency(spec, demands, defaults=defaults)
     for i, version in enumerate(versions):
         errors += _validate_version(version, f"spec.versions[{i}]", spec, old, leniency)
     errors += _validate_once(spec)
@@ -223,6 +217,17 @@ def _validate_spec(
         allow_invalid_ca_bundle=allow_invalid_ca_bundle,
         old=old.conversion if old is not None else None,
     )
+
+
+def _leniency(spec: InternalSpec, demands: Demands, *, defaults: bool) -> Leniency:
+    """Which rules the schemas may break. With `defaults` or extensions they must be structural in either version."""
+    structural = (
+        demands.structural
+        or defaults
+        or not spec.preserve_unknown_fields
+        or any(has_extensions(schema) for schema in _schemas(spec))
+    )
+    return STRICT if demands == OF_V1 else Leniency(structural, demands.types, demands.no_defaults)
 
 
 def _validate_schemas_present(spec: InternalSpec, demands: Demands) -> list[FieldError]:

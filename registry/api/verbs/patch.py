@@ -8,7 +8,7 @@ Follows apiserver pkg/endpoints/handlers/patch.go.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from registry.api.answers import ObjectAnswer
@@ -185,22 +185,26 @@ class PatchReader:
         try:
             obj = served.strategy.decode({name: result[name] for name in _TYPE} if is_internal else {**result}, unknown)
         except ObjectDecodeError as error:
-            if self._strategic is not None:
-                raise _bad_patch(
-                    go_plain(self._strategic), served.strategy.conversion_fault(result) or str(error)
-                ) from error
-            raise bad_result(text, self.first_fault(result, served.strategy.decode) or str(error)) from error
+            raise self._refusal(served, result, text, error) from error
         if self._strategic is None and len(unknown) > 1:
             unknown.sort(key=_in_document_order)
-        faults = field_faults(self.faults, unknown)
-        if faults and options.field_validation == "Strict":
+        self._report(request, field_faults(self.faults, unknown), text)
+        return obj
+
+    def _refusal(self, served: Served, result: Object, text: Object, error: ObjectDecodeError) -> StatusError:
+        if self._strategic is not None:
+            return _bad_patch(go_plain(self._strategic), served.strategy.conversion_fault(result) or str(error))
+        return bad_result(text, self.first_fault(result, served.strategy.decode) or str(error))
+
+    def _report(self, request: ResourceRequest, faults: Sequence[str], text: Object) -> None:
+        """Reports unknown and repeated fields, as the request's fieldValidation has it."""
+        if faults and self._options.field_validation == "Strict":
             why = f"strict decoding error: {', '.join(faults)}"
             if self._strategic is not None:  # upstream, its result is never a text: the patch is shown
                 raise _bad_patch(go_plain(self._strategic), why)
             raise bad_result(text, why)
-        if options.field_validation != "Ignore":
+        if self._options.field_validation != "Ignore":
             request.context.warnings.extend(faults)
-        return obj
 
     def first_fault(self, result: Any, decode: Callable[[Any, list[str]], object]) -> str:
         """Returns the error of decoding an invalid result that Go meets first.
