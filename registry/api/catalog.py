@@ -1,10 +1,11 @@
 """The definitions of each tenant, as last read by this process.
 
 A TenantCatalog is what a request is evaluated against: the tenant's definitions and the namespaces known to be active,
-both as of its `guards`. It is replaced whole, never edited, except for two caches that only grow: resolved versions and
-active namespaces. It is not validated in advance: every read and every commit returns the tenant's guards, and a
-request that finds other guards than its catalog's is re-evaluated with a newer one (CatalogStale in request.py). So no
-write is accepted under a definition that another process has replaced, and nothing waits for caches to expire.
+both as of its `guards`. It is replaced whole, never edited, except for two caches that only grow, resolved versions and
+active namespaces, and for `statuses_until`. It is not validated in advance: every read and every commit returns the
+tenant's guards, and a request that finds newer ones is re-evaluated with a newer catalog (CatalogStale in request.py),
+unless only new definitions have been established since. So no write is accepted under a definition that another process
+has replaced, and nothing waits for caches to expire.
 """
 
 from __future__ import annotations
@@ -67,6 +68,9 @@ class TenantCatalog:
         self.serial = next(_SERIALS)
         # The serial of the first catalog with these very definitions, own and bound.
         self.definitions_serial = self.serial
+        # All that has changed up to this revision is the status of new definitions, written by this process
+        # (establishment.py). It only grows.
+        self.statuses_until = guards.definitions
         self.configured = configured
         # The policies and webhooks in force; None if there are none.
         self.admission: Admission | None = configured.admission
@@ -82,6 +86,11 @@ class TenantCatalog:
         self._served: dict[tuple[str, str, str], Served] = {}
         self._builtin = builtin
         self._builtin_versions = versions_by_group(builtin.values())
+
+    def serves_as_at(self, guards: Guards) -> bool:
+        """Whether what it serves is still the same at `guards`, and so are policies; further definitions may have been
+        established since."""
+        return self.guards.definitions <= guards.definitions <= self.statuses_until
 
     @cached_property
     def definitions_size(self) -> int:

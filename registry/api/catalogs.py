@@ -112,6 +112,13 @@ class Catalogs:
         """Returns the cached catalog, or None."""
         return self._catalogs.get(tenant.id)
 
+    def note_status(self, tenant: Tenant, before: Guards, after: Guards) -> None:
+        """Records that the status of a definition which is not served has been written, based on `before`: nothing else
+        has changed from there to `after`."""
+        catalog = self._catalogs.get(tenant.id)
+        if catalog is not None and catalog.statuses_until == before.definitions:
+            catalog.statuses_until = after.definitions
+
     async def current(self, tenant: Tenant) -> TenantCatalog:
         """Returns a current catalog: for discovery, and before reporting that a resource does not exist."""
         state = await self._store.state(tenant)

@@ -222,8 +222,9 @@ class ResourceRequest(NamedTuple):
         return {**read, "metadata": metadata if revision is None else {**metadata, "resourceVersion": revision}}
 
     def check_fresh(self, state: State) -> None:
-        """Raises CatalogStale if `state` shows other definitions than this request was resolved by."""
-        if state.guards.definitions != self.catalog.guards.definitions:
+        """Raises CatalogStale if the definition that this request was resolved by, or policies, may have changed by
+        `state`."""
+        if not self.catalog.serves_as_at(state.guards):
             raise CatalogStale(state.guards)
 
     async def load(self) -> tuple[Row, Guards]:

@@ -234,7 +234,10 @@ class _StatusWriter:
         if outcome.guards is None:
             self.results[key] = Reconciled(draft.new, released)
             return
-        self._guards = _newer(self._guards, outcome.guards)
+        if outcome.guards.definitions > self._guards.definitions:
+            if not before.alone:
+                self._controlled.backend.catalogs.note_status(self._controlled.tenant, self._guards, outcome.guards)
+            self._guards = outcome.guards
         written = copy_of(draft.new)
         written["metadata"]["resourceVersion"] = str(outcome.row.revision)
         pending[key] = _Definition(outcome.row, written, before.is_shared, released, written=True)
@@ -264,7 +267,3 @@ def _parts(rows: Sequence[Row]) -> Iterator[list[Row]]:
 
 def _replacing_status(status: Object) -> Callable[[ResourceRequest, Object], Object]:
     return lambda _, old: {**copy_of(old), "status": status}
-
-
-def _newer(one: Guards, other: Guards) -> Guards:
-    return one if one.definitions >= other.definitions else other

@@ -11,13 +11,14 @@ import pytest
 
 from registry.api.catalog import TenantCatalog
 from registry.api.catalogs import Catalogs
+from registry.api.request import CatalogStale, ResourceRequest
 from registry.api.served import Served
 from registry.api.write_events import WriteEvents
 from registry.codec.json_encode import encode_json_text
 from registry.definitions.decode import decode_definition
 from registry.flowcontrol.evaluation import Evaluations
 from registry.store.store import Store
-from registry.store.types import ObjectKey, ResourceName, Row, Tenant
+from registry.store.types import ObjectKey, ResourceName, Row, State, Tenant
 from tests.api.client import Client, eventually
 from tests.api.widgets import DEFINITIONS, define, definition, established
 from tests.application import shares_application
@@ -71,6 +72,44 @@ async def test_a_definition_is_read_once_for_its_statuses(api: Client, monkeypat
         await api.post(DEFINITIONS, one)
         await eventually(partial(is_served, one["spec"]["names"]["plural"]))
     assert read == [one["metadata"]["name"] for one in made]
+
+
+async def test_a_request_is_evaluated_again_only_if_its_own_definition_has_changed(
+    api: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not because another has been established."""
+    stale: list[str] = []
+    catalogs: list[TenantCatalog] = []
+    for_resource, check_fresh = Catalogs.for_resource, ResourceRequest.check_fresh
+
+    async def first_catalog(of: Catalogs, tenant: Tenant, group: str, plural: str) -> TenantCatalog:
+        catalogs.append(await for_resource(of, tenant, group, plural))
+        return catalogs[0]
+
+    def note_stale(request: ResourceRequest, state: State) -> None:
+        try:
+            check_fresh(request, state)
+        except CatalogStale:
+            stale.append(request.served.resource.name)
+            raise
+
+    one = definition("calms", "Calm", group="calm.example.com")
+    await define(api, one)
+    path = "/apis/calm.example.com/v1/namespaces/default/calms"
+    (await api.get(path)).ok()
+    monkeypatch.setattr(Catalogs, "for_resource", first_catalog)
+    monkeypatch.setattr(ResourceRequest, "check_fresh", note_stale)
+    (await api.get(path)).ok()
+    await define(api, definition("others", "Other", group="calm.example.com"))
+    (await api.get(path)).ok()
+    (await api.get("/apis/calm.example.com/v1/others")).ok()
+    (await api.post(path, {"apiVersion": "calm.example.com/v1", "kind": "Calm", "metadata": {"name": "a"}})).ok(201)
+    (await api.get(f"{path}/a")).ok()
+    assert stale == []
+    names = {"plural": "calms", "kind": "Calm", "shortNames": ["ca"]}
+    (await api.patch(f"{DEFINITIONS}/calms.calm.example.com", {"spec": {"names": names}})).ok()
+    (await api.get(path)).ok()
+    assert "calms" in stale
 
 
 RULE = {"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["nothing"], "operations": ["CREATE"]}

@@ -217,7 +217,7 @@ async def _require_current_policies(request: ResourceRequest) -> None:
     """
     state = await request.backend.store.state(request.tenant)
     known = request.catalog
-    if state.guards.definitions == known.guards.definitions:
+    if known.serves_as_at(state.guards):
         return
     current = await request.backend.catalogs.fresh(request.tenant, state.guards)
     if current.configured is not known.configured or current.bound != known.bound:
