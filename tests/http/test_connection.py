@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from registry.http.serving import connection as module
+from registry.http.serving.acceptor import HANDSHAKE_SECONDS
 from registry.http.serving.connection import WRITTEN_BYTES, Connection
 from registry.http.serving.protocol import Protocol
 from registry.http.serving.tls import ensure_certificates, server_context
@@ -294,3 +295,88 @@ def test_a_session_keeps_no_more_than_a_piece(server: ssl.SSLContext) -> None:
     assert (session.decrypt(outgoing.read()), session.has_ended) == (b"last", True)
     incoming.write(session.close())
     client.unwrap()
+
+
+@pytest.mark.parametrize("run", [on_asyncio, on_uvloop])
+def test_a_connection_may_be_closed_again_and_again(run: Callable[[Any], None], server: ssl.SSLContext) -> None:
+    references: list[weakref.ref[Protocol]] = []
+
+    async def close() -> None:
+        async with accepting(10, server, references=references) as (acceptor, port):
+            client = await asyncio.to_thread(connected, port)
+            protocol = references[0]()
+            assert protocol is not None
+            connection = protocol.transport
+            connection.abort()
+            connection.close()
+            connection.write(b"too late")
+            assert connection.is_closing()
+
+            async def is_lost() -> bool:
+                return acceptor.shares.count == 0
+
+            await eventually(is_lost)
+            connection.close()
+            connection.abort()
+            connection.resume_reading()
+            assert (connection.is_closing(), connection.get_write_buffer_size()) == (True, 0)
+            client.socket.close()
+
+    run(close)
+
+
+@pytest.mark.parametrize("run", [on_asyncio, on_uvloop])
+def test_a_client_that_leaves_in_its_handshake_is_not_waited_for(
+    run: Callable[[Any], None], server: ssl.SSLContext
+) -> None:
+    async def leave() -> None:
+        async with accepting(1000, server) as (acceptor, port):
+            clients = [await asyncio.to_thread(Client, port) for _ in range(HANDSHAKES)]
+            for client in clients:
+                client.socket.send(client.first())
+                client.socket.shutdown(socket.SHUT_WR)
+
+            async def are_gone() -> bool:
+                return acceptor.shares.count == 0
+
+            async with asyncio.timeout(HANDSHAKE_SECONDS / 2):
+                await eventually(are_gone)
+            for client in clients:
+                client.socket.close()
+
+    run(leave)
+
+
+@pytest.mark.parametrize("run", [on_asyncio, on_uvloop])
+def test_a_client_that_asks_for_new_keys_has_to_read_them(
+    run: Callable[[Any], None], server: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python's clients cannot ask: so each read is answered as if they had."""
+    decrypt = TlsSession.decrypt
+    asked = 0
+
+    def as_if_asked(self: TlsSession, received: bytes) -> bytes:
+        nonlocal asked
+        asked += 1
+        self._outgoing.write(b"k" * 64)
+        return decrypt(self, received)
+
+    async def ask() -> None:
+        references: list[weakref.ref[Protocol]] = []
+        async with accepting(10_000, server, _in_one_write, references) as (_, port):
+            client = await asyncio.to_thread(connected, port)
+            await asyncio.to_thread(client.send, client.records(REQUEST))
+
+            async def is_full() -> bool:
+                protocol = references[0]()
+                return protocol is not None and protocol.transport.get_write_buffer_size() > len(LONG) // 4
+
+            await eventually(is_full)
+            monkeypatch.setattr(TlsSession, "decrypt", as_if_asked)
+            for _ in range(50):
+                client.socket.send(client.records(b" "))
+                await asyncio.sleep(0.002)
+            assert asked == 1
+            client.socket.close()
+
+    run(ask)

@@ -63,7 +63,7 @@ class ReadLimits:
 class _Stage(enum.Enum):
     HANDSHAKE = enum.auto()
     OPEN = enum.auto()
-    # Nothing more is sent, and what is received is discarded.
+    # It has been closed: nothing more is sent, and what is received is discarded.
     GOODBYE = enum.auto()
     LOST = enum.auto()
 
@@ -117,6 +117,9 @@ class Connection(asyncio.BufferedProtocol, asyncio.Transport):
     # -- the protocol of the socket's transport
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's transports are not of this class
+        if self._stage is _Stage.GOODBYE:
+            self._transport.abort()
+            return
         self._transport.set_write_buffer_limits(WRITTEN_BYTES)
         if self._context is None:
             self._open()
@@ -172,8 +175,9 @@ class Connection(asyncio.BufferedProtocol, asyncio.Transport):
 
     def _proceed_in_turn(self) -> None:
         self._proceed()
-        if self._has_ended and self._stage is _Stage.OPEN and self._protocol is not None:
-            self._protocol.eof_received()
+        if self._has_ended:
+            if self._stage is _Stage.OPEN and self._protocol is not None:
+                self._protocol.eof_received()
             self.close()
         self._update_reading()
 
@@ -231,8 +235,11 @@ class Connection(asyncio.BufferedProtocol, asyncio.Transport):
             self._receive(b"")
 
     def _send_output(self, session: TlsSession) -> None:
-        output = session.take_output()
-        if output and self._transport is not None:
+        """Sends what TLS itself has to send. While the client reads nothing, that waits, and nothing is read of it:
+        it could ask for new keys for ever."""
+        if self._is_full:
+            self._update_reading()
+        elif (output := session.take_output()) and self._transport is not None:
             self._transport.write(output)
 
     def _fail(self, session: TlsSession, problem: ssl.SSLError) -> None:
@@ -248,13 +255,17 @@ class Connection(asyncio.BufferedProtocol, asyncio.Transport):
     def _update_reading(self) -> None:
         if self._transport is None:
             return
-        is_wanted = not (self._is_held or self._waits_for_share or self._received) or self._stage is _Stage.GOODBYE
+        waits = self._is_held or self._waits_for_share or self._received or self._has_output_to_keep()
+        is_wanted = not waits or self._stage is _Stage.GOODBYE
         if is_wanted != self._is_reading:
             self._is_reading = is_wanted
             if is_wanted:
                 self._transport.resume_reading()
             else:
                 self._transport.pause_reading()
+
+    def _has_output_to_keep(self) -> bool:
+        return self._is_full and self._session is not None and self._session.has_output
 
     def pause_writing(self) -> None:
         self._is_full = True
@@ -263,6 +274,9 @@ class Connection(asyncio.BufferedProtocol, asyncio.Transport):
 
     def resume_writing(self) -> None:
         self._is_full = False
+        if self._session is not None and self._session.has_output:
+            self._send_output(self._session)
+            self._update_reading()
         self._write_left()
         if not self._left and self._stage is not _Stage.HANDSHAKE and self._protocol is not None:
             self._protocol.resume_writing()
@@ -320,11 +334,11 @@ class Connection(asyncio.BufferedProtocol, asyncio.Transport):
             self._say_goodbye(b"" if self._session is None else self._session.close())
 
     def _say_goodbye(self, last: bytes) -> None:
-        transport = self._transport
-        if transport is None:
-            return
         self._stage, self._closes = _Stage.GOODBYE, True
         self._received = b""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
         if last:
             transport.write(last)
         transport.write_eof()
@@ -347,6 +361,8 @@ class Connection(asyncio.BufferedProtocol, asyncio.Transport):
     def abort(self) -> None:
         self._closes = True
         self._left.clear()
+        if self._stage is not _Stage.LOST:
+            self._stage = _Stage.GOODBYE
         if self._transport is not None:
             self._transport.abort()
 

@@ -59,6 +59,10 @@ class TlsSession:
         self.tls.write(data)
         return self._outgoing.read()
 
+    @property
+    def has_output(self) -> bool:
+        return self._outgoing.pending > 0
+
     def take_output(self) -> bytes:
         """Returns what TLS itself has to send."""
         return self._outgoing.read() if self._outgoing.pending else b""
