@@ -13,6 +13,7 @@ from registry.api.catalog import TenantCatalog
 from registry.api.catalogs import Catalogs
 from registry.api.request import CatalogStale, ResourceRequest
 from registry.api.served import Served
+from registry.api.strategies.definition import DefinitionStrategy
 from registry.api.write_events import WriteEvents
 from registry.codec.json_encode import encode_json_text
 from registry.definitions.decode import decode_definition
@@ -138,7 +139,7 @@ async def test_a_definition_is_decoded_again_only_if_policies_have_changed(
         catalogs.append(await for_resource(of, tenant, group, plural))
         return catalogs[0]
 
-    monkeypatch.setattr("registry.api.strategies.definition.decode_definition", note_decode)
+    monkeypatch.setattr(DefinitionStrategy, "_decode_struct", staticmethod(note_decode))
     monkeypatch.setattr(Catalogs, "for_resource", first_catalog)
     (await api.get(DEFINITIONS)).ok()
     (await api.post(path, other)).ok(201)
