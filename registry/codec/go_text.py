@@ -186,9 +186,10 @@ class GoText(str):
     __slots__ = ()
 
 
-def go_json(value: object, limit: int | None = None) -> str:
+def go_json(value: object, limit: int | None = None, *, is_sorted: bool = True) -> str:
     """`value` as Go's json.Marshal writes it: sorted keys, no blanks, `<`, `>` and `&` escaped; of any depth.
 
+    Unless `is_sorted`, keys have the order of their dict, as in a Go struct and in JSON that Go passes on.
     Stops once there are more characters than `limit`; of a longer value only the beginning is correct.
     """
     parts: list[str] = []
@@ -213,7 +214,8 @@ def go_json(value: object, limit: int | None = None) -> str:
         elif isinstance(item, dict):
             parts.append("{")
             pending.append(_END_OBJECT)
-            for place, name in enumerate(sorted(islice(item, limit), reverse=True), start=1):
+            names = list(islice(item, limit))
+            for place, name in enumerate(sorted(names, reverse=True) if is_sorted else names[::-1], start=1):
                 pending += (item[name], GoText(f"{',' if place < len(item) else ''}{_json_text(name)}:"))
         elif isinstance(item, list | tuple):
             parts.append("[")

@@ -243,6 +243,15 @@ async def test_an_update_creates_a_missing_event(api: Client) -> None:
             id="Go's names of members",
         ),
         pytest.param(
+            "PATCH",
+            "/e",
+            {"related": {}},
+            422,
+            'related: Invalid value: {"Kind":"","Namespace":"","Name":"","UID":"","APIVersion":"","ResourceVersion":"",'
+            '"FieldPath":""}: field is immutable',
+            id="an empty reference is not an absent one",
+        ),
+        pytest.param(
             "DELETE",
             "/e",
             {"preconditions": {"uid": SOME_UID}},

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 from typing import Any
 
 import pytest
@@ -419,3 +421,74 @@ async def test_the_first_of_several_wrong_types_is_reported(
     await api.post(MAPS, {"metadata": {"name": "one"}})
     status = failure(await api.patch(path, patch, content_type), 422, "Invalid")
     assert f"json: cannot unmarshal {type_} into Go struct field" in status["message"]
+
+
+async def _quoted(api: Client, path: str, body: Body, content_type: str) -> str:
+    """The object that the error of a patch quotes, without what differs from run to run."""
+    [cause] = failure(await api.patch(path, body, content_type), 422, "Invalid")["details"]["causes"]
+    text = json.loads(cause["message"].removeprefix("Invalid value: ").rpartition(": json:")[0])
+    return re.sub(r'"(uid|resourceVersion|creationTimestamp|time)":"[^"]*"', r'"\1":""', text)
+
+
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+ENTRY = (
+    '[{"manager":"m","operation":"Update","apiVersion":"v1","time":"","fieldsType":"FieldsV1",'
+    '"fieldsV1":{"f:data":{".":{},"f:b":{}},"f:immutable":{},"f:metadata":{"f:labels":{".":{},"f:x":{}}}}}]'
+)
+IN_STRUCT_ORDER = (
+    '"metadata":{"name":"a","namespace":"default","uid":"","resourceVersion":"","creationTimestamp":"",'
+    f'"labels":{{"x":"y"}},"managedFields":{ENTRY}}}'
+)
+SORTED = (
+    f'"metadata":{{"creationTimestamp":"","labels":7.0,"managedFields":{ENTRY},'
+    '"name":"a","namespace":"default","resourceVersion":"","uid":""}'
+)
+HEAD = '{"apiVersion":"v1",'
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body", "quoted"),
+    [
+        pytest.param(
+            MERGE,
+            '{"data":{"c":1e2}}',
+            HEAD + '"data":{"b":"1","c":1e2},"immutable":false,"kind":"ConfigMap",' + IN_STRUCT_ORDER + "}",
+            id="merge: what it does not change is in the order of the struct",
+        ),
+        pytest.param(
+            MERGE,
+            '{"metadata":{"labels":7.0}}',
+            HEAD + '"data":{"b":"1"},"immutable":false,"kind":"ConfigMap",' + SORTED + "}",
+            id="merge: a map that it changes is sorted",
+        ),
+        pytest.param(
+            JSON_PATCH,
+            '[{"op":"add","path":"/data","value":{"z":1,"y":{"b":1,"a":9223372036854775808}}}]',
+            HEAD
+            + '"data":{"z":1,"y":{"b":1,"a":9223372036854775808}},"immutable":false,"kind":"ConfigMap",'
+            + IN_STRUCT_ORDER
+            + "}",
+            id="json: values are in their own order",
+        ),
+        pytest.param(
+            JSON_PATCH,
+            '[{"op":"add","path":"/metadata/labels","value":7.0}]',
+            HEAD + '"data":{"b":"1"},"immutable":false,"kind":"ConfigMap",' + SORTED + "}",
+            id="json: a map that it changes is sorted",
+        ),
+    ],
+)
+async def test_errors_quote_a_built_in_kind_in_the_order_of_its_struct(
+    api: Client, content_type: str, body: str, quoted: str
+) -> None:
+    metadata = {"name": "a", "labels": {"x": "y"}}
+    config_map = {"kind": "ConfigMap", "metadata": metadata, "data": {"b": "1"}, "immutable": False}
+    (await api.post(f"{CONFIG_MAPS}?fieldManager=m", config_map)).ok(201)
+    assert await _quoted(api, f"{CONFIG_MAPS}/a", body, content_type) == quoted
+
+
+async def test_errors_quote_values_of_a_json_patch_as_they_were_written(api: Client) -> None:
+    await make(api, "a", size=1)
+    body = '[{"op":"add","path":"/spec/free","value":{"b":1.0,"a":2}},{"op":"add","path":"/metadata/labels","value":7}]'
+    quoted = await _quoted(api, A, body, JSON_PATCH)
+    assert '"free":{"b":1.0,"a":2}' in quoted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -275,3 +276,23 @@ async def test_a_scale_of_values_of_other_types(api: Client) -> None:
 SUBRESOURCES = {"status": {}, "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}}
 NO_STATUS = ".status.replicas accessor error: s is of the type string, expected map[string]interface{}"
 NO_REPLICAS = ".status.replicas accessor error: [1] is of the type []interface {}, expected int64"
+
+
+async def test_a_merge_patch_of_a_scale_that_is_no_object(api: Client) -> None:
+    await make(api, "a", replicas=1)
+    refused = failure(await api.patch(f"{A}/scale?fieldValidation=Ignore", []), 422, "Invalid")
+    assert refused["message"].startswith(
+        ' "" is invalid: patch: Invalid value: "[]": couldn\'t get version/kind; json parse error: json: cannot unmarshal '
+        "array into Go value of type struct"
+    )
+
+
+async def test_a_refused_scale_is_quoted_in_the_order_of_its_struct(api: Client) -> None:
+    [made] = await make(api, "a", replicas=1)
+    refused = failure(await api.patch(f"{A}/scale", {"kind": "Other"}), 422, "Invalid")["message"]
+    metadata = {name: made["metadata"][name] for name in ("name", "namespace", "uid", "resourceVersion")}
+    start = json.dumps({"apiVersion": "autoscaling/v1", "kind": "Other", "metadata": metadata}, separators=(",", ":"))
+    assert json.dumps(start.removesuffix("}}"))[1:-1] in refused
+    assert refused.endswith(
+        'no kind "Other" is registered for version "autoscaling/v1" in scheme "k8s.io/client-go/scale/util.go:146"'
+    )

@@ -213,6 +213,10 @@ class Strategy(ABC):
         """By apiVersion and list of the spec, the types of applied items that the schema does not describe in full."""
         return {}
 
+    def in_struct_order(self, obj: Object) -> Object | None:
+        """Returns an object with its members in the order of the kind's Go struct; None if the kind is a map."""
+        return None
+
     def check_type(self, obj: Object) -> None:
         """Raises a StatusError for an object of another kind or version, if that is reported before other errors."""
         return

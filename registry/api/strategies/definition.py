@@ -64,6 +64,9 @@ class DefinitionStrategy(BuiltinStrategy):
     def zeros(self) -> Mapping[str, Any]:
         return zero_members(CustomResourceDefinition)
 
+    def in_struct_order(self, obj: Object) -> Object | None:
+        return canonical(obj)
+
     @property
     def checked_items(self) -> Mapping[str, Mapping[str, MergeType]]:
         return _VERSIONS

@@ -108,7 +108,7 @@ class NewEventStrategy(EventStrategy):
         return errors + [
             invalid(field, _error_value(name, core.get(name)), "field is immutable")
             for name, field in _IMMUTABLE
-            if (core.get(name) or None) != (before.get(name) or None)
+            if _member(core, name) != _member(before, name)
         ]
 
 
@@ -156,9 +156,16 @@ _EMPTY: Mapping[str, object] = {
 }
 
 
+def _member(core: Object, name: str) -> object:
+    """Returns a member for comparison. Only `related` is a pointer in Go, so that an empty one is not an absent one."""
+    value = core.get(name)
+    return value if name == "related" else value or None
+
+
 def _error_value(name: str, value: object) -> object:
     """Returns the value of a member as an error prints it."""
-    value = value or _EMPTY.get(name, "")
+    if value is None or (not value and name != "related"):
+        value = _EMPTY.get(name, "")
     if not isinstance(value, dict):
         return value
     members = (f"{go_json(go)}:{go_json(value.get(key) or '', MAX_TEXT)}" for key, go in _GO_STRUCTS[name].items())

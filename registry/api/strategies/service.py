@@ -65,6 +65,9 @@ class ServiceStrategy(BuiltinStrategy):
         _default(obj)
         return obj
 
+    def in_struct_order(self, obj: Object) -> Object | None:
+        return structs.encode(CORE["Service"], obj)
+
     def conversion_fault(self, obj: Object) -> str | None:
         return conversion_fault(CORE["Service"], obj)
 

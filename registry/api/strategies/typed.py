@@ -71,6 +71,9 @@ class TypedStrategy(BuiltinStrategy):
     def default(self, obj: Object) -> None:
         """Applies the version's defaults to a decoded object, in place."""
 
+    def in_struct_order(self, obj: Object) -> Object | None:
+        return typed.encode(self.struct, obj)
+
     def as_written(self, obj: Object) -> Object:
         return typed.encode(self.struct, obj)
 

@@ -7,8 +7,10 @@ Follows apiserver pkg/endpoints/handlers/patch.go.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from registry.api.answers import ObjectAnswer
@@ -31,13 +33,13 @@ from registry.api.verbs.apply import apply
 from registry.api.verbs.driver import run
 from registry.api.verbs.update import UpdateOperation
 from registry.apply import json_patch, strategic
-from registry.apply.errors import PatchInapplicable, PatchTooLong, PatchUndecodable, StrategicPatchError
+from registry.apply.errors import ApplyError, PatchInapplicable, PatchTooLong, PatchUndecodable, StrategicPatchError
 from registry.apply.merge_patch import INVALID_MERGE_PATCH, apply_merge_patch, decode_merge_patch
 from registry.apply.validate import go_plain
-from registry.codec.go_text import go_json, type_meta_error
-from registry.codec.json_decode import decode_json
+from registry.codec.go_text import GoText, go_json, type_meta_error
+from registry.codec.json_decode import decode_json, decode_verbatim_json, has_float
 from registry.codec.json_scan import patch_syntax_error
-from registry.codec.model import Decoded, JsonNumberError, JsonSyntaxError
+from registry.codec.model import Decoded, JsonNumberError, JsonSyntaxError, NumberLiteral, Repeated
 from registry.codec.model import DecodeError as CodecError
 from registry.codec.structs.base import StructDecodeError
 from registry.emulation import emulated
@@ -53,6 +55,8 @@ APPLY_PATCHES = ("application/apply-patch+yaml", "application/apply-patch+cbor")
 
 # Maps the old object to the patched one.
 Patcher = Callable[[Object], Any]
+# Returns the error for a patched object, and why it is invalid.
+Refuse = Callable[[Any, str], StatusError]
 
 
 async def patch(request: ResourceRequest, body: Body) -> ObjectAnswer:
@@ -77,6 +81,8 @@ class PatchReader:
         self._decoded: Decoded | None = None
         self.faults: list[str] = []
         self._strategic: Any = None
+        # The values of a JSON patch, which errors quote in the order of their own keys.
+        self._values: list[Any] = []
 
     def require_json(self) -> None:
         """Raises 400 if the patch is not JSON: 1.37 parses it for the audit log, before it loads the object."""
@@ -89,7 +95,7 @@ class PatchReader:
 
     def apply(self, request: ResourceRequest, old: Object) -> Object:
         """Returns the new object, decoded by its kind."""
-        obj = self._decode(request, self.result(request.served.kind.name, old))
+        obj = self._decode(request, old, self.result(request.served.kind.name, old))
         agree_on_namespace(request, obj)
         agree_on_name(request, obj)
         if not obj.get("apiVersion"):
@@ -155,6 +161,7 @@ class PatchReader:
                 if strict:
                     duplicates = [f"json patch {fault}" for fault in self.faults]
                     self.faults = sorted([*duplicates, *operations.unknown_members], key=_operation_of)
+                self._values = [operation.value for operation in operations.operations]
                 return lambda old: json_patch.apply_json_patch(old, operations)
             case media if media == MERGE_PATCH:
                 changes = decode_merge_patch(decoded.value, strict=strict)
@@ -163,48 +170,78 @@ class PatchReader:
                 changes = self._strategic = _with_whole_numbers(decoded.value)
                 return lambda old: strategic.apply_strategic(kind, old, changes)
 
-    def _decode(self, request: ResourceRequest, result: Any) -> Object:
+    def _decode(self, request: ResourceRequest, old: Object, result: Any) -> Object:
         served, options = request.served, self._options
+        refuse = partial(self.refused, old, served.strategy.in_struct_order)
         if self._strategic is None and (why := type_meta_error(result)):
-            raise bad_result(result, why)
+            raise refuse(result, why)
         if result is None:
-            raise bad_result(result, "Object 'Kind' is missing in 'null'")
+            raise refuse(result, "Object 'Kind' is missing in 'null'")
         if self._strategic is not None and not all(isinstance(result.get(name), str | None) for name in _TYPE):
             raise _bad_patch(go_plain(self._strategic), served.strategy.conversion_fault(result) or "")
         # Decoding prunes in place, and an error of strict validation shows the whole object.
-        text = deep_copy(result) if options.field_validation == "Strict" else result
+        text = result
+        if options.field_validation == "Strict":
+            result = deep_copy(result)
         # Without a version, kube-apiserver decodes a built-in kind into its internal struct with other field names.
         is_internal = served.definition.builtin and self._strategic is None and not result.get("apiVersion")
         if served.definition.builtin:
-            result = self._with_type(served, result)
+            result = self._with_type(served, result, refuse)
         if (result.get("apiVersion") or "").count("/") > 1:
-            raise bad_result(result, f"unexpected GroupVersion string: {result['apiVersion']}")
+            raise refuse(result, f"unexpected GroupVersion string: {result['apiVersion']}")
         if not result.get("kind"):
-            raise bad_result(result, f"Object 'Kind' is missing in '{go_json(result, MAX_TEXT)}'")
+            raise refuse(result, f"Object 'Kind' is missing in '{go_json(result, MAX_TEXT)}'")
         unknown = sorted(result.keys() - _TYPE) if is_internal else []
         try:
             obj = served.strategy.decode({name: result[name] for name in _TYPE} if is_internal else {**result}, unknown)
         except ObjectDecodeError as error:
-            raise self._refusal(served, result, text, error) from error
+            raise self._refusal(served, result, text, error, refuse) from error
         if self._strategic is None and len(unknown) > 1:
             unknown.sort(key=_in_document_order)
-        self._report(request, field_faults(self.faults, unknown), text)
+        self._report(request, field_faults(self.faults, unknown), text, refuse)
         return obj
 
-    def _refusal(self, served: Served, result: Object, text: Object, error: ObjectDecodeError) -> StatusError:
+    def _refusal(
+        self, served: Served, result: Object, text: Object, error: ObjectDecodeError, refuse: Refuse
+    ) -> StatusError:
         if self._strategic is not None:
             return _bad_patch(go_plain(self._strategic), served.strategy.conversion_fault(result) or str(error))
-        return bad_result(text, self.first_fault(result, served.strategy.decode) or str(error))
+        return refuse(text, self.first_fault(result, served.strategy.decode) or str(error))
 
-    def _report(self, request: ResourceRequest, faults: Sequence[str], text: Object) -> None:
+    def _report(self, request: ResourceRequest, faults: Sequence[str], text: Object, refuse: Refuse) -> None:
         """Reports unknown and repeated fields, as the request's fieldValidation has it."""
         if faults and self._options.field_validation == "Strict":
             why = f"strict decoding error: {', '.join(faults)}"
             if self._strategic is not None:  # upstream, its result is never a text: the patch is shown
                 raise _bad_patch(go_plain(self._strategic), why)
-            raise bad_result(text, why)
+            raise refuse(text, why)
         if self._options.field_validation != "Ignore":
             request.context.warnings.extend(faults)
+
+    def refused(
+        self, old: Object, in_struct_order: Callable[[Object], Object | None], result: Any, why: str
+    ) -> StatusError:
+        """Returns the error for an invalid patched object: it names neither kind nor object, and shows all of it.
+
+        Like upstream's text, it has sorted keys in the maps that the patch has changed; what it has not changed is in
+        the order of the Go struct, the values of a JSON patch in their own, and numbers as the patch has them.
+        """
+        if self._strategic is not None:
+            return _bad_patch(go_json(result, MAX_TEXT), why)
+        ordered = in_struct_order(old)
+        in_order = _containers(ordered)
+        with contextlib.suppress(ApplyError):  # a test of a number
+            result = self._quoting_patcher()(old if ordered is None else ordered)
+        in_order |= _containers(self._values)
+        return _bad_patch(go_json(_in_text_order(result, in_order), MAX_TEXT), why)
+
+    def _quoting_patcher(self) -> Patcher:
+        """Returns the patcher, with texts for numbers that are no int64."""
+        assert self._patcher is not None
+        value = decode_verbatim_json(self._body.data)
+        if not has_float(value):
+            return self._patcher
+        return self._patcher_of("", Decoded(_with_quoted_numbers(value)), strict=False)
 
     def first_fault(self, result: Any, decode: Callable[[Any, list[str]], object]) -> str:
         """Returns the error of decoding an invalid result that Go meets first.
@@ -219,7 +256,7 @@ class PatchReader:
             return str(error)
         return ""
 
-    def _with_type(self, served: Served, result: Object) -> Object:
+    def _with_type(self, served: Served, result: Object, refuse: Refuse) -> Object:
         """Completes the type of a patched object of a built-in kind.
 
         The decoder fills in what was removed, and refuses another type. The result of a strategic merge patch is not
@@ -232,7 +269,7 @@ class PatchReader:
             "apiVersion": typed.get("apiVersion") or served.api_version,
         }
         if self._strategic is None and (why := served.strategy.type_fault(completed)):
-            raise bad_result(result, why)
+            raise refuse(result, why)
         return completed
 
 
@@ -266,9 +303,50 @@ def _in_document_order(path: str) -> tuple[tuple[int, str], ...]:
     return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"[.\[\]]+", path))
 
 
-def bad_result(result: Any, why: str) -> StatusError:
-    """Returns the error for an invalid patched object: it names neither kind nor object, and shows all of it."""
-    return _bad_patch(go_json(result, MAX_TEXT), why)
+def _containers(value: Any) -> set[int]:
+    """Returns the ids of all maps and lists in a value."""
+    ids: set[int] = set()
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, dict | list):
+            ids.add(id(item))
+            pending.extend(item.values() if isinstance(item, dict) else item)
+    return ids
+
+
+def _with_quoted_numbers(value: Any) -> Any:
+    """Replaces numbers that are no int64 by their texts, in place."""
+    root = [value]
+    pending: list[Any] = [root]
+    while pending:
+        holder = pending.pop()
+        for key, inner in holder.items() if isinstance(holder, dict) else enumerate(holder):
+            if isinstance(inner, NumberLiteral):
+                holder[key] = GoText(inner.text)
+            elif isinstance(inner, Repeated):
+                holder[key] = inner = dict(inner)
+            if isinstance(inner, dict | list):
+                pending.append(inner)
+    return root[0]
+
+
+def _in_text_order(result: Any, in_order: set[int]) -> Any:
+    """Returns a copy of a patched object in which containers whose ids are in `in_order` are texts of JSON. The root is
+    none: it is always a map that was merged."""
+    root: list[Any] = [dict(result) if isinstance(result, dict) else result]
+    pending: list[Any] = [root[0] if isinstance(result, dict) else root]
+    while pending:
+        holder = pending.pop()
+        for key, inner in holder.items() if isinstance(holder, dict) else enumerate(holder):
+            if not isinstance(inner, dict | list):
+                continue
+            if id(inner) in in_order:
+                holder[key] = GoText(go_json(inner, MAX_TEXT, is_sorted=False))
+            else:
+                holder[key] = inner = inner.copy()
+                pending.append(inner)
+    return root[0]
 
 
 def _bad_patch(value: str, why: str) -> StatusError:

@@ -11,6 +11,7 @@ Follows apiextensions-apiserver pkg/registry/customresource/etcd.go (ScaleREST).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from registry.api.answers import DocumentAnswer
@@ -26,7 +27,7 @@ from registry.api.tables.table import CREATED_DESCRIPTION, custom_table
 from registry.api.verbs.apply import note_duplicates, read_configuration
 from registry.api.verbs.driver import run
 from registry.api.verbs.get import begin_get
-from registry.api.verbs.patch import JSON_PATCH, MERGE_PATCH, PatchReader, bad_result
+from registry.api.verbs.patch import JSON_PATCH, MERGE_PATCH, PatchReader
 from registry.api.verbs.update import UpdateOperation
 from registry.builtin.structs import AUTOSCALING
 from registry.codec.go_text import type_meta, type_meta_error
@@ -37,6 +38,7 @@ from registry.definitions.model import Column, Scale
 from registry.schema.field import shorten
 
 _API_VERSION = "autoscaling/v1"
+_SCHEME: Final = "k8s.io/client-go/scale/util.go:146"
 # The number of replicas that a patch finds where there is none: the smallest of 32 bits, which it must replace.
 _UNSET: Final = -(1 << 31)
 _TABLE = custom_table(
@@ -127,15 +129,17 @@ async def patch_scale(request: ResourceRequest, body: Body) -> DocumentAnswer:
     reader = PatchReader(body, options)
 
     def patch_scale(request: ResourceRequest, old: Object) -> dict[str, Any]:
-        result = reader.result("Scale", _scale_to_patch(request, old, paths))
+        before = _scale_to_patch(request, old, paths)
+        result = reader.result("Scale", before)
+        refuse = partial(reader.refused, before, partial(typed.encode, AUTOSCALING["Scale"]))
         unknown: list[str] = []
         try:
             scale = _decode(result, unknown)
         except StructDecodeError as error:
-            raise bad_result(result, reader.first_fault(result, _decode) or str(error)) from error
+            raise refuse(result, reader.first_fault(result, _decode) or str(error)) from error
         faults = field_faults(reader.faults, unknown)
         if faults and options.field_validation == "Strict":
-            raise bad_result(result, f"strict decoding error: {', '.join(faults)}")
+            raise refuse(result, f"strict decoding error: {', '.join(faults)}")
         if options.field_validation != "Ignore":
             request.context.warnings.extend(faults)
         return scale
@@ -212,13 +216,13 @@ def _decode(value: Any, unknown: list[str]) -> dict[str, Any]:
 
     Raises StructDecodeError with Go's text.
     """
-    head = value if isinstance(value, dict) else {}
-    if (why := type_meta_error(head)) is not None:
+    if (why := type_meta_error({} if value is None else value)) is not None:
         raise StructDecodeError(why)
-    meta = type_meta(head)
+    meta = type_meta(value or {})
     kind, version = meta.get("kind") or "Scale", meta.get("apiVersion") or _API_VERSION
     if (kind, version) != ("Scale", _API_VERSION):
-        raise StructDecodeError(f'no kind "{shorten(kind)}" is registered for version "{shorten(version)}"')
+        absent = f'no kind "{shorten(kind)}" is registered for version "{shorten(version)}"'
+        raise StructDecodeError(f'{absent} in scheme "{_SCHEME}"')
     decoded = typed.decode(AUTOSCALING["Scale"], value)
     unknown.extend(decoded.unknown)
     spec = decoded.value.get("spec") or {}

@@ -40,7 +40,9 @@ class Integer(GoType):
                     return whole
                 return context.mismatch(value, link, self.go, f"number {go_float(value)}")
             # An integer that does not fit into 64 bits is a float by now, but was most likely written as an
-            # integer.
+            # integer, unless encoding/json would write an exponent.
+            if abs(value) >= 1e21:
+                return context.mismatch(value, link, self.go, f"number {go_float(value)}")
             value = int(value) if value.is_integer() and abs(value) >= 2**63 else value
         printed = f"number {value}" if type(value) in (int, float) else ""
         return context.mismatch(value, link, self.go, printed)
