@@ -16,6 +16,8 @@ from typing import Final
 # The fraction of the loop's time that one tenant may use, and the seconds that it may use at once.
 _SHARE: Final = 0.3
 _BURST_SECONDS: Final = 0.01
+# The resolution of an event loop's timers: with uvloop, a shorter one ends at once, before its time.
+_TIMER_SECONDS: Final = 0.001
 # What is not measured: TLS on both sides, and passing a piece on.
 BYTE_SECONDS: Final = 4e-9
 PIECE_SECONDS: Final = 1e-4
@@ -61,7 +63,8 @@ class LoopShare:
         seconds = (self._current_debt() - _BURST_SECONDS) / _SHARE
         loop = asyncio.get_running_loop()
         # The one that has just been called is charged before the next one is called.
-        self._timer = loop.call_soon(self._next) if seconds <= 0 else loop.call_later(seconds, self._next)
+        wait = max(seconds, _TIMER_SECONDS)
+        self._timer = loop.call_soon(self._next) if seconds <= 0 else loop.call_later(wait, self._next)
 
     def _next(self) -> None:
         self._timer = None
