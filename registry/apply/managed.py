@@ -182,7 +182,7 @@ def _entry(manager: Manager, owner: Owner) -> dict[str, Json]:
         "apiVersion": owner.api_version,
         "fieldsType": "FieldsV1",
         "fieldsV1": owner.fields,
-        "manager": manager.name,
+        **({"manager": manager.name} if manager.name else {}),
         "operation": manager.operation,
     }
     if manager.subresource:

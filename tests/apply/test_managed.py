@@ -136,3 +136,10 @@ def test_updaters_of_different_versions_are_merged_apart() -> None:
 def test_names_of_managers_in_conflicts() -> None:
     assert Manager("m", "Apply").text() == '"m"'
     assert Manager('"', "Update", "g/v1", "status").text() == '"\\"" with subresource "status" using g/v1'
+
+
+def test_an_entry_without_a_manager_has_no_empty_one() -> None:
+    entries = [{"apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {"f:data": {}}, "operation": "Update"}]
+    managed = read_requested([{**entries[0], "manager": None}])
+    assert managed is not None
+    assert encode(managed) == entries
