@@ -27,20 +27,37 @@ from benchmarks.client import JSON
 # ---- without a token
 
 
+async def _pour(one: Attacker, first: bytes, piece: bytes) -> None:
+    """Sends a chunked body, a piece again and again until the server has enough of it."""
+    reader, writer = await one.open()
+    ended = asyncio.create_task(_read(reader))
+    try:
+        writer.write(b"POST /version HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" + first)
+        for _ in range(400):
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(0)  # for the end of the connection, which drain does not wait for
+            if ended.done():
+                one.answers["closed"] += 1
+                break
+    except OSError:
+        one.answers["closed"] += 1
+    finally:
+        ended.cancel()
+        writer.transport.abort()
+
+
+async def _read(reader: asyncio.StreamReader) -> None:
+    """Returns when the server has closed the connection."""
+    with contextlib.suppress(OSError):
+        await reader.read()
+
+
 async def trailers(attacker: Attacker) -> None:
     """Chunked trailers without end."""
 
     async def work(one: Attacker) -> None:
-        _, writer = await one.open()
-        try:
-            writer.write(b"POST /version HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n")
-            for _ in range(400):
-                writer.write(b"a:\r\n" * 25_000)
-                await writer.drain()
-        except OSError:
-            one.answers["closed"] += 1
-        finally:
-            writer.close()
+        await _pour(one, b"0\r\n", b"a:\r\n" * 25_000)
 
     await attacker.parallel(4, work)
 
@@ -49,16 +66,7 @@ async def chunks(attacker: Attacker) -> None:
     """Bodies of chunks of one byte, without a token."""
 
     async def work(one: Attacker) -> None:
-        _, writer = await one.open()
-        try:
-            writer.write(b"POST /version HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
-            for _ in range(400):
-                writer.write(b"1\r\nx\r\n" * 10_000)
-                await writer.drain()
-        except OSError:
-            one.answers["closed"] += 1
-        finally:
-            writer.close()
+        await _pour(one, b"", b"1\r\nx\r\n" * 10_000)
 
     await attacker.parallel(4, work)
 
