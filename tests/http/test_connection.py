@@ -27,7 +27,6 @@ from tests.http.tls_client import Client, PlainClient
 
 LONG = bytes(range(256)) * 40_000
 HANDSHAKES = 48
-# A write of this size before the long one, which is encrypted at once.
 SHORT = b"short"
 
 
@@ -53,6 +52,26 @@ def received(client: Client | PlainClient) -> bytes:
     return b"".join(texts)
 
 
+async def long_answer(scope: dict[str, Any], receive: Any, send: Any) -> None:
+    body = SHORT + LONG + SHORT
+    head = [(b"content-length", b"%d" % len(body)), (b"connection", b"close")]
+    await send({"type": "http.response.start", "status": 200, "headers": head})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def with_a_waiting_answer(port: int, references: list[weakref.ref[Protocol]]) -> Client:
+    """A client that does not read its long answer."""
+    client = await asyncio.to_thread(connected, port)
+    await asyncio.to_thread(client.send, client.records(REQUEST))
+
+    async def waits() -> bool:
+        protocol = references[0]()
+        return protocol is not None and protocol.transport.get_write_buffer_size() > len(LONG) // 4
+
+    await eventually(waits)
+    return client
+
+
 @pytest.mark.parametrize("run", [on_asyncio, on_uvloop])
 def test_what_waits_for_a_slow_client_is_not_encrypted_yet(run: Callable[[Any], None], server: ssl.SSLContext) -> None:
     """And it arrives in order, before the end of the connection."""
@@ -60,15 +79,8 @@ def test_what_waits_for_a_slow_client_is_not_encrypted_yet(run: Callable[[Any], 
     async def read_slowly() -> None:
         references: list[weakref.ref[Protocol]] = []
         # What waits counts as further connections.
-        async with accepting(10_000, server, _in_one_write, references) as (_, port):
-            client = await asyncio.to_thread(connected, port)
-            await asyncio.to_thread(client.send, client.records(REQUEST))
-
-            async def waits() -> bool:
-                protocol = references[0]()
-                return protocol is not None and protocol.transport.get_write_buffer_size() > len(LONG) // 4
-
-            await eventually(waits)
+        async with accepting(10_000, server, long_answer, references) as (_, port):
+            client = await with_a_waiting_answer(port, references)
             protocol = references[0]()
             assert protocol is not None
             connection = protocol.transport
@@ -82,13 +94,6 @@ def test_what_waits_for_a_slow_client_is_not_encrypted_yet(run: Callable[[Any], 
             client.socket.close()
 
     run(read_slowly)
-
-
-async def _in_one_write(scope: dict[str, Any], receive: Any, send: Any) -> None:
-    body = SHORT + LONG + SHORT
-    head = [(b"content-length", b"%d" % len(body)), (b"connection", b"close")]
-    await send({"type": "http.response.start", "status": 200, "headers": head})
-    await send({"type": "http.response.body", "body": body})
 
 
 @pytest.mark.parametrize("kind", [Client, PlainClient])
@@ -363,15 +368,8 @@ def test_a_client_that_asks_for_new_keys_has_to_read_them(
 
     async def ask() -> None:
         references: list[weakref.ref[Protocol]] = []
-        async with accepting(10_000, server, _in_one_write, references) as (_, port):
-            client = await asyncio.to_thread(connected, port)
-            await asyncio.to_thread(client.send, client.records(REQUEST))
-
-            async def is_full() -> bool:
-                protocol = references[0]()
-                return protocol is not None and protocol.transport.get_write_buffer_size() > len(LONG) // 4
-
-            await eventually(is_full)
+        async with accepting(10_000, server, long_answer, references) as (_, port):
+            client = await with_a_waiting_answer(port, references)
             monkeypatch.setattr(TlsSession, "decrypt", as_if_asked)
             for _ in range(50):
                 client.socket.send(client.records(b" "))
