@@ -69,7 +69,7 @@ ALLOWED = tuple(
         (
             500,
             r"unsupported role reference kind: ",
-            "registry/rbac: a binding without roleRef (a running 1.36 answers so)",
+            "rbac/validation/rule.go: a binding without roleRef (a running 1.36 answers so)",
         ),
         (500, r"failed to create RequestInfo: unable to determine kind and namespace ", "filters/requestinfo.go"),
         (500, r"error resolving resource", "customresource_handler.go: a definition that is being changed"),
