@@ -145,13 +145,14 @@ class CompiledSchema:
         The apply has refused unknown fields, except in objects of which the schema names none: to it, these are maps.
         A null that its schema refuses is left for validation.
         """
-        if not self._tidy(obj):
+        is_tidy, has_embedded = self._tidy(obj), self._embedded_resources.present
+        if has_embedded or not is_tidy:
             obj = deep_copy(obj)  # it shares values with the applied configuration, which may be merged again
+        if not is_tidy:
             if not self._keeps_all:
                 prune(obj, self.structural, is_root=True)
             drop_nulls(obj, self.structural, only_valid=True)
-        if self._embedded_resources.present:
-            obj = deep_copy(obj)
+        if has_embedded:
             self._embedded_resources.decode_applied(obj)
         self.default(obj)
         return obj
