@@ -23,9 +23,13 @@ class Rounds:
 
     async def turn(self) -> None:
         """Returns at once if few have asked in this iteration, otherwise in a later one."""
-        if self.try_turn():
+        loop = asyncio.get_running_loop()
+        if self._left:
+            if self._left == self._most:
+                loop.call_soon(self._begin)
+            self._left -= 1
             return
-        turn = asyncio.get_running_loop().create_future()
+        turn = loop.create_future()
 
         def begin() -> bool:
             if turn.done():  # its client has gone
@@ -33,21 +37,8 @@ class Rounds:
             turn.set_result(None)
             return True
 
-        self.wait(begin)
-        await turn
-
-    def try_turn(self) -> bool:
-        """Takes one of this iteration's turns; returns False if all are taken."""
-        if not self._left:
-            return False
-        if self._left == self._most:
-            asyncio.get_running_loop().call_soon(self._begin)
-        self._left -= 1
-        return True
-
-    def wait(self, begin: Callable[[], bool]) -> None:
-        """Calls `begin` in a later iteration, after `try_turn` has returned False. It returns whether it continues."""
         self._waiting.append(begin)
+        await turn
 
     def _begin(self) -> None:
         """Begins the next round. It is an empty one if no caller waits, so that the next caller begins another."""
