@@ -89,8 +89,12 @@ def measure(
 
 def _serving(running: server.Server) -> psutil.Process:
     """Returns the serving process: the one with the most memory that is not PostgreSQL's."""
-    found = [running.process, *running.process.children(recursive=True)]
-    return max((p for p in found if not p.name().startswith("postgres")), key=lambda p: p.memory_info().rss)
+    sizes = {}
+    for process in (running.process, *running.process.children(recursive=True)):
+        with contextlib.suppress(psutil.NoSuchProcess):  # PostgreSQL's come and go
+            if not process.name().startswith("postgres"):
+                sizes[process] = process.memory_info().rss
+    return max(sizes, key=sizes.__getitem__)
 
 
 def _reset_peak(process: psutil.Process) -> None:
