@@ -9,9 +9,13 @@ from __future__ import annotations
 import argparse
 import hashlib
 import random
+import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+
+import psutil
 
 from tests.fuzz.calls import Call, Entry, read_entry, write_entry
 from tests.fuzz.episodes import Found, Log, Session, plans, play, replay
@@ -37,11 +41,16 @@ def main() -> int:
         print(f"no network of its own ({why_not}): requests that name webhooks are left out")
     with data_folder() as folder, running_server(folder / "data", "--plain-http", "--cbor") as server:
         session = Session(
-            Wire(server.port, server.token), Log(server.data_dir / "server.log"), server.token, f"s{arguments.seed}"
+            Wire(server.port, server.token),
+            Log(server.data_dir / "server.log"),
+            server.token,
+            f"s{arguments.seed}",
+            arguments.slow_seconds,
         )
         if arguments.replay:
             return _replayed(session, sorted(arguments.corpus.glob("*.yaml")))
-        found = _run(session, arguments, isolated=not why_not)
+        memory = psutil.Process(server.process.pid).memory_info
+        found = _run(session, arguments, lambda: memory().rss >> 20, isolated=not why_not)
         if server.process.poll() is not None:
             print("the server has ended")
             return 1
@@ -53,12 +62,19 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--requests", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--corpus", type=Path, default=CORPUS, help="where findings are kept")
+    parser.add_argument("--slow-seconds", type=float, default=5.0, help="a slower answer is a finding (5)")
     parser.add_argument("--keep", action="store_true", help="minimise what is found and write it into the corpus")
     parser.add_argument("--replay", action="store_true", help="only what is in the corpus")
     return parser.parse_args()
 
 
-def _run(session: Session, arguments: argparse.Namespace, *, isolated: bool) -> dict[str, Found]:
+def _run(
+    session: Session, arguments: argparse.Namespace, megabytes: Callable[[], int], *, isolated: bool
+) -> dict[str, Found]:
+    """Sends the requests, or those until SIGINT or SIGTERM: a run of a day may be ended early."""
+    ended: list[int] = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _: ended.append(number))
     mutator = Mutator(arguments.seed)
     found: dict[str, Found] = {}
     sent, started, said = 0, time.monotonic(), time.monotonic()
@@ -70,8 +86,12 @@ def _run(session: Session, arguments: argparse.Namespace, *, isolated: bool) -> 
                 _show(result)
         if time.monotonic() - said > 30:
             said = time.monotonic()
-            print(f"{sent} requests, {sent / (said - started):.0f} a second, {len(found)} findings", flush=True)
-        if sent >= arguments.requests:
+            print(
+                f"{sent} requests, {sent / (said - started):.0f} a second, {len(found)} findings, "
+                f"the server has {megabytes()} MB",
+                flush=True,
+            )
+        if sent >= arguments.requests or ended:
             break
     seconds = time.monotonic() - started
     if arguments.keep:
@@ -79,7 +99,7 @@ def _run(session: Session, arguments: argparse.Namespace, *, isolated: bool) -> 
             _keep(session, result, arguments.corpus)
     codes = ", ".join(f"{code}: {count}" for code, count in sorted(session.codes.items()))
     print(f"{sent} requests in {seconds:.0f} s, {len(found)} findings; answers {codes}")
-    print(f"slowest: {session.slowest[0]:.2f} s {session.slowest[1]}")
+    print(f"slowest: {session.slowest[0]:.2f} s {session.slowest[1]}; the server has {megabytes()} MB", flush=True)
     return found
 
 

@@ -17,8 +17,6 @@ import yaml
 from tests.fuzz.calls import Call
 from tests.fuzz.wire import Answer
 
-SLOW_SECONDS = 20.0
-
 
 class Finding(NamedTuple):
     """`sign` is the same for the same fault; `detail` is for the reader."""
@@ -104,12 +102,13 @@ _UNEXPECTED = (
 )
 
 
-def check_answer(call: Call, answer: Answer) -> list[Finding]:
+def check_answer(call: Call, answer: Answer, slow_seconds: float) -> list[Finding]:
     found = []
     text = answer.body.decode("utf-8", "replace")
-    if answer.seconds > SLOW_SECONDS and not _is_timeout(answer):
+    if answer.seconds > slow_seconds and not _is_timeout(answer):
         found.append(Finding("slow", f"slow {call.method}", f"{answer.seconds:.1f} s"))
-    message = _message(answer, text)
+    document = _decoded(answer, text)
+    message = str(document.get("message") or "") if isinstance(document, dict) else text[:500]
     if any(words in text for words in _UNEXPECTED):
         found.append(Finding("unexpected", f"unexpected {answer.code} {_plain(message)}", message))
     elif (
@@ -121,7 +120,7 @@ def check_answer(call: Call, answer: Answer) -> list[Finding]:
     leak = _leak(call, text)
     if leak is not None:
         found.append(leak)
-    problem = _malformed(answer, text)
+    problem = _malformed(answer, document)
     if problem and call.method != "HEAD":
         found.append(Finding("malformed", f"malformed {_plain(problem)}", f"{answer.code} {problem}: {text[:300]}"))
     return found
@@ -129,8 +128,8 @@ def check_answer(call: Call, answer: Answer) -> list[Finding]:
 
 def _leak(call: Call, text: str) -> Finding | None:
     text = text.replace('\\"', '"')
-    sent = f"{call.path} {call.query} {call.headers} {(call.content() or b'').decode('utf-8', 'replace')}"
     for leak in _LEAKS.finditer(text):
+        sent = f"{call.path} {call.query} {call.headers} {(call.content() or b'').decode('utf-8', 'replace')}"
         if leak[0] not in sent:
             around = text[max(0, leak.start() - 200) : leak.end() + 200]
             return Finding("leak", f"leak {leak[0]}", around)
@@ -152,11 +151,6 @@ def in_log(text: str) -> list[Finding]:
 
 def _is_timeout(answer: Answer) -> bool:
     return answer.code == 504
-
-
-def _message(answer: Answer, text: str) -> str:
-    document = _decoded(answer, text)
-    return str(document.get("message") or "") if isinstance(document, dict) else text[:500]
 
 
 def _decoded(answer: Answer, text: str) -> Any:
@@ -181,8 +175,8 @@ def _texts(value: Any) -> Any:
     return value.decode() if isinstance(value, bytes) else value
 
 
-def _malformed(answer: Answer, text: str) -> str:
-    """What is wrong with the form of an answer, or ""."""
+def _malformed(answer: Answer, document: Any) -> str:
+    """What is wrong with the form of an answer, or "". `document` is the answer decoded, None where it could not be."""
     if answer.headers.get("content-encoding") or answer.media_type not in _DOCUMENTS:
         return ""
     try:
@@ -191,7 +185,6 @@ def _malformed(answer: Answer, text: str) -> str:
         return "no UTF-8"
     if answer.headers.get("transfer-encoding") == "chunked" and answer.code == 200:
         return ""  # lists and watches, of which only a part may have been read
-    document = _decoded(answer, text)
     if document is None:
         return "not what its content type says"
     if answer.code < 400:

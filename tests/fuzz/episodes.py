@@ -52,6 +52,7 @@ class Session:
     log: Log
     token: str
     tag: str
+    slow_seconds: float
     codes: Counter[int] = field(default_factory=Counter)
     slowest: tuple[float, str] = (0.0, "")
     _tenants: int = 0
@@ -83,7 +84,7 @@ class Session:
         else:
             self.codes[answer.code] += 1
             self.slowest = max(self.slowest, (answer.seconds, f"{call.method} {call.target(tenant)[:200]}"))
-            found = check_answer(call, answer)
+            found = check_answer(call, answer, self.slow_seconds)
         return answer, found + in_log(self.log.new())
 
 
@@ -174,7 +175,7 @@ def _established(session: Session, call: Call, answer: Answer | None, tenant: st
     while time.monotonic() < deadline:
         if session.wire.send(Call("GET", path, (("limit", "1"),)), tenant).code == 200:
             return
-        time.sleep(0.02)
+        time.sleep(0.005)
 
 
 def plans(rng: random.Random, *, isolated: bool) -> Iterator[Plan]:

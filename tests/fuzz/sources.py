@@ -13,6 +13,7 @@ import types
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,7 @@ def sources() -> list[Path | None]:
     return [*sorted(SCENARIOS.rglob("*.yaml")), *sorted(REAL.glob("**/*.[yj]*")), None]
 
 
+@cache  # reading one takes as long as a dozen requests
 def plan_of(source: Path | None) -> Plan:
     if source is None:
         return _OWN
