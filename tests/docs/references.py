@@ -197,4 +197,5 @@ def _variables() -> frozenset[str]:
 @cache
 def _flags() -> frozenset[str]:
     settings = {declaration.flag for declaration in declarations()}
-    return frozenset(settings | {f"--no-{flag[2:]}" for flag in settings} | set(re.findall(r'"(--[a-z-]+)"', _code())))
+    code = "\n".join([_code(), *(path.read_text() for path in (ROOT / "tests").rglob("__main__.py"))])
+    return frozenset(settings | {f"--no-{flag[2:]}" for flag in settings} | set(re.findall(r'"(--[a-z-]+)"', code)))
