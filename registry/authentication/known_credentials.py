@@ -32,4 +32,6 @@ class KnownCredentials:
     def remember(self, authorization: str, user: User) -> None:
         """Notes that the credential in this header was accepted."""
         if authorization and user is not ANONYMOUS:
-            self._homes.put(hash(authorization), user.tenant or "")
+            key, home = hash(authorization), user.tenant or ""
+            if self._homes.peek(key) != home:
+                self._homes.put(key, home)

@@ -27,16 +27,16 @@ from contextvars import ContextVar
 from typing import Any, Final, NamedTuple
 
 from prometheus_client import Counter as CounterMetric
-from prometheus_client import Gauge
 
 from registry.caches import LruCache
 from registry.flowcontrol.fair_queue import MAX_WAITING, TooManyRequests
+from registry.gauges import LoopGauge
 
-UPLOADS: Final = Gauge(
+UPLOADS: Final = LoopGauge(
     "registry_upload_bytes", "Bytes of request bodies that are held until their requests are answered."
 )
 REFUSED: Final = CounterMetric("registry_uploads_refused", "Requests refused since bodies held too many bytes.")
-ANSWERS: Final = Gauge("registry_answer_bytes", "Bytes of answers that are being made or wait for their clients.")
+ANSWERS: Final = LoopGauge("registry_answer_bytes", "Bytes of answers that are being made or wait for their clients.")
 CUT: Final = CounterMetric("registry_answers_cut", "Answers refused or cut since answers held too many bytes.")
 
 MIB: Final = 1024 * 1024
@@ -76,7 +76,7 @@ class NeedsMoreRoom(TooManyRequests):
 class ByteShares:
     """Invariant: `held_bytes` is the sum over tenants; no tenant is listed with 0."""
 
-    def __init__(self, limit_bytes: int, held: Gauge = UPLOADS, refused: CounterMetric = REFUSED) -> None:
+    def __init__(self, limit_bytes: int, held: LoopGauge = UPLOADS, refused: CounterMetric = REFUSED) -> None:
         self._limit_bytes = limit_bytes
         self._held = held
         self._refused = refused
@@ -108,7 +108,7 @@ class ByteShares:
 
     def _add(self, count: int) -> None:
         self.held_bytes += count
-        self._held.inc(count)
+        self._held.count += count
 
 
 class Uploads:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import AsyncIterator
 
 from starlette.applications import Starlette
-from starlette.types import Lifespan, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
 
 from registry.http.composition import serving
 from registry.http.serving.stopping import Stopping
@@ -25,14 +25,17 @@ def create_app(settings: Settings) -> Starlette:
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         async with serving(settings, app.state.stopping) as served_by:
-            app.state.handler, app.state.backend = served_by
+            assert isinstance(app, Application)
+            app.handler, app.state.backend = served_by
             yield
 
     return Application(lifespan)
 
 
 class Application(Starlette):
-    """`state.handler` answers requests between startup and shutdown."""
+    """`handler` answers requests between startup and shutdown."""
+
+    handler: ASGIApp
 
     def __init__(self, lifespan: Lifespan[Starlette]) -> None:
         super().__init__(lifespan=lifespan)
@@ -41,7 +44,7 @@ class Application(Starlette):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Bypasses Starlette's own middlewares and routes: the handler chain has both."""
         if scope["type"] == "http":
-            await self.state.handler(scope, receive, send)
+            await self.handler(scope, receive, send)
         else:
             await super().__call__(scope, receive, _without_traceback(send))
 

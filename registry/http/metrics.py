@@ -7,28 +7,23 @@ kept, in an LRU cache.
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Iterable
 from http import HTTPStatus
+from itertools import accumulate
 from typing import Final
 
-from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, generate_latest
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from registry.caches import LruCache
+from registry.gauges import LoopGauge
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
-REQUESTS = Counter(
-    "apiserver_request_total",
-    "Requests by verb, group, resource and code.",
-    ["verb", "group", "resource", "subresource", "code"],
-)
-DURATIONS = Histogram(
-    "apiserver_request_duration_seconds",
-    "Time of a request from its first byte to its last.",
-    ["verb", "group", "resource", "subresource"],
-    buckets=_BUCKETS,
-)
-IN_FLIGHT = Gauge("apiserver_current_inflight_requests", "Requests that are being served, watches apart.")
-WATCHES = Gauge("apiserver_longrunning_requests", "Watches that are open.")
+IN_FLIGHT = LoopGauge("apiserver_current_inflight_requests", "Requests that are being served, watches apart.")
+WATCHES = LoopGauge("apiserver_longrunning_requests", "Watches that are open.")
 WATCH_EVENTS = Counter("apiserver_watch_events_total", "Events sent to watchers.", ["group", "resource"])
 
 # The number of resources with series: each has up to some 450 lines.
@@ -37,49 +32,71 @@ RESOURCES_LIMIT: Final = 256
 _CODES: Final = frozenset(status.value for status in HTTPStatus)
 
 
+class _Durations:
+    """The histogram of one verb: how many requests ended within each of _BUCKETS, not cumulated, and their seconds."""
+
+    __slots__ = ("counts", "seconds")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(_BUCKETS) + 1)
+        self.seconds = 0.0
+
+    def observe(self, seconds: float) -> None:
+        self.counts[bisect_left(_BUCKETS, seconds)] += 1
+        self.seconds += seconds
+
+    def cumulated(self) -> list[tuple[str, int]]:
+        return list(zip(_BOUNDS, accumulate(self.counts), strict=True))
+
+
+_BOUNDS: Final = [*map(str, _BUCKETS), "+Inf"]
+
+
 class _Series:
-    """The series of one resource. Looked up once for each combination of labels that occurs."""
+    """The series of one resource. Only the event loop changes them."""
 
-    def __init__(self, group: str, resource: str) -> None:
-        self._group = group
-        self._resource = resource
-        self._counters: dict[tuple[str, str, int], Counter] = {}
-        self._histograms: dict[tuple[str, str], Histogram] = {}
-        self._events: Counter | None = None
+    __slots__ = ("durations", "events", "requests", "resource")
 
-    def counter(self, verb: str, subresource: str, code: int) -> Counter:
-        counter = self._counters.get((verb, subresource, code))
-        if counter is None:
-            counter = REQUESTS.labels(verb, self._group, self._resource, subresource, str(code))
-            self._counters[verb, subresource, code] = counter
-        return counter
-
-    def histogram(self, verb: str, subresource: str) -> Histogram:
-        histogram = self._histograms.get((verb, subresource))
-        if histogram is None:
-            histogram = DURATIONS.labels(verb, self._group, self._resource, subresource)
-            self._histograms[verb, subresource] = histogram
-        return histogram
-
-    def events(self) -> Counter:
-        if self._events is None:
-            self._events = WATCH_EVENTS.labels(self._group, self._resource)
-        return self._events
+    def __init__(self, resource: tuple[str, str]) -> None:
+        self.resource = resource
+        # By verb, subresource and code.
+        self.requests: dict[tuple[str, str, int], int] = {}
+        self.durations: dict[tuple[str, str], _Durations] = {}
+        self.events: Counter | None = None
 
     def remove(self) -> None:
-        for verb, subresource, code in self._counters:
-            REQUESTS.remove(verb, self._group, self._resource, subresource, str(code))
-        for verb, subresource in self._histograms:
-            DURATIONS.remove(verb, self._group, self._resource, subresource)
-        if self._events is not None:
-            WATCH_EVENTS.remove(self._group, self._resource)
+        if self.events is not None:
+            WATCH_EVENTS.remove(*self.resource)
+
+
+class _Requests(Collector):
+    """Exposes the requests of all series. prometheus_client's own counters and histograms take 2.5 µs a request."""
+
+    def collect(self) -> Iterable[Metric]:
+        requests = CounterMetricFamily(
+            "apiserver_request_total",
+            "Requests by verb, group, resource and code.",
+            labels=["verb", "group", "resource", "subresource", "code"],
+        )
+        durations = HistogramMetricFamily(
+            "apiserver_request_duration_seconds",
+            "Time of a request from its first byte to its last.",
+            labels=["verb", "group", "resource", "subresource"],
+        )
+        for series in _resources.values():
+            for (verb, subresource, code), count in list(series.requests.items()):
+                requests.add_metric([verb, *series.resource, subresource, str(code)], count)
+            for (verb, subresource), measured in list(series.durations.items()):
+                durations.add_metric([verb, *series.resource, subresource], measured.cumulated(), measured.seconds)
+        return requests, durations
 
 
 _resources: Final[LruCache[tuple[str, str], _Series]] = LruCache(RESOURCES_LIMIT, evicted=lambda _, gone: gone.remove())
+REGISTRY.register(_Requests())
 
 
 def _series(group: str, resource: str) -> _Series:
-    return _resources.get((group, resource)) or _resources.put((group, resource), _Series(group, resource))
+    return _resources.get((group, resource)) or _resources.put((group, resource), _Series((group, resource)))
 
 
 def forget(group: str, resource: str) -> None:
@@ -92,14 +109,21 @@ def forget(group: str, resource: str) -> None:
 def observe(verb: str, group: str, resource: str, subresource: str, code: int, seconds: float) -> None:
     """Records an answered request. `resource` is empty for a path without a resource."""
     series = _series(group, resource)
-    series.counter(verb, subresource, code if code in _CODES or code == 499 else 600).inc()
+    key = (verb, subresource, code if code in _CODES or code == 499 else 600)
+    series.requests[key] = series.requests.get(key, 0) + 1
     if verb != "watch":
-        series.histogram(verb, subresource).observe(seconds)
+        durations = series.durations.get((verb, subresource))
+        if durations is None:
+            durations = series.durations[verb, subresource] = _Durations()
+        durations.observe(seconds)
 
 
 def watch_events(group: str, resource: str) -> Counter:
     """Returns the counter of a watch's events."""
-    return _series(group, resource).events()
+    series = _series(group, resource)
+    if series.events is None:
+        series.events = WATCH_EVENTS.labels(group, resource)
+    return series.events
 
 
 def exposition(registry: CollectorRegistry = REGISTRY) -> bytes:

@@ -206,7 +206,7 @@ class ProxiedRequest:
         if length is None:
             await send_part(self._send, b"")  # sends the head now: clients of watches wait for it
         if is_watch:
-            metrics.WATCHES.inc()
+            metrics.WATCHES.count += 1
         try:
             left = length
             while piece := await connection.read():
@@ -218,7 +218,7 @@ class ProxiedRequest:
                 await send_part(self._send, piece)
         finally:
             if is_watch:
-                metrics.WATCHES.dec()
+                metrics.WATCHES.count -= 1
         await self._send({"type": "http.response.body", "body": b""})
 
     async def _answer_upgrade(self, connection: HttpConnection, head: Head, passed: fields.Headers) -> None:
@@ -235,7 +235,7 @@ class ProxiedRequest:
         passed, _ = fields.answer_headers(head.headers, upgrade=True)
         self._started = True
         self._scope.get(WHEN_GONE, _ignore)(None)  # what the client has sent before it disconnects is to arrive
-        metrics.WATCHES.inc()
+        metrics.WATCHES.count += 1
         try:
             await self._send({"type": "http.response.start", "status": 101, "headers": passed})
             tunnel = switch.tunnel()
@@ -245,7 +245,7 @@ class ProxiedRequest:
         except TunnelClosed:
             await _drop_rest(connection)
         finally:
-            metrics.WATCHES.dec()
+            metrics.WATCHES.count -= 1
         await self._send({"type": "http.response.body", "body": b""})
 
     async def _start(self, status: int, passed: fields.Headers, length: int | None) -> None:

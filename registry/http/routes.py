@@ -1,15 +1,10 @@
-"""Routes requests to endpoints.
-
-Routes match what registry/http/request_info.py has parsed, relative to the tenant: Starlette's own routes would parse
-the path a second time.
-"""
+"""Routes requests to endpoints, by what registry/http/request_info.py has parsed, relative to the tenant."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-from starlette.datastructures import URLPath
-from starlette.routing import BaseRoute, Match, NoMatchFound, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from registry.api.errors import resource_not_found
@@ -29,7 +24,7 @@ from registry.http.responses import PageNotFound
 from registry.http.serving.stopping import Stopping
 
 
-def router(backend: Backend, monitor: Monitor, stopping: Stopping, jwks_uri: str) -> Router:
+def router(backend: Backend, monitor: Monitor, stopping: Stopping, jwks_uri: str) -> ASGIApp:
     cache = DocumentCache()
     openapi = OpenAPIEndpoint(backend.catalogs, monitor, cache)
     openid = OpenIDEndpoint(backend.tokens, jwks_uri)
@@ -53,27 +48,32 @@ def router(backend: Backend, monitor: Monitor, stopping: Stopping, jwks_uri: str
             RootEndpoint(backend.catalogs, cache, ["/metrics", *(p for e in health for p in e.paths)]),
         ),
     ]
-    return Router(routes, redirect_slashes=False, default=_page_not_found)
+    return Router(routes)
 
 
 Condition = Callable[[RequestInfo], bool]
 
 
-class Route(BaseRoute):
-    """A route for requests that meet a condition. The endpoint is an ASGI application."""
+class Route(NamedTuple):
+    """The endpoint of requests that meet a condition."""
 
-    def __init__(self, condition: Condition, endpoint: ASGIApp) -> None:
-        self._condition = condition
-        self._endpoint = endpoint
+    condition: Condition
+    endpoint: ASGIApp
 
-    def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        return (Match.FULL if self._condition(scope[STATE].info) else Match.NONE), {}
 
-    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._endpoint(scope, receive, send)
+class Router:
+    """Passes each request to the endpoint of the first route that it meets. Raises PageNotFound if there is none."""
 
-    def url_path_for(self, name: str, /, **path_params: object) -> URLPath:
-        raise NoMatchFound(name, path_params)
+    def __init__(self, routes: Sequence[Route]) -> None:
+        self._routes = routes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        info = scope[STATE].info
+        for condition, endpoint in self._routes:
+            if condition(info):
+                await endpoint(scope, receive, send)
+                return
+        raise PageNotFound
 
 
 def path(*paths: str) -> Condition:

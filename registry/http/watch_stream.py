@@ -70,11 +70,11 @@ async def respond_watch(
     end = _wait_for_disconnect(receive) if socket is None else socket.wait_for_end()
     tasks = (sender, asyncio.create_task(end), asyncio.create_task(stopping.wait()))
     current_interruption().defer()  # to the end: a client ends its watch by disconnecting, and nothing has failed
-    metrics.WATCHES.inc()
+    metrics.WATCHES.count += 1
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        metrics.WATCHES.dec()
+        metrics.WATCHES.count -= 1
         is_within_frame = socket is not None and socket.writing.locked()
         for task in tasks:
             task.cancel()

@@ -15,10 +15,11 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeVar
 
-from prometheus_client import Counter, Gauge
+from prometheus_client import Counter
 
 from registry.flowcontrol.byte_shares import ByteShares
 from registry.flowcontrol.fair_queue import TooManyRequests
+from registry.gauges import LoopGauge
 from registry.webhooks.answers import run_aside
 from registry.webhooks.connection import Dialer, Lost, Origin
 from registry.webhooks.egress import EgressPolicy
@@ -30,7 +31,7 @@ from registry.webhooks.tls import TlsContexts, system_context
 
 T = TypeVar("T")
 
-ANSWERS: Final = Gauge(
+ANSWERS: Final = LoopGauge(
     "registry_webhook_answer_bytes",
     "Bytes of large answers of webhooks and aggregated servers that are read or decoded.",
 )

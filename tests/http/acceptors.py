@@ -25,12 +25,12 @@ async def accepting(
     context: ssl.SSLContext | None = None,
     application: Application = hello,
     references: list[weakref.ref[Protocol]] | None = None,
+    idle_seconds: Any = 10_000,
 ) -> AsyncIterator[tuple[Acceptor, int]]:
-    """An acceptor, and its port. `references` receives one of each connection."""
+    """An acceptor, and its port. `references` receives one of each connection, `idle_seconds` ends an idle one."""
     served: Any = application
-    # No test waits for the timeout of an idle connection.
     config = uvicorn.Config(
-        served, http=Protocol, lifespan="off", log_config=None, server_header=False, timeout_keep_alive=10_000
+        served, http=Protocol, lifespan="off", log_config=None, server_header=False, timeout_keep_alive=idle_seconds
     )
     config.load()
     state = ServerState()

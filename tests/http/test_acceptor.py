@@ -60,6 +60,21 @@ async def test_a_missing_handshake_times_out(tmp_path: Path, monkeypatch: pytest
             writer.close()
 
 
+async def test_an_idle_connection_ends_so_long_after_its_last_answer() -> None:
+    clock = asyncio.get_running_loop().time
+    async with accepting(1, idle_seconds=0.4) as (_, port):
+        streams = await asyncio.open_connection("127.0.0.1", port)
+        began = clock()
+        while clock() - began < 1:  # longer than it may be idle
+            assert await status_of(streams) == 200
+            await asyncio.sleep(0.05)
+        last = clock()
+        assert await status_of(streams) == 200
+        assert await ended(streams[0]) == b""
+        assert clock() - last > 0.39
+        streams[1].close()
+
+
 async def test_a_tls_read_allocates_only_the_received_bytes(tmp_path: Path) -> None:
     """An event loop allocates 256 KiB for each read, unless it is given a buffer (connection.py)."""
     made = ensure_certificates(tmp_path, "127.0.0.1")

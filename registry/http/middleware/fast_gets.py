@@ -198,7 +198,7 @@ class FastGets:
             self._queue.release(seat)
             return False
         served, loading = started_load
-        metrics.IN_FLIGHT.inc()
+        metrics.IN_FLIGHT.count += 1
         loading.add_done_callback(partial(self._end, plan, served, cycle, give_back, seat, started))
         return True
 
@@ -242,7 +242,7 @@ class FastGets:
         """Answers the request, or returns it to the handler chain."""
         if seat is not EXEMPT:
             self._queue.release(seat)
-        metrics.IN_FLIGHT.dec()
+        metrics.IN_FLIGHT.count -= 1
         text = _text_of(plan, served, loading) if cycle.can_answer else None
         if text is None:
             plan.misses += 1

@@ -38,7 +38,7 @@ class InstrumentationMiddleware:
 
         is_watch = state.info.verb == "watch"
         if not is_watch:
-            metrics.IN_FLIGHT.inc()
+            metrics.IN_FLIGHT.count += 1
         try:
             await self._app(scope, receive, recording)
         except asyncio.CancelledError:
@@ -46,7 +46,7 @@ class InstrumentationMiddleware:
             raise
         finally:
             if not is_watch:
-                metrics.IN_FLIGHT.dec()
+                metrics.IN_FLIGHT.count -= 1
             seconds = time.perf_counter() - state.started
             _observe(state, seconds)
             if self._access_log:
