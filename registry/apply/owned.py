@@ -6,7 +6,7 @@ typed/{tofieldset,helpers,reconcile_schema}.go and fieldpath/set.go (EnsureNamed
 
 from __future__ import annotations
 
-from registry.apply.fieldsets import FieldSet
+from registry.apply.fieldsets import LEAF, FieldSet
 from registry.apply.fieldtexts import json_text
 from registry.apply.types import Field, Items, MergeType
 from registry.schema.model import Json
@@ -30,6 +30,8 @@ def item_element(item: Json, node: MergeType, *, any_key: bool = False) -> str:
             raise BadItem("associative list with keys may not have a null element")
         if type(item) is not dict:
             raise BadItem("associative list with keys may not have non-map elements")
+        if node.key is not None and type(key := item.get(node.key[0])) is str:
+            return f"{node.key[1]}{json_text(key)}}}"
         parts = []
         for name, beginning, default in node.keys:
             if name in item:
@@ -73,17 +75,17 @@ def added_fields(value: Json, node: MergeType) -> FieldSet:
         if not node.is_map:
             raise Untypable("unexpected map")
         if not value or node.map_atomic:
-            return {}
-        return _add_members({".": {}}, value, node)
+            return LEAF
+        return _add_members({".": LEAF}, value, node)
     if kind is list:
         if not node.is_list:
             raise Untypable("unexpected list")
         if not value or node.items is Items.ATOMIC:
-            return {}
-        return _add_items({".": {}}, value, node)
+            return LEAF
+        return _add_items({".": LEAF}, value, node)
     if kind not in node.accepts:
         raise Untypable(f"unexpected {kind.__name__}")
-    return {}
+    return LEAF
 
 
 def added_members(value: dict[str, Json], node: MergeType) -> FieldSet:
@@ -94,7 +96,13 @@ def _add_members(result: FieldSet, value: dict[str, Json], node: MergeType) -> F
     fields = node.fields
     for name, part in value.items():
         element, type_, accepts = fields.get(name) or member(name, node)
-        result[element] = {} if type(part) in accepts else added_fields(part, type_)
+        kind = type(part)
+        if kind in accepts:
+            result[element] = LEAF
+        elif kind is dict and part and type_.is_map and not type_.map_atomic:  # as added_fields, without its call
+            result[element] = _add_members({".": LEAF}, part, type_)
+        else:
+            result[element] = added_fields(part, type_)
     return result
 
 
@@ -106,9 +114,16 @@ def added_items(value: list[Json], node: MergeType) -> FieldSet:
 def _add_items(result: FieldSet, value: list[Json], node: MergeType) -> FieldSet:
     item_type = node.item
     assert item_type is not None
+    accepts = item_type.accepts
     for item in value:
         element = item_element(item, node)
-        result[element] = {} if element in result or type(item) in item_type.accepts else added_fields(item, item_type)
+        kind = type(item)
+        if element in result or kind in accepts:
+            result[element] = LEAF
+        elif kind is dict and item and item_type.is_map and not item_type.map_atomic:
+            result[element] = _add_members({".": LEAF}, item, item_type)
+        else:
+            result[element] = added_fields(item, item_type)
     return result
 
 

@@ -64,6 +64,7 @@ class MergeType:
         "is_map",
         "item",
         "items",
+        "key",
         "keys",
         "keys_text",
         "map_atomic",
@@ -82,6 +83,8 @@ class MergeType:
         self.item: MergeType | None = None
         self.checked: MergeType | None = None
         self.keys: tuple[tuple[str, str, str | None], ...] = ()
+        # The name of the key and the beginning of its elements, if there is only one: `name` and `k:{"name":`.
+        self.key: tuple[str, str] | None = None
         self.keys_text = "[]"
         self.anything = False
         self.exact = False
@@ -205,6 +208,8 @@ def key_items(node: MergeType, keys: dict[str, Json]) -> None:
     node.keys = tuple(
         (key, f"{json_text(key)}:", None if keys[key] is UNSET else json_text(keys[key])) for key in sorted(keys)
     )
+    if len(node.keys) == 1:
+        node.key = (node.keys[0][0], f"k:{{{node.keys[0][1]}")
     node.keys_text = go_quote_all(keys)
 
 

@@ -18,7 +18,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from enum import Enum
 from typing import Final, TypeVar
@@ -237,14 +237,15 @@ class _Places:
 
     @asynccontextmanager
     async def hold(self, size: int) -> AsyncIterator[None]:
-        count = min(size, _MOST_OF_ONE_BYTES)
-        await self._take(count)
+        await self.take(size)
         try:
             yield
         finally:
-            self._release(count)
+            self.release(size)
 
-    async def _take(self, count: int) -> None:
+    async def take(self, size: int) -> None:
+        """Waits for places; `release` must follow, with the same size."""
+        count = min(size, _MOST_OF_ONE_BYTES)
         if self.is_free(count):
             self._free_bytes -= count
             return
@@ -253,11 +254,11 @@ class _Places:
         try:
             await turn
         except asyncio.CancelledError:
-            self._release(0 if turn.cancelled() else count)
+            self.release(0 if turn.cancelled() else count)
             raise
 
-    def _release(self, count: int) -> None:
-        self._free_bytes += count
+    def release(self, size: int) -> None:
+        self._free_bytes += min(size, _MOST_OF_ONE_BYTES)
         while self._waiting:
             turn, wanted = self._waiting[0]
             if not turn.done():
@@ -361,9 +362,7 @@ def large(kind: Large, size: int) -> AbstractAsyncContextManager[None]:
     return nullcontext() if current is None or size <= COUNTED_BYTES else current.places(kind).hold(size)
 
 
-async def load_large(
-    kind: Large, load: Callable[[], Awaitable[T]], size: Callable[[T], int], held: AsyncExitStack
-) -> T:
+async def load_large(kind: Large, load: Callable[[], Awaitable[T]], size: Callable[[T], int], held: ExitStack) -> T:
     """Returns what `load` returns, of `size` bytes, in the context of `large`, which ends with `held`.
 
     It is not kept while it waits for that, but loaded again.
@@ -377,7 +376,8 @@ async def load_large(
     is_free = places.is_free(count)
     if not is_free:
         del loaded
-    await held.enter_async_context(places.hold(count))
+    await places.take(count)
+    held.callback(places.release, count)
     return loaded if is_free else await load()
 
 

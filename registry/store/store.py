@@ -184,6 +184,8 @@ class Store:
         finally:
             if write.tenancy is not None:
                 self.tenancy.forget_name(write.key)
+        if committed.previous is None:
+            return committed
         previous = await self._sealing.row(tenant.id, committed.previous)
         return committed if previous is committed.previous else replace(committed, previous=previous)
 

@@ -12,6 +12,7 @@ import datetime
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple, TypedDict
 
 from registry.api.admission.escalation import Authority
@@ -124,6 +125,7 @@ class Context:
         return _text_of(self.now + datetime.timedelta(seconds=seconds))
 
 
+@lru_cache(maxsize=64)  # a request needs its time three times
 def _text_of(moment: datetime.datetime) -> str:
     return moment.isoformat(timespec="seconds")[:19] + "Z"
 

@@ -56,7 +56,7 @@ async def create_object(
         # The object is prepared in place, and a retry with another name needs it as it was.
         operation = CreateOperation(partial(_copy_of, obj), options, manager, verb, tries=GENERATED_NAME_TRIES)
     else:
-        operation = CreateOperation(partial(_itself, obj), options, manager, verb)
+        operation = CreateOperation(partial(_itself, obj), options, manager, verb, is_made=True)
     del obj
     return await run(request, operation)
 
@@ -76,7 +76,8 @@ def _no_more(_: ResourceRequest) -> Object:
 
 @dataclass(slots=True)
 class CreateOperation(Operation[ObjectAnswer]):
-    """`make_object` returns the object, decoded by its kind; `owned` says that it has its managedFields (apply)."""
+    """`make_object` returns the object, decoded by its kind; `owned` says that it has its managedFields (apply), and
+    `is_made` that nothing is evaluated for it."""
 
     make_object: Callable[[ResourceRequest], Object]
     options: WriteOptions
@@ -84,6 +85,7 @@ class CreateOperation(Operation[ObjectAnswer]):
     verb: str
     owned: bool = False
     tries: int = 1
+    is_made: bool = False
     action = CREATE
 
     def review_options(self, request: ResourceRequest, start: Start) -> Mapping[str, Any]:
@@ -93,7 +95,7 @@ class CreateOperation(Operation[ObjectAnswer]):
         return Start(None, _guards(request))
 
     async def make(self, request: ResourceRequest, start: Start) -> Draft:
-        obj = await evaluate(partial(self.make_object, request))
+        obj = self.make_object(request) if self.is_made else await evaluate(partial(self.make_object, request))
         agree_on_namespace(request, obj)
         _require_living_definition(request, obj)
         _require_unbound(request, obj)

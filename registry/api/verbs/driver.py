@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import ExitStack
 from typing import Final, Generic, TypeVar
 
 from registry.api.catalog import TenantCatalog
@@ -144,7 +144,7 @@ class _Run(Generic[A]):
     async def answer(self, lock: ObjectLock | None) -> A:
         context = self._request.context
         start = self._handed_over(lock) if lock is not None else None
-        async with AsyncExitStack() as held:
+        with ExitStack() as held:
             while True:
                 request = self._request.fork()
                 try:
@@ -162,7 +162,7 @@ class _Run(Generic[A]):
             lock.hand_over(outcome.row, outcome.guards)
         return await self._operation.answer(self._request, outcome)
 
-    async def _start(self, request: ResourceRequest, start: Start | None, held: AsyncExitStack) -> Start:
+    async def _start(self, request: ResourceRequest, start: Start | None, held: ExitStack) -> Start:
         """Returns what the attempt starts from. Few of a tenant's large rows are decoded at once: webhooks may keep
         them for half a minute."""
         operation = self._operation

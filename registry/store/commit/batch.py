@@ -19,7 +19,7 @@ from registry.store.arrays import RecordArray, bytes_literal, literal, number_li
 from registry.store.encoding import contents_json, label_element, label_prefix, owner_element
 from registry.store.exchange import Value
 from registry.store.statements import statement
-from registry.store.types import Committed, Tenant, TenantId, Write, WriteFlag, WriteOperation
+from registry.store.types import NO_FLAGS, Committed, Tenant, TenantId, Write, WriteFlag, WriteOperation
 
 # More rows per transaction gain little (facts: 50 rows already give 17 to 31 times the rate of one), and add latency.
 MAX_ROWS: Final = 64
@@ -173,7 +173,7 @@ class _Turn:
             # A write that stays also holds back those behind it: no later write of its object, and none that depends on
             # its guards, may overtake it.
             touched.add(which)
-            if write.flags & _CHANGES_GUARDS:
+            if write.flags is not NO_FLAGS and write.flags & _CHANGES_GUARDS:
                 self._fenced, self._group = True, write.group
             if not stays:
                 self._took(pending)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from contextlib import ExitStack
 from typing import Any, Final
 
 from registry.api.answers import ObjectAnswer
@@ -32,11 +32,11 @@ _KNOWN: Final = {"apiVersion", "kind", "resourceVersion", "preconditions"}
 
 async def restore(request: ResourceRequest, body: Body) -> ObjectAnswer:
     """Returns 200 with the restored object: labels, annotations, and everything but metadata are as they were."""
-    async with AsyncExitStack() as held:
+    with ExitStack() as held:
         return await _restore(request, body, held)
 
 
-async def _restore(request: ResourceRequest, body: Body, held: AsyncExitStack) -> ObjectAnswer:
+async def _restore(request: ResourceRequest, body: Body, held: ExitStack) -> ObjectAnswer:
     wanted = _decode_options(request, body)
     revision = _wanted_revision(wanted)
     if not revision:
@@ -61,11 +61,11 @@ async def _restore(request: ResourceRequest, body: Body, held: AsyncExitStack) -
 
 async def undelete(request: ResourceRequest, body: Body) -> ObjectAnswer:
     """Returns 201 with the object, recreated in its last or an earlier state. Raises 404 for an unknown object."""
-    async with AsyncExitStack() as held:
+    with ExitStack() as held:
         return await _undelete(request, body, held)
 
 
-async def _undelete(request: ResourceRequest, body: Body, held: AsyncExitStack) -> ObjectAnswer:
+async def _undelete(request: ResourceRequest, body: Body, held: ExitStack) -> ObjectAnswer:
     wanted = _decode_options(request, body)
     options: WriteOptions = write_options(request.query, "CreateOptions")
     served = request.served
