@@ -39,8 +39,6 @@ def go_quote_all(texts: Iterable[str]) -> str:
 
 def quote_rune(character: str) -> str:
     """strconv.QuoteRune: `'x'`, `'\\n'`, `'\\ufeff'`; a byte that surrogateescape kept is `'\\xff'`."""
-    if "\udc80" <= character <= "\udcff":
-        return f"'\\x{ord(character) - 0xDC00:02x}'"
     return "'\\''" if character == "'" else f"'{_escape(character)}'"
 
 
@@ -120,6 +118,8 @@ def _escape(character: str) -> str:
     code = ord(character)
     if code < 0x20 or code == 0x7F:
         return f"\\x{code:02x}"
+    if 0xDC80 <= code <= 0xDCFF:
+        return f"\\x{code - 0xDC00:02x}"  # a byte that surrogateescape kept
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 

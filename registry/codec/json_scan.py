@@ -38,6 +38,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _PIECE = 1 << 14
 # An escape has six characters at most: a match that ends closer to the end of its piece may have been cut by it.
 _ESCAPE = 6
+# What an error quotes between double quotation marks, although it is printable.
+_QUOTED = re.compile("[ `\ufffd]")
 _HEX_DIGITS = frozenset("0123456789abcdefABCDEF")
 _WORDS = {"true": True, "false": False, "null": None}
 _LITERALS = {"t": ("true", True), "f": ("false", False), "n": ("null", None)}
@@ -340,8 +342,10 @@ class _Scanner:
         return JsonSyntaxError(f"invalid character {quote_rune(self.peek())} {where}")
 
     def bad_escape(self, length: int) -> JsonSyntaxError:
-        sequence = self.text[self.position : self.position + length]
-        plain = sequence.isprintable() and "`" not in sequence and " " not in sequence
+        # Go cuts bytes, not characters.
+        encoded = self.text[self.position : self.position + length].encode("utf-8", "surrogateescape")
+        sequence = encoded[:length].decode("utf-8", "surrogateescape")
+        plain = sequence.isprintable() and not _QUOTED.search(sequence)
         quoted = f"`{sequence}`" if plain else go_quote(sequence)
         return JsonSyntaxError(f"invalid escape sequence {quoted} in string")
 

@@ -149,6 +149,16 @@ def test_duplicates_are_bounded() -> None:
         pytest.param(b'"\\x41"', "invalid escape sequence `\\x` in string", id="bad escape"),
         pytest.param(b'"\\u12"}}}', 'invalid escape sequence `\\u12"}` in string', id="short unicode escape"),
         pytest.param(b'"\\u 1234"', 'invalid escape sequence "\\\\u 123" in string', id="escape with a blank"),
+        pytest.param(
+            '"\\é"'.encode(), r'invalid escape sequence "\\\xc3" in string', id="escape of a character of two bytes"
+        ),
+        pytest.param(b'"\\\x80"', r'invalid escape sequence "\\\x80" in string', id="escape of no character"),
+        pytest.param(
+            '"\\u1é23"'.encode(), r"invalid escape sequence `\u1é2` in string", id="six bytes, not six characters"
+        ),
+        pytest.param(
+            '"\\u12é€"'.encode(), r"invalid escape sequence `\u12é` in string", id="six bytes end with a character"
+        ),
     ],
 )
 def test_syntax_errors(data: bytes, message: str) -> None:
