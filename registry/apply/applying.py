@@ -36,22 +36,27 @@ def apply_to(kind: OwnershipKind, live: Object, applied: Object, managed: Manage
     mismatches = validate(applied, node)
     if mismatches:
         raise TypedError(f"failed to create typed patch object ({display_name(applied)}): {errors_text(mismatches)}")
-    owners = {
-        manager: owner.owning(reconcile_fields(owner.fields, kind.type_or_error(owner.api_version)))
-        for manager, owner in managed.items()
-        # Of a built-in kind, fields of another API (events.k8s.io) have no meaning here, and are given up.
-        if not kind.builtin or kind.has_version(owner.api_version)
-    }
-    last = owners.get(by.manager)
     mine = without(field_set(applied, node), kind.resets(by.api_version, by.subresource))
-    owners[by.manager] = Owner(by.api_version, mine, last.time if last else None)
     try:
+        owners = {
+            manager: owner.owning(reconcile_fields(owner.fields, kind.type_or_error(owner.api_version)))
+            for manager, owner in managed.items()
+            # Of a built-in kind, fields of another API (events.k8s.io) have no meaning here, and are given up.
+            if not kind.builtin or kind.has_version(owner.api_version)
+        }
+        last = owners.get(by.manager)
+        owners[by.manager] = Owner(by.api_version, mine, last.time if last else None)
         new = without_managed(merge(live, applied, node))
         if last and last.fields:
             new = _prune(kind, new, owners, last, by)
         _take(kind, live, new, owners, by)
     except Untypable as error:
         raise kind.live_error(live, by.api_version, str(error)) from error
+    except TypedError as error:
+        # Upstream looks at the whole live object before it does anything else.
+        if validate(live, node, duplicates=True):
+            raise kind.live_error(live, by.api_version, str(error)) from error
+        raise
     _update_owner(owners, by, last, difference(mine, NOBODYS))
     return (live if equal(live, new) else new), owners
 
