@@ -11,7 +11,6 @@ from typing import Any
 from registry.schema.checks import Check, always, lazily, never
 from registry.schema.model import UNSET, Structural
 from registry.schema.pruning import META_FIELDS
-from registry.schema.values import Json
 
 
 def compile_fast_prune(schema: Structural, *, is_root: bool = False) -> Check:
@@ -23,21 +22,16 @@ def compile_fast_prune(schema: Structural, *, is_root: bool = False) -> Check:
         and schema.additional_properties is None
     ):
         return always
-    for_objects = _object_check(schema, is_root)
-    for_lists = _list_check(schema)
-
-    def check(value: Any) -> bool:
-        if value.__class__ is dict:
-            return for_objects(value)
-        return for_lists(value)
-
-    return check
+    if schema.type == "array":
+        return _list_check(schema, _object_check(schema, is_root, never))
+    return _object_check(schema, is_root, _list_check(schema, never))
 
 
-def _object_check(schema: Structural, is_root: bool) -> Check:
+def _object_check(schema: Structural, is_root: bool, otherwise: Check) -> Check:
+    """The check of dicts; `otherwise` is that of lists."""
     additional = schema.additional_properties
     if isinstance(additional, Structural) and not schema.properties and not schema.embedded_resource and not is_root:
-        return _map_check(additional)
+        return _map_check(additional, otherwise)
     skipped = META_FIELDS if is_root or schema.embedded_resource else frozenset()
     known = skipped | frozenset(schema.properties)
     keeps = schema.preserve_unknown_fields and additional is None
@@ -49,7 +43,9 @@ def _object_check(schema: Structural, is_root: bool) -> Check:
     rest = always if keeps else never
     find = containers.get
 
-    def check(value: dict[str, Json]) -> bool:
+    def check(value: Any) -> bool:
+        if value.__class__ is not dict:
+            return otherwise(value)
         for name, inner in value.items():
             kind = inner.__class__
             if kind is dict or kind is list:
@@ -65,12 +61,14 @@ def _object_check(schema: Structural, is_root: bool) -> Check:
     return check
 
 
-def _map_check(schema: Structural) -> Check:
+def _map_check(schema: Structural, otherwise: Check) -> Check:
     null_is_fine = schema.nullable or schema.default is not UNSET
     inner_check: Check | None = None
 
-    def check(value: dict[str, Json]) -> bool:
+    def check(value: Any) -> bool:
         nonlocal inner_check
+        if value.__class__ is not dict:
+            return otherwise(value)
         for inner in value.values():
             kind = inner.__class__
             if kind is dict or kind is list:
@@ -85,14 +83,17 @@ def _map_check(schema: Structural) -> Check:
     return check
 
 
-def _list_check(schema: Structural) -> Check:
+def _list_check(schema: Structural, otherwise: Check) -> Check:
+    """The check of lists; `otherwise` is that of dicts."""
     items = schema.items
     if items is None or (schema.preserve_unknown_fields and not items.preserve_unknown_fields):
-        return never
+        return otherwise  # which refuses lists
     inner_check: Check | None = None
 
-    def check(value: list[Json]) -> bool:
+    def check(value: Any) -> bool:
         nonlocal inner_check
+        if value.__class__ is not list:
+            return otherwise(value)
         for item in value:
             if item.__class__ is dict or item.__class__ is list:
                 if inner_check is None:

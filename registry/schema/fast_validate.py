@@ -21,7 +21,6 @@ from registry.schema.numbers import to_int64
 from registry.schema.patterns import PatternError, compile_pattern
 from registry.schema.scalars import schema_format, schema_types
 from registry.schema.validation import is_valid
-from registry.schema.values import Json
 
 Compile = Callable[[Structural], Check]
 
@@ -74,7 +73,7 @@ def _compile(schema: Structural, inner: Compile) -> Check:
     more = _combinators(schema)
     if schema.enum:
         texts = frozenset(known for known in schema.enum if known.__class__ is str)
-        if schema.type == "string" and not more and not form and _string_check(schema, "") is None:
+        if schema.type == "string" and not more and not form and _string_check(schema, "", never) is None:
             return lambda value: value in texts if value.__class__ is str else compile_node(value)
         integers = frozenset(known for known in schema.enum if known.__class__ is int)
         more.insert(
@@ -113,8 +112,9 @@ def _with_null(schema: Structural, check: Check) -> Check:
     return lambda value: value is None or check(value)
 
 
-def _string_check(schema: Structural, form: str) -> Check | None:
-    """A check of strings by length, pattern and format; None when there is nothing to check."""
+def _string_check(schema: Structural, form: str, otherwise: Check) -> Check | None:
+    """A check of strings by length, pattern and format; None when there is nothing to check. `otherwise` is that of
+    other values: a call less for each string."""
     low = schema.min_length or 0
     high = schema.max_length
     matches: Check | None = None
@@ -126,10 +126,14 @@ def _string_check(schema: Structural, form: str) -> Check | None:
     fits = format_check(form) if form else None
     if matches is None and fits is None:
         if high is None:
-            return None if low <= 0 else (lambda value: len(value) >= low)
-        return lambda value: low <= len(value) <= high
+            return (
+                None if low <= 0 else (lambda value: len(value) >= low if value.__class__ is str else otherwise(value))
+            )
+        return lambda value: low <= len(value) <= high if value.__class__ is str else otherwise(value)
 
-    def check(value: str) -> bool:
+    def check(value: Any) -> bool:
+        if value.__class__ is not str:
+            return otherwise(value)
         size = len(value)
         if size < low or (high is not None and size > high):
             return False
@@ -141,10 +145,7 @@ def _string_check(schema: Structural, form: str) -> Check | None:
 
 
 def _string(schema: Structural, form: str, compile_node: Check) -> Check:
-    inner = _string_check(schema, form)
-    if inner is None:
-        return lambda value: value.__class__ is str or compile_node(value)
-    return lambda value: inner(value) if value.__class__ is str else compile_node(value)
+    return _string_check(schema, form, compile_node) or (lambda value: value.__class__ is str or compile_node(value))
 
 
 def _boolean(schema: Structural, form: str, compile_node: Check) -> Check:
@@ -219,7 +220,7 @@ def _number(schema: Structural, form: str, compile_node: Check) -> Check:
 def _int_or_string(schema: Structural, form: str, compile_node: Check) -> Check:
     if form or schema.multiple_of is not None or schema.minimum is not None or schema.maximum is not None:
         return compile_node
-    inner = _string_check(schema, "")
+    inner = _string_check(schema, "", never)
     if inner is None:
         return lambda value: (
             value.__class__ is str or value.__class__ is int or _is_plain_whole(value) or compile_node(value)
@@ -258,56 +259,58 @@ def _list(schema: Structural, compile_node: Check, inner: Compile) -> Check:
 def _object(schema: Structural, compile_node: Check, inner: Compile) -> Check:
     low = schema.min_properties or 0
     high = schema.max_properties
-    required = schema.required
-    fields = _fields(schema, inner)
+    required = tuple(schema.required)
     if low <= 0 and high is None:
-        if not required:
-            return lambda value: fields(value) if value.__class__ is dict else compile_node(value)
-        if len(required) == 1:
-            name = required[0]
-            return lambda value: name in value and fields(value) if value.__class__ is dict else compile_node(value)
+        return _fields(schema, required, compile_node, inner)
+    fields = _fields(schema, required, never, inner)
 
     def check(value: Any) -> bool:
         if value.__class__ is not dict:
             return compile_node(value)
         size = len(value)
-        if size < low or (high is not None and size > high):
-            return False
-        for name in required:
-            if name not in value:
-                return False
-        return fields(value)
+        return low <= size and (high is None or size <= high) and fields(value)
 
     return check
 
 
-def _fields(schema: Structural, inner: Compile) -> Check:
-    """The check of an object's fields, one after the other."""
+def _fields(schema: Structural, required: tuple[str, ...], otherwise: Check, inner: Compile) -> Check:
+    """The check of an object's fields, one after the other; `otherwise` is that of what is no object: a call less for
+    each."""
     additional = schema.additional_properties
     if isinstance(additional, Structural) and not schema.properties:
-        return _map_values(additional, inner)
-    if not schema.properties and additional is not False:
-        return always
+        return _map_values(additional, required, otherwise, inner)
+    checks = lazily(schema.properties, inner)
+    find = checks.get
     rest: Check = never if additional is False else always
     if isinstance(additional, Structural):
         rest = inner(additional)
-    checks = lazily(schema.properties, inner)
-    find = checks.get
+    has_checks = bool(schema.properties) or rest is not always
 
-    def check(value: dict[str, Json]) -> bool:
-        for name, member in value.items():  # noqa: SIM110 - a generator would double the time
-            if not find(name, rest)(member):
+    def check(value: Any) -> bool:
+        if value.__class__ is not dict:
+            return otherwise(value)
+        for name in required:
+            if name not in value:
                 return False
+        if has_checks:
+            for name, member in value.items():
+                if not find(name, rest)(member):
+                    return False
         return True
 
     return check
 
 
-def _map_values(schema: Structural, inner: Compile) -> Check:
+def _map_values(schema: Structural, required: tuple[str, ...], otherwise: Check, inner: Compile) -> Check:
     value_check: Check | None = None
 
-    def check(value: dict[str, Json]) -> bool:
+    def check(value: Any) -> bool:
         nonlocal value_check
+        if value.__class__ is not dict:
+            return otherwise(value)
+        for name in required:
+            if name not in value:
+                return False
         for member in value.values():
             if value_check is None:
                 value_check = inner(schema)
@@ -336,7 +339,7 @@ def _untyped(schema: Structural, form: str, compile_node: Check, inner: Compile)
     if form or schema.multiple_of is not None or schema.minimum is not None or schema.maximum is not None:
         return compile_node
     by_kind: dict[type, Check] = {}
-    text_check = _string_check(schema, "")
+    text_check = _string_check(schema, "", never)
     if text_check is not None:
         by_kind[str] = text_check
     if schema.items is not None or schema.min_items is not None or schema.max_items is not None:
@@ -383,7 +386,7 @@ def _only_repeats_int_or_string(schema: Structural) -> bool:
         and all(
             not _combinators(branch)
             and branch.enum is None
-            and _string_check(branch, branch.format) is None
+            and _string_check(branch, branch.format, never) is None
             and _untyped(branch, branch.format, never, compile_fast_validate) is always
             for branch in schema.any_of
         )

@@ -14,7 +14,7 @@ import re2
 import registry
 from registry.budget import Budget, MatchingExceeded
 from registry.schema.compiled import compile_schema
-from registry.schema.patterns import MAX_CACHE_BYTES, PatternError, compile_pattern, find_all
+from registry.schema.patterns import CACHE, MAX_CACHE_BYTES, PatternError, compile_pattern, find_all
 from registry.schema.values import Json
 
 HOSTILE = "[ab]*a[ab]{900}c"
@@ -195,3 +195,16 @@ def test_one_module_uses_re2() -> None:
     """Another one would have memory and time of its own."""
     users = [path.name for path in Path(registry.__file__).parent.rglob("*.py") if "import re2" in path.read_text()]
     assert users == ["patterns.py"]
+
+
+def test_known_results_of_short_texts_are_bounded() -> None:
+    matches = compile_pattern("^known-[0-9]+$")
+    texts = [f"known-{number}" for number in range(1000)]
+    for _ in range(2):
+        assert all(matches(text) for text in texts)
+        assert not any(matches(f"{text}!") for text in texts)
+        assert not matches(f"known-{'1' * 100}x")
+    compiled = CACHE.peek(("^known-[0-9]+$", True))
+    assert compiled is not None
+    assert 0 < len(compiled.known) <= 64
+    assert all(len(text) <= 40 for text in compiled.known)
