@@ -13,11 +13,14 @@ from registry.apply.types import UNTYPED, Items, MergeType, Scalar, key_items
 from registry.codec.structs.base import GoType
 from registry.codec.structs.scalars import Bytes, GoScalar, Integer, Number
 from registry.codec.structs.structs import GoMap, GoSlice, Pointer, Struct
-from registry.schema.model import UNSET
 
 
 def struct_type(go_type: GoType, keys: Mapping[str, str]) -> MergeType:
-    """The merge type of a Go type. `keys` are the key fields of keyed lists by their types: all others are atomic."""
+    """The merge type of a Go type. `keys` are the key fields of keyed lists by their types: all others are atomic.
+
+    A key field that is missing counts as the empty text: OpenAPI has that as the default of each text in Go that is
+    always there.
+    """
     return _compile(go_type, keys, {})
 
 
@@ -32,6 +35,7 @@ def _compile(go_type: GoType, keys: Mapping[str, str], known: dict[GoType, Merge
             node = known[go_type] = MergeType()
             node.is_map = True
             node.declare({field.name: _compile(field.type, keys, known) for field in fields})
+            node.element = None if fields else UNTYPED
         case GoMap(element=element):
             node = known[go_type] = MergeType()
             node.is_map = True
@@ -41,7 +45,7 @@ def _compile(go_type: GoType, keys: Mapping[str, str], known: dict[GoType, Merge
             node.is_list, node.items = True, Items.ATOMIC
             node.item = _compile(element, keys, known)
             if go_type.go in keys:
-                key_items(node, {keys[go_type.go]: UNSET})
+                key_items(node, {keys[go_type.go]: ""})
         case GoScalar(json_type=json_type):
             node = MergeType(Scalar.BOOLEAN if json_type is bool else Scalar.STRING)
         case Integer() | Number():

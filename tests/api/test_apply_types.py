@@ -122,6 +122,10 @@ async def test_a_definition_with_an_unknown_field_is_not_applied(api: Client, wh
             {"x-kubernetes-validations": [{"rule": "true"}, {"rule": "true"}]},
             '.x-kubernetes-validations: duplicate entries for key [rule="true"]',
         ),
+        (
+            {"x-kubernetes-validations": [{"message": "a"}, {}]},
+            '.x-kubernetes-validations: duplicate entries for key [rule=""]',
+        ),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
@@ -133,6 +137,20 @@ async def test_a_definition_with_a_wrong_type_in_its_schema_is_not_applied(
     answer = await api.patch(f"{DEFINITIONS}/{applied['metadata']['name']}{APPLIED}", applied, APPLY)
     message = failure(answer, 500, "")["message"]
     assert message.endswith(f".spec.versions[0].schema.openAPIV3Schema.properties.spec{why}")
+
+
+async def test_a_rule_without_its_expression_is_refused_by_validation(api: Client) -> None:
+    applied = definition("things", "Thing")
+    applied["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["x-kubernetes-validations"] = [{}]
+    answer = await api.patch(f"{DEFINITIONS}/{applied['metadata']['name']}{APPLIED}", applied, APPLY)
+    assert "rule is not specified" in failure(answer, 422, "Invalid")["message"]
+
+
+async def test_a_struct_without_fields_takes_any_member(api: Client) -> None:
+    applied = definition("things", "Thing")
+    applied["spec"]["versions"][0]["subresources"] = {"status": {"a": {"b": [1]}}}
+    made = (await api.patch(f"{DEFINITIONS}/{applied['metadata']['name']}{APPLIED}", applied, APPLY)).ok(201)
+    assert made["spec"]["versions"][0]["subresources"] == {"status": {}}
 
 
 async def test_any_value_may_be_applied_where_a_schema_takes_any(api: Client) -> None:

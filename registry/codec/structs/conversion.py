@@ -62,6 +62,9 @@ def _members(go_type: Struct | GoMap, value: Any) -> Iterator[str]:
 
 
 def _bytes(value: Any) -> Iterator[str]:
+    if type(value) is list and any(isinstance(item, str | bool | dict | list) for item in value):
+        yield "unrecognized type: uint8"  # the first item that is no byte
+        return
     if type(value) is not str:
         yield f"cannot restore slice from {_kind(value)}"
         return

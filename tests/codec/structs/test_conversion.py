@@ -31,6 +31,8 @@ ConfigMap, LimitRange, Service, ServiceAccount = (
         pytest.param(ConfigMap, {"metadata": {"labels": {"a": 1}}}, "cannot convert int64 to string", id="a label"),
         pytest.param(ConfigMap, {"metadata": {"uid": 1}}, "cannot convert int64 to types.UID", id="a named string type"),
         pytest.param(ConfigMap, {"binaryData": {"a": 1}}, "cannot restore slice from int64", id="a number for bytes"),
+        pytest.param(ConfigMap, {"binaryData": {"a": ["x"]}}, "unrecognized type: uint8", id="texts for bytes"),
+        pytest.param(ConfigMap, {"binaryData": {"a": [None, {}]}}, "unrecognized type: uint8", id="a map for a byte"),
         pytest.param(
             ConfigMap,
             {"binaryData": {"a": "?"}},
