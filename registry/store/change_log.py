@@ -10,7 +10,7 @@ from registry.store.connection import Pool
 from registry.store.encoding import label_prefix
 from registry.store.errors import RevisionExpired, TenantNotFound
 from registry.store.lost import Lost, lower_bound, resume_after, skip_lost
-from registry.store.statements import statement
+from registry.store.statements import Statement, statement
 from registry.store.types import Actor, Change, ChangeType, DomainId, ObjectKey, ResourceName, TenantId, Uid
 
 COLUMNS: Final = """
@@ -66,30 +66,40 @@ COUNTERS: Final = statement(
     "SELECT id, revision, compact_revision, lost FROM domains WHERE id = ANY (%(domains)s::bigint[])",
 )
 
-# `+ 0` keeps the planner from using the index of keys, which would require a sort.
-REPLAY: Final = statement(
-    "replay",
-    "The changes of one tenant in a window of revisions, with the domain's counter and compact revision in the same"
-    " snapshot; by the log's index of revisions.",
-    "SELECT d.revision AS current, "
-    + lower_bound("%(after)s::bigint")
-    + " AS compact_revision, d.lost, c.* FROM domains d LEFT JOIN LATERAL (SELECT"
-    + COLUMNS
-    + " FROM ("
-    + within_size(
-        """
-        SELECT * FROM changes c
-        WHERE c.domain_id = d.id AND c.revision > %(after)s::bigint AND c.revision <= %(upto)s::bigint
-            AND (%(tenant)s::bigint = 0 OR c.tenant_id + 0 = %(tenant)s::bigint)
-            AND (%(resource)s::text IS NULL OR c.resource = %(resource)s::text)
-        ORDER BY c.revision LIMIT %(rows)s::bigint
+
+def _replay(name: str, what: str, columns: LiteralString) -> Statement:
+    # `+ 0` keeps the planner from using the index of keys, which would require a sort.
+    return statement(
+        name,
+        f"{what} of one tenant in a window of revisions, with the domain's counter and compact revision in the same"
+        " snapshot; by the log's index of revisions.",
+        "SELECT d.revision AS current, "
+        + lower_bound("%(after)s::bigint")
+        + " AS compact_revision, d.lost, c.* FROM domains d LEFT JOIN LATERAL (SELECT"
+        + columns
+        + " FROM ("
+        + within_size(
+            """
+            SELECT * FROM changes c
+            WHERE c.domain_id = d.id AND c.revision > %(after)s::bigint AND c.revision <= %(upto)s::bigint
+                AND (%(tenant)s::bigint = 0 OR c.tenant_id + 0 = %(tenant)s::bigint)
+                AND (%(resource)s::text IS NULL OR c.resource = %(resource)s::text)
+            ORDER BY c.revision LIMIT %(rows)s::bigint
+            """,
+            "r.revision",
+        )
+        + """) c) c ON true
+        WHERE d.id = %(domain)s::bigint
+        ORDER BY c.revision
         """,
-        "r.revision",
     )
-    + """) c) c ON true
-    WHERE d.id = %(domain)s::bigint
-    ORDER BY c.revision
-    """,
+
+
+REPLAY: Final = _replay("replay", "The changes", COLUMNS)
+REPLAY_STATES: Final = _replay(
+    "replay-states",
+    "The changes, without the bodies that they replaced,",
+    COLUMNS.replace("c.previous_body", "CASE WHEN c.body IS NULL THEN c.previous_body END AS previous_body"),
 )
 
 # Stands for all tenants of a domain. No tenant has this ID.
@@ -148,18 +158,18 @@ async def next_changes(pool: Pool, positions: dict[DomainId, int]) -> dict[Domai
 
 
 async def replay(
-    pool: Pool, tenant: TenantId, domain: DomainId, resource: ResourceName | None, after: int
+    pool: Pool, tenant: TenantId, domain: DomainId, resource: ResourceName | None, after: int, *, states: bool = False
 ) -> tuple[tuple[Change, ...], int]:
     """Returns the next changes after a revision, and the revision up to which there are no others. Bounded: call it
     again.
 
-    `tenant` may be ALL_TENANTS. The end is reached when it returns no changes and a revision not above `after` +
-    REPLAY_WINDOW.
+    `tenant` may be ALL_TENANTS. `states` leaves out the bodies that were replaced, but those of deletions. The end is
+    reached when it returns no changes and a revision not above `after` + REPLAY_WINDOW.
     Raises RevisionExpired when `after` is below the compact revision. An `after` in the future returns no changes and
     `after` itself.
     """
     rows = await pool.fetch(
-        REPLAY,
+        REPLAY_STATES if states else REPLAY,
         {
             "domain": domain,
             "tenant": tenant,

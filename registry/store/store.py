@@ -283,12 +283,13 @@ class Store:
     async def changes(
         self, tenant: Tenant, resource: ResourceName, *, after: int, upto: int
     ) -> AsyncIterator[Sequence[Change]]:
-        """Yields the changes of a resource after a revision, at least up to `upto`, in batches bounded by bytes.
+        """Yields the changes of a resource after a revision, at least up to `upto`, in batches bounded by bytes. They
+        lack the bodies that they replaced, but those of deletions.
 
         Raises RevisionExpired.
         """
         while after < upto:
-            changes, after = await change_log.replay(self._pool, tenant.id, tenant.domain, resource, after)
+            changes, after = await change_log.replay(self._pool, tenant.id, tenant.domain, resource, after, states=True)
             await self._sealing.changes(tenant.id, changes)
             yield changes
 

@@ -134,7 +134,7 @@ async def test_views_of_bound_definitions(reports: Reports) -> None:
 
 
 async def test_views_in_schemas_count_towards_the_limit(reports: Reports, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reporting_choice, "MAX_VIEWS", 25)
+    monkeypatch.setattr(reporting_choice, "MAX_VIEWS", 17)
     monkeypatch.setattr(reporting_choice, "ROOM_FOR_CHILD_HISTORIES", 0)
     crd = definition("crontabs", {"spec": of(a=TEXT, parts=PARTS)})
     await reports.define("acme", crd)
