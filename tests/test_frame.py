@@ -104,6 +104,26 @@ def test_every_test_asserts_something(texts: dict[str, str]) -> None:
             if name.startswith("test_") and not calls & asserting] == []  # fmt: skip
 
 
+def _single_sleeps(node: ast.AST, *, repeated: bool = False) -> Iterator[int]:
+    """The lines of sleeps outside of loops."""
+    for child in ast.iter_child_nodes(node):
+        within = repeated and not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
+        within |= isinstance(child, ast.For | ast.AsyncFor | ast.While)
+        match child:
+            case ast.Call(ast.Attribute(attr="sleep"), [seconds]) if not within:
+                if ast.unparse(seconds) not in ("0", "NEVER"):
+                    yield child.lineno
+        yield from _single_sleeps(child, repeated=within)
+
+
+def test_a_sleep_that_waits_for_no_state_says_what_for(texts: dict[str, str]) -> None:
+    """What waits for a state looks again and again. One sleep is an event of its own, or proves that nothing happens,
+    and a comment on its line or the one above says so."""
+    found = [(name, line) for name, text in texts.items() if re.match(r"tests/.*\.py$", name) and ".sleep(" in text
+             for line in _single_sleeps(ast.parse(text)) if "#" not in "".join(text.splitlines()[line - 2 : line])]  # fmt: skip
+    assert found == []
+
+
 def test_no_file_names_a_package_registry(texts: dict[str, str]) -> None:
     assert [(name, host) for name, text in texts.items() for host in REGISTRY_HOSTS if host in text] == []
 

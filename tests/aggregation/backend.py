@@ -22,6 +22,8 @@ BASE = f"/apis/{GROUP}/{VERSION}"
 NAME = f"{VERSION}.{GROUP}"
 METRICS = f"{BASE}/namespaces/default/metrics"
 SERVICE = "metrics.kube-system"
+# Longer than any test.
+NEVER = 3600.0
 RESOURCES = {
     "kind": "APIResourceList",
     "apiVersion": "v1",
@@ -116,6 +118,10 @@ class Backend:
 
 async def _tell_resources(request: Request) -> None:
     await request.answer_json(RESOURCES)
+
+
+async def hang(_: Request) -> None:
+    await asyncio.sleep(NEVER)
 
 
 async def tell_request(request: Request) -> None:

@@ -15,10 +15,12 @@ from tests.aggregation.backend import (
     BASE,
     GROUP,
     NAME,
+    NEVER,
     RESOURCES,
     Backend,
     Request,
     backend,
+    hang,
     placed,
     register,
     wait_for_condition,
@@ -28,7 +30,6 @@ from tests.api.client import Client, eventually
 from tests.application import serving
 
 SERVICES = "/api/v1/namespaces/kube-system/services"
-NEVER = 3600.0
 
 
 def spec(server: Backend, **changed: Any) -> dict[str, Any]:
@@ -89,9 +90,6 @@ async def test_the_condition_does_not_wait_for_documents(
 async def test_a_changed_server_ends_a_check_under_way(
     api_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def hang(_: Request) -> None:
-        await asyncio.sleep(NEVER)
-
     async with (
         backend(tmp_path / "server") as behind,
         backend(tmp_path / "other", name="other.kube-system.svc") as other,

@@ -29,9 +29,11 @@ from tests.aggregation.backend import (
     BASE,
     GROUP,
     NAME,
+    NEVER,
     RESOURCES,
     Request,
     backend,
+    hang,
     placed,
     register,
     wait_for_condition,
@@ -342,9 +344,6 @@ async def test_a_server_with_aggregated_discovery_alone(api_database: str, tmp_p
 
 
 async def test_discovery_does_not_wait(api_database: str, tmp_path: Path) -> None:
-    async def hang(request: Request) -> None:
-        await asyncio.sleep(3600)
-
     async with backend(tmp_path / "server") as behind, serving(api_database, tmp_path, **placed(behind)) as client:
         behind.discovery = hang
         spec = {"service": {"namespace": "kube-system", "name": "metrics"}, "caBundle": behind.bundle}
@@ -368,7 +367,7 @@ async def test_servers_that_hang_delay_neither_discovery_nor_the_check_of_anothe
 
     async def answer(request: Request) -> None:
         if hanging and request.target.startswith("/apis/a"):
-            await asyncio.sleep(3600)
+            await asyncio.sleep(NEVER)
         await request.answer_json({}, 404)
 
     async with backend(tmp_path / "server", answer) as behind:
@@ -399,7 +398,7 @@ async def test_one_success_of_five_requests_is_enough(api_database: str, tmp_pat
         nonlocal requests
         requests += 1
         if requests < 3:
-            await asyncio.sleep(3600)
+            await asyncio.sleep(NEVER)
         elif requests < 5:
             await request.answer_json({}, 500)
         else:

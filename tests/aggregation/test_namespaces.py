@@ -18,6 +18,7 @@ from registry.controllers.api_services.namespaces import LEFT, deletable, left_n
 from tests.aggregation.backend import (
     BASE,
     NAME,
+    NEVER,
     RESOURCES,
     Answer,
     Backend,
@@ -288,7 +289,7 @@ async def test_a_process_that_does_not_know_a_server_asks_it_first(api_database:
         (await client.post("/api/v1/namespaces", {"metadata": {"name": "space"}})).ok(201)
 
         async def slowly(request: Request) -> None:
-            await asyncio.sleep(1)
+            await asyncio.sleep(1)  # in which nothing is to be decided
             await store.discovery(request)
 
         behind.discovery = slowly
@@ -335,7 +336,7 @@ async def test_a_server_that_hangs_delays_no_other(
 
     async def answer(request: Request) -> None:
         if "/apis/a" in request.target and request.method == "DELETE":
-            await asyncio.sleep(3600)
+            await asyncio.sleep(NEVER)
         elif "/apis/a" in request.target and "/namespaces/" not in request.target:
             await request.answer_json(resources("list", "delete", "deletecollection"))
         else:

@@ -15,7 +15,7 @@ import pytest
 from registry.aggregation import openapi_documents
 from registry.aggregation.model import APIServer
 from registry.aggregation.openapi import ServerDocument, memory_of, merge_v2, own_part
-from tests.aggregation.backend import BASE, Request, backend, placed, register
+from tests.aggregation.backend import BASE, NEVER, Request, backend, placed, register
 from tests.aggregation.servers import server
 from tests.api.client import eventually
 from tests.application import serving
@@ -130,7 +130,7 @@ async def test_the_document(api_database: str, tmp_path: Path, monkeypatch: pyte
 
     async def answer(request: Request) -> None:
         if hangs:
-            await asyncio.sleep(3600)
+            await asyncio.sleep(NEVER)
         await request.answer_json(DOCUMENT if request.target == "/openapi/v2" else {})
 
     async with backend(tmp_path / "server", answer) as behind, serving(api_database, tmp_path, **placed(behind)) as api:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.aggregation.backend import BASE, METRICS, NAME, Answer, Proxied, Request, behind, wait_for_condition
+from tests.aggregation.backend import BASE, METRICS, NAME, Answer, Proxied, Request, behind, hang, wait_for_condition
 from tests.aggregation.objects import PATH
 from tests.api.client import eventually
 from tests.api.errors import failure
@@ -110,10 +110,6 @@ async def test_a_connection_that_the_server_has_closed_is_replaced(proxied: Prox
         for _ in range(3):
             (await client.get(METRICS)).ok(200)
         assert len(server.of(METRICS)) == 4
-
-
-async def hang(request: Request) -> None:
-    await asyncio.sleep(3600)
 
 
 async def reset(request: Request) -> None:

@@ -78,7 +78,7 @@ async def test_no_more_of_a_file_is_held_than_its_client_reads(tmp_path: Path) -
             return waiting(references) != []
 
         await eventually(some)
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.1)  # no more is encrypted
         assert waiting(references)[0] < 64 * 1024
         received = 0
         while received < 437_000:

@@ -65,6 +65,7 @@ class Scene:
         return self.node.execute(statement)
 
     async def pause(self, least: float, most: float) -> None:
+        # A part of the disturbance.
         await asyncio.sleep(min(self.chance.uniform(least, most), self.longest_pause_seconds))
 
     def backends(self) -> list[int]:

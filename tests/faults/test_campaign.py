@@ -27,7 +27,7 @@ async def test_each_fault_once() -> None:
 async def freeze_for_bookmarks(scene: Scene) -> None:
     """Nothing is written for so long that each watch gets bookmarks, which come after a second without changes."""
     with scene.proxy.frozen():
-        await asyncio.sleep(4)
+        await asyncio.sleep(4)  # nothing else shows that every watch has them
 
 
 @pytest.mark.parametrize("defect", sorted(DEFECTS))

@@ -362,7 +362,7 @@ async def test_lists_beyond_the_shares_of_their_tenants_leave_room_for_others() 
         answer.hold(4 * MEGABYTE)
         await answer.hold_part(3 * MEGABYTE)
     growing = asyncio.create_task(answer.hold_part(24 * MEGABYTE))
-    await asyncio.sleep(0.1)
+    await asyncio.sleep(0.1)  # it goes on waiting
     assert not growing.done()
     answers.begin("z", None).hold(8 * MEGABYTE)
     growing.cancel()

@@ -299,8 +299,14 @@ def test_a_tenant_has_one_thread_and_a_bounded_queue(monkeypatch: pytest.MonkeyP
 
 def test_abandoned_work_delays_no_other() -> None:
     async def check(evaluations: Evaluations) -> None:
-        task = asyncio.create_task(evaluations.run_aside("tenant", for_ever))
-        await asyncio.sleep(0.01)
+        begun = threading.Event()
+
+        def work() -> None:
+            begun.set()
+            for_ever()
+
+        task = asyncio.create_task(evaluations.run_aside("tenant", work))
+        await asyncio.to_thread(begun.wait)
         task.cancel()
         place = await asyncio.wait_for(evaluations.run_aside("tenant", where), 60)
         assert place.startswith("evaluate")

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import uvloop
 
+from registry.flowcontrol.time_slice import IS_GONE
 from registry.http.serving import acceptor as module
 from registry.http.serving.acceptor import Acceptor, most_connections
 from registry.http.serving.connection import RECEIVED_BYTES
@@ -158,15 +159,20 @@ async def test_connections_that_are_neither_tls_nor_http_are_closed(sent: bytes,
         writer.close()
 
 
+async def _is_lost(scope: dict[str, Any]) -> None:
+    while not scope[IS_GONE]():  # noqa: ASYNC110 - it is a function
+        await asyncio.sleep(0.001)
+
+
 async def _answers_late(scope: dict[str, Any], receive: Any, send: Any) -> None:
-    await asyncio.sleep(0.5)
+    await _is_lost(scope)
     await hello(scope, receive, send)
 
 
 async def _answers_twice(scope: dict[str, Any], receive: Any, send: Any) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": []})
     await send({"type": "http.response.body", "body": b"1", "more_body": True})
-    await asyncio.sleep(0.5)
+    await _is_lost(scope)
     await send({"type": "http.response.body", "body": b"2"})
 
 
@@ -242,6 +248,9 @@ def _require_freed(
     async def is_freed() -> bool:
         return len(references) == 1 and references[0]() is None
 
+    async def has_request() -> bool:
+        return len(references) == 1 and (made := references[0]()) is not None and made.cycle is not None
+
     async def connect() -> None:
         async with accepting(9, server, application, references) as (_, port):
             reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=client)
@@ -251,7 +260,7 @@ def _require_freed(
             if awaited is None:
                 writer.close()
             else:
-                await reader.readuntil(awaited) if awaited else await asyncio.sleep(0.1)
+                await (reader.readuntil(awaited) if awaited else eventually(has_request))
                 _reset(writer)
             await eventually(is_freed)
 

@@ -118,9 +118,9 @@ async def test_a_disconnect_waits_for_what_is_deferred() -> None:
         interruption.defer()
         interruption.defer()
         connection.lose()
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.01)  # it goes on
         interruption.allow()
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.01)  # still
         seen.append("finished")
         interruption.allow()
         await asyncio.Event().wait()
@@ -136,7 +136,7 @@ async def test_what_a_request_has_started_outlives_it() -> None:
 
     async def work() -> None:
         current_interruption().defer()
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.01)  # longer than the request
         current_interruption().allow()
         seen.append("finished")
 

@@ -67,7 +67,7 @@ async def test_lists_of_one_tenant_that_wait_for_connections_do_not_delay_anothe
         set_owner("flood")
         async with pool.connection():
             await free.wait()
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.01)  # as a list takes
         ended += 1
 
     flood = [asyncio.create_task(hold()) for _ in range(400)]

@@ -220,7 +220,7 @@ async def test_concurrent_scrapes_share_what_is_made(shared_api: Client, monkeyp
         nonlocal running, most, count
         running, count = running + 1, count + 1
         most = max(most, running)
-        time.sleep(0.1)
+        time.sleep(0.1)  # as with many tenants
         running -= 1
         return made()
 

@@ -73,7 +73,7 @@ def elsewhere(trusted: Certificates, piece: bytes) -> Iterator[Server]:
             servers.append(server)
             ready.set()
             await ended.wait()
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.1)  # until the connections have ended, if their clients read
 
     thread = threading.Thread(target=loop.run_until_complete, args=(run(),))
     thread.start()
