@@ -161,3 +161,26 @@ async def test_a_deadline_that_has_passed_already(shared_api: Client) -> None:
     assert (status["message"], status["details"]) == (EXPIRED, {})
     failure(await shared_api.get(f"{WIDGETS}/late"), 404, "NotFound")
     failure(await shared_api.with_token("").get(f"{WIDGETS}?timeout=1ns"), 504, "Timeout")
+
+
+async def test_a_disconnect_before_the_deadline_is_no_timeout() -> None:
+    """Both may be due in one iteration of the event loop: the client is gone, so nobody waits for a 504."""
+    connection = Connection()
+
+    async def endpoint(scope: Scope, receive: Receive, send: Send) -> None:
+        time.sleep(0.05)  # noqa: ASYNC251 - the deadline passes, and the loop has not looked
+        connection.lose()
+        await asyncio.Event().wait()
+
+    with pytest.raises(ClientGone):
+        await ask(endpoint, "/api/v1/namespaces", b"timeout=40ms", connection)
+
+
+async def test_a_task_that_another_cancels_ends_cancelled() -> None:
+    connection = Connection()
+    request = asyncio.create_task(ask(Endpoint(), "/api/v1/namespaces", b"", connection))
+    await asyncio.sleep(0.01)
+    connection.lose()
+    request.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await request

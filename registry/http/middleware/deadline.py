@@ -18,7 +18,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from registry.api.errors import bad_request, deadline_exceeded
 from registry.flowcontrol.interruption import WHEN_GONE, Interruption, WhenGone
-from registry.flowcontrol.time_slice import ClientGone
 from registry.http.request_info import RequestInfo
 from registry.http.request_state import STATE, RequestState
 from registry.schema.goduration import parse_duration
@@ -40,20 +39,25 @@ class DeadlineMiddleware:
         when_gone: WhenGone = scope.get(WHEN_GONE, _ignore)
         state.deadline = asyncio.get_running_loop().time() + max(left, 0)
         try:
-            async with asyncio.timeout_at(None if seconds is None else state.deadline) as timer:
-                with Interruption(timer) as interruption:
-                    when_gone(interruption.request)
-                    if left <= 0:
-                        await asyncio.sleep(0)  # which is cancelled: nothing is started
+            with Interruption() as interruption:
+                when_gone(interruption.request)
+                if seconds is None:
                     await self._app(scope, receive, send)
+                else:
+                    await self._serve_until(state.deadline, scope, receive, send)
+        finally:
+            when_gone(None)
+
+    async def _serve_until(self, deadline: float, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            async with asyncio.timeout_at(deadline) as timer:
+                if deadline <= asyncio.get_running_loop().time():
+                    await asyncio.sleep(0)  # which is cancelled: nothing is started
+                await self._app(scope, receive, send)
         except TimeoutError as error:
             if not timer.expired():
                 raise
-            if interruption.is_requested:
-                raise ClientGone from error
             raise deadline_exceeded() from error
-        finally:
-            when_gone(None)
 
 
 def _ignore(_: object) -> None:
