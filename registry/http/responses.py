@@ -47,6 +47,16 @@ def hold(count: int) -> None:
         answer.hold(count)
 
 
+async def compress(body: bytes, headers: Headers, accept_encoding: bytes) -> bytes:
+    """Returns a long body compressed, and adds the headers that say so, if the client accepts it."""
+    if len(body) <= GZIP_THRESHOLD_BYTES or not accepts_gzip(accept_encoding):
+        return body
+    hold(2 * len(body))  # including what it was made from
+    headers += GZIP_HEADERS
+    packer = Gzip()
+    return await packer.compress(body) + packer.finish()
+
+
 async def send_body(send: Send, scope: Scope, code: int, headers: Headers, body: bytes) -> None:
     is_large = len(body) > LARGE_BYTES
     if is_large:
@@ -109,11 +119,7 @@ async def respond_object(
     else:
         body = await evaluate(encode, answer.size, repeatable=True)
     headers = headers_for(representation.media_type, warnings)
-    if len(body) > GZIP_THRESHOLD_BYTES and accepts_gzip(accept_encoding):
-        hold(2 * len(body))  # including what it was made from
-        headers += GZIP_HEADERS
-        packer = Gzip()
-        body = await packer.compress(body) + packer.finish()
+    body = await compress(body, headers, accept_encoding)
     await send_body(send, scope, answer.code, headers, body)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+
 import pytest
 
 from tests.api.client import Client
@@ -44,6 +46,26 @@ async def test_aggregated_discovery(api: Client) -> None:
     assert (again.code, again.body) == (304, b"")
     await define(api, definition("gears", "Gear"))
     assert (await api.get("/apis", accept=AGGREGATED, headers={"if-none-match": tag})).code == 200
+
+
+@pytest.mark.parametrize("path", ["/apis", "/openapi/v2", "/openapi/v3", f"/openapi/v3/apis/{GROUP}/v1"])
+async def test_a_client_that_has_a_document_is_not_sent_it(api: Client, path: str) -> None:
+    accept = AGGREGATED if path == "/apis" else "application/json"
+    tag = (await api.get(path, accept=accept)).header("etag")
+    for known in (tag, f"W/{tag}", f'"x", {tag}', f'{tag},"x"', "*"):
+        again = await api.get(path, accept=accept, headers={"if-none-match": known})
+        assert (again.code, again.body) == (304, b""), known
+    for other in ('"x"', 'W/"x"', f'"{tag[1:9]}"'):
+        assert (await api.get(path, accept=accept, headers={"if-none-match": other})).code == 200, other
+
+
+async def test_a_long_document_is_compressed_for_clients_that_accept_it(api: Client) -> None:
+    plain = await api.get("/openapi/v2")
+    packed = await api.get("/openapi/v2", headers={"accept-encoding": "gzip"})
+    assert packed.header("content-encoding") == "gzip"
+    assert gzip.decompress(packed.body) == plain.body
+    assert packed.header("etag") == plain.header("etag")
+    assert not (await api.get("/apis", headers={"accept-encoding": "gzip"})).header("content-encoding")
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])

@@ -12,7 +12,7 @@ from registry.codec.json_encode import encode_json
 from registry.http.documents.cache import Document
 from registry.http.negotiation import NotAcceptable, require_type
 from registry.http.request_state import STATE, RequestState
-from registry.http.responses import headers_for, send_body
+from registry.http.responses import compress, headers_for, send_body
 
 TEXT: Final = "text/plain; charset=utf-8"
 
@@ -50,12 +50,17 @@ async def send_json(send: Send, scope: Scope, value: Mapping[str, Any]) -> None:
 async def send_with_etag(
     send: Send, scope: Scope, document: Document, media_type: str, more: Sequence[tuple[bytes, bytes]] = ()
 ) -> None:
-    """Sends a document, or a 304 if the client has this version of it. `more` replaces headers."""
+    """Sends a document, or a 304 if the client has this version of it. `more` replaces headers.
+
+    As Go's http.ServeContent does, any of several tags counts, a weak one and `*`: proxies that compress weaken tags.
+    """
     state: RequestState = scope[STATE]
     replaced = {name for name, _ in more}
     headers = [header for header in headers_for(media_type, state.warnings) if header[0] not in replaced] + list(more)
     headers += [(b"etag", f'"{document.tag}"'.encode()), (b"vary", b"Accept")]
-    if state.header(b"if-none-match").strip('"') == document.tag:
+    known = state.header(b"if-none-match")
+    if document.tag in known or known.strip() == "*":
         await send_body(send, scope, 304, headers, b"")
     else:
-        await send_body(send, scope, 200, headers, document.body)
+        body = await compress(document.body, headers, state.headers.get(b"accept-encoding", b""))
+        await send_body(send, scope, 200, headers, body)
