@@ -16,6 +16,7 @@ from benchmarks.attacks import (
     conversions,
     documents,
     found,
+    objects,
     policies,
     queries,
     storms,
@@ -93,6 +94,13 @@ ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
     "largepolicies": configuration.configurations,
     "largeschemas": configuration.schemas,
     "apiservices": configuration.api_services,
+    "histories": objects.histories,
+    "sets": objects.sets,
+    "strategic": objects.strategic,
+    "labels": objects.labels,
+    "issued": objects.issued,
+    "impersonations": objects.impersonations,
+    "pipelines": objects.pipelines,
     # Last, since each write of a ConfigMap then takes hundreds.
     "quotas": storms.quotas,
 }

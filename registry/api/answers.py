@@ -57,11 +57,15 @@ class ListAnswer:
 
 @dataclass(slots=True)
 class DocumentAnswer:
-    """Any other JSON document: a Status, a Scale, a review. With a Table it can have every form of an object."""
+    """Any other JSON document: a Status, a Scale, a review. With a Table it can have every form of an object.
+
+    `items` are the JSON texts of a list that can be long, which the body is sent with.
+    """
 
     body: dict[str, Any]
     code: int = 200
     table: Table | None = None
+    items: Sequence[str] | None = None
 
 
 @dataclass(slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 from registry.aggregation.automatic import Written
@@ -25,7 +26,7 @@ from registry.authorization.authorizer import Authorizer
 from registry.authorization.rbac.model import GROUP as RBAC
 from registry.codec.model import Decoded, DecodeError, TooManyValues
 from registry.flowcontrol.activity import Activity
-from registry.flowcontrol.evaluation import Evaluations, Large, large, note_size
+from registry.flowcontrol.evaluation import Evaluations, Large, evaluate, large, note_size
 from registry.schema.names import name_is_path_segment
 from registry.schema.values import with_sorted_keys
 from registry.store.errors import QuotaExceeded, SharingRefused, TenancyRefused, TenantSuspended
@@ -208,15 +209,11 @@ class ResourceRequest(NamedTuple):
         """
         version, schema, body = stored
         if self.served.is_passthrough(version, schema):
-            if not self.served.definition.builtin:
-                return dict(with_sorted_keys(obj))
-            metadata = obj["metadata"]
-            entries = metadata.get("managedFields")
-            if not entries:
-                return obj
-            entries = [{name: with_sorted_keys(part) for name, part in entry.items()} for entry in entries]
-            return {**obj, "metadata": {**metadata, "managedFields": entries}}
-        read = await run_with_conversions(self.served, lambda: self.served.object_of(0, version, schema, body))
+            arranged = _with_sorted_owners if self.served.definition.builtin else with_sorted_keys
+            return await evaluate(partial(arranged, obj), len(body), repeatable=True)
+        read = await run_with_conversions(
+            self.served, lambda: self.served.object_of(0, version, schema, body), len(body)
+        )
         revision = obj["metadata"].get("resourceVersion")
         metadata = {name: value for name, value in read["metadata"].items() if name != "resourceVersion"}
         return {**read, "metadata": metadata if revision is None else {**metadata, "resourceVersion": revision}}
@@ -243,3 +240,12 @@ class ResourceRequest(NamedTuple):
             raise not_found(self.served.resource, self.name)
         note_size(len(row.body))
         return row, state.guards
+
+
+def _with_sorted_owners(obj: Object) -> Object:
+    metadata = obj["metadata"]
+    entries = metadata.get("managedFields")
+    if not entries:
+        return obj
+    entries = [{name: with_sorted_keys(part) for name, part in entry.items()} for entry in entries]
+    return {**obj, "metadata": {**metadata, "managedFields": entries}}

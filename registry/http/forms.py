@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from registry.codec.cbor import encode_cbor
 from registry.codec.indentation import is_mostly_indentation
 from registry.codec.json_encode import encode_json
 from registry.codec.protobuf.envelope import encode_object
+from registry.codec.stored import decode_stored
 from registry.codec.yaml_encode import encode_yaml
 from registry.emulation import emulated
 from registry.http.negotiation import CBOR, JSON, PARTIAL, PARTIAL_LIST, PROTOBUF, TABLE, YAML, Representation, pretty
@@ -132,6 +133,13 @@ def encode_document(value: Mapping[str, Any], representation: Representation) ->
         return orjson.dumps(value, option=orjson.OPT_INDENT_2)
     except TypeError:  # more than 254 levels, or an integer beyond 64 bits
         return plain
+
+
+def encode_list(value: Mapping[str, Any], items: Sequence[str], representation: Representation) -> bytes:
+    """Encodes a document with a list of `items`, which are JSON texts."""
+    if representation.encoding == JSON and not representation.pretty:
+        return b'%s,"items":[%s]}\n' % (encode_json(value)[:-1], ",".join(items).encode())
+    return encode_document({**value, "items": [decode_stored(text) for text in items]}, representation)
 
 
 def layout_of(representation: Representation) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from starlette.types import Scope, Send
@@ -16,7 +17,7 @@ from registry.flowcontrol.byte_shares import HeldAnswer
 from registry.flowcontrol.evaluation import evaluate
 from registry.flowcontrol.time_slice import TimeSlice
 from registry.http.compression import GZIP_HEADERS, GZIP_THRESHOLD_BYTES, Gzip, accepts_gzip
-from registry.http.forms import Form, encode_document, form_of
+from registry.http.forms import Form, encode_document, encode_list, form_of
 from registry.http.negotiation import Representation
 from registry.http.warnings import warning_headers
 
@@ -135,4 +136,10 @@ async def respond_document(
     if answer.table is not None:
         body = form_of(representation, answer.table, query, custom=False).of_object(answer.body, time.time())
     headers = headers_for(representation.media_type, warnings)
-    await send_body(send, scope, answer.code, headers, encode_document(body, representation))
+    if answer.items is None:
+        encoded = encode_document(body, representation)
+    else:
+        encoded = await evaluate(
+            partial(encode_list, body, answer.items, representation), sum(map(len, answer.items)), repeatable=True
+        )
+    await send_body(send, scope, answer.code, headers, encoded)

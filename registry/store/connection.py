@@ -31,7 +31,7 @@ FIRST_ATTEMPT_SECONDS: Final = 8.0
 class Pool:
     """A few connections, opened on first use, for statements that can be retried when a connection breaks.
 
-    Tenants wait for them in turn (registry/flowcontrol/fair_permits.py).
+    Tenants wait for them in turn, and none may take all (registry/flowcontrol/fair_permits.py).
     """
 
     def __init__(self, database: Database | str, purpose: str, size: int, *, settings: LiteralString = "") -> None:
@@ -52,7 +52,7 @@ class Pool:
             raise Closed("the store is closed")
         self._database.require()
         try:
-            await self._permits.acquire()
+            owner = await self._permits.acquire()
         except TooManyWaiting:
             raise Unavailable("too many reads wait") from None
         try:
@@ -71,7 +71,7 @@ class Pool:
                 self._lent.discard(connection)
                 await self._give_back(connection)
         finally:
-            self._permits.release()
+            self._permits.release(owner)
 
     async def fetch(
         self, statement: Statement, parameters: dict[str, Any], *, prepare: bool = True

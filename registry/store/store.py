@@ -64,8 +64,8 @@ from registry.store.types import (
 )
 from registry.tasks import cancel
 
-# Queries over declared indexes that run at the same time.
-QUERY_CONNECTIONS: Final = 2
+# Queries over declared indexes that run at the same time; two of one tenant.
+QUERY_CONNECTIONS: Final = 3
 
 
 class Store:
@@ -84,7 +84,7 @@ class Store:
         encryption: Encryption | None = None,
         writers: int = 2,
         readers: int = 2,
-        pool_size: int = 4,
+        pool_size: int = 8,
     ) -> None:
         self.process = secrets.token_hex(8)
         self.retention = retention  # how far the change log reaches back

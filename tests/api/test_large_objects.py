@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import traceback
 from types import SimpleNamespace
@@ -38,6 +39,17 @@ class Watched:
             self.on_loop.append(f"{what} {' < '.join(f'{frame.name}:{frame.lineno}' for frame in callers)}")
         else:
             self.beside += 1
+
+    def watch(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+        """Notes the calls of a function, by the length of its first argument."""
+        module, _, attribute = name.rpartition(".")
+        function = getattr(sys.modules[module], attribute)
+
+        def noted(value: Any, *more: Any) -> Any:
+            self._note(attribute, len(str(value)))
+            return function(value, *more)
+
+        monkeypatch.setattr(name, noted)
 
     def _loads(self, text: Any) -> Any:
         self._note("decoded", len(text))
@@ -121,6 +133,41 @@ async def test_a_large_object_never_holds_the_loop(api: Client, monkeypatch: pyt
         "application/yaml",
     ):
         assert (await api.get(path, accept=accept)).code == 200
+    for name in (
+        "registry.api.request.with_sorted_keys",
+        "registry.api.verbs.history.changes.json_diff",
+        "registry.api.verbs.history.changes.merge_diff",
+        "registry.api.verbs.history.restore.deep_copy",
+    ):
+        watched.watch(monkeypatch, name)
+    (await api.patch(f"{path}/a?dryRun=All", {"spec": {"p1": ["y"]}})).ok()
+    (await api.put(f"{path}/a?dryRun=All", stored_one)).ok()
+    (await api.post(f"{path}?dryRun=All", {**big, "metadata": {"name": "b"}})).ok(201)
+    for query in ("", "?diff=json", "?object=true", "?diff=none"):
+        assert (await api.get(f"{path}/a/history{query}")).code == 200
+    assert (await api.get(f"{path}/a/history?object=true", accept="application/yaml")).code == 200
+    restored = {"resourceVersion": stored_one["metadata"]["resourceVersion"]}
+    (await api.post(f"{path}/a/restore?dryRun=All", restored)).ok()
+    (await api.post(f"{path}/a/restore", restored)).ok()
     (await api.delete(f"{path}/a")).ok()
+    for query in ("", "&labelSelector=a=b", "&filter=object.metadata.name=='a'", "&orderBy=metadata.name"):
+        assert len((await api.get(f"{path}?deleted=true{query}")).ok()["items"]) == 1
+    (await api.post(f"{path}/a/undelete?dryRun=All", {})).ok(201)
+    (await api.post(f"{path}/a/undelete", {})).ok(201)
     assert watched.beside
     assert not watched.on_loop
+
+
+async def test_pages_of_large_deleted_objects_are_short(api: Client) -> None:
+    path = "/api/v1/namespaces/default/configmaps"
+    for name in "abcdef":
+        large = {"metadata": {"name": name, "labels": {"x": "y"}}, "data": {"text": "x" * 1_000_000}}
+        (await api.post(path, large)).ok(201)
+        (await api.delete(f"{path}/{name}")).ok()
+    found, token, pages = [], "", 0
+    while token or not pages:
+        answer = (await api.get(f"{path}?deleted=true&labelSelector=x=y&limit=500&continue={token}")).ok()
+        found += [item["object"]["metadata"]["name"] for item in answer["items"]]
+        token, pages = answer["metadata"].get("continue", ""), pages + 1
+    assert found == [*"abcdef"]
+    assert pages > 1

@@ -332,6 +332,24 @@ async def test_two_processes_create_one_key(database_url: str) -> None:
         await store.close()
 
 
+async def test_the_requests_of_a_process_create_one_key(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+
+    def count(*arguments: Any) -> Any:
+        made.append(arguments)
+        return new_key(*arguments)
+
+    monkeypatch.setattr("registry.authentication.tokens.keys.new_key", count)
+    store = await Store.open(database_url, housekeeping=False)
+    try:
+        now = datetime.datetime.now(datetime.UTC)
+        keys = SigningKeys(store)
+        assert len({key.id for key in await asyncio.gather(*(keys.signer(now) for _ in range(32)))}) == 1
+        assert len(made) == 1
+    finally:
+        await store.close()
+
+
 async def test_times_of_a_token(api: Client, api_database: str) -> None:
     """Signed by the right key, but past its end or not begun yet."""
     uid = (await account(api, "robot"))["metadata"]["uid"]

@@ -24,14 +24,14 @@ class Users:
 
     async def _use(self, owner: str) -> None:
         set_owner(owner)
-        await self._permits.acquire()
+        held_by = await self._permits.acquire()
         self.order.append(owner)
         end = asyncio.Event()
         self._ends.append(end)
         try:
             await end.wait()
         finally:
-            self._permits.release()
+            self._permits.release(held_by)
 
     async def end_one(self) -> None:
         self._ends.pop(0).set()
@@ -44,13 +44,40 @@ async def iterate() -> None:
 
 
 async def test_one_tenant_does_not_wait_for_the_queue_of_another() -> None:
-    users = Users(FairPermits(2, 100))
+    users = Users(FairPermits(1, 100))
     for owner in [*"aaaaaaaaaa", *"bb", "c"]:
         users.start(owner)
     await iterate()
-    for _ in range(11):
+    for _ in range(12):
         await users.end_one()
-    assert "".join(users.order) == "aaabcabaaaaaa"
+    assert "".join(users.order) == "aabcabaaaaaaa"
+
+
+async def test_no_tenant_takes_all() -> None:
+    """What one holds for long delays nobody else, however many callers it has."""
+    users = Users(FairPermits(8, 100))
+    for owner in [*"aaaaaaaaaa", *"bbbb", *"cc", "d"]:
+        users.start(owner)
+    await iterate()
+    assert "".join(users.order) == "aaaabbcd"
+    await users.end_one()
+    await users.end_one()
+    # Two are free, of which those that hold none or one may take one.
+    assert "".join(users.order) == "aaaabbcdc"
+    users.start("e")
+    await iterate()
+    assert users.order[-1] == "e"
+
+
+async def test_the_process_itself_may_take_all() -> None:
+    users = Users(FairPermits(4, 100))
+    for owner in ["", "", "", "", "", "a"]:
+        users.start(owner)
+    await iterate()
+    assert users.order == [""] * 4
+    await users.end_one()
+    await users.end_one()
+    assert users.order == [*[""] * 5, "a"]
 
 
 async def test_the_limit_of_waiting_callers_is_that_of_each_tenant() -> None:
@@ -71,22 +98,22 @@ async def test_the_limit_of_waiting_callers_is_that_of_each_tenant() -> None:
 )
 async def test_a_caller_that_is_cancelled_takes_no_permit(cancel_when_granted: bool) -> None:
     permits = FairPermits(1, 100)
-    await permits.acquire()
+    owner = await permits.acquire()
     first, second = (asyncio.create_task(permits.acquire()) for _ in range(2))
     await iterate()
-    steps: list[Callable[[], object]] = [first.cancel, permits.release]
+    steps: list[Callable[[], object]] = [first.cancel, lambda: permits.release(owner)]
     for step in reversed(steps) if cancel_when_granted else steps:
         step()
     await iterate()
     assert first.cancelled()
     assert second.done()
-    permits.release()
+    permits.release(owner)
     await asyncio.wait_for(permits.acquire(), 10)
 
 
 async def test_what_a_request_starts_waits_in_its_tenants_turn() -> None:
     permits = FairPermits(1, 1)
-    await permits.acquire()
+    owner = await permits.acquire()
 
     async def request(owner: str) -> None:
         set_owner(owner)
@@ -100,5 +127,5 @@ async def test_what_a_request_starts_waits_in_its_tenants_turn() -> None:
     await eventually(is_refused)
     with pytest.raises(TooManyWaiting):
         await second
-    permits.release()
+    permits.release(owner)
     await first

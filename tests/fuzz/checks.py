@@ -46,8 +46,8 @@ ALLOWED = tuple(
         ),
         (
             500,
-            r"failed to (create typed patch|convert new) object",
-            "apply: fields that the schema lacks (fieldmanager/structuredmerge.go)",
+            r"failed to (create typed (patch|live)|convert new) object",
+            "apply: fields that the schema lacks, or has otherwise now (fieldmanager/structuredmerge.go)",
         ),
         (500, r"expected a .*, but received a ", "strategicpatch: mergepatch.ErrBadArgType, which has no reason"),
         (500, r"unknown patch type: .* in map: ", "strategicpatch: handleDirectiveInMergeMap, which has no reason"),

@@ -60,7 +60,7 @@ class ByPairs:
         pairs = 0
         async with aclosing(self._objects.texts()) as parts:
             async for some in parts:
-                referents = await evaluate(partial(self._referents, some), repeatable=True)
+                referents = await evaluate(partial(self._referents, some), sum(map(len, some)), repeatable=True)
                 texts += some
                 wanted += referents
                 pairs += sum(map(len, referents))
@@ -68,8 +68,8 @@ class ByPairs:
                     raise TooMuchToRead(f"the join would have more than {MAX_PAIRS} pairs: select less by the filter")
         await self._read_others({(one.namespace, one.name) for several in wanted for one in several})
         for start in range(0, len(texts), AT_A_TIME):
-            end = start + AT_A_TIME
-            yield await evaluate(partial(self._records, texts[start:end], wanted[start:end]), repeatable=True)
+            some, referents = texts[start : start + AT_A_TIME], wanted[start : start + AT_A_TIME]
+            yield await evaluate(partial(self._records, some, referents), sum(map(len, some)), repeatable=True)
 
     def _referents(self, texts: Sequence[str]) -> list[Sequence[Referent]]:
         """Returns what each object refers to, within the namespaces of the query."""

@@ -84,9 +84,9 @@ class Examiner:
         rows, texts = await readable(request, rows)
         hits: list[Hit] = []
         for start in range(0, len(rows), _ROWS_AT_A_TIME):
-            some = slice(start, start + _ROWS_AT_A_TIME)
+            some, read = rows[start : start + _ROWS_AT_A_TIME], texts[start : start + _ROWS_AT_A_TIME]
             try:
-                hits += await evaluate(partial(self._hits, rows[some], texts[some]), repeatable=True)
+                hits += await evaluate(partial(self._hits, some, read), sum(map(len, read)), repeatable=True)
             except FilterTooExpensive as error:
                 raise bad_request(TOO_EXPENSIVE) from error
         return hits

@@ -171,7 +171,7 @@ class ByObjects:
         """Yields records. Raises TooMuchToRead, RevisionExpired, and 400 if the filter costs too much."""
         async with aclosing(self.texts()) as parts:
             async for some in parts:
-                yield await evaluate(partial(self._records, some), repeatable=True)
+                yield await evaluate(partial(self._records, some), sum(map(len, some)), repeatable=True)
 
     def _records(self, texts: Sequence[str]) -> list[Record]:
         question, hidden = self._question, self._question.target.hidden

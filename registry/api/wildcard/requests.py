@@ -122,7 +122,7 @@ async def _gathered_list(view: WildcardView) -> ListAnswer:
                         continue
                     size += len(text)
                     require_bounded(len(items) + 1, size)
-                    position = await evaluate(partial(_position_of, query, text), repeatable=True)
+                    position = await evaluate(partial(_position_of, query, text), len(text), repeatable=True)
                     items.append(Item(position, f"{one.tenant.id:020}/{one.row.key}", text))
     except RevisionExpired as error:
         raise list_expired(options, error) from error

@@ -115,7 +115,7 @@ class WildcardView:
         selected = []
         for row in rows:
             text = await self._text(row)
-            if text is not None and await evaluate(partial(matches, text), repeatable=True):
+            if text is not None and await evaluate(partial(matches, text), len(text), repeatable=True):
                 selected.append(row)
         return selected
 

@@ -76,7 +76,8 @@ class BearerTokens:
         return _user(stored, tenant) if stored.is_good(datetime.datetime.now(datetime.UTC)) else None
 
     async def _look_up(self, name: str, id: str) -> StoredToken | None:
-        async with self._lookups:
+        owner = await self._lookups.acquire()
+        try:
             known = self._known.get((name, id))
             if known is not None:
                 return known[0]
@@ -87,6 +88,8 @@ class BearerTokens:
                 pass
             self._known.put((name, id), (stored,), REVOKED_AFTER_SECONDS)
             return stored
+        finally:
+            self._lookups.release(owner)
 
     async def create(
         self, tenant: Tenant, user: str, groups: Sequence[str], description: str, expires_at: datetime.datetime | None

@@ -65,6 +65,7 @@ class SigningKeys:
         self._keys: Mapping[str, Key] = {}
         self._loaded = -RELOAD_SECONDS
         self._loading = asyncio.Lock()
+        self._making = asyncio.Lock()
 
     async def verifying(self, id: str) -> Key | None:
         """The key with this id, while it verifies; else None."""
@@ -111,10 +112,14 @@ class SigningKeys:
             return current
 
     async def _make(self, signs_from: datetime.datetime) -> None:
-        key = await asyncio.to_thread(new_key, signs_from, self._lifetime)
-        await self._store.keys.add(key)
-        # Whether this process or another one was first.
-        await self._load()
+        known = self._keys
+        async with self._making:
+            if self._keys is not known:
+                return  # another request has made one meanwhile: each takes tenths of a second of processor time
+            key = await asyncio.to_thread(new_key, signs_from, self._lifetime)
+            await self._store.keys.add(key)
+            # Whether this process or another one was first.
+            await self._load()
 
     async def _refresh(self, seconds: float) -> None:
         if time.monotonic() - self._loaded >= seconds:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from registry.api import continuation
@@ -15,16 +15,22 @@ from registry.api.request import ResourceRequest
 from registry.api.served import Object
 from registry.api.verbs.history.states import (
     API_VERSION,
+    HELD_TIMES,
     NEWEST,
     change_entry,
+    hold,
     new_row,
     old_row,
     page_of,
-    redact,
+    redacted,
     row_at,
+    size_of,
+    wait_for_room,
 )
 from registry.api.verbs.selection import list_revision
 from registry.apply.diff import json_diff, merge_diff
+from registry.codec.json_encode import encode_json_text
+from registry.flowcontrol.evaluation import Large, evaluate, large
 from registry.store.types import Change as LoggedChange
 
 # Fields that the server writes for itself, of which no difference is shown.
@@ -37,6 +43,7 @@ async def history(request: ResourceRequest) -> DocumentAnswer:
     difference = _difference(request)
     with_objects = is_true(request.query, "object")
     limit, token = page_of(request)
+    await wait_for_room(request)
     before = token.revision if token else NEWEST
     past = await request.backend.store.history.of_object(
         request.tenant, request.served.resource_name, request.key, before=before, limit=limit
@@ -44,32 +51,38 @@ async def history(request: ResourceRequest) -> DocumentAnswer:
     request.check_fresh(past.state)
     if not past.changes and token is None:
         await request.load()
-    items = []
-    for logged in past.changes:
-        items.append(await _entry(request, logged, difference, with_objects=with_objects))
-        # Each entry may take milliseconds.
-        await asyncio.sleep(0)
+    await hold(HELD_TIMES * sum(map(size_of, past.changes)))
+    items = [await _entry(request, logged, difference, with_objects=with_objects) for logged in past.changes]
     metadata = {"resourceVersion": str(past.state.revision), "retainedSince": str(past.compact_revision)}
     if past.more:
         metadata["continue"] = continuation.encode(past.changes[-1].revision, request.key)
-    return DocumentAnswer({"apiVersion": API_VERSION, "kind": "HistoryList", "metadata": metadata, "items": items})
+    return DocumentAnswer({"apiVersion": API_VERSION, "kind": "HistoryList", "metadata": metadata}, items=items)
 
 
 async def _entry(
     request: ResourceRequest, logged: LoggedChange, difference: Difference | None, *, with_objects: bool
-) -> Object:
-    entry = change_entry(logged)
+) -> str:
+    """Returns the JSON of an entry. One entry at a time is decoded."""
+    entry, size = change_entry(logged), size_of(logged)
     new, old = new_row(logged), old_row(logged)
-    try:
-        after = await redact(request, new) if new is not None and (difference or with_objects) else None
-        if difference is not None and after is not None:
-            before = await redact(request, old) if old is not None else {}
-            entry["diff"] = difference(_comparable(before), _comparable(after))
-        if with_objects and after is not None:
+    if new is None or not (difference or with_objects):
+        return encode_json_text(entry)
+
+    def complete(before: Object, after: Object) -> str:
+        after = redacted(request, after)
+        if difference is not None:
+            entry["diff"] = difference(_comparable(redacted(request, before)), _comparable(after))
+        if with_objects:
             entry["object"] = after
-    except VersionGone as gone:
-        entry["message"] = gone.message
-    return entry
+        return encode_json_text(entry)
+
+    async with large(Large.PAST, size):
+        try:
+            after = await request.object(new)
+            before = await request.object(old) if old is not None and difference is not None else {}
+        except VersionGone as gone:
+            return encode_json_text({**entry, "message": gone.message})
+        return await evaluate(partial(complete, before, after), size, repeatable=True)
 
 
 async def state(request: ResourceRequest) -> ObjectAnswer:
@@ -79,7 +92,9 @@ async def state(request: ResourceRequest) -> ObjectAnswer:
         raise bad_request("atResourceVersion: must be a resource version other than 0")
     row = await row_at(request, revision)
     if request.served.extraction.redacted_paths:
-        return ObjectAnswer(request.served, obj=await redact(request, row))
+        obj = await request.object(row)
+        obj = await evaluate(partial(redacted, request, obj), len(row.body), repeatable=True)
+        return ObjectAnswer(request.served, obj=obj)
     return ObjectAnswer(request.served, text=await request.text(row))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import Any, Final
 
 from registry.api.answers import ObjectAnswer
@@ -21,7 +22,7 @@ from registry.api.verbs.update import UpdateOperation, copy_of
 from registry.codec.json_decode import decode_json
 from registry.codec.model import DecodeError as SyntaxFault
 from registry.codec.yaml_decode import decode_yaml
-from registry.flowcontrol.evaluation import Large, load_large
+from registry.flowcontrol.evaluation import Large, evaluate, load_large, note_size
 from registry.schema.values import deep_copy
 from registry.store.types import ChangeType, Row
 
@@ -44,7 +45,9 @@ async def _restore(request: ResourceRequest, body: Body, held: ExitStack) -> Obj
     options = write_options(request.query, "UpdateOptions")
     current, _ = await request.load()
     preconditions = wanted.get("preconditions") or {}
-    past = await request.object(await load_large(Large.PAST, lambda: row_at(request, revision), _size, held))
+    row = await load_large(Large.PAST, lambda: row_at(request, revision), _size, held)
+    note_size(_size(row))
+    past = await request.object(row)
 
     def make(request: ResourceRequest, old: Object) -> Object:
         metadata = {k: v for k, v in old["metadata"].items() if k not in _RESTORED}
@@ -93,13 +96,15 @@ async def _undelete(request: ResourceRequest, body: Body, held: ExitStack) -> Ob
         assert row is not None, "a deletion has a previous state"
         return row
 
-    deleted = await request.object(await load_large(Large.PAST, past_row, _size, held))
+    row = await load_large(Large.PAST, past_row, _size, held)
+    note_size(_size(row))
+    deleted = await request.object(row)
     metadata = {k: deleted["metadata"][k] for k in ("name", "namespace", *_RESTORED) if k in deleted["metadata"]}
     if owners := deleted["metadata"].get("ownerReferences"):
         # They belong to the past: if they are gone, the object would be garbage collected again.
         names = ", ".join(f"{o.get('kind')} {o.get('name')}" for o in owners)
         request.context.warnings.append(f"metadata.ownerReferences are not brought back: {names}")
-    obj = _decode_by_kind(request, {**deleted, "metadata": metadata})
+    obj = await evaluate(partial(_decode_by_kind, request, {**deleted, "metadata": metadata}))
     manager = manager_of(options, request.context.user_agent)
     return await create_object(request, obj, options, manager, verb="undelete")
 

@@ -10,6 +10,7 @@ from registry.api.freshness import wait_for_revision
 from registry.api.list_options import list_options
 from registry.api.request import ResourceRequest
 from registry.api.served import Object
+from registry.flowcontrol.byte_shares import HeldAnswer
 from registry.reporting.redaction import without
 from registry.store.errors import RevisionExpired
 from registry.store.reporting.model import LAST_APPLIED
@@ -20,6 +21,8 @@ API_VERSION: Final = "history.registry/v1"
 DEFAULT_LIMIT: Final = 50
 MAX_LIMIT: Final = 500
 NEWEST: Final = (1 << 63) - 1
+# How often states are held: as rows, as texts of entries, and as bytes of the answer.
+HELD_TIMES: Final = 3
 _OPERATIONS: Final = {ChangeType.ADDED: "Create", ChangeType.MODIFIED: "Update", ChangeType.DELETED: "Delete"}
 _COPIES: Final = (("metadata", "managedFields"), ("metadata", "annotations", LAST_APPLIED))
 
@@ -77,11 +80,27 @@ def old_row(logged: LoggedChange) -> Row | None:
     )
 
 
-async def redact(request: ResourceRequest, row: Row) -> Object:
+def redacted(request: ResourceRequest, obj: Object) -> Object:
     """Returns the object without sensitive fields and without fields that hold copies of them."""
-    obj = await request.object(row)
-    redacted = request.served.extraction.redacted_paths
-    return without(obj, (*redacted, *_COPIES)) if redacted else obj
+    paths = request.served.extraction.redacted_paths
+    return without(obj, (*paths, *_COPIES)) if paths else obj
+
+
+def size_of(logged: LoggedChange) -> int:
+    """Returns the length of both bodies."""
+    return len(logged.body or "") + len(logged.previous_body or "")
+
+
+async def wait_for_room(request: ResourceRequest) -> None:
+    """Waits until an answer as long as the last one like it may be held. Raises TooManyRequests."""
+    if (answer := HeldAnswer.current()) is not None:
+        await answer.reserve((request.tenant.id, request.served.resource, request.key, hash(str(request.query))))
+
+
+async def hold(count: int) -> None:
+    """Accounts for `count` bytes of states. Raises TooManyRequests."""
+    if (answer := HeldAnswer.current()) is not None:
+        await answer.hold_part(count)
 
 
 def page_of(request: ResourceRequest) -> tuple[int, continuation.Continuation | None]:
