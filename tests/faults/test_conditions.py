@@ -139,7 +139,7 @@ CONDITIONS = {
     "the change log cannot be read": Reported(statement_fails("news"), "feed", "watches do not go on", 200, 200),
     "the counters cannot be polled": Reported(statement_fails("counters"), "feed", "watches do not go on", 200, 0),
     "a changed definition cannot be read": Reported(
-        statement_fails("replay"), "definitions", "changes of definitions cannot be read", 503, 503
+        statement_fails("replay-states"), "definitions", "changes of definitions cannot be read", 503, 503
     ),
     "a clock has jumped": Reported(
         between("UPDATE clock_jump SET seconds = 3600", "UPDATE clock_jump SET seconds = 0"),
