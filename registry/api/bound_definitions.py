@@ -48,7 +48,7 @@ class _Read(Protocol):
     def size(self) -> int: ...
 
 
-class _Entry(NamedTuple):
+class _Bound(NamedTuple):
     revision: int
     living: Shared
     # For tenants whose binding is being deleted: it accepts no new objects.
@@ -61,7 +61,7 @@ class SharedEntries:
     def __init__(self, store: Store, read: Callable[[Sequence[Row]], Awaitable[Mapping[ObjectKey, _Read]]]) -> None:
         self._store = store
         self._read = read
-        self._entries: LruCache[tuple[TenantId, str], _Entry] = LruCache(CACHED_BYTES, lambda entry: entry.living.size)
+        self._entries: LruCache[tuple[TenantId, str], _Bound] = LruCache(CACHED_BYTES, lambda entry: entry.living.size)
 
     async def of(self, tenant: Tenant) -> Mapping[ResourceName, Shared]:
         """Returns what the tenant has bound now. Read after the tenant's guards, so it may be newer than they are."""
@@ -87,11 +87,11 @@ class SharedEntries:
                 entries[one.resource] = entry.terminating if _is_ending(one) else entry.living
         return entries
 
-    def _cached(self, one: BoundDefinition) -> _Entry | None:
+    def _cached(self, one: BoundDefinition) -> _Bound | None:
         entry = self._entries.get((one.provider, one.resource))
         return entry if entry is not None and entry.revision >= one.revision else None
 
-    def _remember(self, provider: TenantId, name: str, revision: int, entry: _Read) -> _Entry:
+    def _remember(self, provider: TenantId, name: str, revision: int, entry: _Read) -> _Bound:
         known = self._entries.peek((provider, name))
         if known is not None and known.revision >= revision:
             return known
@@ -99,7 +99,7 @@ class SharedEntries:
         names = entry.names._replace(definition=f"{provider}/{name}")
         living = Shared(entry.definition, names, entry.size)
         ending = Shared(replace(entry.definition, terminating=True), names, entry.size)
-        return self._entries.put((provider, name), _Entry(revision, living, ending))
+        return self._entries.put((provider, name), _Bound(revision, living, ending))
 
 
 def _is_ending(one: BoundDefinition) -> bool:

@@ -19,7 +19,7 @@ from registry.store.types import Guards, ObjectKey, ResourceName, Row, TenantId
 Identity = tuple[TenantId, ResourceName, ObjectKey]
 
 
-class _Entry:
+class _Lock:
     """The changes of one object that hold the lock or wait for it. Exists while there are any."""
 
     __slots__ = ("lock", "members", "written")
@@ -34,7 +34,7 @@ class ObjectLocks:
     """One for each process; as large as the number of changes in progress."""
 
     def __init__(self) -> None:
-        self._entries: dict[Identity, _Entry] = {}
+        self._entries: dict[Identity, _Lock] = {}
 
     def lock(self, identity: Identity) -> ObjectLock:
         return ObjectLock(self._entries, identity)
@@ -45,10 +45,10 @@ class ObjectLock:
 
     __slots__ = ("_entries", "_entry", "_identity")
 
-    def __init__(self, entries: dict[Identity, _Entry], identity: Identity) -> None:
+    def __init__(self, entries: dict[Identity, _Lock], identity: Identity) -> None:
         self._entries = entries
         self._identity = identity
-        self._entry = entries.get(identity) or entries.setdefault(identity, _Entry())
+        self._entry = entries.get(identity) or entries.setdefault(identity, _Lock())
 
     async def __aenter__(self) -> Self:
         self._entry.members += 1

@@ -51,7 +51,9 @@ def open_session(typed: dict[str, Any]) -> Session:
     try:
         context = _entry_named(files, "contexts", name or _current_context(files)).value["context"]
         in_cluster = _entry_named(files, "clusters", context["cluster"])
-        of_user = _entry_named(files, "users", context["user"]) if context.get("user") else _Entry({"user": {}}, Path())
+        of_user = (
+            _entry_named(files, "users", context["user"]) if context.get("user") else _ConfigEntry({"user": {}}, Path())
+        )
         cluster, user = in_cluster.value["cluster"], of_user.value["user"] or {}
         server = str(cluster["server"]).rstrip("/")
     except (KeyError, TypeError, AttributeError) as problem:
@@ -77,7 +79,7 @@ class _File(NamedTuple):
     folder: Path
 
 
-class _Entry(NamedTuple):
+class _ConfigEntry(NamedTuple):
     """An item of `clusters`, `contexts` or `users`. Paths in it are relative to `folder`, which is that of its file."""
 
     value: dict[str, Any]
@@ -112,9 +114,9 @@ def _current_context(files: Sequence[_File]) -> str:
     return str(context)
 
 
-def _entry_named(files: Sequence[_File], kind: str, name: str) -> _Entry:
+def _entry_named(files: Sequence[_File], kind: str, name: str) -> _ConfigEntry:
     """Returns the first entry with this name, as client-go merges files. Raises LookupError."""
-    known = [_Entry(one, file.folder) for file in files for one in file.content.get(kind) or ()]
+    known = [_ConfigEntry(one, file.folder) for file in files for one in file.content.get(kind) or ()]
     for entry in known:
         if entry.value.get("name") == name:
             return entry

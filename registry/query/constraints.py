@@ -70,7 +70,7 @@ class Constraints(NamedTuple):
 
 
 def constraints_of(wanted: Filter, now: datetime.datetime) -> Constraints:
-    return _Reader(wanted, now).conjunction(wanted.checked.root)
+    return _ConstraintReader(wanted, now).conjunction(wanted.checked.root)
 
 
 # The comparison with its sides swapped.
@@ -94,7 +94,7 @@ _FIRST: Final = PRESENT
 _LAST: Final = successor(PRESENT)
 
 
-class _Reader:
+class _ConstraintReader:
     def __init__(self, wanted: Filter, now: datetime.datetime) -> None:
         self._wanted = wanted
         self._checked = wanted.checked

@@ -81,10 +81,10 @@ async def parse_question(query: ResourceRequest, spec: dict[str, Any]) -> Questi
     target = await find_target(query, spec, "spec", namespaces)
     joined = spec.get("join")
     other = await find_target(query, joined, "spec.join", namespaces) if joined is not None else None
-    return await evaluate(lambda: _Parser(query, target, other).question(spec), repeatable=True)
+    return await evaluate(lambda: _QuestionParser(query, target, other).question(spec), repeatable=True)
 
 
-class _Parser:
+class _QuestionParser:
     def __init__(self, query: ResourceRequest, target: Target, other: Target | None) -> None:
         self._query = query
         self._target = target

@@ -47,7 +47,7 @@ def _parse_short(text: str) -> LabelSelector:
 
 
 def _parse(text: str) -> LabelSelector:
-    requirements = tuple(sorted(_Parser(text).requirements(), key=lambda requirement: requirement.key))
+    requirements = tuple(sorted(_SelectorParser(text).requirements(), key=lambda requirement: requirement.key))
     tests = [_label_test(requirement) for requirement in requirements]
     return LabelSelector(requirements, lambda labels: all(test(labels) for test in tests))
 
@@ -68,7 +68,7 @@ _OPERATORS = {
 }
 
 
-class _Parser:
+class _SelectorParser:
     """Tokens are texts; the end is an empty one. `in` and `notin` are words except in the place of an operator."""
 
     def __init__(self, text: str) -> None:

@@ -46,7 +46,7 @@ class APIServiceStrategy(TypedStrategy):
         return api_version == self._api_version and kind in (self._kind, f"{self._kind}List")
 
     def part(self, subresource: str) -> TypedStrategy:
-        return _StatusStrategy(self.definition, self.version) if subresource == "status" else self
+        return _APIServiceStatusStrategy(self.definition, self.version) if subresource == "status" else self
 
     def selectable(self, obj: Object) -> Iterable[tuple[str, str]]:
         return ((REMOTE, "true"),) if is_remote(obj) else ()
@@ -74,7 +74,7 @@ class APIServiceStrategy(TypedStrategy):
         return {"flags": WriteFlag.CHANGES_DEFINITIONS} if changed else {}
 
 
-class _StatusStrategy(APIServiceStrategy):
+class _APIServiceStatusStrategy(APIServiceStrategy):
     """/status: only the status can change."""
 
     def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:

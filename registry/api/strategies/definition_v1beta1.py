@@ -28,7 +28,7 @@ class BetaDefinitionStrategy(DefinitionStrategy):
         return Translation(self.definition.name, stored_form, served_form, v1.API_VERSION)
 
     def part(self, subresource: str) -> BetaDefinitionStrategy:
-        return _StatusStrategy(self.definition, self.version)
+        return _BetaStatusStrategy(self.definition, self.version)
 
     def validate(self, obj: Object) -> Sequence[FieldError]:
         errors = validation.validate_create(obj, demands=validation.OF_V1BETA1, spec=internal_beta(obj))
@@ -52,5 +52,5 @@ class BetaDefinitionStrategy(DefinitionStrategy):
         return definition_warnings.warnings(to_v1(new), None if old is None else to_v1(old))
 
 
-class _StatusStrategy(StatusOfDefinitions, BetaDefinitionStrategy):
+class _BetaStatusStrategy(StatusOfDefinitions, BetaDefinitionStrategy):
     """/status of the v1beta1 form."""

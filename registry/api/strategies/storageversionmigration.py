@@ -31,7 +31,7 @@ class StorageVersionMigrationStrategy(TypedStrategy):
     controlled = True
 
     def part(self, subresource: str) -> TypedStrategy:
-        return _StatusStrategy(self.definition, self.version) if subresource == "status" else self
+        return _MigrationStatusStrategy(self.definition, self.version) if subresource == "status" else self
 
     def errors(self, obj: Object) -> list[FieldError]:
         return self.meta_errors(obj) + _resource_errors((obj.get("spec") or {}).get("resource") or {})
@@ -49,7 +49,7 @@ class StorageVersionMigrationStrategy(TypedStrategy):
         return {} if is_finished(new) else {"flags": WriteFlag.PENDING}
 
 
-class _StatusStrategy(StorageVersionMigrationStrategy):
+class _MigrationStatusStrategy(StorageVersionMigrationStrategy):
     """/status: only the status can change."""
 
     def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:

@@ -96,7 +96,7 @@ def load_configuration(path: Path, own_issuer: str) -> Configuration:
 
 
 def parse_configuration(file: Decoded, own_issuer: str) -> Configuration:
-    reader = _Reader(own_issuer)
+    reader = _ConfigurationReader(own_issuer)
     try:
         configuration = reader.configuration(decode_file(_CONFIGURATION, file, _API_VERSIONS))
     except StructDecodeError as error:
@@ -107,7 +107,7 @@ def parse_configuration(file: Decoded, own_issuer: str) -> Configuration:
 
 
 @dataclass(slots=True)
-class _Reader:
+class _ConfigurationReader:
     own_issuer: str
     errors: list[str] = field(default_factory=list)
 

@@ -117,7 +117,7 @@ class Link:
 
 
 @dataclass(slots=True)
-class _Reader:
+class _RuleReader:
     errors: list[FieldError] = field(default_factory=list)
 
     def mapping(self, value: Json, where: str, known: tuple[str, ...]) -> Mapping[str, Json] | None:
@@ -281,13 +281,13 @@ class _Reader:
         return path[-1] != STAR
 
 
-_RULES: Final[Mapping[str, Callable[[_Reader, Json, str], ConversionRule | None]]] = {
-    "move": _Reader.move,
-    "rename": _Reader.rename,
-    "map": _Reader.map,
-    "default": _Reader.default,
-    "set": _Reader.set,
-    "drop": _Reader.drop,
+_RULES: Final[Mapping[str, Callable[[_RuleReader, Json, str], ConversionRule | None]]] = {
+    "move": _RuleReader.move,
+    "rename": _RuleReader.rename,
+    "map": _RuleReader.map,
+    "default": _RuleReader.default,
+    "set": _RuleReader.set,
+    "drop": _RuleReader.drop,
 }
 
 
@@ -299,7 +299,7 @@ def read_rules(text: str) -> tuple[list[Link], list[FieldError]]:
         decoded = decode_yaml(text.encode())
     except (DecodeError, UnicodeEncodeError) as error:
         return [], [invalid(PLACE, text[:100], str(error))]
-    reader = _Reader([invalid(PLACE, text[:100], why) for why in decoded.duplicates])
+    reader = _RuleReader([invalid(PLACE, text[:100], why) for why in decoded.duplicates])
     top = reader.mapping(decoded.value, PLACE, ("conversions",))
     if top is None:
         return [], reader.errors

@@ -32,7 +32,7 @@ class _MailError(ValueError):
 def is_email(text: str) -> bool:
     if _simple(text):
         return True
-    parser = _Parser(text)
+    parser = _MailParser(text)
     try:
         count = parser.address(with_group=True)
         parser.skip_comments()
@@ -41,7 +41,7 @@ def is_email(text: str) -> bool:
     return parser.at_end() and count == 1
 
 
-class _Parser:
+class _MailParser:
     """A recursive-descent parser. `place` is the index of the unread text; methods advance it or raise _MailError."""
 
     def __init__(self, text: str) -> None:
