@@ -178,8 +178,10 @@ async def test_a_disconnect_before_the_deadline_is_no_timeout() -> None:
 
 async def test_a_task_that_another_cancels_ends_cancelled() -> None:
     connection = Connection()
-    request = asyncio.create_task(ask(Endpoint(), "/api/v1/namespaces", b"", connection))
-    await asyncio.sleep(0.01)
+    endpoint = Endpoint()
+    request = asyncio.create_task(ask(endpoint, "/api/v1/namespaces", b"", connection))
+    while not endpoint.seen:  # noqa: ASYNC110 - it is a list
+        await asyncio.sleep(0)
     connection.lose()
     request.cancel()
     with pytest.raises(asyncio.CancelledError):
