@@ -35,6 +35,7 @@ ALLOWED = tuple(
             r"conversion webhook for .* failed: ",
             "apiextensions conversion/webhook_converter.go: errors without a reason",
         ),
+        (500, r"conversion of .* from .* to .* failed: ", "a conversion rule fails, as a webhook does"),
         (500, r"failed calling webhook ", "admission plugin/webhook/generic: failurePolicy Fail gives InternalError"),
         (500, r"request to convert CR from an invalid group/version: ", "apiextensions conversion/converter.go"),
         (500, r"content is not a list", "handlers/response.go: a list asked of one custom resource"),
@@ -114,6 +115,7 @@ def check_answer(call: Call, answer: Answer, slow_seconds: float) -> list[Findin
     elif (
         answer.code >= 500
         and call.method != "HEAD"
+        and not (answer.code == 504 and any(name == "timeout" for name, _ in call.query))
         and not any(code == answer.code and pattern.search(message) for code, pattern, _ in ALLOWED)
     ):
         found.append(Finding("status", f"{answer.code} {_plain(message)}", message))
