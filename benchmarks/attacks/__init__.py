@@ -98,6 +98,7 @@ ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
     "sets": objects.sets,
     "strategic": objects.strategic,
     "labels": objects.labels,
+    "selections": objects.selections,
     "issued": objects.issued,
     "impersonations": objects.impersonations,
     "pipelines": objects.pipelines,

@@ -118,11 +118,17 @@ async def labels(attacker: Attacker) -> None:
     for i in range(20):
         await attacker.ask("POST", MAPS, {"metadata": {"name": f"labelled{i}", "labels": many, "annotations": noted}})
     selector = ",".join(f"l{i}=x" for i in range(400))
+    absent = ",".join(f"!o{i}" for i in range(400))
+    compared = ",".join(f"l{i}>{i}" for i in range(400))
+    few = ",".join(f"l{i}%20in%20({','.join('abcdefgx')})" for i in range(8))
     paths = cycle(
         [
             f"{MAPS}?labelSelector={selector}",
             f"{MAPS}?labelSelector={selector}&watch=true&timeoutSeconds=1",
             f"{MAPS}?labelSelector=l1%20notin%20({','.join(str(i) for i in range(5_000))})",
+            f"{MAPS}?labelSelector={absent}",
+            f"{MAPS}?labelSelector={compared}",
+            f"{MAPS}?labelSelector={few}",
         ]
     )
 
@@ -131,6 +137,25 @@ async def labels(attacker: Attacker) -> None:
         await one.ask("PATCH", f"{MAPS}/labelled1", {"metadata": {"labels": {"l5": "y"}}}, kind=MERGE_PATCH)
 
     await attacker.parallel(8, work)
+
+
+async def selections(attacker: Attacker) -> None:
+    """Many watches with long selectors, of objects that have many labels and change."""
+    for i in range(4):
+        labels = {f"l{j}": "x" for j in range(60_000)}
+        await attacker.ask("POST", MAPS, {"metadata": {"name": f"selected{i}", "labels": labels}})
+    absent = ",".join(f"!o{i}" for i in range(400))
+    numbers = count()
+
+    async def work(one: Attacker) -> None:
+        n = next(numbers)
+        if n % 8 == 0:
+            change = {"metadata": {"labels": {"l5": f"y{n}"}}}
+            await one.ask("PATCH", f"{MAPS}/selected{n // 8 % 4}", change, kind=MERGE_PATCH)
+        else:
+            await one.ask("GET", f"{MAPS}?labelSelector={absent},!a{n}&watch=true&resourceVersion=0&timeoutSeconds=3")
+
+    await attacker.parallel(200, work)
 
 
 async def issued(attacker: Attacker) -> None:

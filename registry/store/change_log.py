@@ -11,7 +11,18 @@ from registry.store.encoding import label_prefix
 from registry.store.errors import RevisionExpired, TenantNotFound
 from registry.store.lost import Lost, lower_bound, resume_after, skip_lost
 from registry.store.statements import Statement, statement
-from registry.store.types import Actor, Change, ChangeType, DomainId, ObjectKey, ResourceName, TenantId, Uid
+from registry.store.types import (
+    NO_LABELS,
+    Actor,
+    Change,
+    ChangeType,
+    DomainId,
+    Labels,
+    ObjectKey,
+    ResourceName,
+    TenantId,
+    Uid,
+)
 
 COLUMNS: Final = """
     c.tenant_id, c.revision, c.type, c.resource, c.key, c.uid, c.version, c.schema_id, c.body, c.labels,
@@ -207,12 +218,12 @@ def change_of(row: tuple[Any, ...]) -> Change:
         version=version,
         schema=schema,
         body=previous_body if body is None else body,
-        labels=[label[skip:] for label in labels] if labels else (),
+        labels=Labels(labels, skip) if labels else NO_LABELS,
         previous_revision=previous_revision or 0,
         previous_version=previous_version or "",
         previous_schema=previous_schema or 0,
         previous_body=previous_body,
-        previous_labels=[label[skip:] for label in previous_labels] if previous_labels else (),
+        previous_labels=Labels(previous_labels, skip) if previous_labels else NO_LABELS,
         actor=Actor(user, manager, verb),
         at=at,
         tenant=TenantId(tenant),

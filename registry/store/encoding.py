@@ -51,6 +51,11 @@ def label_element(label: str) -> str:
     return f"{key}=sha256:{hashlib.sha256(value.encode()).hexdigest()}"
 
 
+def stored_value(key: str, value: str) -> str:
+    """Returns the value that `Labels` has for a label."""
+    return label_element(f"{key}={value}")[len(storable(key)) + 1 :]
+
+
 def contents_json(contents: Contents) -> str:
     """Returns the JSON that `registry_in_use` reads."""
     if contents.resource is not None:

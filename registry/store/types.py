@@ -193,6 +193,30 @@ class ChangeType(enum.StrEnum):
     DELETED = "DELETED"
 
 
+class Labels:
+    """What selectors match, of the labels column: an object may have tens of thousands, which nobody may ask for."""
+
+    __slots__ = ("_by_key", "_elements", "_prefix")
+
+    def __init__(self, elements: Sequence[str] = (), prefix: int = 0) -> None:
+        """`elements` are `key=value` after `prefix` characters."""
+        self._elements = elements
+        self._prefix = prefix
+        self._by_key: Mapping[str, str] | None = None
+
+    @property
+    def by_key(self) -> Mapping[str, str]:
+        """Values by label key, or by `f:<path>` of selectable fields; a long value is a digest (store/encoding.py)."""
+        if self._by_key is None:
+            pairs = [element[self._prefix :].partition("=") for element in self._elements]
+            self._by_key = {key: value for key, _, value in pairs}
+            self._elements = ()
+        return self._by_key
+
+
+NO_LABELS: Final = Labels()
+
+
 @dataclass(slots=True)
 class Change:
     """One row of the change log, in the order of its revision.
@@ -209,12 +233,12 @@ class Change:
     version: str
     schema: int
     body: str
-    labels: Sequence[str]
+    labels: Labels
     previous_revision: int
     previous_version: str
     previous_schema: int
     previous_body: str | None
-    previous_labels: Sequence[str]
+    previous_labels: Labels
     actor: Actor
     at: datetime.datetime
     forms: dict[Any, Any] = field(default_factory=dict)

@@ -35,15 +35,15 @@ async def test_a_change_has_the_state_before_and_after(store: Store, tenant: Ten
     added, modified, deleted = await changes_up_to(watch, 3)
     watch.close()
     assert (added.type, added.revision, added.key, added.uid) == (ChangeType.ADDED, 1, "ns/a", created.uid)
-    assert (added.body, list(added.labels), added.previous_body, added.previous_revision) == (
-        '"n":1}', ["app=web"], None, 0,
+    assert (added.body, added.labels.by_key, added.previous_body, added.previous_revision) == (
+        '"n":1}', {"app": "web"}, None, 0,
     )  # fmt: skip
     assert (modified.type, modified.revision, modified.body) == (ChangeType.MODIFIED, 2, '"n":2}')
     assert (modified.previous_revision, modified.previous_body) == (1, '"n":1}')
-    assert (list(modified.labels), list(modified.previous_labels)) == (["app=db"], ["app=web"])
+    assert (modified.labels.by_key, modified.previous_labels.by_key) == ({"app": "db"}, {"app": "web"})
     assert (modified.previous_version, modified.previous_schema) == ("v1", 1)
     assert (deleted.type, deleted.revision, deleted.body) == (ChangeType.DELETED, 3, '"n":2}')
-    assert (list(deleted.labels), deleted.version, deleted.schema) == (["app=db"], "v1", 2)
+    assert (deleted.labels.by_key, deleted.version, deleted.schema) == ({"app": "db"}, "v1", 2)
     assert deleted.actor == ACTOR
     assert added.at <= modified.at <= deleted.at
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-import pytest
+import random
+import time
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from registry.api.selectors.requirements import row_test
 from registry.store.errors import Unstorable
 from registry.store.reads.selectors import MAX_TERMS
 from registry.store.store import Store
-from registry.store.types import Requirement, SelectorOperator, Tenant
+from registry.store.types import Labels, Requirement, SelectorOperator, Tenant
 from tests.store.writes import GADGETS, WIDGETS, commit_all, create, delete, update
 
 OBJECTS = {
@@ -93,6 +99,98 @@ async def test_requirements_and_pages_go_together(store: Store, tenant: Tenant) 
         page = await store.page(tenant, WIDGETS, requirements=odd, limit=4, at=page.revision, after=page.rows[-1].key)
         seen += [row.key for row in page.rows]
     assert seen == [f"ns/{i:02}" for i in range(1, 20, 2)]
+
+
+async def test_many_terms_at_once(store: Store, tenant: Tenant, requirements: dict[str, list[Requirement]]) -> None:
+    """A long selector is other SQL, which selects the same: each row of the table beside many terms that all hold."""
+    await commit_all(store, tenant, [create(key, labels=labels) for key, labels in OBJECTS.items()])
+    for many in LONG:
+        now = {name: await _select(store, tenant, [*many, *terms]) for name, terms in requirements.items()}
+        assert now == {name: keys.split() for name, _, keys in TABLE}
+
+
+LONG = [
+    [Requirement(f"absent{i}", SelectorOperator.DOES_NOT_EXIST) for i in range(400)],
+    [Requirement("absent", SelectorOperator.NOT_IN, tuple([str(i) for i in range(5_000)]))],
+    [Requirement("f:spec.absent", SelectorOperator.IN, ("", *[str(i) for i in range(5_000)]))],
+    [Requirement("f:spec.absent", SelectorOperator.IN, ("", str(i))) for i in range(400)],
+    [Requirement(f"f:spec.absent{i}", SelectorOperator.IN, ("", "a")) for i in range(40)],
+]
+
+
+async def test_long_selectors_of_many_labels_take_no_product(store: Store, tenant: Tenant) -> None:
+    """An object of as many labels as fit: one term for each requirement would take a minute."""
+    many = [f"label{i}=v{i}" for i in range(30_000)]
+    await store.commit(tenant, create("ns/many", labels=[*many, "n=7", "f:spec.color=red"]))
+    keys = [f"label{i}" for i in range(0, 30_000, 100)]
+    selectors = {
+        "equal": [Requirement(key, SelectorOperator.IN, (f"v{key[5:]}",)) for key in keys],
+        "among-many": [Requirement("label7", SelectorOperator.IN, tuple([f"v{i}" for i in range(20_000)]))],
+        "not-among-many": [Requirement("label7", SelectorOperator.NOT_IN, tuple([f"w{i}" for i in range(20_000)]))],
+        "there": [Requirement(key, SelectorOperator.EXISTS) for key in keys],
+        "absent": [Requirement(f"x{key}", SelectorOperator.DOES_NOT_EXIST) for key in keys],
+        "above": [Requirement("n", SelectorOperator.GREATER_THAN, (str(i - 400),)) for i in range(400)],
+        "fields": [Requirement("f:spec.color", SelectorOperator.NOT_IN, (f"c{i}",)) for i in range(400)],
+    }
+    for name, terms in selectors.items():
+        began = time.perf_counter()
+        assert await _select(store, tenant, terms) == ["ns/many"], name
+        assert time.perf_counter() - began < 3, name
+    wrong = Requirement("label7", SelectorOperator.IN, ("v8",))
+    assert await _select(store, tenant, [*selectors["equal"], wrong]) == []
+
+
+_KEYS = [*"abcdefghijkl", "f:spec.a", "f:spec.b", "f:metadata.name"]
+_TEXTS = ["", "1", "2", "30", "x", "9223372036854775807", "9223372036854775808"]
+
+
+@st.composite
+def _requirements(draw: st.DrawFn) -> list[Requirement]:
+    terms = []
+    for key in draw(st.lists(st.sampled_from(_KEYS), max_size=14)):
+        match = draw(st.sampled_from(SelectorOperator))
+        if key.startswith("f:"):  # clients cannot ask for more of a field
+            match = draw(st.sampled_from([SelectorOperator.IN, SelectorOperator.NOT_IN]))
+        if match in (SelectorOperator.GREATER_THAN, SelectorOperator.LESS_THAN):
+            terms.append(Requirement(key, match, (draw(st.sampled_from(["-1", "1", "5", "9223372036854775806"])),)))
+        elif match in (SelectorOperator.EXISTS, SelectorOperator.DOES_NOT_EXIST):
+            terms.append(Requirement(key, match))
+        else:
+            terms.append(Requirement(key, match, tuple(draw(st.sets(st.sampled_from(_TEXTS), min_size=1, max_size=5)))))
+    return terms
+
+
+async def test_any_selector_selects_in_sql_what_it_selects_of_rows(store: Store, tenant: Tenant) -> None:
+    """Watches evaluate selectors in the process (registry/api/selectors), lists in PostgreSQL."""
+    randomly = random.Random(4)
+    rows = {
+        f"ns/{i:03}": {key: randomly.choice(_TEXTS) for key in _KEYS[:-1] if randomly.random() < 0.5} for i in range(60)
+    }
+    for row in rows.values():  # an empty field is not stored
+        for key in [key for key, value in row.items() if key.startswith("f:") and not value]:
+            del row[key]
+    await commit_all(
+        store, tenant, [create(key, labels=[f"{k}={v}" for k, v in row.items()]) for key, row in rows.items()]
+    )
+    terms: list[list[Requirement]] = []
+
+    @settings(max_examples=300, database=None, derandomize=True)
+    @given(_requirements())
+    def draw(one: list[Requirement]) -> None:
+        terms.append(one)
+
+    draw()
+    found = 0
+    for one in terms:
+        selects = row_test(one)
+        expected = [
+            key
+            for key, row in rows.items()
+            if selects(Labels([f"{k}={v}" for k, v in {**row, "f:metadata.name": key[3:]}.items()]))
+        ]
+        assert await _select(store, tenant, one) == expected, one
+        found += bool(expected)
+    assert found > 50
 
 
 async def test_too_many_terms_are_refused(store: Store, tenant: Tenant) -> None:

@@ -18,7 +18,7 @@ from registry.api.query.filters import TOO_EXPENSIVE
 from registry.api.query.parsing import ListQuery
 from registry.api.request import ResourceRequest
 from registry.api.selectors.fields import NAME, NAMESPACE
-from registry.api.selectors.requirements import satisfies
+from registry.api.selectors.requirements import row_test
 from registry.api.served import labels_of
 from registry.api.verbs.readable import readable
 from registry.codec.stored import decode_stored
@@ -28,10 +28,11 @@ from registry.query.encoding import invert, revert
 from registry.query.language import FilterTooExpensive
 from registry.query.ordering import Order, position
 from registry.query.planner import Plan, Segment
+from registry.store.encoding import label_element
 from registry.store.errors import IndexNotReady, QueryTooLarge
 from registry.store.reads.indexed import IndexPage, IndexRead, Span
 from registry.store.reads.words import Words
-from registry.store.types import ObjectKey, Requirement, Row, SelectorOperator
+from registry.store.types import Labels, ObjectKey, Requirement, Row, SelectorOperator
 
 # Limits on the objects and bytes that a query may examine, apart from those that an index alone returns.
 MAX_EXAMINED: Final = 5_000
@@ -67,7 +68,7 @@ class Examiner:
         """`requirements` are those not yet applied when the rows were read."""
         self._query = query
         self._order = order
-        self._requirements = requirements
+        self._selects_labels = row_test(requirements) if requirements else None
         self._objects = query.spent.objects
         self._bytes = query.spent.bytes
 
@@ -115,9 +116,11 @@ class Examiner:
 
     def _is_selected(self, obj: Any, text: str) -> bool:
         selection = self._query.selection
-        required = self._requirements
-        if required and not satisfies(required, labels_of(obj, selection.request.served.strategy)):
-            return False
+        selects = self._selects_labels
+        if selects is not None:
+            labels = labels_of(obj, selection.request.served.strategy)
+            if not selects(Labels([label_element(label) for label in labels])):
+                return False
         return selection.fields.shows is None or selection.fields.shows(text)
 
 

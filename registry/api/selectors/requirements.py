@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from registry.api.errors import StatusError
-from registry.store.types import Requirement, SelectorOperator
+from registry.store.encoding import stored_value
+from registry.store.types import Labels, Requirement, SelectorOperator
 
 FIELD_PREFIX: Final = "f:"  # of a field among the labels of a row
 
@@ -34,29 +36,23 @@ def check_length(text: str) -> None:
         raise SelectorError(f"the selector is longer than {_MAX_LENGTH} characters")
 
 
-def satisfies(requirements: Sequence[Requirement], labels: Sequence[str]) -> bool:
-    """Whether all hold for the labels of a row or change: `key=value`, or `f:spec.color=red` for a field."""
-    return all(_holds(requirement, labels) for requirement in requirements)
+def row_test(requirements: Sequence[Requirement]) -> Callable[[Labels], bool]:
+    """Returns a test whether all hold for the labels of a row or change."""
+    tests = [(one.key, _absent(one.key), value_test(_as_stored(one))) for one in requirements]
+
+    def holds(labels: Labels) -> bool:
+        values = labels.by_key
+        return all(test(values.get(key, absent)) for key, absent, test in tests)
+
+    return holds
 
 
-def _holds(requirement: Requirement, labels: Sequence[str]) -> bool:
-    start = requirement.key + "="
-    value: str | None = "" if start.startswith(FIELD_PREFIX) else None
-    for label in labels:
-        if label.startswith(start):
-            value = label[len(start) :]
-            break
-    match requirement.match:
-        case SelectorOperator.IN:
-            return value in requirement.values
-        case SelectorOperator.NOT_IN:
-            return value not in requirement.values
-        case SelectorOperator.EXISTS:
-            return value is not None
-        case SelectorOperator.DOES_NOT_EXIST:
-            return value is None
-        case _:
-            return value_test(requirement)(value)
+def _absent(key: str) -> str | None:
+    return "" if key.startswith(FIELD_PREFIX) else None
+
+
+def _as_stored(requirement: Requirement) -> Requirement:
+    return replace(requirement, values=tuple([stored_value(requirement.key, value) for value in requirement.values]))
 
 
 def value_test(requirement: Requirement) -> Callable[[str | None], bool]:

@@ -11,10 +11,11 @@ from functools import partial
 from registry.api.answers import Event
 from registry.api.converted_texts import Image, convert_texts
 from registry.api.event_forms import EVENT_FORMS
-from registry.api.selectors.requirements import satisfies
+from registry.api.selectors.requirements import row_test
 from registry.api.singleflight import singleflight
 from registry.api.verbs.selection import Selection
 from registry.flowcontrol.evaluation import evaluate
+from registry.flowcontrol.time_slice import TimeSlice
 from registry.store.types import Change, ChangeType, ObjectKey
 
 
@@ -28,7 +29,7 @@ class EventFilter:
         self._prefix = f"{selection.request.namespace}/" if selection.request.namespace else ""
         self._key = selection.fields.key
         self._accepts = selection.fields.accepts
-        self._requirements = selection.requirements
+        self._selects_labels = row_test(selection.requirements) if selection.requirements else None
         self._shows = selection.fields.shows
 
     async def convert(self, changes: Sequence[Change]) -> None:
@@ -54,7 +55,7 @@ class EventFilter:
                     ),
                 )
             )
-            if (self._requirements or self._shows is not None) and change.previous_body is not None:
+            if (self._selects_labels is not None or self._shows is not None) and change.previous_body is not None:
                 wanted.append(
                     (
                         change,
@@ -92,23 +93,39 @@ class EventFilter:
 
     async def events(self, changes: Sequence[Change]) -> list[Event]:
         """Returns the events for changes, in their order."""
+        selected = await self._selected(changes)
         await self.convert(changes)
         if self._shows is None:
-            return [event for change in changes if (event := self._event_of(change)) is not None]
-        return [event for change in changes if (event := await self._tested_event(change, self._shows)) is not None]
+            return [event for one in selected if (event := self._event_of(*one)) is not None]
+        return [event for one in selected if (event := await self._tested_event(*one, self._shows)) is not None]
 
-    def _event_of(self, change: Change) -> Event | None:
-        """Decides by the key and the labels of a change, without reading its objects."""
-        if not self._sees_key(change.key):
-            return None
-        if not self._requirements:
+    async def _selected(self, changes: Sequence[Change]) -> list[tuple[Change, bool, bool]]:
+        """Returns the changes of keys that the watch sees; whether the labels of the object are selected before the
+        change, and after it."""
+        selects = self._selects_labels
+        slices = TimeSlice.current()
+        selected = []
+        for change in changes:
+            if not self._sees_key(change.key):
+                continue
+            before, after = change.type is not ChangeType.ADDED, change.type is not ChangeType.DELETED
+            if selects is not None:
+                before = before and selects(change.previous_labels)
+                after = after and selects(change.labels)
+                if slices.expired():
+                    await slices.yield_now()
+            selected.append((change, before, after))
+        return selected
+
+    def _event_of(self, change: Change, before: bool, after: bool) -> Event | None:
+        """Decides without reading the objects."""
+        if self._selects_labels is None:
             return self._new(change.type, change)
-        return self._transition(change, *self._selects(change))
+        return self._transition(change, before, after)
 
-    async def _tested_event(self, change: Change, shows: Callable[[str], bool]) -> Event | None:
-        if not self._sees_key(change.key):
-            return None
-        before, after = self._selects(change)
+    async def _tested_event(
+        self, change: Change, before: bool, after: bool, shows: Callable[[str], bool]
+    ) -> Event | None:
         if before:
             text = self._text(change, "new" if change.type is ChangeType.DELETED else "old")
             before = await self._test(shows, text)
@@ -121,11 +138,6 @@ class EventFilter:
         if self._served.conversions is not None:
             return shows(text)  # without yielding: converted texts may be evicted while other tasks run
         return await evaluate(partial(shows, text), len(text), repeatable=True)
-
-    def _selects(self, change: Change) -> tuple[bool, bool]:
-        """Whether the requirements select the object before a change, and after it."""
-        before = change.type is not ChangeType.ADDED and satisfies(self._requirements, change.previous_labels)
-        return before, change.type is not ChangeType.DELETED and satisfies(self._requirements, change.labels)
 
     def _transition(self, change: Change, before: bool, after: bool) -> Event | None:
         if change.type is ChangeType.DELETED:

@@ -18,7 +18,7 @@ from registry.api.query.filters import text_test
 from registry.api.query.gathered import too_many
 from registry.api.query.reading import MAX_EXAMINED
 from registry.api.request import ResourceRequest
-from registry.api.selectors.requirements import satisfies
+from registry.api.selectors.requirements import row_test
 from registry.api.served import Served
 from registry.api.verbs.readable import image_of
 from registry.api.verbs.selection import Fields, parse_selection
@@ -48,6 +48,7 @@ class WildcardView:
         selection = parse_selection(request, plain)
         if selection.fields.shows is not None:
             raise bad_request("fields of a definition whose versions are converted cannot be selected across tenants")
+        self._selects_labels = row_test(selection.requirements) if selection.requirements else None
         self._filter = text_test(request, self.options.filter, watches=watches) if self.options.filter else None
         self.selection = replace(selection, fields=selection.fields._replace(shows=self._filter))
         self._examined = 0
@@ -124,7 +125,7 @@ class WildcardView:
         return (
             (fields.key is None or fields.key == row.row.key)
             and (fields.accepts is None or fields.accepts(row.row.key))
-            and satisfies(self.selection.requirements, row.labels)
+            and (self._selects_labels is None or self._selects_labels(row.labels))
         )
 
     async def texts(self, rows: Sequence[WildcardRow]) -> list[str]:

@@ -17,7 +17,18 @@ from registry.store.encryption.sealing import Sealing
 from registry.store.errors import RevisionExpired, RevisionInFuture, TenantNotFound
 from registry.store.lost import lower_bound
 from registry.store.statements import Statement, statement
-from registry.store.types import DomainId, Guards, ObjectKey, ResourceName, Row, Tenant, TenantId, TenantName, Uid
+from registry.store.types import (
+    DomainId,
+    Guards,
+    Labels,
+    ObjectKey,
+    ResourceName,
+    Row,
+    Tenant,
+    TenantId,
+    TenantName,
+    Uid,
+)
 
 # The position before the first tenant.
 START: Final = (TenantId(0), ObjectKey(""))
@@ -99,7 +110,7 @@ class WildcardRow(NamedTuple):
 
     tenant: Tenant
     row: Row
-    labels: Sequence[str]
+    labels: Labels
 
     @property
     def place(self) -> tuple[TenantId, ObjectKey]:
@@ -163,5 +174,5 @@ class WildcardReads:
             owner = Tenant(TenantId(tenant), TenantName(name), domain, Guards(definitions, namespaces))
             stored = Row(resource, ObjectKey(key), Uid(uid), changed, version, schema, body)
             opened = await self._sealing.row(owner.id, stored)
-            selected.append(WildcardRow(owner, opened, [label[skip:] for label in labels] if labels else ()))
+            selected.append(WildcardRow(owner, opened, Labels(labels or (), skip)))
         return WildcardPage(selected, revision, total > len(selected))

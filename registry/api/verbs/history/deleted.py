@@ -15,7 +15,7 @@ from registry.api.list_options import ListOptions, list_options
 from registry.api.query.gathered import Item, is_gathered, parse_gathered, require_bounded
 from registry.api.query.reading import MAX_EXAMINED
 from registry.api.request import ResourceRequest
-from registry.api.selectors.requirements import satisfies
+from registry.api.selectors.requirements import row_test
 from registry.api.served import Object
 from registry.api.verbs.history.states import (
     API_VERSION,
@@ -134,6 +134,7 @@ async def _deletions(
     options = list_options({k: v for k, v in request.query.items() if k in _SELECTING})
     selection = parse_selection(request, replace(options, order_by="", offset=0, count=""), by_identity=True)
     matches, examined = selection.fields.shows, 0
+    selects = row_test(selection.requirements)
     key, accepts = selection.fields.key, selection.fields.accepts
     rows = MAX_LIMIT if accepts is not None or selection.requirements or matches is not None else limit
     while True:
@@ -148,7 +149,7 @@ async def _deletions(
         request.check_fresh(past.state)
         deletions: list[LoggedChange] = []
         for logged in past.changes:
-            if (accepts is None or accepts(logged.key)) and satisfies(selection.requirements, logged.previous_labels):
+            if (accepts is None or accepts(logged.key)) and selects(logged.previous_labels):
                 if matches is not None:
                     examined += 1
                     if examined > MAX_EXAMINED:
