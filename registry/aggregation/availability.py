@@ -227,7 +227,7 @@ def _url(server: APIServer) -> str:
     return f"https://{service.name}.{service.namespace}.svc:{service.port}{server.path}"
 
 
-class _Known(NamedTuple):
+class _KnownServer(NamedTuple):
     """`resources` and `openapi` are those of the last check that returned any."""
 
     server: APIServer
@@ -241,7 +241,7 @@ class Availability:
     """What this process knows about the servers of all tenants."""
 
     def __init__(self) -> None:
-        self._known: LruCache[tuple[TenantId, str], _Known] = LruCache(_KNOWN, evicted=self._drop_size)
+        self._known: LruCache[tuple[TenantId, str], _KnownServer] = LruCache(_KNOWN, evicted=self._drop_size)
         # Of the resources of each server that is known.
         self._characters: dict[TenantId, dict[str, int]] = {}
         self._collector = _Unavailable(self)
@@ -263,7 +263,7 @@ class Availability:
         if before is not None and before.server == server:
             resources, openapi = before.resources, before.openapi
         self._characters.setdefault(tenant.id, {}).setdefault(server.name, 0)
-        self._known.put(key, _Known(server, verdict, time.monotonic(), resources, openapi))
+        self._known.put(key, _KnownServer(server, verdict, time.monotonic(), resources, openapi))
 
     def note(self, tenant: Tenant, server: APIServer, finding: Finding) -> None:
         self.note_verdict(tenant, server, finding.verdict)

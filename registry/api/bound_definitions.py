@@ -37,7 +37,7 @@ class Shared(NamedTuple):
 NOTHING_BOUND: Final[Mapping[ResourceName, Shared]] = {}
 
 
-class _Read(Protocol):
+class _ReadDefinition(Protocol):
     @property
     def definition(self) -> Definition: ...
 
@@ -58,7 +58,9 @@ class _Bound(NamedTuple):
 class SharedEntries:
     """Caches shared definitions. `read` decodes stored ones."""
 
-    def __init__(self, store: Store, read: Callable[[Sequence[Row]], Awaitable[Mapping[ObjectKey, _Read]]]) -> None:
+    def __init__(
+        self, store: Store, read: Callable[[Sequence[Row]], Awaitable[Mapping[ObjectKey, _ReadDefinition]]]
+    ) -> None:
         self._store = store
         self._read = read
         self._entries: LruCache[tuple[TenantId, str], _Bound] = LruCache(CACHED_BYTES, lambda entry: entry.living.size)
@@ -91,7 +93,7 @@ class SharedEntries:
         entry = self._entries.get((one.provider, one.resource))
         return entry if entry is not None and entry.revision >= one.revision else None
 
-    def _remember(self, provider: TenantId, name: str, revision: int, entry: _Read) -> _Bound:
+    def _remember(self, provider: TenantId, name: str, revision: int, entry: _ReadDefinition) -> _Bound:
         known = self._entries.peek((provider, name))
         if known is not None and known.revision >= revision:
             return known

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple, TypeVar
@@ -26,6 +26,7 @@ from registry.authorization.authorizer import Authorizer
 from registry.authorization.rbac.model import GROUP as RBAC
 from registry.codec.model import Decoded, DecodeError, TooManyValues
 from registry.flowcontrol.activity import Activity
+from registry.flowcontrol.byte_shares import HeldAnswer
 from registry.flowcontrol.evaluation import Evaluations, Large, evaluate, large, note_size
 from registry.schema.names import name_is_path_segment
 from registry.schema.values import with_sorted_keys
@@ -145,6 +146,11 @@ class ResourceRequest(NamedTuple):
     @property
     def identity(self) -> Identity:
         return (self.context.tenant.id, self.served.resource_name, self.key)
+
+    async def wait_for_room(self, *alike: Hashable) -> None:
+        """Waits until an answer as long as the last one may be held that was `alike`. Raises TooManyRequests."""
+        if (answer := HeldAnswer.current()) is not None:
+            await answer.reserve((self.tenant.id, self.served.resource, self.key, *alike))
 
     def actor(self, manager: str, verb: str) -> Actor:
         return Actor(self.context.user.name, manager, verb)

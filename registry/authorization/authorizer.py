@@ -73,7 +73,7 @@ def user_in_tenant(user: User, tenant: str) -> User:
 
 
 @dataclass(slots=True)
-class _Known:
+class _KnownPolicy:
     policy: Policy
     entries: Entries
     count: int
@@ -93,7 +93,7 @@ class Authorizer:
         self._store = store
         self._check_seconds = check_seconds
         self._clock = clock
-        self._known: LruCache[TenantId, _Known] = LruCache(
+        self._known: LruCache[TenantId, _KnownPolicy] = LruCache(
             POLICY_BYTES, lambda known: _KNOWN_BYTES + min(known.usage, TENANT_BYTES), evicted=self._forget_writes
         )
         # This process's writes to a tenant's roles: a policy that was read before one of them is stale.
@@ -130,7 +130,7 @@ class Authorizer:
         """The tenant's own roles and bindings, as fresh as its policy."""
         return (await self._current(tenant)).entries
 
-    async def _current(self, tenant: Tenant) -> _Known:
+    async def _current(self, tenant: Tenant) -> _KnownPolicy:
         lock = self._checking.setdefault(tenant.id, asyncio.Lock())
         try:
             async with lock:
@@ -142,24 +142,26 @@ class Authorizer:
             if not lock.locked():
                 self._checking.pop(tenant.id, None)
 
-    def _is_fresh(self, tenant: TenantId, known: _Known) -> bool:
+    def _is_fresh(self, tenant: TenantId, known: _KnownPolicy) -> bool:
         return known.writes == self._written.get(tenant, 0) and self._clock() - known.checked < self._check_seconds
 
-    async def _check(self, tenant: Tenant, known: _Known | None) -> _Known:
+    async def _check(self, tenant: Tenant, known: _KnownPolicy | None) -> _KnownPolicy:
         now, writes = self._clock(), self._written.get(tenant.id, 0)
         count, newest = await self._store.lookups.newest_of(tenant, RESOURCES)
         if known is not None and (known.count, known.newest) == (count, newest):
             known.checked, known.writes = now, writes
             return self._known.put(tenant.id, known)
         fresh = (
-            await self._read(tenant, known, now, writes) if count else _Known(self._default, {}, 0, 0, now, 0, writes)
+            await self._read(tenant, known, now, writes)
+            if count
+            else _KnownPolicy(self._default, {}, 0, 0, now, 0, writes)
         )
         return self._known.put(tenant.id, fresh)
 
-    def _forget_writes(self, tenant: TenantId, _: _Known) -> None:
+    def _forget_writes(self, tenant: TenantId, _: _KnownPolicy) -> None:
         self._written.pop(tenant, None)
 
-    async def _read(self, tenant: Tenant, known: _Known | None, now: float, writes: int) -> _Known:
+    async def _read(self, tenant: Tenant, known: _KnownPolicy | None, now: float, writes: int) -> _KnownPolicy:
         before: Entries = known.entries if known is not None else {}
         entries: dict[Which, RoleEntry] = {}
         room = TENANT_BYTES
@@ -207,9 +209,11 @@ class Authorizer:
         return review_rules(rules, missing)
 
 
-def _known_of(entries: Entries, now: float, writes: int) -> _Known:
+def _known_of(entries: Entries, now: float, writes: int) -> _KnownPolicy:
     newest = max((entry.revision for entry in entries.values()), default=0)
-    return _Known(policy_of(entries, default_entries()), entries, len(entries), newest, now, usage(entries), writes)
+    return _KnownPolicy(
+        policy_of(entries, default_entries()), entries, len(entries), newest, now, usage(entries), writes
+    )
 
 
 def _decide(policy: Policy, user: User, attributes: Attributes) -> Decision:

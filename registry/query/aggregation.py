@@ -73,7 +73,7 @@ class Groups:
         self._keys = keys
         self._aggregates = aggregates
         self._held = 0
-        self._groups: dict[tuple[Value | None, ...], list[_State]] = {}
+        self._groups: dict[tuple[Value | None, ...], list[_AggregateState]] = {}
         self.binary: set[int] = set()
         if not keys:
             self._groups[()] = self._states()
@@ -103,10 +103,10 @@ class Groups:
             for keys, states in self._groups.items()
         ]
 
-    def _states(self) -> list[_State]:
+    def _states(self) -> list[_AggregateState]:
         return [_STATES[one.function](one) for one in self._aggregates]
 
-    def _result(self, aggregate: Aggregate, state: _State) -> Value | None:
+    def _result(self, aggregate: Aggregate, state: _AggregateState) -> Value | None:
         result = state.result()
         if not isinstance(result, int) or aggregate.type not in (ValueType.INTEGER, ValueType.DURATION):
             return result
@@ -119,7 +119,7 @@ class Groups:
 # --- the state of one aggregate in one group
 
 
-class _State(Protocol):
+class _AggregateState(Protocol):
     def add(self, value: Value | None, weight: int) -> int:
         """Adds a value; returns how many more values it holds."""
 

@@ -112,14 +112,14 @@ class WebhookClient:
         for _ in range(_MOST_RETRIES if again else 0):
             try:
                 return await self._post(tenant, origin, target, body, lambda answer: _result(answer, decode), again)
-            except _Refused as refused:
+            except _WebhookRefused as refused:
                 pause = refused.seconds_to_wait()
                 if pause is None or asyncio.get_running_loop().time() + pause >= until:
                     raise CallFailed(str(refused)) from refused
             await asyncio.sleep(pause)
         try:
             return await self._post(tenant, origin, target, body, lambda answer: _result(answer, decode), again)
-        except _Refused as refused:
+        except _WebhookRefused as refused:
             raise CallFailed(str(refused)) from refused
 
     async def _post(
@@ -138,7 +138,7 @@ class WebhookClient:
             raise bad_bundle() from error
 
 
-class _Refused(Exception):
+class _WebhookRefused(Exception):
     """An unsuccessful answer; the text is that of the error."""
 
     def __init__(self, answer: HttpsAnswer) -> None:
@@ -154,7 +154,7 @@ class _Refused(Exception):
 
 def _result(answer: HttpsAnswer, decode: Callable[[bytes], T]) -> T:
     if not 200 <= answer.status <= 206:
-        raise _Refused(answer)
+        raise _WebhookRefused(answer)
     if not answer.data:
         raise CallFailed(
             f"0-length response with status code: {answer.status} and content type: {answer.content_type[:200]}"

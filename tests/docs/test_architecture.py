@@ -45,3 +45,13 @@ def test_each_step_of_a_chain_names_a_file() -> None:
     steps = re.findall(r"^\| (?!file|---)(\S+) \|", chains, re.MULTILINE)
     assert len(steps) > 25
     assert [step for step in steps if not re.fullmatch(r"registry/[\w/]+\.(?:py|sql)", step)] == []
+
+
+def test_each_class_has_a_name_of_its_own() -> None:
+    """A reader who searches for a class, private ones among them, finds one."""
+    files: dict[str, list[str]] = {}
+    for file in sorted((ROOT / "registry").rglob("*.py")):
+        for node in ast.parse(file.read_text()).body:
+            if isinstance(node, ast.ClassDef):
+                files.setdefault(node.name, []).append(str(file.relative_to(ROOT)))
+    assert {name: where for name, where in files.items() if len(where) > 1} == {}

@@ -10,7 +10,7 @@ from typing import Any
 import uvicorn
 from uvicorn.server import ServerState
 
-from registry.http.serving.connection import Connection, ReadLimits
+from registry.http.serving.connection import ClientConnection, ReadLimits
 from registry.http.serving.connection_shares import ConnectionShares, ConnectionSlot
 from registry.http.serving.protocol import Protocol
 
@@ -54,7 +54,7 @@ async def connection(application: Application = hello) -> AsyncIterator[Streams]
     config.load()
     state, limits = ServerState(), ReadLimits()
     server = await asyncio.get_running_loop().create_server(
-        lambda: Connection(Protocol(config, state, {}, a_slot()), limits, None), "127.0.0.1", 0
+        lambda: ClientConnection(Protocol(config, state, {}, a_slot()), limits, None), "127.0.0.1", 0
     )
     reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
     try:

@@ -15,7 +15,7 @@ import pytest
 
 from registry.http.serving import connection as module
 from registry.http.serving.acceptor import HANDSHAKE_SECONDS
-from registry.http.serving.connection import WRITTEN_BYTES, Connection
+from registry.http.serving.connection import WRITTEN_BYTES, ClientConnection
 from registry.http.serving.protocol import Protocol
 from registry.http.serving.tls import ensure_certificates, server_context
 from registry.http.serving.tls_session import PIECE_BYTES, TlsSession
@@ -84,7 +84,7 @@ def test_what_waits_for_a_slow_client_is_not_encrypted_yet(run: Callable[[Any], 
             protocol = references[0]()
             assert protocol is not None
             connection = protocol.transport
-            assert isinstance(connection, Connection)
+            assert isinstance(connection, ClientConnection)
             assert connection._transport is not None
             assert connection._transport.get_write_buffer_size() <= WRITTEN_BYTES + 2 * PIECE_BYTES
             assert connection.is_closing()

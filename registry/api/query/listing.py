@@ -143,7 +143,7 @@ class Matching(NamedTuple):
     revision: int
 
 
-class _Read(NamedTuple):
+class _PageRead(NamedTuple):
     """`hits` are those of the page, and one more if there are more of the `wanted` ones; `skipped` those before."""
 
     hits: list[Hit]
@@ -151,7 +151,7 @@ class _Read(NamedTuple):
     wanted: int | None
 
 
-async def _read_page(query: ListQuery, source: Source) -> _Read:
+async def _read_page(query: ListQuery, source: Source) -> _PageRead:
     wanted = query.limit or None
     counts_all = query.count == "exact" and query.token is None and not source.is_streamed
     hits: list[Hit] = []
@@ -171,7 +171,7 @@ async def _read_page(query: ListQuery, source: Source) -> _Read:
         else:
             if counts_all:
                 source.total = seen
-    return _Read(hits, skipped, wanted)
+    return _PageRead(hits, skipped, wanted)
 
 
 async def _page(query: ListQuery, source: Source) -> ListAnswer:

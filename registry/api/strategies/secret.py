@@ -66,10 +66,10 @@ class SecretStrategy(TypedStrategy):
         return ()
 
 
-Rule = Callable[[Object, dict[str, Any]], list[FieldError]]
+DataRule = Callable[[Object, dict[str, Any]], list[FieldError]]
 
 
-def _present(*names: str) -> Rule:
+def _present(*names: str) -> DataRule:
     return lambda obj, data: [required(f"data[{name}]") for name in names if name not in data]
 
 
@@ -87,7 +87,7 @@ def _account_token(obj: Object, data: dict[str, Any]) -> list[FieldError]:
     return [] if annotations.get(ACCOUNT_NAME) else [required(f"metadata.annotations[{ACCOUNT_NAME}]")]
 
 
-def _json_object(name: str) -> Rule:
+def _json_object(name: str) -> DataRule:
     """Returns the rule that a member is present and holds a JSON object."""
 
     def rule(obj: Object, data: dict[str, Any]) -> list[FieldError]:
@@ -110,7 +110,7 @@ def _json_fault(text: bytes) -> str:
     return f"json: cannot unmarshal {json_type(value)} into Go value of type map[string]interface {{}}"
 
 
-_RULES: dict[str, Rule] = {
+_RULES: dict[str, DataRule] = {
     ACCOUNT_TOKEN: _account_token,
     "kubernetes.io/basic-auth": _basic_auth,
     "kubernetes.io/ssh-auth": _ssh_auth,

@@ -11,7 +11,7 @@ from registry.api.automatic_api_services import ensure_api_services
 from registry.api.catalog import DEFINITIONS
 from registry.api.default_roles import ensure_default_roles
 from registry.api.errors import method_not_supported, not_found
-from registry.api.list_options import ListOptions, list_options
+from registry.api.list_options import list_options
 from registry.api.query.listing import query_list
 from registry.api.query.parsing import is_query
 from registry.api.request import Body, ResourceRequest
@@ -31,7 +31,6 @@ from registry.api.verbs.update import update
 from registry.api.verbs.watch import watch
 from registry.api.wildcard.requests import serve as serve_wildcard
 from registry.authorization.rbac.model import GROUP as RBAC
-from registry.flowcontrol.byte_shares import HeldAnswer
 
 # The verbs of each subresource; others are not supported.
 SUBRESOURCE_VERBS = {
@@ -100,7 +99,8 @@ async def _serve_object(
             return await (dependents.serve(request) if wants_dependents else get(request))
         case "list":
             options = list_options(request.query)
-            await _wait_for_room(request, options)
+            selection = (options.label_selector, options.field_selector, options.filter)
+            await request.wait_for_room(options.limit, hash(selection))
             return await (query_list(request, options) if is_query(request, options) else list_(request))
         case "watch":
             return await watch(request)
@@ -119,15 +119,6 @@ async def _serve_object(
             return await delete_collection(request, options_body)
         case _:
             raise method_not_supported(request.served.resource, verb)
-
-
-async def _wait_for_room(request: ResourceRequest, options: ListOptions) -> None:
-    """Waits until a list as long as the last one like it may be held. Raises TooManyRequests."""
-    if (answer := HeldAnswer.current()) is not None:
-        selection = (options.label_selector, options.field_selector, options.filter)
-        await answer.reserve(
-            (request.tenant.id, request.served.resource, request.namespace, options.limit, hash(selection))
-        )
 
 
 async def _serve_part(request: ResourceRequest, verb: str, body: Body | None) -> Answer:

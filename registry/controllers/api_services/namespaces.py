@@ -137,7 +137,7 @@ class NamespaceCleaner:
             name, called = resource["resource"], f"{server.path}, Resource={resource['resource']}"
             try:
                 left = await self.delete(tenant, server, namespace, resource)
-            except _Refused as error:
+            except _ServerRefused as error:
                 failures.append(f"{called}: {error}")
                 continue
             except _UNANSWERED as error:
@@ -221,7 +221,7 @@ class NamespaceCleaner:
         accept: str = "application/json",
         body: bytes = b"",
     ) -> Any:
-        """Returns the answer, or None for 404 and 405. Raises _Refused or one of _UNANSWERED."""
+        """Returns the answer, or None for 404 and 405. Raises _ServerRefused or one of _UNANSWERED."""
         answer = await self._backends.fetch(
             tenant,
             server,
@@ -237,7 +237,7 @@ class NamespaceCleaner:
             return None
         if not 200 <= answer.status < 300:
             refused = 400 <= answer.status < 500 and answer.status != 429
-            raise (_Refused if refused else _Failed)(f"the server answered {answer.status}")
+            raise (_ServerRefused if refused else _ServerFailed)(f"the server answered {answer.status}")
         answered = answer.body or b"{}"
         return await run_aside(len(answered), lambda: decode_bounded_json(answered))
 
@@ -258,20 +258,20 @@ class NamespaceCleaner:
             than = created - datetime.timedelta(seconds=UNAVAILABLE_SECONDS)
             older = [await self._delete_older(tenant, server, namespace, resource, than) for resource in resources]
             return not any(older)
-        except (_Refused, *_UNANSWERED) as error:
+        except (_ServerRefused, *_UNANSWERED) as error:
             logger.warning("%s: the content of namespace %s is not deleted yet: %s", server.name, namespace, error)
             return None
 
 
-class _Refused(Exception):
+class _ServerRefused(Exception):
     """A server answered with an error of the client."""
 
 
-class _Failed(Exception):
+class _ServerFailed(Exception):
     """A server answered with an error of its own, or otherwise not as it should."""
 
 
-_UNANSWERED: Final = (Unreachable, TooManyConnections, TimeoutError, DecodeError, _Failed)
+_UNANSWERED: Final = (Unreachable, TooManyConnections, TimeoutError, DecodeError, _ServerFailed)
 
 
 def deletable(published: Resources) -> list[Json] | None:

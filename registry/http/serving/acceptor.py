@@ -19,7 +19,7 @@ from typing import Final
 
 from prometheus_client import Counter
 
-from registry.http.serving.connection import RECEIVED_BYTES, Connection, ReadLimits
+from registry.http.serving.connection import RECEIVED_BYTES, ClientConnection, ReadLimits
 from registry.http.serving.connection_shares import ConnectionShares, ConnectionSlot
 from registry.http.serving.protocol import Protocol
 
@@ -122,7 +122,7 @@ class Acceptor:
 
     async def _connect(self, accepted: socket.socket, slot: ConnectionSlot) -> None:
         protocol = self._make(slot)
-        connection = Connection(protocol, self._read_limits, self.context)
+        connection = ClientConnection(protocol, self._read_limits, self.context)
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(HANDSHAKE_SECONDS):

@@ -68,7 +68,7 @@ class _Stage(enum.Enum):
     LOST = enum.auto()
 
 
-class Connection(asyncio.BufferedProtocol, asyncio.Transport):
+class ClientConnection(asyncio.BufferedProtocol, asyncio.Transport):
     """The protocol of the socket's transport, and the transport of `protocol`, until the connection is lost.
 
     Invariants: `_received` is what was read and waits for its turn; `_left` is what was written and waits for the

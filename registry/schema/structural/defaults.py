@@ -35,12 +35,12 @@ def validate_defaults(schema: Structural, path: str, rules: Rules) -> list[Field
     """
     errors: list[FieldError] = []
     root = replace(schema, embedded_resource=True)
-    _check(root, path, _Place(root, (), False), rules, errors)
+    _check(root, path, _DefaultPlace(root, (), False), rules, errors)
     return errors
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _DefaultPlace:
     """The position of a node: its resource, and the path from the resource's root (None for an item of a list)."""
 
     resource: Structural
@@ -48,20 +48,20 @@ class _Place:
     inside_meta: bool
 
 
-def _check(schema: Structural, path: str, place: _Place, rules: Rules, errors: list[FieldError]) -> None:
+def _check(schema: Structural, path: str, place: _DefaultPlace, rules: Rules, errors: list[FieldError]) -> None:
     if schema.embedded_resource:
-        place = _Place(schema, (), False)
+        place = _DefaultPlace(schema, (), False)
     if schema.default is not UNSET:
         errors.extend(_check_default(schema, f"{path}.default", place, rules))
     if schema.items is not None:
         _check(schema.items, f"{path}.items", replace(place, way=(*place.way, None)), rules, errors)
     for name in sorted(schema.properties):
         inside_meta = place.inside_meta or (schema.embedded_resource and name in META_FIELDS)
-        below = _Place(place.resource, (*place.way, name), inside_meta)
+        below = _DefaultPlace(place.resource, (*place.way, name), inside_meta)
         _check(schema.properties[name], key(f"{path}.properties", name), below, rules, errors)
 
 
-def _check_default(schema: Structural, path: str, place: _Place, rules: Rules) -> list[FieldError]:
+def _check_default(schema: Structural, path: str, place: _DefaultPlace, rules: Rules) -> list[FieldError]:
     value = schema.default
     unpruned: list[FieldError] = []
     if place.inside_meta:
@@ -113,7 +113,7 @@ def _as_written(schema: Structural) -> Structural:
     )
 
 
-def _unfit_metadata(value: Json, place: _Place) -> str:
+def _unfit_metadata(value: Json, place: _DefaultPlace) -> str:
     """The error of a resource that has only `value` at this path and what is required."""
     resource = deep_copy(value)
     for step in reversed(place.way):

@@ -26,7 +26,7 @@ _META_FIELDS = ("metadata", "kind", "apiVersion")
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _NodePlace:
     """The position of a node: `no_default` says why it cannot have a default, "" if it can. `types`: check types."""
 
     no_default: str = ""
@@ -37,11 +37,11 @@ class _Place:
 def validate_keywords(schema: Schema, path: str, *, types: bool = True, no_default: str = "") -> list[FieldError]:
     """`no_default` says why no node can have a default; unknown types are allowed without `types`."""
     errors: list[FieldError] = []
-    _check(schema, path, _Place(no_default, types=types), True, errors)
+    _check(schema, path, _NodePlace(no_default, types=types), True, errors)
     return errors
 
 
-def _check(schema: Schema, path: str, place: _Place, is_root: bool, errors: list[FieldError]) -> None:
+def _check(schema: Schema, path: str, place: _NodePlace, is_root: bool, errors: list[FieldError]) -> None:
     _check_unsupported(schema, path, place, errors)
     if schema.get("uniqueItems"):
         errors.append(
@@ -75,7 +75,7 @@ def _check(schema: Schema, path: str, place: _Place, is_root: bool, errors: list
         _check_list_type(schema, path, errors)
 
 
-def _check_unsupported(schema: Schema, path: str, place: _Place, errors: list[FieldError]) -> None:
+def _check_unsupported(schema: Schema, path: str, place: _NodePlace, errors: list[FieldError]) -> None:
     kind = schema.get("type")
     if kind and place.types and kind not in TYPES:
         errors.append(not_supported(f"{path}.type", kind, list(TYPES)))
@@ -99,7 +99,7 @@ def _check_unsupported(schema: Schema, path: str, place: _Place, errors: list[Fi
         errors.append(forbidden(f"{path}.x-kubernetes-embedded-resource", "must not be used inside of resource meta"))
 
 
-def _check_properties(schema: Schema, path: str, place: _Place, is_root: bool, errors: list[FieldError]) -> None:
+def _check_properties(schema: Schema, path: str, place: _NodePlace, is_root: bool, errors: list[FieldError]) -> None:
     properties = schema.get("properties") or {}
     additional = schema.get("additionalProperties")
     if additional is not None:

@@ -63,7 +63,7 @@ class Drift(NamedTuple):
     what: str
 
 
-class _State(NamedTuple):
+class _LoginState(NamedTuple):
     name: str
     across: bool
     tenants: list[int] | None
@@ -80,7 +80,7 @@ async def repair(connection: Connection, roles: Roles, *, unseen: bool) -> list[
     A login from before grants were kept gets its settings again, and its password is left alone.
     """
     cursor = await connection.execute(STATES.sql, {"readers": TextArray([roles.reader, roles.reader_all])})
-    states = [_State(*row) for row in await cursor.fetchall()]
+    states = [_LoginState(*row) for row in await cursor.fetchall()]
     if not states:
         return []
     stored = await _stored_passwords(connection)
@@ -107,7 +107,7 @@ async def repair(connection: Connection, roles: Roles, *, unseen: bool) -> list[
     return drift
 
 
-def _differences(state: _State, stored: dict[str, str] | None) -> list[str]:
+def _differences(state: _LoginState, stored: dict[str, str] | None) -> list[str]:
     """Returns what differs from what was granted."""
     recorded = state.kept or {}
     wrong = []
@@ -126,7 +126,7 @@ def _has_limits(kept: dict[str, Any]) -> bool:
 
 
 async def _restore(
-    connection: Connection, roles: Roles, state: _State, secret: str | None, *, sets_password: bool
+    connection: Connection, roles: Roles, state: _LoginState, secret: str | None, *, sets_password: bool
 ) -> None:
     if sets_password and secret is not None:
         text = f"ALTER ROLE {identifier(state.name)} PASSWORD {literal(secret)}"

@@ -25,7 +25,6 @@ from registry.api.verbs.history.states import (
     redacted,
     row_at,
     size_of,
-    wait_for_room,
 )
 from registry.api.verbs.selection import list_revision
 from registry.apply.diff import json_diff, merge_diff
@@ -43,7 +42,7 @@ async def history(request: ResourceRequest) -> DocumentAnswer:
     difference = _difference(request)
     with_objects = is_true(request.query, "object")
     limit, token = page_of(request)
-    await wait_for_room(request)
+    await request.wait_for_room(hash(str(request.query)))
     before = token.revision if token else NEWEST
     past = await request.backend.store.history.of_object(
         request.tenant, request.served.resource_name, request.key, before=before, limit=limit

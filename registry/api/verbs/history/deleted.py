@@ -27,7 +27,6 @@ from registry.api.verbs.history.states import (
     page_of,
     redacted,
     size_of,
-    wait_for_room,
 )
 from registry.api.verbs.selection import parse_selection
 from registry.codec.json_encode import encode_json_text
@@ -45,7 +44,7 @@ _SELECTING: Final = frozenset({"fieldSelector", "labelSelector", "filter"})
 async def list_deleted(request: ResourceRequest) -> DocumentAnswer:
     """Returns a DeletedList, ordered by namespace and name: each deleted object in its last state."""
     options = list_options(request.query)
-    await wait_for_room(request)
+    await request.wait_for_room(hash(str(request.query)))
     if is_gathered(options):
         return await _list_deleted_in_order(request, options)
     limit, token = page_of(request)

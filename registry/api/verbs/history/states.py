@@ -91,12 +91,6 @@ def size_of(logged: LoggedChange) -> int:
     return len(logged.body or "") + len(logged.previous_body or "")
 
 
-async def wait_for_room(request: ResourceRequest) -> None:
-    """Waits until an answer as long as the last one like it may be held. Raises TooManyRequests."""
-    if (answer := HeldAnswer.current()) is not None:
-        await answer.reserve((request.tenant.id, request.served.resource, request.key, hash(str(request.query))))
-
-
 async def hold(count: int) -> None:
     """Accounts for `count` bytes of states. Raises TooManyRequests."""
     if (answer := HeldAnswer.current()) is not None:
