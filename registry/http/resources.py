@@ -6,7 +6,6 @@ If the catalog of an attempt proves outdated, the request is served again by a n
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -61,6 +60,7 @@ from registry.http.negotiation import (
 from registry.http.request_info import RequestInfo
 from registry.http.request_state import STATE, RequestState
 from registry.http.responses import PageNotFound, respond_document, respond_object
+from registry.http.serving.stopping import Stopping
 from registry.http.watch_stream import respond_watch
 
 
@@ -86,7 +86,7 @@ _WITH_BODY = _DELETIONS | {"create", "update", "patch"}
 class ResourceEndpoint:
     """Answers requests on resources. Raises StatusError or PageNotFound."""
 
-    def __init__(self, backend: Backend, stopping: asyncio.Event) -> None:
+    def __init__(self, backend: Backend, stopping: Stopping) -> None:
         self._backend = backend
         self._stopping = stopping
 

@@ -1,9 +1,8 @@
 """Watches as a stream of lines: {"type": "ADDED", "object": {...}}, one for each event; or as messages of a WebSocket.
 
-Three tasks serve a watch: one sends, one waits for the client to disconnect, one for the server to stop. The first that
-ends cancels the others. A client that does not read blocks the sending task at the transport's limit; the events that
-queue up meanwhile are bounded by the subscription. The bytes of an event are encoded once for each form, and shared by
-all watches in the cache of the change.
+The task of its request sends a watch, and is cancelled when the client disconnects or the server stops. A client that
+does not read blocks it at the transport's limit; the events that queue up meanwhile are bounded by the subscription.
+The bytes of an event are encoded once for each form, and shared by all watches in the cache of the change.
 """
 
 from __future__ import annotations
@@ -26,15 +25,17 @@ from registry.codec.protobuf.envelope import encode_watch_event
 from registry.codec.stored import decode_stored
 from registry.flowcontrol.evaluation import LARGE_BYTES, evaluate
 from registry.flowcontrol.fair_queue import TooManyRequests
-from registry.flowcontrol.interruption import current_interruption
-from registry.flowcontrol.time_slice import TimeSlice
+from registry.flowcontrol.interruption import WHEN_GONE, Interruption, WhenGone
+from registry.flowcontrol.time_slice import ClientGone, TimeSlice
 from registry.http import metrics
 from registry.http.forms import Form
 from registry.http.negotiation import CBOR, CBOR_SEQUENCE, JSON, PARTIAL_LIST, PROTOBUF, TABLE
 from registry.http.request_state import STATE, RequestState
 from registry.http.responses import HELD_TIMES, headers_for, hold, send_part
+from registry.http.serving.stopping import Stopping
 from registry.http.serving.tunnel import TunnelClosed
 from registry.http.websocket import WebSocket, accept, binary_message, text_message
+from registry.tasks import cancel
 
 # What is encrypted at a time: a TLS record. For each connection OpenSSL keeps a buffer as large as the largest such
 # part, and a watch keeps its connection for long.
@@ -48,7 +49,7 @@ async def respond_watch(
     answer: WatchAnswer,
     form: Form,
     warnings: Sequence[str],
-    stopping: asyncio.Event,
+    stopping: Stopping,
 ) -> None:
     """Sends the watch until it times out, the client disconnects or the server stops."""
     media_type = form.representation.media_type
@@ -66,24 +67,37 @@ async def respond_watch(
             return
         # An empty piece makes the server send the headers now: clients wait for them.
         await send({"type": "http.response.body", "body": b"", "more_body": True})
-    sender = asyncio.create_task(_send_events(send, answer, form, socket))
-    end = _wait_for_disconnect(receive) if socket is None else socket.wait_for_end()
-    tasks = (sender, asyncio.create_task(end), asyncio.create_task(stopping.wait()))
-    current_interruption().defer()  # to the end: a client ends its watch by disconnecting, and nothing has failed
+    reading: asyncio.Task[None] | None = None
     metrics.WATCHES.count += 1
     try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        with Interruption() as ending:
+            stopping.call(ending.request)
+            reading = _reading(scope, receive, socket, ending)
+            await _send_events(send, answer, form, socket)
+    except (ClientGone, TunnelClosed):
+        pass  # a client ends its watch by disconnecting, and nothing has failed
     finally:
+        stopping.forget(ending.request)
         metrics.WATCHES.count -= 1
-        is_within_frame = socket is not None and socket.writing.locked()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    if not sender.cancelled() and (error := sender.exception()) is not None and not isinstance(error, TunnelClosed):
-        raise error
-    if socket is not None and not is_within_frame:
+        await cancel(reading)
+    if socket is not None and not socket.is_within_message:
         await socket.close()
     await send({"type": "http.response.body", "body": b""})
+
+
+def _reading(
+    scope: Scope, receive: Receive, socket: WebSocket | None, ending: Interruption
+) -> asyncio.Task[None] | None:
+    """Has the watch end when its client disconnects. Returns a task that reads what the client sends, if it may."""
+    when_gone: WhenGone | None = scope.get(WHEN_GONE)
+    headers = scope[STATE].headers
+    if when_gone is not None:
+        when_gone(ending.request)
+        if socket is None and headers.get(b"content-length", b"0") == b"0" and b"transfer-encoding" not in headers:
+            return None
+    reading = asyncio.create_task(_wait_for_disconnect(receive) if socket is None else socket.wait_for_end())
+    reading.add_done_callback(lambda _: ending.request())
+    return reading
 
 
 async def _wait_for_disconnect(receive: Receive) -> None:
@@ -111,8 +125,12 @@ async def _send_events(send: Send, answer: WatchAnswer, form: Form, socket: WebS
                 return  # the client resumes from the last revision that it has seen
             async with aclosing(writer.pieces(batch)) as pieces, writing:
                 async for piece in pieces:
+                    if socket is not None:
+                        socket.is_within_message = True
                     await send_part(send, piece)
                     del piece
+            if socket is not None:
+                socket.is_within_message = False
             counter.inc(len(batch))
             del batch, pieces  # the next may take long
             hold(0)

@@ -45,6 +45,8 @@ class WebSocket:
         self._tunnel = tunnel
         self._received = bytearray()
         self.writing = asyncio.Lock()
+        # Whether a part of a message is missing: nothing else can be written.
+        self.is_within_message = False
 
     async def send(self, message: Message) -> None:
         """Writes the body of an ASGI message, a part of frames. Raises TunnelClosed."""

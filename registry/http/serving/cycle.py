@@ -6,13 +6,14 @@ Head and body together are one TLS record and one system call, which saves a fif
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Final
 
 from uvicorn._types import ASGI3Application, ASGIReceiveEvent, ASGISendEvent, HTTPResponseStartEvent, HTTPScope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from registry.http.serving.flag import Flag
 
 # Above this, copying head and body together costs more than a second write.
 JOINED_LIMIT_BYTES = 64 * 1024
@@ -75,7 +76,7 @@ class Cycle(RequestResponseCycle):
             protocol.access_logger,
             False,
             protocol.server_state.default_headers,
-            asyncio.Event(),
+            Flag(),  # type: ignore[arg-type]
             expects_continue,
             keep_alive,
             protocol.on_response_complete,

@@ -13,6 +13,7 @@ import asyncio
 import logging
 import os
 import threading
+from collections.abc import Callable
 
 logger = logging.getLogger(__name__)
 
@@ -23,6 +24,7 @@ class Stopping(asyncio.Event):
     def __init__(self) -> None:
         super().__init__()
         self._begun = False
+        self._calls: set[Callable[[], None]] = set()
 
     @property
     def is_stopping(self) -> bool:
@@ -30,6 +32,20 @@ class Stopping(asyncio.Event):
 
     def begin(self) -> None:
         self._begun = True
+
+    def call(self, call: Callable[[], None]) -> None:
+        """Has it called once this is set, until `forget`. A task that waits for it takes 1 kB."""
+        self._calls.add(call)
+        if self.is_set():
+            call()
+
+    def forget(self, call: Callable[[], None]) -> None:
+        self._calls.discard(call)
+
+    def set(self) -> None:
+        super().set()
+        for call in self._calls:
+            call()
 
 
 def end_by(seconds: float) -> None:
