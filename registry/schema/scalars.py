@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from registry.budget import MatchingExceeded
-from registry.codec.go_text import go_g, go_json, go_quote
+from registry.codec.go_text import go_g, go_json, go_quote, whole_number
 from registry.schema.field import (
     MAX_TEXT,
     ErrorType,
@@ -124,8 +124,9 @@ def _check_range(value: int | float, number_type: str, form: str, what: str, pat
     """Whether the number is in the range of its type and format; also checks the schema's own bounds."""
     if number_type == "integer":
         bits = 31 if form == "int32" else 63
-        whole = value.__class__ is int or float(value).is_integer()
-        if whole and -(1 << bits) <= value < 1 << bits:
+        # kube-apiserver reads a float's shortest digits: those of -2**63 are out of range.
+        whole = value if value.__class__ is int else whole_number(value) if float(value).is_integer() else None
+        if whole is not None and -(1 << bits) <= whole < 1 << bits:
             return True
     elif form != "float" or fits_float32(float(value)):
         return True

@@ -115,3 +115,25 @@ async def test_integers_beyond_64_bits_are_refused_in_metadata_of_custom_resourc
     assert (
         f"cannot unmarshal number {shown} into Go struct field ObjectMeta.generation of type int64" in status["message"]
     )
+
+
+@pytest.mark.parametrize(
+    ("literal", "shown"),
+    [
+        ("-9223372036854775808.0", "-9223372036854776000"),
+        ("-9223372036854775809", "-9223372036854776000"),
+        ("9223372036854775808", "9223372036854775808"),  # of 64 bits without a sign
+        ("1.5", "1.5"),
+        ("1e21", "1e+21"),
+    ],
+)
+async def test_integers_beyond_64_bits_in_yaml(api: Client, literal: str, shown: str) -> None:
+    yaml = "application/yaml"
+    obj = f"metadata: {{name: a, generation: {literal}}}"
+    message = failure(await api.post(f"{CORE}/configmaps", obj, content_type=yaml), 400, "BadRequest")["message"]
+    assert f"number {shown} into Go struct field ObjectMeta.metadata.generation of type int64" in message
+    options = f"gracePeriodSeconds: {literal}"
+    message = failure(await api.delete(f"{CORE}/configmaps/a", options, content_type=yaml), 400, "BadRequest")[
+        "message"
+    ]
+    assert f"number {shown} into Go struct field DeleteOptions.gracePeriodSeconds of type int64" in message

@@ -98,6 +98,9 @@ async def test_a_scale_may_omit_its_kind(api: Client) -> None:
         pytest.param({"spec": []}, "of type v1.ScaleSpec", id="list"),
         pytest.param({"kind": "Widget"}, 'no kind "Widget" is registered', id="kind"),
         pytest.param({"apiVersion": 5}, "into Go struct field .apiVersion of type string", id="version"),
+        pytest.param(
+            {"apiVersion": "apps/v1beta2"}, "converting (v1beta2.Scale) to (v1.Scale): unknown", id="former version"
+        ),
     ],
 )
 async def test_a_patch_that_leaves_no_scale(api: Client, patch: dict[str, Any], message: str) -> None:

@@ -157,6 +157,9 @@ def test_types(field: Schema, value: Any, errors: list[str]) -> None:
         pytest.param({**INT, "format": "int32"}, 1 << 31, [not_an_integer(how="with format int32")], id="int32"),
         pytest.param({**INT, "format": "int32"}, -1 << 31, [], id="the least int32"),
         pytest.param(
+            INT, -(2.0**63), [*wrong_type("integer", "number"), not_an_integer()], id="a float's shortest digits"
+        ),
+        pytest.param(
             {**INT, "format": "int32"},
             1.5,
             [*wrong_type("int32", "float64"), not_an_integer(how="with format int32")],

@@ -39,6 +39,8 @@ from registry.schema.field import shorten
 
 _API_VERSION = "autoscaling/v1"
 _SCHEME: Final = "k8s.io/client-go/scale/util.go:146"
+# The other versions of the kind in this scheme, which converts between them through an internal one only.
+_FORMER: Final = frozenset({"extensions/v1beta1", "apps/v1beta1", "apps/v1beta2"})
 # The number of replicas that a patch finds where there is none: the smallest of 32 bits, which it must replace.
 _UNSET: Final = -(1 << 31)
 _TABLE = custom_table(
@@ -220,6 +222,9 @@ def _decode(value: Any, unknown: list[str]) -> dict[str, Any]:
         raise StructDecodeError(why)
     meta = type_meta(value or {})
     kind, version = meta.get("kind") or "Scale", meta.get("apiVersion") or _API_VERSION
+    if kind == "Scale" and version in _FORMER:
+        former = version.partition("/")[2]
+        raise StructDecodeError(f"converting ({former}.Scale) to (v1.Scale): unknown conversion")
     if (kind, version) != ("Scale", _API_VERSION):
         absent = f'no kind "{shorten(kind)}" is registered for version "{shorten(version)}"'
         raise StructDecodeError(f'{absent} in scheme "{_SCHEME}"')

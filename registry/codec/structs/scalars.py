@@ -39,12 +39,11 @@ class Integer(GoType):
                 if value.is_integer() and self.bounds[0] <= (whole := whole_number(value)) <= self.bounds[1]:
                     return whole
                 return context.mismatch(value, link, self.go, f"number {go_float(value)}")
-            # An integer that does not fit into 64 bits is a float by now, but was most likely written as an
-            # integer, unless encoding/json would write an exponent.
-            if abs(value) >= 1e21:
+            # YAML alone has integers of 64 bits without a sign, and any number beyond is a float.
+            if not value.is_integer() or not 2**63 <= value < 2**64:
                 return context.mismatch(value, link, self.go, f"number {go_float(value)}")
-            value = int(value) if value.is_integer() and abs(value) >= 2**63 else value
-        printed = f"number {value}" if type(value) in (int, float) else ""
+            value = int(value)
+        printed = f"number {value}" if type(value) is int else ""
         return context.mismatch(value, link, self.go, printed)
 
 
