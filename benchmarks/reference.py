@@ -120,6 +120,7 @@ def running(folder: Path, kube_apiserver: str, etcd: str) -> Iterator[KubeApiser
     subprocess.run(["openssl", "genrsa", "-out", str(key), "2048"], check=True, capture_output=True)
     began = time.monotonic()
     with contextlib.ExitStack() as stack:
+        stack.enter_context(server.ends_on_sigterm())
         store = _start(
             stack,
             folder / "etcd.log",

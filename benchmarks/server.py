@@ -105,6 +105,21 @@ def folder() -> Iterator[Path]:
 
 
 @contextlib.contextmanager
+def ends_on_sigterm() -> Iterator[None]:
+    """Within the block SIGTERM is a SystemExit, so that what the benchmark has started ends as at Ctrl-C."""
+
+    def leave(number: int, _: object) -> None:
+        signal.signal(number, signal.SIG_IGN)  # what ends processes is not interrupted
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
 def running(
     data: Path, workers: int, database_url: str | None, arguments: Sequence[str] = (), *, source: Path | None = None
 ) -> Iterator[Server]:
@@ -135,15 +150,16 @@ def running(
     if database_url:
         environment["REGISTRY_DATABASE_URL"] = database_url
     began = time.monotonic()
-    with (data / "server.log").open("ab") as log:
-        process = psutil.Popen(command, stdout=log, stderr=log, env=environment, cwd=source, start_new_session=True)
-    try:
-        asyncio.run(wait_until_ready(process, port))
-        took = time.monotonic() - began
-        token = (data / "admin-token").read_text().strip()
-        yield Server(process, Target(f"https://127.0.0.1:{port}", token), took)
-    finally:
-        end(process)
+    with ends_on_sigterm():
+        with (data / "server.log").open("ab") as log:
+            process = psutil.Popen(command, stdout=log, stderr=log, env=environment, cwd=source, start_new_session=True)
+        try:
+            asyncio.run(wait_until_ready(process, port))
+            took = time.monotonic() - began
+            token = (data / "admin-token").read_text().strip()
+            yield Server(process, Target(f"https://127.0.0.1:{port}", token), took)
+        finally:
+            end(process)
 
 
 def end(process: psutil.Popen) -> None:
