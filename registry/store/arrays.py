@@ -122,6 +122,15 @@ def literal(items: Iterable[str]) -> str:
     return "{" + ",".join([f'"{_escape(item)}"' for item in items]) + "}"
 
 
+def prefixed_literal(prefix: str, items: Sequence[str]) -> str:
+    """Returns the `literal` of items that all begin with `prefix`."""
+    text = '{"' + prefix + ('","' + prefix).join(items) + '"}'
+    # If no item has a character that needs an escape, and there is one at least.
+    if text.count('"') == 2 * len(items) and "\\" not in text:
+        return text
+    return literal([prefix + item for item in items])
+
+
 def number_literal(items: Iterable[int]) -> str:
     """Returns the text form of an array of integers."""
     return "{" + ",".join(map(str, items)) + "}"

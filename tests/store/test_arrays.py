@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import psycopg
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from psycopg import sql
 
 from registry.store import arrays
 from registry.store.arrays import BigintArray, TextArray
+from registry.store.encoding import label_element, label_elements
 
 
 @pytest.mark.parametrize(
@@ -55,3 +58,14 @@ def test_literals_are_read_back_by_postgresql(database_url: str, items: list[str
         text = sql.Literal(arrays.literal(items))
         row = connection.execute(sql.SQL("SELECT {}::text[]").format(text)).fetchone()
     assert row == (items,)
+
+
+@given(st.text('a/"\\'), st.lists(st.text('ab="\\,{}é')))
+def test_literals_of_items_with_one_prefix_are_literals(prefix: str, items: list[str]) -> None:
+    assert arrays.prefixed_literal(prefix, items) == arrays.literal([prefix + item for item in items])
+
+
+def test_labels_have_their_form_in_the_column_one_by_one_or_together() -> None:
+    for labels in ([], ["a=b"], ["a=b", "n=\x00"], ["a=é"], ["a=b", "f:x=" + "x" * 600]):
+        assert list(label_elements(labels)) == [label_element(label) for label in labels]
+    assert label_elements([f"l{i}=x" for i in range(10)])[9] == "l9=x"

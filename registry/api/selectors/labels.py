@@ -212,5 +212,5 @@ def _check(requirement: Requirement) -> Requirement:
 
 def _label_test(requirement: Requirement) -> Callable[[Mapping[str, str]], bool]:
     key = requirement.key
-    test = value_test(requirement)
+    test = value_test(requirement, requirement.values)
     return lambda labels: test(labels.get(key))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from registry.api.errors import StatusError
@@ -38,7 +37,7 @@ def check_length(text: str) -> None:
 
 def row_test(requirements: Sequence[Requirement]) -> Callable[[Labels], bool]:
     """Returns a test whether all hold for the labels of a row or change."""
-    tests = [(one.key, _absent(one.key), value_test(_as_stored(one))) for one in requirements]
+    tests = [(one.key, _absent(one.key), value_test(one, _stored_values(one))) for one in requirements]
 
     def holds(labels: Labels) -> bool:
         values = labels.by_key
@@ -51,13 +50,14 @@ def _absent(key: str) -> str | None:
     return "" if key.startswith(FIELD_PREFIX) else None
 
 
-def _as_stored(requirement: Requirement) -> Requirement:
-    return replace(requirement, values=tuple([stored_value(requirement.key, value) for value in requirement.values]))
+def _stored_values(requirement: Requirement) -> Sequence[str]:
+    return [stored_value(requirement.key, value) for value in requirement.values]
 
 
-def value_test(requirement: Requirement) -> Callable[[str | None], bool]:
-    """Returns a test of a value, which is None if the key is absent."""
-    values = frozenset(requirement.values)
+def value_test(requirement: Requirement, values: Collection[str]) -> Callable[[str | None], bool]:
+    """Returns a test of a value, which is None if the key is absent. `values` are those of the requirement, perhaps as
+    they are stored."""
+    values = frozenset(values)
     match requirement.match:
         case SelectorOperator.IN:
             return lambda value: value in values

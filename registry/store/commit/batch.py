@@ -15,8 +15,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any, Final
 
-from registry.store.arrays import RecordArray, bytes_literal, literal, number_literal, record
-from registry.store.encoding import contents_json, label_element, label_prefix, owner_element
+from registry.store.arrays import RecordArray, bytes_literal, literal, number_literal, prefixed_literal, record
+from registry.store.encoding import contents_json, label_elements, label_prefix, owner_element
 from registry.store.exchange import Value
 from registry.store.statements import statement
 from registry.store.types import NO_FLAGS, Committed, Tenant, TenantId, Write, WriteFlag, WriteOperation
@@ -247,7 +247,7 @@ def size_of(write: Write) -> int:
 
 def _labels(tenant: TenantId, write: Write) -> str:
     prefix = label_prefix(tenant, write.resource)
-    return literal([prefix + label_element(label) for label in write.labels])
+    return prefixed_literal(prefix, label_elements(write.labels))
 
 
 def _owners(tenant: TenantId, write: Write) -> str:

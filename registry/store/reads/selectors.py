@@ -12,10 +12,11 @@ one, which looks up each label in hashed arrays: the time grows with the labels 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, LiteralString
 
 from registry.codec.json_encode import encode_json_text
+from registry.store.arrays import TextArray
 from registry.store.encoding import label_element, label_prefix, storable
 from registry.store.errors import Unstorable
 from registry.store.types import Requirement, ResourceName, SelectorOperator, TenantId
@@ -53,6 +54,9 @@ class Predicate:
         name: LiteralString = _NAMES[len(self.values)]
         self.values[name] = value
         return "%(" + name + ")s"
+
+    def texts(self, values: Iterable[str]) -> LiteralString:
+        return self.bind(TextArray(list(values))) + "::text[]"
 
     def add(self, term: LiteralString) -> None:
         self._terms.append("(" + term + ")")
@@ -157,9 +161,9 @@ _KEY_FIELDS: Final[dict[str, LiteralString]] = {
 
 def _on_key(result: Predicate, column: LiteralString, wanted: _Wanted) -> None:
     if wanted.allowed is not None:
-        result.add(column + " = ANY (" + result.bind([storable(value) for value in wanted.allowed]) + "::text[])")
+        result.add(column + " = ANY (" + result.texts(map(storable, wanted.allowed)) + ")")
     if wanted.refused:
-        result.add(column + " <> ALL (" + result.bind([storable(value) for value in wanted.refused]) + "::text[])")
+        result.add(column + " <> ALL (" + result.texts(map(storable, wanted.refused)) + ")")
     if wanted.exists:
         result.add(column + " <> ''")
     if wanted.is_absent:
@@ -171,12 +175,12 @@ def _on_key(result: Predicate, column: LiteralString, wanted: _Wanted) -> None:
 def _on_labels(result: Predicate, prefix: str, wanted: _Wanted) -> None:
     """Adds terms for one key."""
     if wanted.allowed is not None:
-        term = "<labels> && " + result.bind(wanted.elements(prefix, wanted.allowed)) + "::text[]"
+        term = "<labels> && " + result.texts(wanted.elements(prefix, wanted.allowed))
         if wanted.allows_absent:
             term = term + " OR NOT " + _exists(result, wanted.start(prefix))
         result.add(term)
     if wanted.refused:
-        result.add("(<labels> && " + result.bind(wanted.elements(prefix, wanted.refused)) + "::text[]) IS NOT TRUE")
+        result.add("(<labels> && " + result.texts(wanted.elements(prefix, wanted.refused)) + ") IS NOT TRUE")
     if wanted.requires_present:
         result.add(_exists(result, wanted.start(prefix)))
     if wanted.is_absent:
@@ -213,10 +217,10 @@ def _on_all_labels(result: Predicate, prefix: str, several: Sequence[_Wanted]) -
         counts.append("count(*) FILTER (WHERE " + condition + ") = " + result.bind(expected) + "::bigint")
 
     def elements(ones: Sequence[_Wanted], values: Callable[[_Wanted], set[str]]) -> LiteralString:
-        return result.bind([element for one in ones for element in one.elements(prefix, values(one))]) + "::text[]"
+        return result.texts([element for one in ones for element in one.elements(prefix, values(one))])
 
     def keys(ones: Sequence[_Wanted]) -> LiteralString:
-        return _KEY + " = ANY (" + result.bind([prefix + storable(one.key) for one in ones]) + "::text[])"
+        return _KEY + " = ANY (" + result.texts([prefix + storable(one.key) for one in ones]) + ")"
 
     required = [one for one in several if one.allowed is not None and not one.allows_absent]
     if required:
