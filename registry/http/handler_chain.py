@@ -5,7 +5,7 @@
     tracing         a span, if OTEL_EXPORTER_OTLP_ENDPOINT is set
     audit           records it, if an audit log is configured
     instrumentation metrics and the access log
-    errors          failures become Status documents
+    errors          failures become Status documents; watches are sent when the ones below have returned
     console         pages for browsers, if enabled
     deadline        ?timeout= is a duration, within which the request is answered; it ends when its client disconnects
     fairness        fair queuing across tenants

@@ -6,7 +6,7 @@ registry/http/handler_chain.py lists, and never those of a later one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -67,6 +67,10 @@ class RequestState:
     served: Served | None = None
     # The endpoint of resources: the catalog that `served` is of, if the answer is the text of one stored object.
     plain_get: TenantCatalog | None = None
+    # The endpoint of resources: sends a watch once the middlewares within that of errors have returned, whose frames
+    # would take 5 kB of each. Tenant limits: what is to be done when it has ended.
+    stream: Callable[[], Awaitable[None]] | None = None
+    when_streamed: Callable[[], None] | None = None
 
     @property
     def authorized(self) -> Context:

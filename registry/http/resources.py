@@ -7,6 +7,7 @@ If the catalog of an attempt proves outdated, the request is served again by a n
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from starlette.types import Receive, Scope, Send
@@ -166,7 +167,7 @@ class ResourceEndpoint:
             case WatchAnswer():
                 form = form_of(representation, answer.served.table, query, custom=not answer.served.definition.builtin)
                 _require_stream(representation)
-                await respond_watch(scope, receive, send, answer, form, warnings, self._stopping)
+                state.stream = partial(respond_watch, scope, receive, send, answer, form, warnings, self._stopping)
             case _:
                 await respond_document(send, scope, answer, representation, warnings, query)
 

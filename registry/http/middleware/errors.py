@@ -1,4 +1,4 @@
-"""Converts failures to a Status in an encoding that the client accepts.
+"""Converts failures to a Status in an encoding that the client accepts; and sends watches (RequestState.stream).
 
 An unexpected failure is logged with the request's audit id, and answered with a 500 that contains only this id. Once an
 answer has begun, its connection is closed instead: a second head would be read as part of the body.
@@ -42,14 +42,17 @@ class ErrorsMiddleware:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        state: RequestState = scope[STATE]
         try:
             await self._app(scope, receive, send)
+            if (stream := state.stream) is not None:
+                state.stream = None  # it refers to the scope, which refers to the state
+                await stream()
         except ClientGone:
-            scope[STATE].code = CLIENT_CLOSED_REQUEST
+            state.code = CLIENT_CLOSED_REQUEST
         except PageNotFound:
-            await send_page_not_found(send, scope, scope[STATE].warnings)
+            await send_page_not_found(send, scope, state.warnings)
         except Exception as error:
-            state: RequestState = scope[STATE]
             if state.has_begun:
                 _break_off(error, scope)
                 _drop_tracebacks(error)
@@ -59,6 +62,9 @@ class ErrorsMiddleware:
             cbor = state.served is not None and not _is_of_route(status)
             representation = Representation(error_encoding(state.header(b"accept"), cbor=cbor))
             await send_status(send, scope, status, representation, state.warnings)
+        finally:
+            if state.when_streamed is not None:
+                state.when_streamed()
 
 
 def _is_of_route(status: StatusError) -> bool:

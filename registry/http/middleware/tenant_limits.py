@@ -5,15 +5,16 @@ Also creates the tenant's initial contents at its first request: until then it c
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from registry.api.tenant_bootstrap import TenantBootstrapper
 from registry.flowcontrol.activity import Activity
-from registry.flowcontrol.byte_shares import ABORT, Answers, Upload, Uploads
+from registry.flowcontrol.byte_shares import ABORT, Answers, HeldAnswer, Upload, Uploads
 from registry.flowcontrol.fair_queue import FairQueue
-from registry.flowcontrol.rates import Rates
+from registry.flowcontrol.rates import Flow, Rates
 from registry.http.request_state import NO_TENANT, STATE, RequestState
 from registry.http.serving.fast_path import FAST_PATHS
 
@@ -71,10 +72,16 @@ class TenantLimitsMiddleware:
                 receive = upload.receiving(receive)
             await self._app(scope, receive, send)
         finally:
-            answer.end()
-            if watch:
-                self._activity.end_watch(tenant.name)
-            if upload is not None:
-                upload.end()
-            if flow is not None:
-                self._rates.leave(flow, watch=watch)
+            if state.stream is None:
+                self._end(tenant.name, answer, upload, flow, watch=watch)
+            else:
+                state.when_streamed = partial(self._end, tenant.name, answer, upload, flow, watch=watch)
+
+    def _end(self, tenant: str, answer: HeldAnswer, upload: Upload | None, flow: Flow | None, *, watch: bool) -> None:
+        answer.end()
+        if watch:
+            self._activity.end_watch(tenant)
+        if upload is not None:
+            upload.end()
+        if flow is not None:
+            self._rates.leave(flow, watch=watch)

@@ -6,7 +6,7 @@ feed.py describes how it works.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from registry.store import change_log
@@ -71,7 +71,7 @@ class Subscription:
                 raise TenantNotFound(f"tenant {self.tenant.name} does not exist")
             counters[domain].resume_after(self.position)
 
-    async def next_batch(self, timeout: float | None = None) -> Batch:  # noqa: ASYNC109 (nothing is cancelled by it)
+    def next_batch(self, timeout: float | None = None) -> Coroutine[Any, Any, Batch]:
         """Waits for changes, at most `timeout` seconds, and returns all that arrived; none when the time is over.
 
         Either way `revision` says that everything up to there has been returned. A subscription that began at a
@@ -79,8 +79,9 @@ class Subscription:
         cut before it read on, TenantNotFound, Unreadable, Closed, and Unavailable, after which it may be called again.
         A cancelled call loses nothing.
         """
-        if self._sealing.masters is None:
-            return await self._next_batch(timeout)
+        return self._next_batch(timeout) if self._sealing.masters is None else self._next_opened_batch(timeout)
+
+    async def _next_opened_batch(self, timeout: float | None) -> Batch:  # noqa: ASYNC109 (nothing is cancelled by it)
         batch = self._held or await self._next_batch(timeout)
         self._held = batch
         if self.tenant.id == change_log.ALL_TENANTS:
