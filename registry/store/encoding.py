@@ -61,7 +61,7 @@ def label_elements(labels: Sequence[str]) -> Sequence[str]:
 
 
 def stored_value(key: str, value: str) -> str:
-    """Returns the value that `Labels` has for a label."""
+    """Returns the value that `StoredLabels` has for a label."""
     return label_element(f"{key}={value}")[len(storable(key)) + 1 :]
 
 

@@ -193,7 +193,7 @@ class ChangeType(enum.StrEnum):
     DELETED = "DELETED"
 
 
-class Labels:
+class StoredLabels:
     """What selectors match, of the labels column: an object may have tens of thousands, which nobody may ask for."""
 
     __slots__ = ("_by_key", "_elements", "_prefix")
@@ -214,7 +214,7 @@ class Labels:
         return self._by_key
 
 
-NO_LABELS: Final = Labels()
+NO_LABELS: Final = StoredLabels()
 
 
 @dataclass(slots=True)
@@ -233,12 +233,12 @@ class Change:
     version: str
     schema: int
     body: str
-    labels: Labels
+    labels: StoredLabels
     previous_revision: int
     previous_version: str
     previous_schema: int
     previous_body: str | None
-    previous_labels: Labels
+    previous_labels: StoredLabels
     actor: Actor
     at: datetime.datetime
     forms: dict[Any, Any] = field(default_factory=dict)

@@ -179,7 +179,7 @@ def _texts(value: Any) -> Any:
 
 def _malformed(answer: Answer, document: Any) -> str:
     """What is wrong with the form of an answer, or "". `document` is the answer decoded, None where it could not be."""
-    if answer.headers.get("content-encoding") or answer.media_type not in _DOCUMENTS:
+    if answer.headers.get("content-encoding") or answer.media_type not in _DOCUMENTS or answer.code == 304:
         return ""
     try:
         answer.body.decode() if answer.media_type != "application/cbor" else b""

@@ -27,6 +27,7 @@ from tests.http.tls_client import Client, PlainClient
 
 LONG = bytes(range(256)) * 40_000
 HANDSHAKES = 48
+UPLOADS = 48
 SHORT = b"short"
 
 
@@ -255,6 +256,49 @@ def test_handshakes_leave_the_loop_to_others(
             assert most <= 8
 
     run(come)
+
+
+@pytest.mark.parametrize("run", [on_asyncio, on_uvloop])
+def test_a_request_does_not_wait_for_the_bodies_of_others(
+    run: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+    at_once = Protocol.data_received
+
+    def data_received(self: Protocol, data: bytes) -> None:
+        order.append("body" if self.receives_body else "head")
+        until = time.perf_counter() + (0.001 if self.receives_body else 0)
+        while time.perf_counter() < until:
+            pass
+        at_once(self, data)
+
+    monkeypatch.setattr(Protocol, "data_received", data_received)
+
+    async def upload() -> None:
+        async with accepting(1000) as (_, port):
+            clients = [PlainClient(port) for _ in range(UPLOADS + 1)]
+            for client in clients[1:]:
+                client.send(POST + b"content-length: 10000\r\n\r\nbegun")
+
+            async def uploads_wait() -> bool:
+                return len(order) == UPLOADS
+
+            await eventually(uploads_wait)
+            order.clear()
+            for client in clients[1:]:
+                client.send(b"more")
+            clients[0].send(REQUEST)
+
+            async def all_came() -> bool:
+                return len(order) == UPLOADS + 1
+
+            await eventually(all_came)
+            for client in clients:
+                client.socket.close()
+            # Bodies of an iteration: two milliseconds of those that come, and as many of those that wait.
+            assert order.index("head") <= 8
+
+    run(upload)
 
 
 def test_data_that_arrives_with_the_end_of_the_handshake_is_received(server: ssl.SSLContext) -> None:

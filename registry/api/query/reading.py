@@ -32,7 +32,7 @@ from registry.store.encoding import label_element
 from registry.store.errors import IndexNotReady, QueryTooLarge
 from registry.store.reads.indexed import IndexPage, IndexRead, Span
 from registry.store.reads.words import Words
-from registry.store.types import Labels, ObjectKey, Requirement, Row, SelectorOperator
+from registry.store.types import ObjectKey, Requirement, Row, SelectorOperator, StoredLabels
 
 # Limits on the objects and bytes that a query may examine, apart from those that an index alone returns.
 MAX_EXAMINED: Final = 5_000
@@ -119,7 +119,7 @@ class Examiner:
         selects = self._selects_labels
         if selects is not None:
             labels = labels_of(obj, selection.request.served.strategy)
-            if not selects(Labels([label_element(label) for label in labels])):
+            if not selects(StoredLabels([label_element(label) for label in labels])):
                 return False
         return selection.fields.shows is None or selection.fields.shows(text)
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from registry.api.errors import StatusError
 from registry.store.encoding import stored_value
-from registry.store.types import Labels, Requirement, SelectorOperator
+from registry.store.types import Requirement, SelectorOperator, StoredLabels
 
 FIELD_PREFIX: Final = "f:"  # of a field among the labels of a row
 
@@ -35,11 +35,11 @@ def check_length(text: str) -> None:
         raise SelectorError(f"the selector is longer than {_MAX_LENGTH} characters")
 
 
-def row_test(requirements: Sequence[Requirement]) -> Callable[[Labels], bool]:
+def row_test(requirements: Sequence[Requirement]) -> Callable[[StoredLabels], bool]:
     """Returns a test whether all hold for the labels of a row or change."""
     tests = [(one.key, _absent(one.key), value_test(one, _stored_values(one))) for one in requirements]
 
-    def holds(labels: Labels) -> bool:
+    def holds(labels: StoredLabels) -> bool:
         values = labels.by_key
         return all(test(values.get(key, absent)) for key, absent, test in tests)
 

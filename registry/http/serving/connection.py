@@ -43,6 +43,8 @@ GOODBYE_SECONDS: Final = 1.0
 _GOODBYE_BYTES: Final = 1024 * 1024
 # What handshakes take of an iteration of the event loop, each up to a millisecond.
 _HANDSHAKES_SECONDS: Final = 0.002
+# What bodies take of it. A client that waits for a short answer waits for some six iterations.
+_BODIES_SECONDS: Final = 0.002
 # The first bytes of a request without TLS (tlsRecordHeaderLooksLikeHTTP, and the methods that it does not know), and
 # the answer of Go's net/http (server.go).
 _HTTP_STARTS: Final = frozenset({b"GET /", b"HEAD ", b"POST ", b"PUT /", b"OPTIO", b"PATCH", b"DELET"})
@@ -52,10 +54,12 @@ _PLAIN_HTTP: Final = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP reque
 @dataclass(frozen=True)
 class ReadLimits:
     """What all connections of a process have of the event loop: `small_records` for records of few bytes, `handshakes`
-    for these, and `parsing` for what else they send and for their ends."""
+    for these, `bodies` for the bodies of requests after their beginnings, and `parsing` for what else they send and for
+    their ends. So a request without a body does not wait for those of others, of the same tenant either."""
 
     small_records: LoopShare = field(default_factory=LoopShare)
     handshakes: TimedRounds = field(default_factory=lambda: TimedRounds(_HANDSHAKES_SECONDS))
+    bodies: TimedRounds = field(default_factory=lambda: TimedRounds(_BODIES_SECONDS))
     parsing: TimedRounds = field(default_factory=TimedRounds)
 
 
@@ -167,10 +171,14 @@ class ClientConnection(asyncio.BufferedProtocol, asyncio.Transport):
                 self.abort()
             return
         self._received += bytes(self._buffer[:nbytes])
-        rounds = self._limits.parsing if self._stage is _Stage.OPEN else self._limits.handshakes
-        if not rounds.try_run(self._proceed):
-            rounds.wait(self._protocol.tenant if self._protocol is not None else "", self._proceed_in_turn)
+        if not self._rounds().try_run(self._proceed):
+            self._rounds().wait(self._protocol.tenant if self._protocol is not None else "", self._proceed_in_turn)
             self._update_reading()
+
+    def _rounds(self) -> TimedRounds:
+        if self._stage is not _Stage.OPEN or self._protocol is None:
+            return self._limits.handshakes
+        return self._limits.bodies if self._protocol.receives_body else self._limits.parsing
 
     def _proceed_in_turn(self) -> None:
         self._proceed()

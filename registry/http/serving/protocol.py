@@ -199,6 +199,11 @@ class Protocol(HttpToolsProtocol):
             self.transport.close()
 
     # -- input
+    @property
+    def receives_body(self) -> bool:
+        """Whether a body has begun, and more of it is missing."""
+        return self._reading_body and self._body is not None
+
     def data_received(self, data: bytes) -> None:
         if self._tunnel is not None:
             self._tunnel.feed(data)

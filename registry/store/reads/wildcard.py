@@ -20,10 +20,10 @@ from registry.store.statements import Statement, statement
 from registry.store.types import (
     DomainId,
     Guards,
-    Labels,
     ObjectKey,
     ResourceName,
     Row,
+    StoredLabels,
     Tenant,
     TenantId,
     TenantName,
@@ -110,7 +110,7 @@ class WildcardRow(NamedTuple):
 
     tenant: Tenant
     row: Row
-    labels: Labels
+    labels: StoredLabels
 
     @property
     def place(self) -> tuple[TenantId, ObjectKey]:
@@ -174,5 +174,5 @@ class WildcardReads:
             owner = Tenant(TenantId(tenant), TenantName(name), domain, Guards(definitions, namespaces))
             stored = Row(resource, ObjectKey(key), Uid(uid), changed, version, schema, body)
             opened = await self._sealing.row(owner.id, stored)
-            selected.append(WildcardRow(owner, opened, Labels(labels or (), skip)))
+            selected.append(WildcardRow(owner, opened, StoredLabels(labels or (), skip)))
         return WildcardPage(selected, revision, total > len(selected))
