@@ -280,6 +280,15 @@ def test_message_expression() -> None:
             id="a map in a list",
         ),
         pytest.param(
+            obj(a=array(obj(b=array(rules(STRING, "self != oldSelf"), maxItems=5)), maxItems=5)),
+            [
+                "S.properties[a].items.properties[b].items.x-kubernetes-validations[0].rule: Invalid value: "
+                '"self != oldSelf": oldSelf cannot be used on the uncorrelatable portion of the schema within '
+                "S.properties[a]"
+            ],
+            id="items of lists in items",
+        ),
+        pytest.param(
             obj(a=array(rules(STRING, "[1].filter(oldSelf, true) == []"), maxItems=5)),
             [
                 'S.properties[a].items.x-kubernetes-validations[0].rule: Invalid value: "[1].filter(oldSelf, true) '

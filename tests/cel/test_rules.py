@@ -247,6 +247,25 @@ def test_optional_old_self(new: int, old: int | None, expected: list[str]) -> No
     assert messages(rules_of(f=integer(of)), {"f": new}, {} if old is None else {"f": old}) == expected
 
 
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [((), "failed rule: self == 0"), (({"rule": "self >= oldSelf"},), "from 1")],
+    ids=["no rule uses it", "another rule uses it"],
+)
+def test_old_self_in_a_message_needs_a_rule_that_uses_it(others: tuple[Schema, ...], expected: str) -> None:
+    of = integer(rule("self == 0", messageExpression="'from %d'.format([oldSelf])"), *others)
+    assert messages(rules_of(f=of), {"f": 2}, {"f": 1}) == [f"spec.f: Invalid value: 2: {expected}"]
+
+
+def test_rules_of_a_node_without_a_type_have_one_error() -> None:
+    of = {"x-kubernetes-preserve-unknown-fields": True, "x-kubernetes-validations": [{"rule": ""}, {"rule": "true"}]}
+    errors = Rules(from_json(of), resource=False).validate(1, None)
+    assert [error.message() for error in errors] == [
+        '<nil>: Invalid value: "": rule compiler initialization error: failed to convert to declType for CEL '
+        "validation rules"
+    ]
+
+
 # --- ratcheting
 
 

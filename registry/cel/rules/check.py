@@ -148,7 +148,7 @@ class Walk:
             self.errors.extend(entry_errors(entry or {}, schema, f"{path}.{_VALIDATIONS}[{position}]"))
 
     def compile(self, node: SchemaNode, path: str, uncorrelatable: str | None) -> None:
-        """Compiles the rules at `node` and below. `uncorrelatable` is the path of the innermost enclosing list whose
+        """Compiles the rules at `node` and below. `uncorrelatable` is the path of the outermost enclosing list whose
         items do not correlate with old items."""
         schema = node.schema
         if isinstance(schema.additional_properties, Structural):
@@ -156,7 +156,7 @@ class Walk:
         for name in sorted(schema.properties):
             self.compile(node.child(schema.properties[name], name), key(f"{path}.properties", name), uncorrelatable)
         if schema.items is not None:
-            within = uncorrelatable if schema.list_type == "map" else path
+            within = path if uncorrelatable is None and schema.list_type != "map" else uncorrelatable
             self.compile(node.child(schema.items), f"{path}.items", within)
         if schema.validations and not self.has_schema_errors(path):
             self.node(node, f"{path}.{_VALIDATIONS}", uncorrelatable)

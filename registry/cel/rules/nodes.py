@@ -86,7 +86,10 @@ class Node:
     def rules(self) -> tuple[CompiledRule, ...]:
         if self._rules is None:
             self.expected = _PYTHON_TYPES.get(self.view().kind)
-            self._rules = tuple(CompiledRule(rule, self) for rule in self.schema.validations if rule.rule.strip())
+            rules = self.schema.validations
+            # Rules of a node without a type have one error for all of them.
+            rules = rules[:1] if self.declared() is None else tuple(rule for rule in rules if rule.rule.strip())
+            self._rules = tuple(CompiledRule(rule, self) for rule in rules)
         return self._rules
 
 
@@ -151,7 +154,7 @@ class CompiledRule:
         self.simple = False  # compiled, and does not use oldSelf
         declared = node.declared()
         if declared is None:
-            self.error = "rule compiler initialization error: unable to convert structural schema to CEL declarations"
+            self.error = "rule compiler initialization error: failed to convert to declType for CEL validation rules"
             return
         view = node.view()
         compiled = compile_expression(rule.rule, declared, RULE, optional_old_self=self.optional)

@@ -273,7 +273,9 @@ class Run:
         """The result of messageExpression, or the message if the result cannot be used."""
         assert rule.message is not None
         program = rule.message.exact() if self.exact else rule.message
-        frame = program.frame(obj, ABSENT if old is None else old)
+        # Without a rule that uses oldSelf, kube-apiserver does not bind it.
+        is_bound = old is not None and any(other.uses_old for other in node.rules())
+        frame = program.frame(obj, old if is_bound else ABSENT)
         value: Value = None
         try:
             value = program.run(frame)
