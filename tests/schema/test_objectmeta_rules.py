@@ -248,3 +248,33 @@ def test_duplicate_owner_references_are_merged() -> None:
 )
 def test_names_of_managers(name: str, messages: list[str]) -> None:
     assert [error.message() for error in validate_field_manager(name, "fieldManager")] == messages
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({}, id="nothing"),
+        pytest.param({"labels": {"a": "-"}}, id="a label"),
+        pytest.param({"uid": "v"}, id="the uid"),
+        pytest.param({"labels": {"a": "-"}, "uid": "v"}, id="a label and the uid"),
+        pytest.param({"resourceVersion": ""}, id="no revision"),
+        pytest.param({"annotations": {"-": ""}, "generation": -1}, id="an annotation and the generation"),
+        pytest.param({"managedFields": [{"operation": "x"}]}, id="an owner"),
+    ],
+)
+def test_an_update_has_the_errors_of_all_its_checks(change: dict[str, Any]) -> None:
+    old = {**NAME, "uid": "u", "resourceVersion": "1"}
+    new = {**old, **change}
+    whole = validate_object_meta(new, namespaced=True, name_function=name_is_path_segment)
+    update = validate_object_meta_update(new, old)
+    assert validate_common_fields(new, old, namespaced=True) == whole + update
+    assert validate_update_thrice(new, old, namespaced=True) == whole + update + update
+
+
+@pytest.mark.parametrize("validate", [validate_common_fields, validate_update_thrice])
+def test_what_is_valid_is_checked_once(validate: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[Any] = []
+    monkeypatch.setattr("registry.schema.objectmeta.rules._labels", lambda meta, path, errors: checked.append(path))
+    old = {**NAME, "resourceVersion": "1", "labels": {"a": "b"}}
+    assert validate(old, old, namespaced=True) == []
+    assert checked == ["metadata"]

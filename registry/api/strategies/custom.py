@@ -23,9 +23,8 @@ from registry.schema.objectmeta.decoding import decode_object_meta, drop_malform
 from registry.schema.objectmeta.rules import (
     finalizer_warnings,
     late_owner_warnings,
-    validate_common_fields,
     validate_object_meta,
-    validate_object_meta_update,
+    validate_update_thrice,
 )
 from registry.schema.values import deep_copy
 
@@ -166,8 +165,7 @@ class CustomStrategy(Strategy):
         if errors:
             return errors
         metadata, before = _with_revision(new, old)
-        errors = validate_common_fields(metadata, before, namespaced=self.definition.namespaced)
-        errors += validate_object_meta_update(metadata, before)
+        errors = validate_update_thrice(metadata, before, namespaced=self.definition.namespaced)
         errors += self.schema.validate_update(new, old, scale_errors=scale_errors(self.version.scale, new))
         return errors + self._rule_errors(new, old, errors, warnings)
 
@@ -198,8 +196,7 @@ class StatusStrategy(CustomStrategy):
 
     def validate_update(self, new: Object, old: Object, warnings: list[str]) -> Sequence[FieldError]:
         metadata, before = _with_revision(new, old)
-        errors = validate_common_fields(metadata, before, namespaced=self.definition.namespaced)
-        errors += validate_object_meta_update(metadata, before)
+        errors = validate_update_thrice(metadata, before, namespaced=self.definition.namespaced)
         errors += self.schema.validate_status_update(
             new, old, scale_errors=scale_errors(self.version.scale, new, spec=False)
         )

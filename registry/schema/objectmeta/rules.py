@@ -118,10 +118,14 @@ def validate_update_thrice(new: Meta, old: Meta, *, namespaced: bool) -> list[Fi
     reported three times, a changed uid twice. A type without rules of its own omits the last.
     """
     errors = validate_object_meta(new, namespaced=namespaced, name_function=name_is_path_segment)
-    if not errors and not _transition(new, old, "metadata"):
-        return errors  # the other rules have been checked already
-    update = validate_object_meta_update(new, old)
+    update = _update_errors(new, old, errors)
     return errors + update + update
+
+
+def _update_errors(new: Meta, old: Meta, found: list[FieldError]) -> list[FieldError]:
+    """The errors of validate_object_meta_update. `found` are those of validate_object_meta, which has all rules that
+    look at the new object alone."""
+    return validate_object_meta_update(new, old) if found else _transition(new, old, "metadata")
 
 
 def _transition(new: Meta, old: Meta, path: str) -> list[FieldError]:
@@ -154,10 +158,8 @@ _IMMUTABLE: tuple[tuple[str, Any], ...] = (
 
 def validate_common_fields(new: Meta, old: Meta, *, namespaced: bool) -> list[FieldError]:
     """The checks of every update that precede the type's own strategy (rest.validateCommonFields)."""
-    return [
-        *validate_object_meta(new, namespaced=namespaced, name_function=name_is_path_segment),
-        *validate_object_meta_update(new, old),
-    ]
+    errors = validate_object_meta(new, namespaced=namespaced, name_function=name_is_path_segment)
+    return errors + _update_errors(new, old, errors)
 
 
 def finalizer_warnings(new: Meta, old: Meta | None = None) -> list[str]:
