@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final, TypeVar
 
+from registry.api.answers import ObjectAnswer
 from registry.api.catalog import TenantCatalog
 from registry.api.conversions import VersionGone
 from registry.api.dependents import FOREGROUND, ORPHAN, SERVER_MANAGER, SERVER_NAME
@@ -83,8 +84,8 @@ class ControllerClient:
         *,
         verb: str = "update",
         uid: str = "",
-    ) -> Object | None:
-        """Changes one object, and returns the result; None if it, or its resource, is gone.
+    ) -> ObjectAnswer | None:
+        """Changes one object, and returns the result, whose decoding may be long; None if it, or its resource, is gone.
 
         `uid`, if given, is a precondition; another uid raises a StatusError 409.
         """
@@ -94,7 +95,7 @@ class ControllerClient:
 
     async def update(
         self, group: str, plural: str, key: ObjectKey, operation: UpdateOperation, subresource: str = ""
-    ) -> Object | None:
+    ) -> ObjectAnswer | None:
         """Runs the operation on one object, and returns the result; None if it, or its resource, is gone."""
 
         def address(catalog: TenantCatalog, context: Context) -> ResourceRequest | None:
@@ -106,8 +107,7 @@ class ControllerClient:
                 served = served.part(subresource)
             return self.request(catalog, served, key, subresource, context)
 
-        answer = await self._run(address, lambda request: run(request, operation))
-        return answer.object if answer is not None else None
+        return await self._run(address, lambda request: run(request, operation))
 
     async def create(self, group: str, version: str, plural: str, namespace: str, obj: Object) -> None:
         """Creates an object of a built-in resource, unless its namespace is gone. Raises StatusError."""

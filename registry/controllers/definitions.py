@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from registry.api.answers import ObjectAnswer
 from registry.api.catalog import DEFINITIONS
 from registry.api.clock import timestamp
 from registry.api.options import DeleteOptions
@@ -24,6 +25,7 @@ from registry.controllers.queue import LIMIT, Requeue
 from registry.definitions import strategy
 from registry.definitions.compiled import compile_definition
 from registry.definitions.conditions import is_true
+from registry.flowcontrol.evaluation import evaluate
 from registry.store.errors import TenantNotFound
 from registry.store.types import ObjectKey, Tenant, TenantId
 
@@ -101,7 +103,7 @@ async def reconcile(client: ControllerClient, key: ObjectKey) -> None:
         await _clean_up(client, key, outcome.crd)
 
 
-async def _write(client: ControllerClient, key: ObjectKey, make: Callable[[Object], Object]) -> Object | None:
+async def _write(client: ControllerClient, key: ObjectKey, make: Callable[[Object], Object]) -> ObjectAnswer | None:
     return await client.change(GROUP, PLURAL, key, lambda old: copy_of(make(old)), subresource="status")
 
 
@@ -130,9 +132,9 @@ async def _clean_up(client: ControllerClient, key: ObjectKey, crd: Object) -> No
     await _release_names(client, {key})
 
 
-async def _delete_objects(client: ControllerClient, crd: Object) -> int:
+async def _delete_objects(client: ControllerClient, crd: ObjectAnswer) -> int:
     """Deletes every object of the definition; returns the number of those that remain because of finalizers."""
-    definition = compile_definition(crd)
+    definition = await evaluate(lambda: compile_definition(crd.object), crd.size, repeatable=True)
     catalog = await client.catalog()
     served = catalog.at_version(definition, definition.versions[definition.storage_version])
     await client.delete_all(served, DeleteOptions())

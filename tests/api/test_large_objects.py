@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from registry.codec import json_decode, json_encode, stored
-from tests.api.client import APPLY, Client
+from tests.api.client import APPLY, Client, eventually
 from tests.api.widgets import DEFINITIONS, define, definition
 from tests.application import shares_application
 
@@ -97,6 +97,11 @@ async def test_a_large_definition_never_holds_the_loop(api: Client, monkeypatch:
     )
     (await api.get("/apis/large.example.com/v1/larges")).ok()
     (await api.delete(path)).ok()
+
+    async def is_gone() -> bool:
+        return (await api.get(path)).code == 404
+
+    await eventually(is_gone)  # as the controller that deletes its objects decodes it, too
     assert watched.beside
     assert not watched.on_loop
 

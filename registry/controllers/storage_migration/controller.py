@@ -267,17 +267,17 @@ async def _load(client: ControllerClient, key: ObjectKey) -> Object | None:
     return None if row is None else catalog.at_version(definition, definition.versions["v1beta1"]).object(row)
 
 
-async def _change_status(client: ControllerClient, key: ObjectKey, make: Callable[[Object], Object]) -> Object | None:
+async def _change_status(client: ControllerClient, key: ObjectKey, make: Callable[[Object], Object]) -> None:
     def change(old: Object) -> Object:
         return {**copy_of(old), "status": make(dict(old.get("status") or {}))}
 
-    return await _change(client, key, change, subresource="status")
+    await _change(client, key, change, subresource="status")
 
 
 async def _change(
     client: ControllerClient, key: ObjectKey, make: Callable[[Object], Object], subresource: str = ""
-) -> Object | None:
-    return await client.change(_GROUP, _PLURAL, key, make, subresource=subresource)
+) -> None:
+    await client.change(_GROUP, _PLURAL, key, make, subresource=subresource)
 
 
 async def _end(client: ControllerClient, key: ObjectKey, kind: str, reason: str, message: str) -> None:
