@@ -93,6 +93,8 @@ ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
     "largeroles": configuration.roles,
     "largepolicies": configuration.configurations,
     "largeschemas": configuration.schemas,
+    "versions": configuration.versions,
+    "wide": configuration.wide,
     "apiservices": configuration.api_services,
     "histories": objects.histories,
     "sets": objects.sets,

@@ -16,14 +16,13 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
-from benchmarks.attacks.attacker import TENANT, Attacker
+from benchmarks.attacks.attacker import MERGE_PATCH, TENANT, Attacker
 from benchmarks.attacks.found import tls_server
 
 _GROUP = "served.example.com"
 _SERVICES = f"{TENANT}/apis/apiregistration.k8s.io/v1/apiservices"
 _PATH = f"/apis/{_GROUP}/v1"
 _DISCOVERY = b'{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"served.example.com/v1","resources":[]}'
-_MERGE_PATCH = "application/merge-patch+json"
 # The clients of the streams.
 _CLIENTS = 64
 
@@ -104,7 +103,7 @@ async def bundles(attacker: Attacker) -> None:
         async def work(one: Attacker) -> None:
             bundle = b"".join([_certificate(key, 10_000 + next(numbers)), *certificates])
             spec = {"caBundle": base64.b64encode(bundle).decode(), "insecureSkipTLSVerify": False}
-            await one.ask("PATCH", f"{_SERVICES}/v1.{_GROUP}", {"spec": spec}, kind=_MERGE_PATCH)
+            await one.ask("PATCH", f"{_SERVICES}/v1.{_GROUP}", {"spec": spec}, kind=MERGE_PATCH)
             await one.ask("GET", f"{TENANT}{_PATH}/things")
 
         await attacker.parallel(1, work)

@@ -14,6 +14,7 @@ TENANT = "/clusters/attacker"
 DEFINITIONS = f"{TENANT}/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 ADMISSION = f"{TENANT}/apis/admissionregistration.k8s.io/v1"
 MAPS = f"{TENANT}/api/v1/namespaces/default/configmaps"
+MERGE_PATCH = "application/merge-patch+json"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 

@@ -7,9 +7,8 @@ import contextlib
 from itertools import count, cycle
 from typing import Any
 
-from benchmarks.attacks.attacker import ANYTHING, DEFINITIONS, MAPS, TENANT, Attacker, an_object
+from benchmarks.attacks.attacker import ANYTHING, DEFINITIONS, MAPS, MERGE_PATCH, TENANT, Attacker, an_object
 
-MERGE_PATCH = "application/merge-patch+json"
 MIGRATIONS = f"{TENANT}/apis/storagemigration.k8s.io/v1beta1/storageversionmigrations"
 # A stored object of 1.4 MB, of many values.
 _ITEMS = [{"name": f"n{i}", "value": i} for i in range(45_000)]

@@ -5,7 +5,17 @@ from __future__ import annotations
 from itertools import count
 from typing import Any
 
-from benchmarks.attacks.attacker import ADMISSION, TENANT, Attacker, an_object
+from benchmarks.attacks.attacker import (
+    ADMISSION,
+    ANYTHING,
+    DEFINITIONS,
+    MERGE_PATCH,
+    TABLE,
+    TENANT,
+    Attacker,
+    a_definition,
+    an_object,
+)
 from benchmarks.attacks.storms import AUTHORIZATION, RBAC
 
 _SERVICES = f"{TENANT}/apis/apiregistration.k8s.io/v1/apiservices"
@@ -71,5 +81,59 @@ async def api_services(attacker: Attacker) -> None:
         group = f"g{next(numbers)}.example.com"
         made = {**head, "metadata": {"name": f"v1.{group}"}, "spec": {**spec, "group": group, "service": place}}
         await one.ask("POST", _SERVICES, made)
+
+    await attacker.parallel(4, work)
+
+
+async def versions(attacker: Attacker) -> None:
+    """Definitions of 200 versions, the most; discovery, OpenAPI and objects of them, and patches of the definitions."""
+    numbers = count()
+    group = f"{TENANT}/apis/many0.example.com"
+
+    async def work(one: Attacker) -> None:
+        name = f"many{next(numbers)}"
+        made = a_definition(name, ANYTHING)
+        [version] = made["spec"]["versions"]
+        more = [{**version, "name": f"v1alpha{i}", "storage": False} for i in range(199)]
+        made["spec"]["versions"] += more
+        await one.ask("POST", DEFINITIONS, made)
+        for path in (f"{TENANT}/apis", group, f"{group}/v1alpha7", f"{TENANT}/openapi/v3", f"{TENANT}/openapi/v2"):
+            await one.ask("GET", path)
+        path = f"{group}/v1alpha{next(numbers) % 200}/namespaces/default/many0"
+        await one.ask("POST", path, an_object(path, "", {"a": 1}))
+        await one.ask(
+            "PATCH", f"{DEFINITIONS}/{name}.{name}.example.com", {"metadata": {"labels": {"a": "b"}}}, kind=MERGE_PATCH
+        )
+
+    await attacker.parallel(2, work)
+
+
+async def wide(attacker: Attacker) -> None:
+    """Definitions of thousands of printer columns, names, enumerated values and required fields; Tables of them."""
+    numbers = count()
+    columns = [{"name": f"C{i}", "type": "string", "jsonPath": f".spec.f{i % 50}"} for i in range(10_000)]
+    names = {"shortNames": [f"s{i}" for i in range(1_000)], "categories": [f"c{i}" for i in range(1_000)]}
+    chosen = {"type": "string", "enum": [f"e{i}" for i in range(20_000)]}
+    spec = {
+        "type": "object",
+        "properties": {"chosen": chosen},
+        "required": [f"r{i}" for i in range(20_000)],
+        "x-kubernetes-preserve-unknown-fields": True,
+    }
+    path = await attacker.define("columns10", ANYTHING, additionalPrinterColumns=columns)
+    for i in range(200):
+        fields = {f"f{j}": f"value{j}" for j in range(50)}
+        await attacker.ask("POST", path, an_object(path, f"row{i}", fields))
+
+    async def work(one: Attacker) -> None:
+        number = next(numbers)
+        if number % 2:
+            await one.ask("GET", path, accept=TABLE)
+            return
+        made = a_definition(f"wide{number}", spec)
+        made["spec"]["names"] |= names
+        await one.ask("POST", DEFINITIONS, made)
+        there = f"{TENANT}/apis/wide{number}.example.com/v1/namespaces/default/wide{number}"
+        await one.ask("POST", there, an_object(there, "", {"chosen": "none"}))
 
     await attacker.parallel(4, work)

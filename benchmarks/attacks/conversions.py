@@ -9,10 +9,8 @@ import ssl
 from itertools import cycle
 from typing import Any
 
-from benchmarks.attacks.attacker import ANYTHING, DEFINITIONS, Attacker, an_object
+from benchmarks.attacks.attacker import ANYTHING, DEFINITIONS, MERGE_PATCH, Attacker, an_object
 from benchmarks.attacks.found import tls_server
-
-_MERGE_PATCH = "application/merge-patch+json"
 
 
 async def hanging_conversions(attacker: Attacker) -> None:
@@ -34,7 +32,7 @@ async def hanging_conversions(attacker: Attacker) -> None:
         webhook = {"clientConfig": client, "conversionReviewVersions": ["v1"]}
         versions = [{"name": "v1", "storage": True, **version}, {"name": "v2", "storage": False, **version}]
         spec = {"versions": versions, "conversion": {"strategy": "Webhook", "webhook": webhook}}
-        await attacker.ask("PATCH", f"{DEFINITIONS}/converted.converted.example.com", {"spec": spec}, kind=_MERGE_PATCH)
+        await attacker.ask("PATCH", f"{DEFINITIONS}/converted.converted.example.com", {"spec": spec}, kind=MERGE_PATCH)
         await asyncio.sleep(1)
         other = path.replace("/v1/", "/v2/")
         ways = cycle([f"{other}?limit=20", f"{other}?watch=true", f"{other}/large1", other])

@@ -6,9 +6,8 @@ import json
 from itertools import count, cycle
 from typing import Any
 
-from benchmarks.attacks.attacker import ANYTHING, MAPS, TENANT, Attacker, an_object
+from benchmarks.attacks.attacker import ANYTHING, MAPS, MERGE_PATCH, TENANT, Attacker, an_object
 
-MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 

@@ -9,10 +9,9 @@ from itertools import cycle
 from typing import Any
 from urllib.parse import quote
 
-from benchmarks.attacks.attacker import ANYTHING, MAPS, TENANT, Attacker, an_object
+from benchmarks.attacks.attacker import ANYTHING, MAPS, MERGE_PATCH, TENANT, Attacker, an_object
 from benchmarks.client import JSON
 
-MERGE_PATCH = "application/merge-patch+json"
 CBOR = "application/cbor"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 NESTED = "object.spec.list.all(x, object.spec.list.exists(y, y == x + 1 || y == 1999))"

@@ -9,16 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from registry.schema.field import FieldError, invalid, required
+from registry.schema.field import FieldError, invalid, required, too_many
 
 Json = Mapping[str, Any]
 
 TYPES = ("boolean", "date", "integer", "number", "string")
+MAX_COLUMNS = 500  # kube-apiserver has no limit; the paths of more take too long to compile
 FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
 
 
 def validate_columns(columns: Sequence[Json] | None, path: str) -> list[FieldError]:
     errors: list[FieldError] = []
+    if columns and len(columns) > MAX_COLUMNS:
+        return [too_many(path, len(columns), MAX_COLUMNS)]
     for i, column in enumerate(columns or ()):
         _check(column, f"{path}[{i}]", errors)
     return errors

@@ -75,8 +75,8 @@ class Form:
         return {**obj, "metadata": {k: v for k, v in obj["metadata"].items() if k != "managedFields"}}
 
 
-def form_of(representation: Representation, table: Table, query: Query, *, custom: bool) -> Form:
-    """Returns the form of an answer. Raises 400 for a bad includeObject."""
+def form_of(representation: Representation, table: Table | None, query: Query, *, custom: bool) -> Form:
+    """Returns the form of an answer; `table` is needed where it is to be one. Raises 400 for a bad includeObject."""
     include = ""
     if representation.transform == TABLE:
         try:
@@ -86,14 +86,14 @@ def form_of(representation: Representation, table: Table, query: Query, *, custo
     return Form(representation, table if representation.transform == TABLE else None, include, custom=custom)
 
 
-def list_form_of(representation: Representation, served: Served, query: Query) -> Form:
+def list_form_of(representation: Representation, served: Served, table: Table | None, query: Query) -> Form:
     """Returns the form of a list. Raises 400 for a bad includeObject, 406 for the form of a single object."""
     custom = not served.definition.builtin
     if representation.transform == PARTIAL:
         list_kind = served.definition.names.list_kind
         kind = "*unstructured.UnstructuredList" if custom else go_type(served.api_version, list_kind)
         raise not_acceptable(f"you requested {PARTIAL}, but the requested object is a list ({kind})")
-    return form_of(representation, served.table, query, custom=custom)
+    return form_of(representation, table, query, custom=custom)
 
 
 def go_type(api_version: str, kind: str) -> str:

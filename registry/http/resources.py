@@ -32,6 +32,7 @@ from registry.api.options import Query, write_options
 from registry.api.request import Backend, ResourceRequest
 from registry.api.served import Served
 from registry.api.strategies.base import Context
+from registry.api.tables.table import Table
 from registry.api.verbs import dependents, dispatch, statistics, usage
 from registry.api.verbs.driver import NoLongerServed, run_current
 from registry.api.verbs.history import subresources as history
@@ -43,12 +44,13 @@ from registry.codec.protobuf.envelope import has_message
 from registry.definitions.compiled import uncompiled_bytes
 from registry.definitions.discovery import verbs_of
 from registry.flowcontrol.byte_shares import NeedsMoreRoom
-from registry.flowcontrol.evaluation import Large, large, note_size
+from registry.flowcontrol.evaluation import Large, evaluate, large, note_size
 from registry.http.bodies import aside_if_long, body_of, read_body
 from registry.http.delete_options import decode_delete_options
 from registry.http.forms import form_of, list_form_of, prettify
 from registry.http.list_stream import respond_list
 from registry.http.negotiation import (
+    TABLE,
     NotAcceptable,
     Representation,
     UnsupportedMediaType,
@@ -155,17 +157,20 @@ class ResourceEndpoint:
     ) -> None:
         warnings, query = state.authorized.warnings, state.info.query
         accept_encoding = state.headers.get(b"accept-encoding", b"")
+        table = None
+        if representation.transform == TABLE and isinstance(answer, ObjectAnswer | ListAnswer | WatchAnswer):
+            table = await _table_of(answer.served)
         match answer:
             case ObjectAnswer():
-                form = form_of(representation, answer.served.table, query, custom=not answer.served.definition.builtin)
+                form = form_of(representation, table, query, custom=not answer.served.definition.builtin)
                 if form.is_plain and _is_plain_get(state.info, answer.served):
                     state.plain_get = catalog
                 await respond_object(send, scope, answer, form, warnings, accept_encoding)
             case ListAnswer():
-                form = list_form_of(representation, answer.served, query)
+                form = list_form_of(representation, answer.served, table, query)
                 await respond_list(send, scope, answer, form, warnings, accept_encoding)
             case WatchAnswer():
-                form = form_of(representation, answer.served.table, query, custom=not answer.served.definition.builtin)
+                form = form_of(representation, table, query, custom=not answer.served.definition.builtin)
                 _require_stream(representation)
                 state.stream = partial(respond_watch, scope, receive, send, answer, form, warnings, self._stopping)
             case _:
@@ -188,6 +193,12 @@ class ResourceEndpoint:
                 raise internal_error("error resolving resource")
             raise PageNotFound
         return catalog, served
+
+
+async def _table_of(served: Served) -> Table:
+    """Compiles the columns if that has not been done: their paths may have a million characters."""
+    size = sum([len(column.json_path) for column in served.version.columns])
+    return await evaluate(lambda: served.table, size, repeatable=True)
 
 
 def _is_plain_get(info: RequestInfo, served: Served) -> bool:

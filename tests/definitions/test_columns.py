@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from registry.definitions.columns import validate_columns
+from registry.definitions.columns import MAX_COLUMNS, validate_columns
 from tests.definitions.crds import messages
 
 GOOD = {"name": "A", "type": "string", "jsonPath": ".a"}
@@ -40,3 +40,10 @@ def test_column(column: dict[str, Any], errors: list[str]) -> None:
 
 def test_no_columns() -> None:
     assert validate_columns(None, "c") == []
+
+
+def test_too_many_columns() -> None:
+    assert messages(validate_columns([GOOD] * MAX_COLUMNS, "c")) == []
+    assert messages(validate_columns([GOOD] * (MAX_COLUMNS + 1), "c")) == [
+        "c: Too many: 501: must have at most 500 items"
+    ]
