@@ -45,7 +45,7 @@ async def test_a_watch_ends_with_its_client(api: Client, body: str) -> None:
 
 async def _served() -> float:
     """Waits a moment for what the client has done, and returns how many watches are open."""
-    await asyncio.sleep(0.01)
+    await asyncio.sleep(0.01)  # callers look again, or expect that nothing has changed
     return metrics.WATCHES.count
 
 
@@ -61,7 +61,7 @@ async def test_an_idle_watch_takes_little(api: Client) -> None:
         stack.callback(tracemalloc.stop)
         for _ in range(WATCHES):
             stack.enter_context(contextlib.closing(await _watch(api, port)))
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(0.1)  # the tasks that have answered end
         gc.collect()
         assert len(asyncio.all_tasks()) - tasks == WATCHES
         assert tracemalloc.get_traced_memory()[0] / WATCHES < MOST_BYTES
