@@ -100,6 +100,7 @@ ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
     "sets": objects.sets,
     "strategic": objects.strategic,
     "labels": objects.labels,
+    "labelled": objects.labelled,
     "selections": objects.selections,
     "issued": objects.issued,
     "impersonations": objects.impersonations,

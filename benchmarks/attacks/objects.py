@@ -138,6 +138,23 @@ async def labels(attacker: Attacker) -> None:
     await attacker.parallel(8, work)
 
 
+async def labelled(attacker: Attacker) -> None:
+    """Objects of 60,000 labels, many of which change at the same moment, while somebody watches."""
+    labels = {f"l{j}": "x" for j in range(60_000)}
+    for i in range(16):
+        await attacker.ask("POST", MAPS, {"metadata": {"name": f"together{i}", "labels": labels}})
+    numbers = count()
+
+    async def work(one: Attacker) -> None:
+        n = next(numbers)
+        if n == 0:
+            await one.ask("GET", f"{MAPS}?labelSelector=l1!=y&watch=true&timeoutSeconds=60")
+        change = {"metadata": {"labels": {"l5": f"y{n}"}}}
+        await one.ask("PATCH", f"{MAPS}/together{n % 16}", change, kind=MERGE_PATCH)
+
+    await attacker.parallel(17, work)
+
+
 async def selections(attacker: Attacker) -> None:
     """Many watches with long selectors, of objects that have many labels and change."""
     for i in range(4):

@@ -9,24 +9,14 @@ from registry.store.bounds import READ_BYTES, within_bytes
 from registry.store.connection import Pool
 from registry.store.encoding import label_prefix
 from registry.store.errors import RevisionExpired, TenantNotFound
+from registry.store.labels import NO_LABELS, StoredLabels
 from registry.store.lost import Lost, lower_bound, resume_after, skip_lost
 from registry.store.statements import Statement, statement
-from registry.store.types import (
-    NO_LABELS,
-    Actor,
-    Change,
-    ChangeType,
-    DomainId,
-    ObjectKey,
-    ResourceName,
-    StoredLabels,
-    TenantId,
-    Uid,
-)
+from registry.store.types import Actor, Change, ChangeType, DomainId, ObjectKey, ResourceName, TenantId, Uid
 
 COLUMNS: Final = """
-    c.tenant_id, c.revision, c.type, c.resource, c.key, c.uid, c.version, c.schema_id, c.body, c.labels,
-    c.previous_revision, c.previous_version, c.previous_schema_id, c.previous_body, c.previous_labels,
+    c.tenant_id, c.revision, c.type, c.resource, c.key, c.uid, c.version, c.schema_id, c.body, array_send(c.labels),
+    c.previous_revision, c.previous_version, c.previous_schema_id, c.previous_body, array_send(c.previous_labels),
     c.actor_user, c.actor_manager, c.actor_verb, c.at
 """
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from sys import getsizeof
 from typing import Any, Final, NamedTuple, NewType
 
+from registry.store.labels import StoredLabels
+
 TenantName = NewType("TenantName", str)
 TenantId = NewType("TenantId", int)
 DomainId = NewType("DomainId", int)
@@ -191,30 +193,6 @@ class ChangeType(enum.StrEnum):
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"
     DELETED = "DELETED"
-
-
-class StoredLabels:
-    """What selectors match, of the labels column: an object may have tens of thousands, which nobody may ask for."""
-
-    __slots__ = ("_by_key", "_elements", "_prefix")
-
-    def __init__(self, elements: Sequence[str] = (), prefix: int = 0) -> None:
-        """`elements` are `key=value` after `prefix` characters."""
-        self._elements = elements
-        self._prefix = prefix
-        self._by_key: Mapping[str, str] | None = None
-
-    @property
-    def by_key(self) -> Mapping[str, str]:
-        """Values by label key, or by `f:<path>` of selectable fields; a long value is a digest (store/encoding.py)."""
-        if self._by_key is None:
-            pairs = [element[self._prefix :].partition("=") for element in self._elements]
-            self._by_key = {key: value for key, _, value in pairs}
-            self._elements = ()
-        return self._by_key
-
-
-NO_LABELS: Final = StoredLabels()
 
 
 @dataclass(slots=True)

@@ -13,7 +13,8 @@ from registry.api.selectors.fields import FieldTerm, parse_field_selector
 from registry.api.selectors.labels import parse_label_selector
 from registry.api.selectors.requirements import SelectorError, row_test
 from registry.store.encoding import label_element
-from registry.store.types import Requirement, SelectorOperator, StoredLabels
+from registry.store.labels import StoredLabels
+from registry.store.types import Requirement, SelectorOperator
 
 OBJECTS = {
     "a": {"env": "dev", "tier": "1"},
@@ -68,7 +69,7 @@ def test_label_selectors(text: str, selected: str) -> None:
     assert "".join(name for name, labels in OBJECTS.items() if selector.matches(labels)) == selected
     selects = row_test(selector.requirements)
     stored = {
-        name: StoredLabels([f"{key}={value}" for key, value in labels.items()]) for name, labels in OBJECTS.items()
+        name: StoredLabels.of([f"{key}={value}" for key, value in labels.items()]) for name, labels in OBJECTS.items()
     }
     assert "".join(name for name, labels in stored.items() if selects(labels)) == selected
 
@@ -240,12 +241,12 @@ def test_words_of_built_in_kinds() -> None:
 )
 def test_fields_of_stored_rows(text: str, labels: list[str], selected: bool) -> None:
     terms = parse_field_selector(text, selectable=["spec.color"])
-    assert row_test([term.requirement() for term in terms])(StoredLabels(labels)) is selected
+    assert row_test([term.requirement() for term in terms])(StoredLabels.of(labels)) is selected
 
 
 def test_many_requirements_of_many_labels_take_no_product() -> None:
     """Each event of a watch is tested: 400 searches of 60,000 labels would take a second."""
-    labels = StoredLabels([f"label{i}=x" for i in range(60_000)])
+    labels = StoredLabels.of([f"label{i}=x" for i in range(60_000)])
     selects = row_test([Requirement(f"other{i}", SelectorOperator.DOES_NOT_EXIST) for i in range(400)])
     began = time.thread_time()
     assert selects(labels)
@@ -255,8 +256,8 @@ def test_many_requirements_of_many_labels_take_no_product() -> None:
 def test_long_values_of_fields_are_compared_as_they_are_stored() -> None:
     long = "x" * 5_000
     selects = row_test([term.requirement() for term in parse_field_selector(f"spec.a={long}", selectable=["spec.a"])])
-    assert selects(StoredLabels([label_element(f"f:spec.a={long}")]))
-    assert not selects(StoredLabels([label_element(f"f:spec.a={long}x")]))
+    assert selects(StoredLabels.of([label_element(f"f:spec.a={long}")]))
+    assert not selects(StoredLabels.of([label_element(f"f:spec.a={long}x")]))
 
 
 @given(st.text("ab in(),!=<>\t\0notin1@é", max_size=20))

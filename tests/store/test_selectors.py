@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from registry.api.selectors.requirements import row_test
 from registry.store.errors import Unstorable
+from registry.store.labels import StoredLabels
 from registry.store.reads.selectors import MAX_TERMS
 from registry.store.store import Store
-from registry.store.types import Requirement, SelectorOperator, StoredLabels, Tenant
+from registry.store.types import Requirement, SelectorOperator, Tenant
 from tests.store.writes import GADGETS, WIDGETS, commit_all, create, delete, update
 
 OBJECTS = {
@@ -186,7 +187,7 @@ async def test_any_selector_selects_in_sql_what_it_selects_of_rows(store: Store,
         expected = [
             key
             for key, row in rows.items()
-            if selects(StoredLabels([f"{k}={v}" for k, v in {**row, "f:metadata.name": key[3:]}.items()]))
+            if selects(StoredLabels.of([f"{k}={v}" for k, v in {**row, "f:metadata.name": key[3:]}.items()]))
         ]
         assert await _select(store, tenant, one) == expected, one
         found += bool(expected)

@@ -30,9 +30,10 @@ from registry.query.ordering import Order, position
 from registry.query.planner import Plan, Segment
 from registry.store.encoding import label_element
 from registry.store.errors import IndexNotReady, QueryTooLarge
+from registry.store.labels import StoredLabels
 from registry.store.reads.indexed import IndexPage, IndexRead, Span
 from registry.store.reads.words import Words
-from registry.store.types import ObjectKey, Requirement, Row, SelectorOperator, StoredLabels
+from registry.store.types import ObjectKey, Requirement, Row, SelectorOperator
 
 # Limits on the objects and bytes that a query may examine, apart from those that an index alone returns.
 MAX_EXAMINED: Final = 5_000
@@ -119,7 +120,7 @@ class Examiner:
         selects = self._selects_labels
         if selects is not None:
             labels = labels_of(obj, selection.request.served.strategy)
-            if not selects(StoredLabels([label_element(label) for label in labels])):
+            if not selects(StoredLabels.of([label_element(label) for label in labels])):
                 return False
         return selection.fields.shows is None or selection.fields.shows(text)
 

@@ -7,8 +7,10 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from registry.api.errors import StatusError
+from registry.flowcontrol.evaluation import evaluate
 from registry.store.encoding import stored_value
-from registry.store.types import Requirement, SelectorOperator, StoredLabels
+from registry.store.labels import StoredLabels
+from registry.store.types import Requirement, SelectorOperator
 
 FIELD_PREFIX: Final = "f:"  # of a field among the labels of a row
 
@@ -17,6 +19,8 @@ FIELD_PREFIX: Final = "f:"  # of a field among the labels of a row
 MAX_REQUIREMENTS: Final = 500
 MAX_VALUES: Final = 20_000
 _MAX_LENGTH: Final = 256 * 1024
+# Labels that are decoded on the event loop: some hundred.
+_FEW_BYTES: Final = 8 * 1024
 
 
 class SelectorError(StatusError):
@@ -39,11 +43,19 @@ def row_test(requirements: Sequence[Requirement]) -> Callable[[StoredLabels], bo
     """Returns a test whether all hold for the labels of a row or change."""
     tests = [(one.key, _absent(one.key), value_test(one, _stored_values(one))) for one in requirements]
 
-    def holds(labels: StoredLabels) -> bool:
+    def test(labels: StoredLabels) -> bool:
         values = labels.by_key
-        return all(test(values.get(key, absent)) for key, absent, test in tests)
+        return all(holds(values.get(key, absent)) for key, absent, holds in tests)
 
-    return holds
+    return test
+
+
+async def holds(test: Callable[[StoredLabels], bool], labels: StoredLabels) -> bool:
+    """Returns what a row_test returns, beside the event loop if there are many labels."""
+    size = labels.undecoded_bytes
+    if size <= _FEW_BYTES:
+        return test(labels)
+    return await evaluate(lambda: test(labels), size, repeatable=True)
 
 
 def _absent(key: str) -> str | None:

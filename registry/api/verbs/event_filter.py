@@ -11,7 +11,7 @@ from functools import partial
 from registry.api.answers import Event
 from registry.api.converted_texts import Image, convert_texts
 from registry.api.event_forms import EVENT_FORMS
-from registry.api.selectors.requirements import row_test
+from registry.api.selectors.requirements import holds, row_test
 from registry.api.singleflight import singleflight
 from registry.api.verbs.selection import Selection
 from registry.flowcontrol.evaluation import evaluate
@@ -110,8 +110,8 @@ class EventFilter:
                 continue
             before, after = change.type is not ChangeType.ADDED, change.type is not ChangeType.DELETED
             if selects is not None:
-                before = before and selects(change.previous_labels)
-                after = after and selects(change.labels)
+                before = before and await holds(selects, change.previous_labels)
+                after = after and await holds(selects, change.labels)
                 if slices.expired():
                     await slices.yield_now()
             selected.append((change, before, after))

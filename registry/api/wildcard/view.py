@@ -18,7 +18,7 @@ from registry.api.query.filters import text_test
 from registry.api.query.gathered import too_many
 from registry.api.query.reading import MAX_EXAMINED
 from registry.api.request import ResourceRequest
-from registry.api.selectors.requirements import row_test
+from registry.api.selectors.requirements import holds, row_test
 from registry.api.served import Served
 from registry.api.verbs.readable import image_of
 from registry.api.verbs.selection import Fields, parse_selection
@@ -106,7 +106,7 @@ class WildcardView:
 
     async def _selected(self, rows: Sequence[WildcardRow]) -> Sequence[WildcardRow]:
         """Returns the rows that the selectors and the filter select. Raises 400 if a filter would examine too many."""
-        rows = [row for row in rows if self._selects(row)]
+        rows = [row for row in rows if await self._selects(row)]
         matches = self._filter
         if matches is None:
             return rows
@@ -120,12 +120,12 @@ class WildcardView:
                 selected.append(row)
         return selected
 
-    def _selects(self, row: WildcardRow) -> bool:
+    async def _selects(self, row: WildcardRow) -> bool:
         fields = self.fields
         return (
             (fields.key is None or fields.key == row.row.key)
             and (fields.accepts is None or fields.accepts(row.row.key))
-            and (self._selects_labels is None or self._selects_labels(row.labels))
+            and (self._selects_labels is None or await holds(self._selects_labels, row.labels))
         )
 
     async def texts(self, rows: Sequence[WildcardRow]) -> list[str]:

@@ -15,20 +15,10 @@ from registry.store.connection import Pool
 from registry.store.encoding import label_prefix, storable, storable_revision
 from registry.store.encryption.sealing import Sealing
 from registry.store.errors import RevisionExpired, RevisionInFuture, TenantNotFound
+from registry.store.labels import StoredLabels
 from registry.store.lost import lower_bound
 from registry.store.statements import Statement, statement
-from registry.store.types import (
-    DomainId,
-    Guards,
-    ObjectKey,
-    ResourceName,
-    Row,
-    StoredLabels,
-    Tenant,
-    TenantId,
-    TenantName,
-    Uid,
-)
+from registry.store.types import DomainId, Guards, ObjectKey, ResourceName, Row, Tenant, TenantId, TenantName, Uid
 
 # The position before the first tenant.
 START: Final = (TenantId(0), ObjectKey(""))
@@ -91,7 +81,7 @@ def _page(tenants: LiteralString) -> Statement:
         )
         SELECT p.current, p.compact_revision, p.at, (SELECT count(*) FROM found),
             s.name, s.definitions_revision, s.namespaces_revision,
-            f.tenant_id, f.key, f.uid, f.revision, f.version, f.schema_id, f.body, f.labels
+            f.tenant_id, f.key, f.uid, f.revision, f.version, f.schema_id, f.body, array_send(f.labels)
         FROM place p LEFT JOIN ("""
         + within_bytes("SELECT * FROM found", "r.tenant_id, r.key")
         + """) f ON true
@@ -174,5 +164,5 @@ class WildcardReads:
             owner = Tenant(TenantId(tenant), TenantName(name), domain, Guards(definitions, namespaces))
             stored = Row(resource, ObjectKey(key), Uid(uid), changed, version, schema, body)
             opened = await self._sealing.row(owner.id, stored)
-            selected.append(WildcardRow(owner, opened, StoredLabels(labels or (), skip)))
+            selected.append(WildcardRow(owner, opened, StoredLabels(labels, skip)))
         return WildcardPage(selected, revision, total > len(selected))

@@ -15,7 +15,7 @@ from registry.api.list_options import ListOptions, list_options
 from registry.api.query.gathered import Item, is_gathered, parse_gathered, require_bounded
 from registry.api.query.reading import MAX_EXAMINED
 from registry.api.request import ResourceRequest
-from registry.api.selectors.requirements import row_test
+from registry.api.selectors.requirements import holds, row_test
 from registry.api.served import Object
 from registry.api.verbs.history.states import (
     API_VERSION,
@@ -148,7 +148,7 @@ async def _deletions(
         request.check_fresh(past.state)
         deletions: list[LoggedChange] = []
         for logged in past.changes:
-            if (accepts is None or accepts(logged.key)) and selects(logged.previous_labels):
+            if (accepts is None or accepts(logged.key)) and await holds(selects, logged.previous_labels):
                 if matches is not None:
                     examined += 1
                     if examined > MAX_EXAMINED:
