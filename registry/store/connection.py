@@ -24,6 +24,9 @@ from registry.store.translate import is_transient, translate
 # Callers of one tenant that may wait for a connection of a pool. Lists hold connections longest, at some 100 a second.
 MAX_WAITING: Final = 1_000
 
+# Long statements that run at the same time: a tenant holds half of them.
+_LONG_AT_ONCE: Final = 2
+
 # A read without an answer within this time is retried on another connection, since this one may be frozen.
 FIRST_ATTEMPT_SECONDS: Final = 8.0
 
@@ -41,6 +44,7 @@ class Pool:
         self._settings = settings
         # Invariant: connections lent out + idle + still to be opened = size = permits taken + free.
         self._permits = FairPermits(size, MAX_WAITING)
+        self._long = FairPermits(_LONG_AT_ONCE, MAX_WAITING)
         self._idle: deque[Connection] = deque()
         self._lent: set[Connection] = set()
         self._closed = False
@@ -72,6 +76,18 @@ class Pool:
                 await self._give_back(connection)
         finally:
             self._permits.release(owner)
+
+    async def fetch_long(self, statement: Statement, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
+        """Like `fetch`, for a statement that may keep a processor of PostgreSQL busy for a second: one at a time of a
+        tenant that is alone, two of all."""
+        try:
+            owner = await self._long.acquire()
+        except TooManyWaiting:
+            raise Unavailable("too many reads wait") from None
+        try:
+            return await self.fetch(statement, parameters, prepare=False)
+        finally:
+            self._long.release(owner)
 
     async def fetch(
         self, statement: Statement, parameters: dict[str, Any], *, prepare: bool = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
 
@@ -10,11 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from registry.api.selectors.requirements import row_test
+from registry.flowcontrol.fair_permits import set_owner
+from registry.store.connection import Pool
 from registry.store.errors import Unstorable
 from registry.store.labels import StoredLabels
-from registry.store.reads.selectors import MAX_TERMS
+from registry.store.reads.selectors import MAX_TERMS, predicate
+from registry.store.statements import statement
 from registry.store.store import Store
-from registry.store.types import Requirement, SelectorOperator, Tenant
+from registry.store.types import Requirement, SelectorOperator, Tenant, TenantId
 from tests.store.writes import GADGETS, WIDGETS, commit_all, create, delete, update
 
 OBJECTS = {
@@ -192,6 +196,45 @@ async def test_any_selector_selects_in_sql_what_it_selects_of_rows(store: Store,
         assert await _select(store, tenant, one) == expected, one
         found += bool(expected)
     assert found > 50
+
+
+_BESIDE = statement(
+    "beside",
+    "How many statements like this one run at the same moment.",
+    "SELECT pg_sleep(0.3), (SELECT count(*) FROM pg_stat_activity WHERE state = 'active'"
+    " AND query LIKE '%%AS probe%%') AS probe",
+)
+
+
+async def test_long_selectors_of_a_tenant_are_read_one_at_a_time(database_url: str) -> None:
+    """On all connections that a tenant may hold they would keep all processors busy."""
+    pool = Pool(database_url, "tests", 8)
+
+    async def read(owner: str) -> int:
+        set_owner(owner)
+        [[_, beside]] = await pool.fetch_long(_BESIDE, {})
+        return int(beside)
+
+    try:
+        assert max(await asyncio.gather(*[read("a") for _ in range(3)])) == 1
+        assert max(await asyncio.gather(*[read("a") for _ in range(3)], *[read("b") for _ in range(3)])) == 2
+    finally:
+        await pool.close()
+
+
+@pytest.mark.parametrize(
+    "requirements, is_long",
+    [
+        ([], False),
+        ([Requirement("a", SelectorOperator.IN, ("b", "c")), Requirement("d", SelectorOperator.EXISTS)], False),
+        ([Requirement("a", SelectorOperator.IN, (str(i),)) for i in range(400)], False),  # nothing has all of them
+        ([Requirement(f"a{i}", SelectorOperator.EXISTS) for i in range(5)], True),
+        ([Requirement("a", SelectorOperator.IN, tuple([str(i) for i in range(40)]))], True),
+    ],
+    ids=["none", "short", "contradiction", "many-keys", "many-values"],
+)
+def test_what_is_long(requirements: list[Requirement], is_long: bool) -> None:
+    assert predicate(TenantId(1), WIDGETS, requirements).is_long is is_long
 
 
 async def test_too_many_terms_are_refused(store: Store, tenant: Tenant) -> None:

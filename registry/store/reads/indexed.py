@@ -148,7 +148,11 @@ class IndexReads:
             + " LIMIT %(limit)s::bigint) n",
         )
         # An index of labels is read only by bitmap scans.
-        rows = await self._lists.fetch(query, {**values, "limit": limit}, prepare=False)
+        values["limit"] = limit
+        if condition.is_long:
+            rows = await self._lists.fetch_long(query, values)
+        else:
+            rows = await self._lists.fetch(query, values, prepare=False)
         count: int = rows[0][0]
         return count
 

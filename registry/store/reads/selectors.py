@@ -28,8 +28,9 @@ _INTEGER_PATTERN: Final = "^[+-]?[0-9]{1,19}$"
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 
 # The labels that have terms of their own, and the values of these. Selectors that people write have fewer.
-_OWN_KEYS: Final = 8
+_OWN_KEYS: Final = 4
 _OWN_VALUES: Final = 64
+_SHORT_VALUES: Final = 16
 
 # The parsers reject requests with more than this many terms of labels, or of fields.
 MAX_TERMS: Final = 1000
@@ -38,11 +39,13 @@ MAX_TERMS: Final = 1000
 class Predicate:
     """A condition parameterized by two columns, `sql("o.labels", "o.key")`, and the values that it binds."""
 
-    __slots__ = ("_terms", "values")
+    __slots__ = ("_terms", "is_long", "values")
 
     def __init__(self) -> None:
         self._terms: list[LiteralString] = []
         self.values: dict[str, Any] = {}
+        # Whether it takes tens of milliseconds of PostgreSQL for an object that has tens of thousands of labels.
+        self.is_long = False
 
     def sql(self, labels: LiteralString, key: LiteralString) -> LiteralString:
         if not self._terms:
@@ -87,6 +90,7 @@ def predicate(tenant: TenantId, resource: ResourceName, requirements: Sequence[R
             rest.append(one)
     if rest:
         _on_all_labels(result, prefix, rest)
+    result.is_long = bool(rest) or _OWN_VALUES - values > _SHORT_VALUES
     return result
 
 
