@@ -9,7 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from registry.flowcontrol import evaluation
+from registry.flowcontrol.byte_shares import MIB, Answers
 from registry.flowcontrol.evaluation import Evaluations
+from registry.flowcontrol.fair_queue import TooManyRequests
 from registry.http.documents.cache import Document, DocumentCache, document
 
 
@@ -52,6 +54,24 @@ async def test_the_cache_is_bounded_in_bytes(aside: bool) -> None:
     await get("large", 11)
     await get("b", 4)
     assert calls == ["a", "b", "c", "b", "large", "large"]
+
+
+async def test_a_document_without_room_is_refused_before_it_is_made() -> None:
+    answers = Answers(10 * MIB)
+    made, calls = DocumentCache(), list[str]()
+
+    def make() -> Document:
+        calls.append("made")
+        return Document(b"x", "a")
+
+    answer = answers.begin("t", None)
+    with pytest.raises(TooManyRequests):
+        await made.get("a", make, 0, lambda: 8 * MIB)
+    assert calls == []
+    assert (await made.get("a", make, 0, lambda: 2 * MIB)).tag == "a"
+    assert answer.held_bytes == 2 * MIB
+    assert (await made.get("a", make, 0, lambda: 8 * MIB)).tag == "a"  # which is cached
+    answer.end()
 
 
 async def test_concurrent_requests_share_one_document_and_cancel_independently() -> None:

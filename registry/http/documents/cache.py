@@ -15,6 +15,7 @@ from typing import Final
 from registry.caches import LruCache
 from registry.flowcontrol.evaluation import evaluate
 from registry.flowcontrol.time_slice import ClientGone, TimeSlice
+from registry.http.responses import hold
 
 # For all tenants, in one process. A larger document is made each time.
 MAX_BYTES: Final = 64 << 20
@@ -38,10 +39,13 @@ class DocumentCache:
         self._documents: LruCache[Hashable, Document] = LruCache(max_bytes, lambda made: len(made.body))
         self._making: dict[Hashable, asyncio.Future[Document]] = {}
 
-    async def get(self, key: Hashable, make: Callable[[], Document], size: int) -> Document:
-        """Returns the document of `key`, made by `make` if there is none. `size` is that of its sources, in bytes.
+    async def get(
+        self, key: Hashable, make: Callable[[], Document], size: int, expected: Callable[[], int] = lambda: 0
+    ) -> Document:
+        """Returns the document of `key`, made by `make` if there is none. `size` is that of its sources, in bytes;
+        `expected` about that of the document, which takes several times as much while it is made.
 
-        Raises the errors of `make`, and those of `evaluate`.
+        Raises the errors of `make`, those of `evaluate`, and TooManyRequests if there is no room for the document.
         """
         while True:
             cached = self._documents.get(key)
@@ -49,6 +53,7 @@ class DocumentCache:
                 return cached
             making = self._making.get(key)
             if making is None:
+                hold(expected())
                 working = evaluate(make, size, repeatable=True, limit_seconds=LIMIT_SECONDS)
                 making = self._making[key] = asyncio.ensure_future(working)
                 making.add_done_callback(lambda done: self._store(key, done))

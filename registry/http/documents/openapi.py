@@ -20,7 +20,13 @@ from registry.builtin.subresources import subresources_of
 from registry.caches import LruCache
 from registry.codec.json_encode import encode_json, encode_json_in_parts
 from registry.controllers.api_services.monitor import Monitor
-from registry.definitions.openapi.documents import openapi_v3_document, openapi_v3_hashes, openapi_v3_index
+from registry.definitions.openapi.documents import (
+    document_path,
+    openapi_v3_document,
+    openapi_v3_hashes,
+    openapi_v3_index,
+    served_versions,
+)
 from registry.definitions.openapi.proto import (
     ACCEPTED_V2,
     ACCEPTED_V3,
@@ -41,6 +47,8 @@ from registry.store.types import Tenant
 # The number of catalogs whose hashes are cached: some 200 bytes for each group version.
 _HASHES_LIMIT: Final = 64
 _JSON: Final = "application/json"
+# What a version without a schema takes in a document.
+_VERSION_BYTES: Final = 16 * 1024
 
 
 class OpenAPIEndpoint:
@@ -70,7 +78,9 @@ class OpenAPIEndpoint:
                 value = merge_v2(value, parts)
             return document(encode_v2(value) if protobuf else encode_json_in_parts(value), tag)
 
-        answer = await self._cache.get(("v2", tag, protobuf), make, catalog.documented_size)
+        answer = await self._cache.get(
+            ("v2", tag, protobuf), make, catalog.documented_size, lambda: _expected_bytes(catalog)
+        )
         await send_with_etag(send, scope, answer, MEDIA_TYPE_V2 if protobuf else _JSON)
 
     async def v3_index(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -114,7 +124,9 @@ class OpenAPIEndpoint:
             assert value is not None, "there is a hash, and so a document"
             return document(encode_v3(value) if protobuf else encode_json_in_parts(value), tag)
 
-        answer = await self._cache.get(("v3", name, tag, protobuf), make, catalog.documented_size)
+        answer = await self._cache.get(
+            ("v3", name, tag, protobuf), make, catalog.documented_size, lambda: _expected_bytes(catalog, name)
+        )
         media_type = MEDIA_TYPE_V3 if protobuf else _JSON
         await send_with_etag(send, scope, answer, media_type, _immutable() if wanted else ())
 
@@ -133,6 +145,15 @@ class OpenAPIEndpoint:
             hashes = await evaluate(work, catalog.documented_size, repeatable=True, limit_seconds=LIMIT_SECONDS)
             self._hashes.put(catalog.serial, hashes)
         return hashes
+
+
+def _expected_bytes(catalog: TenantCatalog, name: str = "") -> int:
+    """Returns about how long the document is: of all versions, or of the group version at this path."""
+    served = served_versions(catalog.definitions())
+    count = sum(
+        1 for definition, version in served if not name or document_path(definition.group, version.name) == name
+    )
+    return count * _VERSION_BYTES
 
 
 def _prefix(state: RequestState) -> str:
