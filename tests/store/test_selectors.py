@@ -237,6 +237,26 @@ def test_what_is_long(requirements: list[Requirement], is_long: bool) -> None:
     assert predicate(TenantId(1), WIDGETS, requirements).is_long is is_long
 
 
+def test_all_kinds_of_terms_at_once() -> None:
+    """Of keys with terms of their own, of those that share one, and of the fields of an object's key."""
+    requirements = []
+    for key in [
+        *[f"f:a{i}" for i in range(6)],
+        *[f"b{i}" for i in range(6)],
+        "f:metadata.name",
+        "f:metadata.namespace",
+    ]:
+        requirements += [
+            Requirement(key, SelectorOperator.IN, ("", "3")),
+            Requirement(key, SelectorOperator.NOT_IN, ("4",)),
+            Requirement(key, SelectorOperator.EXISTS),
+            Requirement(key, SelectorOperator.DOES_NOT_EXIST),
+            Requirement(key, SelectorOperator.GREATER_THAN, ("1",)),
+            Requirement(key, SelectorOperator.LESS_THAN, ("9",)),
+        ]
+    assert len(predicate(TenantId(1), WIDGETS, requirements).values) == 49
+
+
 async def test_too_many_terms_are_refused(store: Store, tenant: Tenant) -> None:
     with pytest.raises(Unstorable):
         await store.page(tenant, WIDGETS, requirements=[Requirement("a", SelectorOperator.EXISTS)] * (MAX_TERMS + 1))

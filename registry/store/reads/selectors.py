@@ -65,8 +65,8 @@ class Predicate:
         self._terms.append("(" + term + ")")
 
 
-# At most five values for a key of its own, two for each of the two fields, and seven for the common term.
-_NAMES: Final[tuple[LiteralString, ...]] = tuple([f"s{i}" for i in range(5 * _OWN_KEYS + 4 + 7)])
+# At most eight values for a key of its own, two for each of the two fields, and thirteen for the common term.
+_NAMES: Final[tuple[LiteralString, ...]] = tuple([f"s{i}" for i in range(8 * _OWN_KEYS + 4 + 13)])
 
 
 def predicate(tenant: TenantId, resource: ResourceName, requirements: Sequence[Requirement]) -> Predicate:
