@@ -22,7 +22,6 @@ from registry.api.request import Backend
 from registry.authorization.tenants import INITIAL_NAMESPACES
 from registry.controllers.reporting import ReportingController
 from registry.http.app import create_app
-from registry.http.serving.stopping import Stopping
 from registry.settings import Settings
 from tests.api.client import Client, eventually
 from tests.api.widgets import WIDGETS, define, widgets_definition
@@ -43,7 +42,6 @@ async def running(
     """
     _write_token(folder)
     app = create_app(Settings(data_dir=folder, database_url=database_url, plain_http=True, **settings))
-    app.state.stopping = Stopping()
     controller = ReportingController if with_views else _without_views
     async with contextlib.AsyncExitStack() as stack:
         with mock.patch("registry.http.composition.ReportingController", controller):

@@ -48,13 +48,14 @@ class Served:
     `lenient` accepts objects stored at another version as if only its name differed: for reads, never for writes.
     """
 
-    conversions: Conversions | None = None
-    lenient = False
-
-    def __init__(self, definition: Definition, version: Version, strategy: Strategy) -> None:
+    def __init__(
+        self, definition: Definition, version: Version, strategy: Strategy, conversions: Conversions | None = None
+    ) -> None:
         self.definition = definition
         self.version = version
         self.strategy = strategy
+        self.conversions = conversions
+        self.lenient = False
         names, group = definition.names, definition.group
         self.api_version = f"{group}/{version.name}" if group else version.name
         self.resource = Qualified(names.plural, group)
@@ -92,8 +93,8 @@ class Served:
         """Returns this resource as a subresource writes it: the same objects under another strategy."""
         part = self._parts.get(subresource)
         if part is None:
-            part = self._parts[subresource] = Served(self.definition, self.version, self.strategy.part(subresource))
-            part.conversions = self.conversions
+            strategy = self.strategy.part(subresource)
+            part = self._parts[subresource] = Served(self.definition, self.version, strategy, self.conversions)
         return part
 
     @cached_property
@@ -192,21 +193,19 @@ class Served:
 
     def converting(self, shared: SharedConversions, tenant: TenantId) -> Served:
         """Returns this resource for one request, whose objects may need conversion by a webhook or by rules."""
-        own = self._copy()
-        own.conversions = Conversions(shared, self.definition, tenant)
-        return own
+        return self._copy(Conversions(shared, self.definition, tenant), lenient=False)
 
     def leniently(self) -> Served:
         """Returns this resource as it is read leniently; created once, since each watch has it for as long as it
         lasts."""
         if self._lenient is None:
-            self._lenient = self._copy()
-            self._lenient.lenient = True
+            self._lenient = self._copy(self.conversions, lenient=True)
         return self._lenient
 
-    def _copy(self) -> Served:
+    def _copy(self, conversions: Conversions | None, *, lenient: bool) -> Served:
         self.extraction  # noqa: B018 - made here, so that all copies share it
         own = copy.copy(self)
+        own.conversions, own.lenient = conversions, lenient
         own._parts = {}
         own._lenient = None
         return own

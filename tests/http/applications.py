@@ -6,12 +6,14 @@ import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
+from registry.http.serving.stopping import Stopping
 from registry.settings import Settings
 
 
@@ -24,7 +26,7 @@ def broken(_settings: Settings) -> Starlette:
         await fail()
         yield
 
-    return Starlette(lifespan=lifespan)
+    return application(lifespan=lifespan)
 
 
 def telling(_settings: Settings) -> Starlette:
@@ -38,7 +40,7 @@ def telling(_settings: Settings) -> Starlette:
         await event.wait()
         return PlainTextResponse("stopping")
 
-    return Starlette(routes=[Route("/", pid), Route("/stopping", stopping)])
+    return application(routes=[Route("/", pid), Route("/stopping", stopping)])
 
 
 def holding(_settings: Settings) -> Starlette:
@@ -48,4 +50,11 @@ def holding(_settings: Settings) -> Starlette:
         while True:
             pass
 
-    return Starlette(routes=[Route("/", hold)])
+    return application(routes=[Route("/", hold)])
+
+
+def application(**parts: Any) -> Starlette:
+    """Has what the server expects of an application (registry/http/app.py)."""
+    app = Starlette(**parts)
+    app.state.stopping = Stopping()
+    return app

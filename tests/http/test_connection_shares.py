@@ -36,8 +36,7 @@ class Flood:
         slot = self.shares.open()
         if slot is None:
             return None
-        slot.close = lambda: self.closed.append(slot)
-        slot.has_request = lambda: busy
+        slot.attach(lambda: busy, lambda: self.closed.append(slot))
         if slot.count_for(tenant):
             return slot
         slot.end()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from registry.http.serving import protocol, received_body
+from registry.http.serving import received_body, timed_protocol
 from registry.http.serving.server import security_headers
 from registry.http.serving.tls import ensure_certificates, server_context
 from registry.settings import Settings, SettingsError, load
@@ -131,7 +131,7 @@ async def test_the_body_timeout_pauses_while_the_server_does_not_read(monkeypatc
 
 
 async def test_a_client_that_does_not_read_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "READ_SECONDS", 0.1)
+    monkeypatch.setattr(timed_protocol, "READ_SECONDS", 0.1)
     gone = asyncio.Event()
 
     async def pours(scope: dict[str, Any], receive: Any, send: Any) -> None:

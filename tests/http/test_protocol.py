@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from registry.flowcontrol.interruption import WHEN_GONE
-from registry.http.serving import protocol
+from registry.http.serving import timed_protocol
 from registry.http.serving.protocol import HEAD_LIMIT_BYTES, Protocol
 from tests.http.streams import PATIENCE_SECONDS, REQUEST, answer, connection, ended, hello
 
@@ -42,18 +42,18 @@ async def test_a_connection_without_a_head_is_closed(
 ) -> None:
     """The limit is short for a head that does not come, and long for the one that does."""
     if first != REQUEST:
-        monkeypatch.setattr(protocol, "HEAD_SECONDS", 0.1)
+        monkeypatch.setattr(timed_protocol, "HEAD_SECONDS", 0.1)
     async with connection() as (reader, writer):
         writer.write(first)
         if first == REQUEST:
             assert await answer(reader) == (200, b"0")
-            monkeypatch.setattr(protocol, "HEAD_SECONDS", 0.1)
+            monkeypatch.setattr(timed_protocol, "HEAD_SECONDS", 0.1)
             writer.write(then)
         assert await ended(reader) == b""
 
 
 async def test_trickling_bytes_do_not_extend_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "HEAD_SECONDS", 0.1)
+    monkeypatch.setattr(timed_protocol, "HEAD_SECONDS", 0.1)
     async with connection() as (reader, writer):
         writer.write(b"GET / HTTP/1.1\r\nx: ")
         finished = asyncio.create_task(ended(reader))

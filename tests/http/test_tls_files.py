@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
@@ -22,6 +21,7 @@ from registry.http.serving.tls import Certificates, ensure_certificates
 from registry.settings import Settings
 from tests.api.client import eventually
 from tests.authentication.authority import CN, Authority
+from tests.http.applications import application
 from tests.http.streams import REQUEST, answer, ended
 
 
@@ -42,7 +42,7 @@ async def serving(folder: Path, client_ca: Path, served: Certificates) -> AsyncI
         shutdown_seconds=1,
     )
     ready = asyncio.Event()
-    server = Server(settings, Starlette(routes=[Route("/", _who)]), ready.set, None)
+    server = Server(settings, application(routes=[Route("/", _who)]), ready.set, None)
     port = listener.getsockname()[1]
     task = asyncio.create_task(server.serve([listener]))
     try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from registry.api.strategies.admission import strategies as admission_strategies
 from registry.api.strategies.apiservice import APIServiceStrategy
 from registry.api.strategies.base import Strategy
@@ -39,13 +41,19 @@ from registry.builtin.sharing import binding_definition, export_definition
 from registry.builtin.tenancy import tenant_definition
 from registry.definitions.model import Definition, Version
 
-_STRATEGIES: dict[str, type[CustomStrategy]] = {
+
+def _of_definitions(definition: Definition, version: Version) -> Strategy:
+    return (DefinitionStrategy if version.storage else BetaDefinitionStrategy)(definition, version)
+
+
+# By the name that a built-in definition has in registry/builtin.
+_STRATEGIES: dict[str, Callable[[Definition, Version], Strategy]] = {
     "": CustomStrategy,
     "apiservice": APIServiceStrategy,
     "clusterrole": ClusterRoleStrategy,
     "clusterrolebinding": ClusterRoleBindingStrategy,
     "configmap": ConfigMapStrategy,
-    "definition": DefinitionStrategy,
+    "definition": _of_definitions,
     "event": EventStrategy,
     "lease": LeaseStrategy,
     "limitrange": LimitRangeStrategy,
@@ -70,9 +78,7 @@ _STRATEGIES: dict[str, type[CustomStrategy]] = {
 
 
 def strategy_for(definition: Definition, version: Version) -> Strategy:
-    """Returns the strategy of a definition at one version; built-in definitions name theirs in registry/builtin."""
-    if definition.strategy == "definition" and not version.storage:
-        return BetaDefinitionStrategy(definition, version)
+    """Returns the strategy of a definition at one version."""
     if definition is tenant_definition():
         return TenantStrategy(definition, version)
     if definition is export_definition():

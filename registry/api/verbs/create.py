@@ -19,6 +19,7 @@ from registry.api.admission.options import write_options_json
 from registry.api.admission.quota import reserve_quota
 from registry.api.answers import ObjectAnswer
 from registry.api.bodies import decode_object
+from registry.api.catalog import DEFINITIONS
 from registry.api.errors import StatusError, already_exists, forbidden, invalid, plain_internal
 from registry.api.metadata import agree_on_namespace, fill_for_create, is_terminating, name_in_refusal, wipe_for_create
 from registry.api.options import WriteOptions, manager_of, parse_revision, write_options
@@ -203,7 +204,7 @@ async def _require_create(request: ResourceRequest, name: str) -> None:
 def _require_unbound(request: ResourceRequest, obj: Object) -> None:
     """Raises 403 for a definition whose name the tenant has bound."""
     name = obj["metadata"].get("name") or ""
-    if request.served.definition.strategy == "definition" and name in request.catalog.bound:
+    if request.served.resource_name == DEFINITIONS and name in request.catalog.bound:
         raise forbidden(
             request.served.resource,
             name,

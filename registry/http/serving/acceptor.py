@@ -20,7 +20,7 @@ from typing import Final
 from prometheus_client import Counter
 
 from registry.http.serving.connection import RECEIVED_BYTES, ClientConnection, ReadLimits
-from registry.http.serving.connection_shares import ConnectionShares, ConnectionSlot
+from registry.http.serving.connection_shares import ConnectionShares, ConnectionSlot, no_request
 from registry.http.serving.protocol import Protocol
 
 logger = logging.getLogger(__name__)
@@ -116,7 +116,7 @@ class Acceptor:
         # Linux takes twice as much.
         accepted.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVED_BYTES // 2)
         task = asyncio.get_running_loop().create_task(self._connect(accepted, slot))
-        slot.close = partial(_cancel, task)
+        slot.attach(no_request, partial(_cancel, task))
         self._handshakes.add(task)
         task.add_done_callback(self._handshakes.discard)
 

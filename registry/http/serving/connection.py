@@ -23,7 +23,8 @@ from typing import Any, Final, cast
 from registry.flowcontrol.loop_share import LoopShare
 from registry.flowcontrol.read_window import ReadWindow
 from registry.flowcontrol.timed_rounds import TimedRounds
-from registry.http.serving.protocol import READ_SECONDS, Protocol
+from registry.http.serving.protocol import Protocol
+from registry.http.serving.timed_protocol import READ_SECONDS
 from registry.http.serving.tls_session import PIECE_BYTES, TlsSession
 
 logger = logging.getLogger(__name__)

@@ -36,7 +36,7 @@ _LOOKS: Final = 16
 IDLE_BYTES: Final = 40 * 1024
 
 
-def _false() -> bool:
+def no_request() -> bool:
     return False
 
 
@@ -140,8 +140,7 @@ class ConnectionShares:
 class ConnectionSlot:
     """What one connection counts as, until `end`.
 
-    The owner of the connection sets `has_request`, whether it has a request that is not answered, and `close`, which
-    closes it at once.
+    Its connection attaches itself: `has_request` is whether a request is not answered, `close` closes it at once.
     """
 
     __slots__ = ("_shares", "_small_units", "_waiting_bytes", "close", "has_request", "tenant", "units")
@@ -151,8 +150,11 @@ class ConnectionSlot:
         self.units = self._small_units = 1
         self._waiting_bytes = 0
         self.tenant = UNKNOWN
-        self.has_request: Callable[[], bool] = _false
-        self.close: Callable[[], None] = _nothing
+        self.attach(no_request, _nothing)
+
+    def attach(self, has_request: Callable[[], bool], close: Callable[[], None]) -> None:
+        """Takes over who answers for the connection: first its TLS handshake, then its protocol."""
+        self.has_request, self.close = has_request, close
 
     def count_for(self, tenant: str) -> bool:
         """Counts the connection for the tenant whose credential was accepted. Returns False, and changes nothing, if
@@ -185,4 +187,4 @@ class ConnectionSlot:
         shares, self._shares = self._shares, None
         if shares is not None:
             shares.remove(self)
-        self.has_request, self.close = _false, _nothing
+        self.attach(no_request, _nothing)

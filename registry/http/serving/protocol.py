@@ -1,8 +1,8 @@
 """The HTTP/1.1 connection: uvicorn's, with the limits, information and speed that a public API server needs.
 
 Added to uvicorn's:
-- limits of time and size for a request's head, for the framing of its body (chunk extensions, trailers), for its body,
-  for pipelined requests, and for an answer that the client does not read;
+- limits of time (timed_protocol.py) and size for a request's head, for the framing of its body (chunk extensions,
+  trailers), for its body, for pipelined requests, and for an answer that the client does not read;
 - a limit for the memory that all connections hold for requests that are not consumed yet (`Backlog`);
 - requests that two servers could parse differently are refused (heads.py), in the order of the answers;
 - trailers are dropped: uvicorn would pass them to the application as headers, past a proxy that removes some;
@@ -22,7 +22,6 @@ from urllib.parse import unquote
 import httptools
 from uvicorn._types import ASGI3Application
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from registry.flowcontrol.byte_shares import ABORT
@@ -35,18 +34,16 @@ from registry.http.serving.fast_path import FAST_PATHS, FastPath
 from registry.http.serving.flag import WriteFlow
 from registry.http.serving.heads import FIELDS_LIMIT, HeadRefused, RefusalLog, check_head
 from registry.http.serving.received_body import UNREAD_LIMIT_BYTES, ReceivedBody
+from registry.http.serving.timed_protocol import TimedProtocol
 from registry.http.serving.tunnel import SWITCH, Switch, Tunnel
 
-# kube-apiserver allows more: net/http's DefaultMaxHeaderBytes is 1 MiB, its ReadHeaderTimeout 32 s. No client needs a
-# mebibyte of headers; 128 KiB hold the longest selectors and continue tokens many times over.
+# kube-apiserver allows more: net/http's DefaultMaxHeaderBytes is 1 MiB. No client needs a mebibyte of headers; 128 KiB
+# hold the longest selectors and continue tokens many times over.
 HEAD_LIMIT_BYTES = 128 * 1024
-HEAD_SECONDS = 32.0
 # The limit of trailers (net/http/transfer.go).
 TRAILER_LIMIT_BYTES = 4 * 1024
 # Requests that wait in a connection for the answers to earlier ones.
 PIPELINE_LIMIT = 16
-# For a client that does not read what it is sent. Some 64 KiB wait for it.
-READ_SECONDS = 120.0
 
 # Memory that all connections of a process hold for requests that the application has not consumed; a connection that
 # holds little is never closed because of it.
@@ -70,19 +67,17 @@ _backlog: Final = Backlog()
 _refusals: Final = RefusalLog()
 
 
-class Protocol(HttpToolsProtocol):
+class Protocol(TimedProtocol):
     """One connection.
 
-    Invariant: `_head_timer` is armed exactly while a request's head is incomplete, from its first byte on (for the
-    first request: from the connection on), `_stall_timer` while more has been written than the client reads.
-    `_last_words` is written when earlier requests are answered, after which the connection is closed; nothing is read
-    once it is set.
+    Invariant: `_last_words` is written when earlier requests are answered, after which the connection is closed;
+    nothing is read once it is set.
     """
 
     # Those of uvicorn, too: with a dictionary each connection would take 1.2 kB more.
     __slots__ = (
-        "_body", "_extensions", "_head_bytes", "_head_timer", "_idle_since", "_is_lost", "_kept_bytes", "_last_words",
-        "_parsed_bytes", "_read_messages", "_reading_body", "_reading_head", "_running", "_slot", "_stall_timer",
+        "_body", "_extensions", "_head_bytes", "_is_lost", "_kept_bytes", "_last_words",
+        "_parsed_bytes", "_read_messages", "_reading_body", "_reading_head", "_running", "_slot",
         "_trailer_bytes", "_tunnel", "access_log", "access_logger", "app", "app_state", "asgi_version", "client",
         "config", "connections", "cycle", "expect_100_continue", "fast_path", "flow", "headers", "is_last",
         "limit_concurrency", "logger", "loop", "parser", "pipeline", "root_path", "scheme", "scope", "server",
@@ -97,8 +92,6 @@ class Protocol(HttpToolsProtocol):
         self.pipeline: list[tuple[Cycle, ASGI3Application]] = []  # type: ignore[assignment] # a deque takes 600 bytes
         self._slot = slot
         self._extensions: dict[str, Any] | None = None
-        self._head_timer: asyncio.TimerHandle | None = None
-        self._stall_timer: asyncio.TimerHandle | None = None
         # Whether there is a connection, or has been.
         self.was_made = False
         self._is_lost = False
@@ -116,8 +109,6 @@ class Protocol(HttpToolsProtocol):
         self._last_words: bytes | None = None
         # How to answer further GETs without the application; None until the application sets it.
         self.fast_path: FastPath | None = None
-        # Since when it has waited for another request, by the clock of the event loop; None while it does not.
-        self._idle_since: float | None = None
         # The tenant that the last request counted for; the application sets it.
         self.tenant = ""
 
@@ -125,8 +116,8 @@ class Protocol(HttpToolsProtocol):
         super().connection_made(transport)
         self.flow = WriteFlow(transport)
         self.was_made = True
-        self._slot.has_request, self._slot.close = self._has_request, self._close_now
-        self._head_timer = self.loop.call_later(HEAD_SECONDS, self._head_is_late)
+        self._slot.attach(self._has_request, self._close_now)
+        self._begin_head()
         tls = transport.get_extra_info("ssl_object")
         certificate = tls.getpeercert(binary_form=True) if tls is not None else None
         if certificate is not None:
@@ -144,7 +135,7 @@ class Protocol(HttpToolsProtocol):
         return self._extensions is not None
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._disarm()
+        self._end_head()
         self._end_body()
         self.resume_writing()
         for waiting, _ in self.pipeline:
@@ -154,10 +145,7 @@ class Protocol(HttpToolsProtocol):
             # uvicorn only notifies the last request, which need not be the one in progress.
             self._running.connection_lost()
         super().connection_lost(exc)
-        # The timer refers to the connection, which would keep its memory without being counted any more.
-        if self.timeout_keep_alive_task is not None:
-            self.timeout_keep_alive_task.cancel()
-            self.timeout_keep_alive_task = None
+        self._end_idle()
         if self._tunnel is not None:
             self._tunnel.end()
         self._is_lost = True
@@ -225,7 +213,7 @@ class Protocol(HttpToolsProtocol):
             if self._head_bytes > HEAD_LIMIT_BYTES:
                 self._refuse(too_large())
             elif self._head_timer is None:
-                self._head_timer = self.loop.call_later(HEAD_SECONDS, self._head_is_late)
+                self._begin_head()
         elif self._reading_body:
             body = self._received_body()
             if not body.end_data(len(data) if in_body and not self._read_messages else 0):
@@ -236,7 +224,7 @@ class Protocol(HttpToolsProtocol):
                 body.limit_time(self.flow, self._body_is_late)
         elif self._head_timer is None and self._idle_since is None and self._is_answered():
             # Bytes between requests (empty lines, which the parser skips) have stopped the idle timer.
-            self._head_timer = self.loop.call_later(HEAD_SECONDS, self._head_is_late)
+            self._begin_head()
         if self._kept_bytes or self._reading_head or self._reading_body or len(data) > BACKLOG_SMALL_BYTES:
             self.update_held_bytes()
         if self._kept_bytes > BACKLOG_SMALL_BYTES and _backlog.bytes > BACKLOG_LIMIT_BYTES:
@@ -308,7 +296,7 @@ class Protocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """As uvicorn's, except for the class of the cycle, for which there is no hook, and without its upgrades."""
         if self._head_timer is not None:
-            self._disarm()
+            self._end_head()
         parser, scope = self.parser, self.scope
         method, version = parser.get_method(), parser.get_http_version()
         check_head(method, version, self.url, self.headers, upgrades=parser.should_upgrade())
@@ -458,44 +446,11 @@ class Protocol(HttpToolsProtocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        if self._stall_timer is None:
-            self._stall_timer = self.loop.call_later(READ_SECONDS, self._client_does_not_read)
         self.loop.call_soon(self._count_waiting)  # after the whole text that is being written
 
     def resume_writing(self) -> None:
-        if self._stall_timer is not None:
-            self._stall_timer.cancel()
-            self._stall_timer = None
         self._slot.free_waiting()
         super().resume_writing()
-
-    # -- timeouts
-    def _begin_idle(self) -> None:
-        """Limits the time until the next request. The timer is kept through requests: uvicorn's, one for each answer,
-        takes 2 µs."""
-        self._idle_since = self.loop.time()
-        if self.timeout_keep_alive_task is None:
-            self._arm_idle(self._idle_since)
-
-    def _arm_idle(self, since: float) -> None:
-        self.timeout_keep_alive_task = self.loop.call_at(since + self.timeout_keep_alive, self._look_if_idle)
-
-    def _look_if_idle(self) -> None:
-        self.timeout_keep_alive_task = None
-        if self._idle_since is None or self.transport.is_closing():
-            return  # the next answer arms it again
-        if self.loop.time() < self._idle_since + self.timeout_keep_alive:
-            self._arm_idle(self._idle_since)
-        else:
-            self.transport.close()
-
-    def _unset_keepalive_if_required(self) -> None:
-        self._idle_since = None
-
-    def _disarm(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
 
     def _end_body(self) -> None:
         if self._body is not None:
@@ -504,12 +459,3 @@ class Protocol(HttpToolsProtocol):
     def _body_is_late(self) -> None:
         if not self.transport.is_closing():
             self._refuse(too_late())
-
-    def _client_does_not_read(self) -> None:
-        self._stall_timer = None
-        self.transport.abort()
-
-    def _head_is_late(self) -> None:
-        self._head_timer = None
-        if not self.transport.is_closing():
-            self.transport.close()

@@ -27,7 +27,6 @@ from registry.http.serving import tls
 from registry.http.serving.acceptor import Acceptor, most_connections
 from registry.http.serving.connection_shares import ConnectionShares, ConnectionSlot
 from registry.http.serving.protocol import Protocol
-from registry.http.serving.stopping import Stopping
 from registry.http.serving.tls_files import TlsFiles
 from registry.settings import Settings
 
@@ -193,7 +192,6 @@ class Server(uvicorn.Server):
         self._acceptor: Acceptor | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        self._app.state.stopping = Stopping()
         # We accept connections, so uvicorn must not have a listener.
         await super().startup([])
         if self.lifespan.should_exit:
