@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from time import monotonic
 from typing import Any, Final, Generic, TypeVar
 from weakref import WeakSet
 
@@ -174,10 +174,10 @@ class ExpiringCache(Generic[K, V]):
 
     def get(self, key: K) -> V | None:
         entry = self._entries.get(key)
-        return entry[1] if entry is not None and time.monotonic() < entry[0] else None
+        return entry[1] if entry is not None and monotonic() < entry[0] else None
 
     def put(self, key: K, value: V, seconds: float) -> V:
-        self._entries.put(key, (time.monotonic() + seconds, value))
+        self._entries.put(key, (monotonic() + seconds, value))
         return value
 
     def pop(self, key: K) -> None:

@@ -59,7 +59,7 @@ def test_the_size_is_exact_under_concurrent_threads() -> None:
 
 def test_expired_entries_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr("registry.caches.time.monotonic", lambda: now)
+    monkeypatch.setattr("registry.caches.monotonic", lambda: now)
     cache: ExpiringCache[str, str] = ExpiringCache(2)
     cache.put("a", "x", seconds=5)
     assert cache.get("a") == "x"

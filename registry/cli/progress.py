@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-import time
+from time import monotonic
 from types import TracebackType
 from typing import Final, Self, TextIO
 
@@ -46,7 +46,7 @@ class ProgressBar:
             self._stream.write(f"\r\x1b[K{self._what}{bar}  {figures}")
             self._stream.flush()
             self._bar = True
-        elif time.monotonic() >= self._next_line or done == total:
-            self._next_line = time.monotonic() + _LINE_SECONDS
+        elif monotonic() >= self._next_line or done == total:
+            self._next_line = monotonic() + _LINE_SECONDS
             print(f"{figures} {self._what}", file=self._stream, flush=True)
         self._shown = (done, total or 0)

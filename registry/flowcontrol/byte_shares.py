@@ -20,10 +20,10 @@ Follows the dynamic thresholds of shared-memory switches (Choudhury and Hahne, I
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Hashable, MutableMapping
 from contextvars import ContextVar
+from time import monotonic
 from typing import Any, Final, NamedTuple
 
 from prometheus_client import Counter as CounterMetric
@@ -295,7 +295,7 @@ class Answers:
     def _cut_longest_stalled(self, tenant: str) -> None:
         stalled = [answer for answer in self._large.get(tenant, ()) if answer.waits_since is not None]
         oldest = min(stalled, key=lambda answer: answer.waits_since or 0.0, default=None)
-        if oldest is not None and time.monotonic() - (oldest.waits_since or 0.0) > STALLED_SECONDS:
+        if oldest is not None and monotonic() - (oldest.waits_since or 0.0) > STALLED_SECONDS:
             oldest.cut()
 
 

@@ -82,7 +82,7 @@ async def test_no_anonymous_requests(api_database: str, tmp_path: Path) -> None:
 
 def test_a_cache_is_bounded_and_forgets(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    monkeypatch.setattr("registry.caches.time.monotonic", lambda: now)
+    monkeypatch.setattr("registry.caches.monotonic", lambda: now)
     cache: ExpiringCache[str, int] = ExpiringCache(2)
     cache.put("a", 1, 10)
     cache.put("b", 2, 10)

@@ -38,7 +38,7 @@ def test_without_a_total_there_is_a_figure() -> None:
 
 def test_without_a_terminal_plain_lines_are_printed_periodically(monkeypatch: pytest.MonkeyPatch) -> None:
     times = iter([0.0, 0.0, 1.0, 5.5, 5.5, 6.0, 6.0])
-    monkeypatch.setattr("registry.cli.progress.time.monotonic", lambda: next(times))
+    monkeypatch.setattr("registry.cli.progress.monotonic", lambda: next(times))
     out = io.StringIO()
     with ProgressBar("objects removed", out) as progress:
         for done in (0, 3, 6, 10):

@@ -138,7 +138,7 @@ def test_the_longest_stalled_answer_is_aborted_for_another(monkeypatch: pytest.M
     made = {name: answers.begin("a", lambda name=name: cut.append(name)) for name in ("old", "young", "reads")}  # type: ignore[misc]
     for answer in made.values():
         answer.hold(MEGABYTE)
-    monkeypatch.setattr("registry.flowcontrol.byte_shares.time.monotonic", lambda: 100.0)
+    monkeypatch.setattr("registry.flowcontrol.byte_shares.monotonic", lambda: 100.0)
     made["old"].waits_since, made["young"].waits_since = 10.0, 99.5
     with pytest.raises(TooManyRequests):
         answers.begin("a", None).hold(2 * MEGABYTE)
