@@ -152,8 +152,8 @@ def test_test_files_scheduled_first_exist() -> None:
 
 
 def test_the_clock_of_one_module_is_replaced(texts: dict[str, str]) -> None:
-    """`registry.caches.time.monotonic` is `time.monotonic`, so other threads of the test's process would get the value
-    too, or take it away."""
+    """A clock that is replaced in the module `time` is replaced for all: another thread of the test's process gets a
+    value of it, or takes it away."""
     shared = re.compile(r'(setattr|patch)\("registry\.[\w.]*\.(time|asyncio|random|os)\.')
     found = [name for name, text in texts.items() if re.match(r"tests/.*\.py$", name) and shared.search(text)]
     assert not found, "replace a name that the module itself has imported"
