@@ -26,7 +26,12 @@ from registry.schema.default_pruning import prune_defaults
 from registry.schema.defaulting import Defaulter, compile_defaulter
 from registry.schema.embedded import EmbeddedResources
 from registry.schema.fast_prune import compile_fast_prune
-from registry.schema.fast_validate import compile_fast_validate, compile_with_budget
+from registry.schema.fast_validate import (
+    ChangesCheck,
+    compile_fast_validate,
+    compile_fast_validate_changes,
+    compile_with_budget,
+)
 from registry.schema.field import ErrorType, FieldError, invalid
 from registry.schema.listtypes import ListTypes
 from registry.schema.model import KEEPS_ALL, Structural, from_json
@@ -80,6 +85,10 @@ class CompiledSchema:
     @cached_property
     def _valid(self) -> Check:
         return compile_fast_validate(self.structural)
+
+    @cached_property
+    def _valid_changes(self) -> ChangesCheck:
+        return compile_fast_validate_changes(self.structural)
 
     @cached_property
     def _fast_check(self) -> Callable[[Structural], Check]:
@@ -175,12 +184,20 @@ class CompiledSchema:
         self, obj: dict[str, Any], old: dict[str, Any], *, scale_errors: Sequence[FieldError] = ()
     ) -> list[FieldError]:
         """The errors of an updated object; unchanged values may keep their errors (ratcheting)."""
+        if not self._keeps_all and self._list_types.has_plain_keys(obj) and self._are_valid_changes(obj, old):
+            return [*scale_errors, *self.validate_embedded(obj)]
         return [
             *self.validate_values(obj, old),
             *scale_errors,
             *self.validate_embedded(obj),
             *self.validate_list_types(obj, old),
         ]
+
+    def _are_valid_changes(self, obj: dict[str, Any], old: dict[str, Any]) -> bool:
+        try:
+            return self._valid_changes(obj, old)
+        except MatchingExceeded:
+            return False
 
     def validate_status_update(
         self, obj: dict[str, Any], old: dict[str, Any], *, scale_errors: Sequence[FieldError] = ()

@@ -4,17 +4,20 @@ A closure returns True in the ordinary case without allocating. Anything unusual
 list, a fractional bound) is left to the complete algorithm, validation.py. A text that is too expensive to match
 against its pattern raises MatchingExceeded, because a check may be part of a `not`.
 
+`compile_fast_validate_changes` compares with the old value: what a patch has left as it was is not checked again.
+
 The work is linear in the size of the value, except for the branches of combinators, which each check all of it: those
 are charged to the request's budget.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import Any
 
 from registry.budget import spend
 from registry.schema.checks import Check, always, lazily, never
+from registry.schema.contains import nodes_with
 from registry.schema.formats.formats import format_check
 from registry.schema.model import Structural
 from registry.schema.numbers import to_int64
@@ -23,11 +26,72 @@ from registry.schema.scalars import schema_format, schema_types
 from registry.schema.validation import is_valid
 
 Compile = Callable[[Structural], Check]
+# Of a new value and the old one.
+ChangesCheck = Callable[[Any, Any], bool]
 
 
 def compile_fast_validate(schema: Structural) -> Check:
     """Compiles a check of any value: True means that validation.py would find no error."""
     return _compile(schema, compile_fast_validate)
+
+
+def compile_fast_validate_changes(schema: Structural) -> ChangesCheck:
+    """Compiles a check of a new value and the old one: True means that validation.py would find no error in the new
+    one, or only errors of unchanged parts (ratcheting.py).
+
+    A part that is the same object as the old one at its place is not checked. The caller ensures that in lists of type
+    map, items correlate with themselves (ListTypes.has_plain_keys).
+    """
+    return _compile_changes(schema, nodes_with(schema, _never_unchanged))
+
+
+def _never_unchanged(schema: Structural) -> bool:
+    """Whether a value may have fields that the schema does not name: it never counts as unchanged."""
+    return (
+        schema.preserve_unknown_fields
+        or schema.embedded_resource
+        or schema.additional_properties is True
+        or not (schema.type or schema.int_or_string)
+    )
+
+
+def _compile_changes(schema: Structural, never_unchanged: Set[Structural]) -> ChangesCheck:
+    """Compiles the check of one node. It descends through the objects that have nothing to check but their fields."""
+    whole = compile_fast_validate(schema)
+    is_limited = (schema.min_properties or 0) > 0 or schema.max_properties is not None
+    is_combined = bool(schema.all_of or schema.any_of or schema.one_of or schema.not_ is not None or schema.enum)
+    if schema.type != "object" or schema.int_or_string or not schema.properties or is_limited or is_combined:
+        return lambda value, old: whole(value)
+    required = tuple(schema.required)
+    skipped = frozenset(name for name, inner in schema.properties.items() if inner not in never_unchanged)
+    checks = lazily(schema.properties, compile_fast_validate)
+    changes: dict[str, ChangesCheck] = {}
+    rest: Check = never if schema.additional_properties is False else always
+    if isinstance(schema.additional_properties, Structural):
+        rest = compile_fast_validate(schema.additional_properties)
+
+    def check(value: Any, old: Any) -> bool:
+        if value.__class__ is not dict or old.__class__ is not dict:
+            return whole(value)
+        for name in required:
+            if name not in value:
+                return False
+        for name, part in value.items():
+            if part.__class__ is dict or part.__class__ is list:
+                before = old.get(name)
+                if part is before and name in skipped:
+                    continue
+                if before.__class__ is dict and name in checks:
+                    if name not in changes:
+                        changes[name] = _compile_changes(schema.properties[name], never_unchanged)
+                    if not changes[name](part, before):
+                        return False
+                    continue
+            if not checks.get(name, rest)(part):
+                return False
+        return True
+
+    return check
 
 
 def compile_with_budget(schema: Structural) -> Check:

@@ -6,7 +6,7 @@ objects and lists they are equal, since those are compared by their JSON.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 
 from registry.codec.go_text import go_json
@@ -35,26 +35,30 @@ class ListTypes:
         return errors
 
     def is_valid(self, obj: Json) -> bool:
-        return self._schema not in self._nodes or self._is_valid(obj, self._schema)
+        return self._schema not in self._nodes or self._is_valid(obj, self._schema, _is_unique)
 
-    def _is_valid(self, value: Json, schema: Structural) -> bool:
+    def has_plain_keys(self, obj: Json) -> bool:
+        """Whether the object is valid, and each item of a list of type map is an object that is found by its key."""
+        return self._schema not in self._nodes or self._is_valid(obj, self._schema, _is_plainly_unique)
+
+    def _is_valid(self, value: Json, schema: Structural, is_unique: Callable[[list[Json], Structural], bool]) -> bool:
         """Checks a value whose schema is one of the nodes."""
         nodes = self._nodes
         if value.__class__ is dict:
             for name, inner_schema in self._properties[schema]:
                 inner = value.get(name)
-                if inner and not self._is_valid(inner, inner_schema):
+                if inner and not self._is_valid(inner, inner_schema, is_unique):
                     return False
             additional = schema.additional_properties
             if isinstance(additional, Structural) and additional in nodes:
-                return all(self._is_valid(inner, additional) for inner in value.values())
+                return all(self._is_valid(inner, additional, is_unique) for inner in value.values())
         elif value.__class__ is list:
-            if schema.list_type in ("set", "map") and not _is_unique(value, schema):
+            if schema.list_type in ("set", "map") and not is_unique(value, schema):
                 return False
             if schema.items is not None and schema.items in nodes:
                 items = schema.items
                 for item in value:  # a generator would double the time
-                    if not self._is_valid(item, items):
+                    if not self._is_valid(item, items, is_unique):
                         return False
         return True
 
@@ -82,24 +86,25 @@ class ListTypes:
 
 
 def _is_unique(items: list[Json], schema: Structural) -> bool:
-    """Fast path; values that Python treats as equal (1 and True) or cannot hash are left to the complete algorithm."""
-    try:
-        if schema.list_type == "set":
-            if len(set(items)) == len(items):
-                return True
-        elif len(schema.list_map_keys) == 1:
-            name = schema.list_map_keys[0]
-            if len({item[name] for item in items}) == len(items):
-                return True
-        else:
-            names = schema.list_map_keys
-            if len({tuple([item.get(name) for name in names]) for item in items}) == len(items):
-                return True
-    except (TypeError, KeyError, AttributeError):
-        pass
+    if _is_plainly_unique(items, schema):
+        return True
     if schema.list_type == "set":
         return next(_doubles(items), None) is None
     return next(_map_errors(items, schema, ""), None) is None
+
+
+def _is_plainly_unique(items: list[Json], schema: Structural) -> bool:
+    """Fast path: False also for values that Python treats as equal (1 and True) or cannot hash."""
+    try:
+        if schema.list_type == "set":
+            return len(set(items)) == len(items)
+        names = schema.list_map_keys
+        if len(names) == 1:
+            name = names[0]
+            return len({item[name] for item in items}) == len(items)
+        return len({tuple([item.get(name) for name in names]) for item in items}) == len(items)
+    except (TypeError, KeyError, AttributeError):
+        return False
 
 
 def _doubles(items: list[Json]) -> Iterator[int]:

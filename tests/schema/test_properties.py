@@ -216,6 +216,21 @@ def test_an_update_has_no_more_errors_than_a_new_object(pair: tuple[dict[str, An
         assert compiled.validate_values(value, deep_copy(value)) == []
 
 
+@given(SCHEMA_AND_OBJECT, st.data())
+def test_parts_that_an_update_shares_with_the_old_object_change_no_error(
+    pair: tuple[dict[str, Any], Any], data: st.DataObject
+) -> None:
+    """As after a patch: an unchanged part is the same object."""
+    schema, old = pair
+    compiled = compile_schema(schema)
+    compiled.process(old, [])
+    new = dict(old)
+    for name in data.draw(st.lists(st.sampled_from([*old, "more"]), max_size=2)):
+        new[name] = data.draw(st.one_of(st.just(None), st.integers(), st.just({}), st.just(["x", "x"])))
+    compiled.prune_and_default(new)
+    assert texts(compiled.validate_update(new, old)) == texts(compiled.validate_update(deep_copy(new), old))
+
+
 def may_have_unknown_fields(compiled: CompiledSchema, value: dict[str, Any]) -> bool:
     """Whether there may be fields that the schema does not name: such objects never count as unchanged."""
     unknown: list[str] = []
