@@ -13,7 +13,8 @@ import base64
 import datetime
 import io
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NoReturn
 
@@ -27,9 +28,10 @@ from registry.codec.protobuf.messages import kind_key
 Json = Any
 
 _SELF_DESCRIBED: Final = b"\xd9\xd9\xf7"
-# Deeper than any schema; decoding recurses.
-_MAX_DEPTH: Final = 400
+# Deeper than any schema. Decoding recurses, with two frames of Python for each level.
+_MAX_DEPTH: Final = 300
 _INT_64: Final = 1 << 63
+_ARRAY, _MAP = 0x80, 0xA0
 # The first bytes of arrays and maps; continued characters of UTF-8 are among them.
 _CONTAINERS: Final = bytes(range(0x80, 0xC0))
 
@@ -49,11 +51,11 @@ def decode_cbor(data: bytes) -> Decoded:
         )
         value = decoder.decode()
         _require_end(decoder)
+        return Decoded(_plain(value))
     except CborError:
         raise
     except (cbor2.CBORError, ValueError, TypeError, OverflowError, RecursionError) as error:
         raise CborError(f"cbor: {_reason(error)}") from error
-    return Decoded(_plain(value))
 
 
 def _has_more_containers(data: bytes, limit: int) -> bool:
@@ -130,7 +132,7 @@ def _plain_float(value: float) -> float:
 
 
 def _plain_list(value: Sequence[Any]) -> list[Json]:
-    return [_plain(item) for item in value]
+    return [*map(_plain, value)]
 
 
 def _plain_map(value: Mapping[Any, Any]) -> dict[str, Json]:
@@ -145,6 +147,29 @@ def _plain_map(value: Mapping[Any, Any]) -> dict[str, Json]:
     return plain
 
 
+@dataclass(frozen=True, slots=True)
+class _Later:
+    """A value whose byte strings become texts, but for those in another such tag (RFC 8949, section 3.4.5.2)."""
+
+    content: Any
+    encode: Callable[[bytes], bytes]
+
+
+def _plain_later(value: _Later) -> Json:
+    return _plain(_encode_bytes(value.content, value.encode))
+
+
+def _encode_bytes(value: Any, encode: Callable[[bytes], bytes]) -> Any:
+    match value:
+        case bytes():
+            return encode(value).decode()
+        case list() | tuple():
+            return [_encode_bytes(item, encode) for item in value]
+        case Mapping():
+            return {name: _encode_bytes(item, encode) for name, item in value.items()}
+    return value
+
+
 _PLAIN: Final[Mapping[type, Callable[[Any], Json]]] = {
     str: _same,
     bool: _same,
@@ -157,6 +182,7 @@ _PLAIN: Final[Mapping[type, Callable[[Any], Json]]] = {
     # What the library makes of the same within a tag that it does not know.
     tuple: _plain_list,
     cbor2.frozendict: _plain_map,
+    _Later: _plain_later,
 }
 
 
@@ -172,14 +198,13 @@ def _content(content: Any, immutable: bool) -> Any:
 
 def _time_text(content: Any, immutable: bool) -> str:
     """A time in RFC 3339, which is returned as it is."""
-    text = _plain(content)
-    if not isinstance(text, str):
+    if not isinstance(content, str):
         raise CborError("cbor: tag number 0 must be followed by text string")
     try:
-        canonical_time(text)
+        canonical_time(content)
     except TimeError as error:
-        raise CborError(f"cbor: cannot set {text} for time.Time: {error}") from error
-    return text
+        raise CborError(f"cbor: cannot set {content} for time.Time: {error}") from error
+    return content
 
 
 def _time(content: Any, immutable: bool) -> str:
@@ -198,8 +223,8 @@ def _forbidden(content: Any, immutable: bool) -> NoReturn:
     raise CborError("cbor: data item of cbor type tag is not accepted by protocol: bignum")
 
 
-def _encoded_later(content: Any, immutable: bool, encode: Callable[[bytes], bytes]) -> Any:
-    return encode(content).decode() if isinstance(content, bytes) else content
+def _encoded_later(content: Any, immutable: bool, encode: Callable[[bytes], bytes]) -> _Later:
+    return _Later(content, encode)
 
 
 def _base64url(data: bytes) -> bytes:
@@ -236,7 +261,30 @@ def encode_item(value: Json, head: Mapping[str, Json] | None = None) -> bytes:
 
     `head` has the apiVersion and kind of a value that does not have its own, as the items of a list.
     """
-    return cbor2.dumps(_in_bytes(_with_bytes(value, head)), canonical=True)
+    value = _with_bytes(value, head)
+    try:
+        return cbor2.dumps(_in_bytes(value), canonical=True)
+    except RecursionError:
+        return b"".join(_encode_deep(value))
+
+
+def _encode_deep(value: Json) -> Iterator[bytes]:
+    """The same of a value of any depth, without recursion. What is encoded already waits as bytes."""
+    waiting = [value]
+    while waiting:
+        match waiting.pop():
+            case bytes() as encoded:
+                yield encoded
+            case Mapping() as members:
+                yield _head(_MAP, len(members))
+                pairs = [(cbor2.dumps(_in_bytes(name)), item) for name, item in members.items()]
+                for name, item in sorted(pairs, key=lambda pair: (len(pair[0]), pair[0]), reverse=True):
+                    waiting += (item, name)
+            case list() | tuple() as items:
+                yield array_head(len(items))
+                waiting += reversed(items)
+            case leaf:
+                yield cbor2.dumps(_in_bytes(leaf), canonical=True)
 
 
 def _with_bytes(value: Json, head: Mapping[str, Json] | None = None) -> Json:
@@ -248,16 +296,19 @@ def _with_bytes(value: Json, head: Mapping[str, Json] | None = None) -> Json:
 
 def encode_event(type_: str, obj: Json) -> bytes:
     """A watch event. Its object has a tag of its own, since it is encoded separately."""
-    event = {b"type": type_.encode(), b"object": cbor2.CBORTag(55799, _in_bytes(_with_bytes(obj)))}
-    return _SELF_DESCRIBED + cbor2.dumps(event, canonical=True)
+    return _SELF_DESCRIBED + b"\xa2\x44type" + encode_item(type_) + b"\x46object" + _SELF_DESCRIBED + encode_item(obj)
 
 
 def array_head(length: int) -> bytes:
     """The head of an array, which precedes its items."""
+    return _head(_ARRAY, length)
+
+
+def _head(kind: int, length: int) -> bytes:
     if length < 24:
-        return bytes([0x80 | length])
+        return bytes([kind | length])
     size = 1 if length < 1 << 8 else 2 if length < 1 << 16 else 4
-    return bytes([0x98 + size.bit_length() - 1]) + length.to_bytes(size, "big")
+    return bytes([kind | 0x18 + size.bit_length() - 1]) + length.to_bytes(size, "big")
 
 
 def _in_bytes(value: Json) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -14,6 +15,7 @@ from tests.api.client import PARTIAL, PARTIAL_LIST, TABLE, Answer, Client, Watch
 from tests.api.errors import failure
 from tests.api.widgets import WIDGETS, widget
 from tests.application import new_tenant, serving, shares_application, shares_tenant
+from tests.emulating import emulating
 
 pytestmark = [shares_application, shares_tenant]
 
@@ -174,6 +176,26 @@ async def test_an_apply_that_is_refused(cbor: Client) -> None:
         "error decoding patch: cbor: data item of cbor type primitives is not accepted by protocol: floating-point NaN"
     )
     failure(await cbor.patch(path, encode_item([1]), APPLY), 400, "BadRequest")
+    with emulating("1.36"):
+        refused = failure(await cbor.patch(path, b"\xc0\x05", APPLY), 400, "BadRequest")
+    assert refused["message"] == "error decoding YAML: cbor: tag number 0 must be followed by text string"
+
+
+async def test_deep_objects(cbor: Client) -> None:
+    """JSON may be nested more deeply than CBOR that is sent."""
+    deep = '{"a":' * 2000 + "1" + "}" * 2000
+    body = json.dumps({**widget("a"), "spec": {"free": {"a": 0}}}).replace("0", deep)
+    assert (await cbor.post(WIDGETS, body)).code == 201
+    for path in (f"{WIDGETS}/a", WIDGETS):
+        assert (await cbor.get(path, accept=CBOR)).body.count(b"\xa1\x41a") >= 2000
+    async with cbor.watch(f"{WIDGETS}?watch=true", accept=CBOR) as watch:
+        assert (await watch.read(4000)).startswith(b"\xd9\xd9\xf7\xa2\x44type\x45ADDED\x46object")
+    for path, obj in ((WIDGETS, widget("b")), (MAPS, {**MAP, "metadata": {"name": "b"}})):
+        beginning = encode_item({**obj, "zz": 0}).removesuffix(b"\x00")
+        for levels in (390, 5000):
+            refused = beginning + b"\x81" * levels + b"\x00"
+            failure(await cbor.post(path, refused, content_type=CBOR), 400, "BadRequest")
+            failure(await cbor.patch(f"{path}/b?fieldManager=m", refused, APPLY), 400, "BadRequest")
 
 
 async def test_cbor_is_refused_without_the_setting(api: Client) -> None:

@@ -37,6 +37,7 @@ JSON = st.recursive(
         pytest.param(b"\xd5\x42\xfb\xff", "-_8", id="to be base64url later, without padding"),
         pytest.param(b"\xd6\x42ab", "YWI=", id="to be base64 later"),
         pytest.param(b"\xd7\x42ab", "6162", id="to be base16 later"),
+        pytest.param(b"\xd6\x82\x42ab\xa1\x41k\xd7\x81\x42ab", ["YWI=", {"k": ["6162"]}], id="what is in a list, too"),
         pytest.param(b"\xd9\x03\xe7\x01", 1, id="an unknown tag"),
         pytest.param(b"\xd9\x03\xe7\xa1\x61a\x82\x01\xa0", {"a": [1, {}]}, id="an unknown tag of a map"),
         pytest.param(b"\xd8\x1c\x80", [], id="what could be shared"),
@@ -71,10 +72,13 @@ def test_values(data: bytes, value: Any) -> None:
         pytest.param(b"\xc1\xf9\x7e\x00", id="a time that is not a number"),
         pytest.param(b"\xc0\x64noon", id="a time that is no time"),
         pytest.param(b"\xc0\x05", id="a number as text of a time"),
+        pytest.param(b"\xc0\x54" + b"2024-01-02T03:04:05Z", id="a byte string as text of a time"),
         pytest.param(b"\xc1\x61x", id="a text as number of a time"),
         pytest.param(b"\xd9\x03\xe7\xa2\x61a\x01\x61a\x02", id="a key twice within a tag"),
         pytest.param(b"\x61\xff", id="not UTF-8"),
         pytest.param(b"\x81" * 5000 + b"\x01", id="deep"),
+        pytest.param(b"\x81" * 301 + b"\x01", id="deeper than the limit"),
+        pytest.param(b"\xd6" * 301 + b"\x81\x01", id="tags deeper than the limit"),
         pytest.param(b"\x9a\xff\xff\xff\xff", id="a long list that is not there"),
         pytest.param(b"\x5b\x7f" + b"\xff" * 7, id="a long string that is not there"),
         pytest.param(b"\xff", id="break"),
@@ -84,6 +88,29 @@ def test_refused(data: bytes) -> None:
     with pytest.raises(CborError) as caught:
         decode_cbor(data)
     assert str(caught.value).startswith("cbor: ")
+
+
+@pytest.mark.parametrize("head", [b"\x81", b"\xa1\x41a", b"\xd6\x81", b"\x81\xd6"])
+def test_as_deep_as_the_limit(head: bytes) -> None:
+    """With the stack of a request below it: a test runs on about as many frames."""
+    value = decode_cbor(head * (300 // sum(map(head.count, (b"\x81", b"\xa1", b"\xd6")))) + b"\x01").value
+    assert encode_cbor(value).endswith(b"\x01")
+
+
+@pytest.mark.parametrize("member", [None, "a"])
+def test_deep_values_are_encoded(member: str | None) -> None:
+    """JSON may be nested more deeply than Python recurses."""
+    value: Any = {"bb": [True, "ä"], "a": 1}
+    inner = encode_item(value)
+    for _ in range(5000):
+        value = [value] if member is None else {member: value}
+    head = b"\x81" if member is None else b"\xa1\x41a"
+    assert encode_cbor(value) == TAG + head * 5000 + inner
+
+
+@given(JSON)
+def test_deep_values_are_encoded_as_others(value: Any) -> None:
+    assert b"".join(cbor._encode_deep(value)) == encode_item(value)
 
 
 def test_shared_references_are_numbers() -> None:

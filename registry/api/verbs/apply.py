@@ -106,8 +106,7 @@ def _decode_configuration(body: Body) -> Decoded:
     try:
         decoded = body.read(decode_cbor if body.media_type.endswith("cbor") else decode_yaml)
     except CborError as error:
-        noun = "patch" if emulated().is_1_37 else "CBOR"
-        raise bad_request(f"error decoding {noun}: {error}") from error
+        raise bad_request(f"error decoding {_noun()}: {error}") from error
     except CodecError as error:
         if emulated().is_1_37 and not body.data.lstrip().startswith(b"{"):
             # The original converts it to JSON for the audit log first, unless it looks like JSON.
