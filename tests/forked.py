@@ -20,7 +20,13 @@ from pathlib import Path
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(
-    [__name__, "registry.cli.serve", "registry.cli.server_process", "registry.http.app", "registry.store.migrate"]
+    [
+        __name__,
+        "registry.cli.commands.serve",
+        "registry.cli.server_process",
+        "registry.http.app",
+        "registry.store.migrate",
+    ]
 )
 
 

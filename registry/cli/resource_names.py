@@ -6,12 +6,14 @@ Like kubectl's RESTMapper, from the aggregated discovery of the server.
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
 from registry.cli.api_client import ApiClient, Object
 from registry.cli.errors import CommandError
+from registry.cli.kubeconfig_client import Session
 
 _ACCEPT: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
@@ -47,6 +49,16 @@ def find_resource(client: ApiClient, wanted: str) -> NamedResource:
         if word in resource.names or word in qualified:
             return resource
     raise CommandError(f'the server doesn\'t have a resource type "{wanted}"')
+
+
+def add_target(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "%(prog)s KIND NAME [flags]"
+    parser.add_argument("target", nargs="+", metavar="KIND NAME", help="the object, also as KIND/NAME")
+
+
+def find_target(session: Session, words: list[str]) -> tuple[NamedResource, str]:
+    kind, name = split_target(words)
+    return find_resource(session.client, kind), name
 
 
 def split_target(words: list[str]) -> tuple[str, str]:

@@ -13,42 +13,35 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-
-class Command(NamedTuple):
-    """`module` is a module of this package."""
-
-    module: str
-    help: str
-
-
+# What each does; its module in registry/cli/commands/ has its name.
 COMMANDS: Final = {
-    "serve": Command("serve", "run the server"),
-    "migrate": Command("migrate", "migrate the database's tables, or print their revision"),
-    "recover": Command("recover", "raise all revisions after the database was restored to an earlier state"),
-    "kubeconfig": Command("kubeconfig_command", "print a kubeconfig of a tenant's administrator"),
-    "tenant": Command("tenant", "create, list, delete and undelete tenants"),
-    "token": Command("token", "create, list and revoke bearer tokens of a tenant"),
-    "psql": Command("psql", "open psql on the database, or print its URL if psql is not installed"),
-    "sql": Command("sql", "grant, revoke and list read-only logins for SQL reports"),
-    "encryption": Command("encryption", "manage the keys of encryption at rest"),
-    "cel": Command("cel", "check the validation rules of a definition, and try them on objects"),
-    "convert": Command("convert", "try the conversion rules of a definition, without a server"),
-    "query": Command("query", "list objects by any field, sorted and counted, or group them"),
-    "history": Command("history", "show when an object changed, who changed it, and which fields"),
-    "diff": Command("diff", "show the difference between two revisions of an object"),
-    "restore": Command("restore", "restore an object to an earlier revision"),
-    "deleted": Command("deleted", "list deleted objects of a kind"),
-    "undelete": Command("undelete", "recreate a deleted object"),
-    "export": Command("export", "write objects as manifests that can be applied elsewhere"),
-    "migrate-storage": Command("migrate_storage", "rewrite the objects of a kind at its storage version"),
-    "protect": Command("protect", "refuse the deletion of a definition, a namespace or a tenant"),
-    "usage": Command("usage", "show a tenant's usage and limits"),
-    "tenants": Command("tenants", "list tenants with their usage"),
-    "top": Command("top", "show the busiest tenants: requests, writes, watches"),
-    "completion": Command("completion", "print the completion script of a shell"),
-    "version": Command("version", "print the version"),
+    "serve": "run the server",
+    "migrate": "migrate the database's tables, or print their revision",
+    "recover": "raise all revisions after the database was restored to an earlier state",
+    "kubeconfig": "print a kubeconfig of a tenant's administrator",
+    "tenant": "create, list, delete and undelete tenants",
+    "token": "create, list and revoke bearer tokens of a tenant",
+    "psql": "open psql on the database, or print its URL if psql is not installed",
+    "sql": "grant, revoke and list read-only logins for SQL reports",
+    "encryption": "manage the keys of encryption at rest",
+    "cel": "check the validation rules of a definition, and try them on objects",
+    "convert": "try the conversion rules of a definition, without a server",
+    "query": "list objects by any field, sorted and counted, or group them",
+    "history": "show when an object changed, who changed it, and which fields",
+    "diff": "show the difference between two revisions of an object",
+    "restore": "restore an object to an earlier revision",
+    "deleted": "list deleted objects of a kind",
+    "undelete": "recreate a deleted object",
+    "export": "write objects as manifests that can be applied elsewhere",
+    "migrate-storage": "rewrite the objects of a kind at its storage version",
+    "protect": "refuse the deletion of a definition, a namespace or a tenant",
+    "usage": "show a tenant's usage and limits",
+    "tenants": "list tenants with their usage",
+    "top": "show the busiest tenants: requests, writes, watches",
+    "completion": "print the completion script of a shell",
+    "version": "print the version",
 }
 # Run by `serve --workers` and by the scripts of `completion`, not by users.
 _WORKER: Final = "worker"
@@ -106,15 +99,15 @@ def parser(only: str | None = None) -> argparse.ArgumentParser:
         epilog="Every setting is also an environment variable; `registry serve --help` and docs/settings.md list them.",
     )
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, command in COMMANDS.items():
-        added = commands.add_parser(name, help=command.help)
+    for name, does in COMMANDS.items():
+        added = commands.add_parser(name, help=does)
         if only is None or only == name:
             _module(name).add_arguments(added)
     return top
 
 
 def _module(command: str) -> Any:
-    return importlib.import_module(f"registry.cli.{COMMANDS[command].module}")
+    return importlib.import_module(f"registry.cli.commands.{command.replace('-', '_')}")
 
 
 def _run(command: Callable[[dict[str, Any]], int], typed: dict[str, Any]) -> int:
@@ -145,7 +138,7 @@ def _message(problem: Exception) -> str | None:
 
 
 def _complete(typed: dict[str, Any]) -> int:
-    from registry.cli.completion import candidates
+    from registry.cli.commands.completion import candidates
 
     for candidate in candidates(typed["words"], COMMANDS, parser):
         print(candidate)

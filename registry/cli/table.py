@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterable, Sequence
+
+
+def add_output_flag(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-o", "--output", choices=["table", "json"], default="table", help="default: %(default)s")
 
 
 def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

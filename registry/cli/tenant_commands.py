@@ -10,11 +10,11 @@ from urllib.parse import quote
 
 from registry.cli import tenant_access
 from registry.cli.api_client import Object
+from registry.cli.commands.kubeconfig import print_kubeconfig
+from registry.cli.commands.tenants import print_tenants
+from registry.cli.commands.usage import TENANTS
 from registry.cli.errors import CommandError, RequestRefused
-from registry.cli.kubeconfig_command import print_kubeconfig
 from registry.cli.platform import Platform, open_platform
-from registry.cli.tenants import print_tenants
-from registry.cli.usage import TENANTS
 from registry.settings import CLIENT
 
 _WAIT_SECONDS: Final = 0.5

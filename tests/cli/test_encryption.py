@@ -10,8 +10,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from registry.cli import encryption as commands
 from registry.cli import root as cli
+from registry.cli.commands import encryption as commands
 from registry.http import encryption
 from registry.settings import Settings, SettingsError
 from registry.store.encryption import resealing

@@ -259,7 +259,7 @@ async def test_the_server_restores_settings_and_logs_it(
     roles(f"{database}_re")
     roles(f"login_{database}_")
     async with running(api_database, tmp_path, with_views=True):
-        from registry.cli import sql as sql_cli
+        from registry.cli.commands import sql as sql_cli
         from registry.cli.root import parser
 
         typed = vars(

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from registry.cli.api_client import Object
 from registry.cli.kubeconfig_client import Session, add_client_flags, open_session
-from registry.cli.resource_names import NamedResource, find_resource, split_target
-from registry.cli.table import print_table
+from registry.cli.resource_names import NamedResource, add_target, find_target
+from registry.cli.table import add_output_flag, print_table
 
 _PAGE: Final = 50
 # Fields that are listed in a row; the rest is counted.
@@ -26,15 +26,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--limit", type=int, default=_PAGE, help="changes to show (default: %(default)s)")
     add_output_flag(parser)
     add_client_flags(parser)
-
-
-def add_target(parser: argparse.ArgumentParser) -> None:
-    parser.usage = "%(prog)s KIND NAME [flags]"
-    parser.add_argument("target", nargs="+", metavar="KIND NAME", help="the object, also as KIND/NAME")
-
-
-def add_output_flag(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-o", "--output", choices=["table", "json"], default="table", help="default: %(default)s")
 
 
 def run(typed: dict[str, Any]) -> int:
@@ -57,11 +48,6 @@ def run(typed: dict[str, Any]) -> int:
     ]
     print_table(("WHEN", "REVISION", "OPERATION", "USER", "BY", "FIELDS"), rows)
     return 0
-
-
-def find_target(session: Session, words: list[str]) -> tuple[NamedResource, str]:
-    kind, name = split_target(words)
-    return find_resource(session.client, kind), name
 
 
 def changes(session: Session, resource: NamedResource, name: str, limit: int) -> Iterator[Object]:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any, Final
 
-from registry.cli.kubeconfig_command import add_credential_flags, add_lifetime_flag
+from registry.cli.commands.kubeconfig import add_credential_flags, add_lifetime_flag
 from registry.cli.platform import add_server_flags
 
 LIMITS: Final = ("objects", "bytes", "definitions", "namespaces")

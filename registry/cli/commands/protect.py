@@ -7,9 +7,8 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from registry.cli.errors import CommandError
-from registry.cli.history import add_target
 from registry.cli.kubeconfig_client import add_client_flags, open_session
-from registry.cli.resource_names import find_resource, split_target
+from registry.cli.resource_names import add_target, find_resource, split_target
 
 _ANNOTATION: Final = "tenancy.registry/deletion-protection"
 _PROTECTED: Final = ("customresourcedefinitions", "namespaces")

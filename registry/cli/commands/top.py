@@ -7,10 +7,9 @@ import json
 from typing import Any, Final
 
 from registry.cli.api_client import Object
-from registry.cli.history import add_output_flag
+from registry.cli.commands.usage import TENANTS, explaining_rights
 from registry.cli.kubeconfig_client import add_client_flags, open_session
-from registry.cli.table import print_table
-from registry.cli.usage import TENANTS, explaining_rights
+from registry.cli.table import add_output_flag, print_table
 
 _FIGURES: Final = ("requestsPerMinute", "writesPerMinute", "watches")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from registry.cli.history import add_target, find_target
 from registry.cli.kubeconfig_client import add_client_flags, open_session
+from registry.cli.resource_names import add_target, find_target
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -7,10 +7,9 @@ import json
 from typing import Any
 from urllib.parse import quote
 
-from registry.cli.history import add_output_flag
 from registry.cli.kubeconfig_client import add_client_flags, open_session
 from registry.cli.resource_names import find_resource
-from registry.cli.table import print_table
+from registry.cli.table import add_output_flag, print_table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -10,10 +10,10 @@ from urllib.parse import quote
 import yaml
 
 from registry.cli.api_client import Object
+from registry.cli.commands.history import LAST_APPLIED, changes
 from registry.cli.errors import CommandError
-from registry.cli.history import LAST_APPLIED, add_target, changes, find_target
 from registry.cli.kubeconfig_client import Session, add_client_flags, open_session
-from registry.cli.resource_names import NamedResource
+from registry.cli.resource_names import NamedResource, add_target, find_target
 from registry.cli.table import printable
 
 

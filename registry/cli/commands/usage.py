@@ -10,9 +10,8 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from registry.cli.errors import CommandError, RequestRefused
-from registry.cli.history import add_output_flag
 from registry.cli.kubeconfig_client import add_client_flags, open_session
-from registry.cli.table import print_table
+from registry.cli.table import add_output_flag, print_table
 
 TENANTS: Final = "/clusters/system/apis/tenancy.registry/v1/tenants"
 FIGURES: Final = ("objects", "bytes", "definitions", "namespaces")

@@ -12,8 +12,8 @@ from typing import Any, Final, TextIO
 from urllib.parse import quote
 
 from registry.cli.api_client import Object
+from registry.cli.commands.history import LAST_APPLIED
 from registry.cli.errors import CommandError, describe
-from registry.cli.history import LAST_APPLIED
 from registry.cli.kubeconfig_client import Session, add_client_flags, open_session
 from registry.cli.resource_names import NamedResource, find_resource
 
