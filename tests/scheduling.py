@@ -25,6 +25,7 @@ FIRST = (
     "tests/authorization/test_authorized_names.py",
     "tests/faults/test_memory.py",
     "tests/api/test_budget.py",
+    "tests/api/test_one_revision.py",
     "tests/fuzz/test_fuzz.py",
     "tests/docs/test_readme.py",
     "tests/supply/test_sbom.py",
