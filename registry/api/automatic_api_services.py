@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 from registry.aggregation.automatic import (
     ALWAYS,
@@ -29,27 +29,23 @@ from registry.aggregation.model import AVAILABLE, GROUP, PLURAL
 from registry.api.api_services import API_SERVICES
 from registry.api.catalog import TenantCatalog
 from registry.api.errors import StatusError
-from registry.api.options import DeleteOptions, WriteOptions
+from registry.api.options import DeleteOptions
 from registry.api.request import Backend, ResourceRequest
+from registry.api.server_writes import ServerWrite, creating, updating, write_as_server
 from registry.api.strategies.apiservice import is_remote, local_status
-from registry.api.strategies.base import Context, Object
-from registry.api.verbs.create import create_object
+from registry.api.strategies.base import Object
 from registry.api.verbs.delete import DeleteOperation
-from registry.api.verbs.driver import run, run_current
-from registry.api.verbs.update import UpdateOperation, copy_of
-from registry.authentication.user import ADMINISTRATORS, AUTHENTICATED, User
+from registry.api.verbs.driver import run
+from registry.api.verbs.update import copy_of
 from registry.codec.stored import decode_stored
 from registry.definitions.conditions import find
 from registry.flowcontrol.evaluation import LARGE_BYTES, shared_aside
 from registry.store.errors import RevisionExpired
 from registry.store.types import ObjectKey, Requirement, SelectorOperator, Tenant
 
-_SERVER: Final = User("system:apiserver", (ADMINISTRATORS, AUTHENTICATED))
-_MANAGER: Final = "kube-apiserver"
 _ARE_AUTOMATIC: Final = Requirement(LABEL, SelectorOperator.IN, (ON_START, ALWAYS))
 # APIServices that are read one by one, in one query.
 _AT_A_TIME: Final = 32
-_Write = Callable[[ResourceRequest], Awaitable[object]]
 # APIServices by name; None where there is none.
 _Stored = dict[ObjectKey, Object | None]
 
@@ -158,26 +154,19 @@ async def _reconcile(
 async def _apply(backend: Backend, tenant: Tenant, difference: APIServiceChanges) -> None:
     """Writes concurrently: the store combines the writes into few transactions."""
     await asyncio.gather(
-        *(_write(backend, tenant, "", _creating(obj)) for obj in difference.create),
-        *(_write(backend, tenant, name, _updating(obj)) for name, obj in difference.update.items()),
+        *(_write(backend, tenant, "", creating(obj)) for obj in difference.create),
+        *(_write(backend, tenant, name, updating(_like(obj))) for name, obj in difference.update.items()),
         *(_write(backend, tenant, name, _delete) for name in difference.delete),
     )
 
 
-def _creating(obj: dict[str, Any]) -> _Write:
-    async def create(request: ResourceRequest) -> None:
-        await create_object(request, copy.deepcopy(obj), WriteOptions(), _MANAGER, "create")
-
-    return create
-
-
-def _updating(obj: dict[str, Any]) -> _Write:
-    def make(_: ResourceRequest, old: Object) -> Object:
+def _like(obj: Object) -> Callable[[Object], Object]:
+    def make(old: Object) -> Object:
         labels = {**(old["metadata"].get("labels") or {}), LABEL: obj["metadata"]["labels"][LABEL]}
         new = copy_of(old)
         return {**new, "metadata": {**new["metadata"], "labels": labels}, "spec": copy.deepcopy(obj["spec"])}
 
-    return lambda request: run(request, UpdateOperation(make, "update", _MANAGER))
+    return make
 
 
 async def _delete(request: ResourceRequest) -> None:
@@ -188,26 +177,16 @@ async def _correct_conditions(backend: Backend, tenant: Tenant, stored: Mapping[
     """Marks APIServices available that no longer have a service."""
     for name, obj in stored.items():
         if not is_remote(obj) and (find(obj, AVAILABLE) or {}).get("reason") != "Local":
-            await _write(backend, tenant, name, _with_local_status, subresource="status")
+            await _write(backend, tenant, name, updating(_with_local_status), "status")
 
 
-async def _with_local_status(request: ResourceRequest) -> None:
-    def make(_: ResourceRequest, old: Object) -> Object:
-        return copy_of(old) if is_remote(old) else {**copy_of(old), "status": local_status(old.get("status") or {})}
-
-    await run(request, UpdateOperation(make, "update", _MANAGER))
+def _with_local_status(old: Object) -> Object:
+    return copy_of(old) if is_remote(old) else {**copy_of(old), "status": local_status(old.get("status") or {})}
 
 
-async def _write(backend: Backend, tenant: Tenant, name: str, write: _Write, subresource: str = "") -> None:
-    def address(catalog: TenantCatalog, context: Context) -> ResourceRequest:
-        served = catalog.served(GROUP, "v1", PLURAL)
-        assert served is not None, "it is built in"
-        served = served.part(subresource) if subresource else served
-        return ResourceRequest(backend, context, catalog.without_admission(), served, "", name, subresource, {})
-
-    context = Context(tenant, _SERVER, _MANAGER, by_server=True)
+async def _write(backend: Backend, tenant: Tenant, name: str, write: ServerWrite, subresource: str = "") -> None:
     try:
-        await run_current(backend, await backend.catalogs.get(tenant), context, address, write)
+        await write_as_server(backend, tenant, (GROUP, PLURAL), name, write, subresource)
     except StatusError as error:
         if error.code not in (404, 409):  # another process was first
             raise

@@ -12,28 +12,20 @@ Follows kubernetes pkg/registry/rbac/rest/storage_rbac.go and component-helpers 
 from __future__ import annotations
 
 import asyncio
-import copy
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
-from registry.api.catalog import TenantCatalog
 from registry.api.errors import StatusError
-from registry.api.options import WriteOptions
-from registry.api.request import Backend, ResourceRequest
-from registry.api.strategies.base import Context, Object
-from registry.api.verbs.create import create_object
-from registry.api.verbs.driver import run, run_current
-from registry.api.verbs.update import UpdateOperation, copy_of
-from registry.authentication.user import ADMINISTRATORS, AUTHENTICATED, User
+from registry.api.request import Backend
+from registry.api.served import Object
+from registry.api.server_writes import creating, updating, write_as_server
+from registry.api.verbs.update import copy_of
 from registry.authorization.rbac.cover import compact, missing_rules
 from registry.authorization.rbac.defaults import AUTOUPDATE, default_objects
 from registry.authorization.rbac.match import CompiledRole
 from registry.authorization.rbac.model import GROUP, PolicyRule, rules_of
 from registry.authorization.rbac.stored import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, Entries, Which
 from registry.store.types import ObjectKey, Tenant
-
-_SERVER = User("system:apiserver", (ADMINISTRATORS, AUTHENTICATED))
-_MANAGER = "kube-apiserver"
 
 
 async def ensure_default_roles(backend: Backend, tenant: Tenant) -> None:
@@ -60,13 +52,9 @@ async def _create_all(backend: Backend, tenant: Tenant, wanted: Iterable[Which])
 
 
 async def _create(backend: Backend, tenant: Tenant, which: Which) -> None:
-    obj = default_objects()[which]
-
-    async def create(request: ResourceRequest) -> None:
-        await create_object(request, copy.deepcopy(obj), WriteOptions(), _MANAGER, "create")
-
+    namespace = which[1][: which[1].rfind("/") + 1]
     try:
-        await _write(backend, tenant, which, create, named=False)
+        await write_as_server(backend, tenant, _resource(which), namespace, creating(default_objects()[which]))
     except StatusError as error:
         # Another process was first, or the namespace is missing: a tenant may do without kube-public.
         if error.code not in (403, 404, 409):
@@ -83,16 +71,13 @@ def _lacking(which: Which, entries: Entries) -> list[PolicyRule]:
 
 
 async def _add_rules(backend: Backend, tenant: Tenant, which: Which, rules: list[PolicyRule]) -> None:
-    def with_rules(_: ResourceRequest, old: Object) -> Object:
+    def with_rules(old: Object) -> Object:
         if ((old["metadata"].get("annotations") or {}).get(AUTOUPDATE)) == "false":
             return copy_of(old)
         return {**copy_of(old), "rules": [*(old.get("rules") or ()), *map(_object_of, rules)]}
 
-    async def change(request: ResourceRequest) -> None:
-        await run(request, UpdateOperation(with_rules, "update", _MANAGER))
-
     try:
-        await _write(backend, tenant, which, change, named=True)
+        await write_as_server(backend, tenant, _resource(which), which[1], updating(with_rules))
     except StatusError as error:
         if error.code != 404:
             raise
@@ -109,16 +94,5 @@ def _object_of(rule: PolicyRule) -> dict[str, Any]:
     return {name: list(values) for name, values in members.items() if values}
 
 
-async def _write(
-    backend: Backend, tenant: Tenant, which: Which, write: Callable[[ResourceRequest], Awaitable[None]], *, named: bool
-) -> None:
-    namespace, _, name = which[1].rpartition("/")
-
-    def address(catalog: TenantCatalog, context: Context) -> ResourceRequest:
-        served = catalog.served(GROUP, "v1", which[0].partition(".")[0])
-        assert served is not None
-        catalog = catalog.without_admission()
-        return ResourceRequest(backend, context, catalog, served, namespace, name if named else "", "", {})
-
-    context = Context(tenant, _SERVER, _MANAGER, by_server=True)
-    await run_current(backend, await backend.catalogs.get(tenant), context, address, write)
+def _resource(which: Which) -> tuple[str, str]:
+    return GROUP, which[0].partition(".")[0]

@@ -25,9 +25,6 @@ Reference = dict[str, Any]
 
 FOREGROUND: Final = "foregroundDeletion"
 ORPHAN: Final = "orphan"
-# The user and field manager of the controllers.
-SERVER_NAME: Final = "system:apiserver"
-SERVER_MANAGER: Final = "kube-apiserver"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,26 +6,17 @@ All of it can be done by several processes at once, and again at each start.
 from __future__ import annotations
 
 import asyncio
-import copy
 
 from registry.api.admission.namespace_lifecycle import NAMESPACES
-from registry.api.catalog import TenantCatalog
 from registry.api.errors import StatusError
-from registry.api.options import WriteOptions
-from registry.api.request import Backend, ResourceRequest
+from registry.api.request import Backend
 from registry.api.served import Object
-from registry.api.strategies.base import Context
+from registry.api.server_writes import creating, write_as_server
 from registry.api.strategies.namespace import NAME_LABEL
-from registry.api.verbs.create import create_object
-from registry.api.verbs.driver import run_current
-from registry.authentication.user import ADMINISTRATORS, AUTHENTICATED, User
 from registry.authorization.tenants import DEFAULT, INITIAL_NAMESPACES, SYSTEM, TenantDirectory
 from registry.builtin.tenancy import GROUP, PLURAL
 from registry.flowcontrol.time_slice import ClientGone, TimeSlice
 from registry.store.types import ObjectKey, ResourceName, Tenant, TenantId
-
-_SERVER = User("system:apiserver", (ADMINISTRATORS, AUTHENTICATED))
-_MANAGER = "kube-apiserver"
 
 
 async def bootstrap(backend: Backend, tenants: TenantDirectory) -> None:
@@ -89,23 +80,10 @@ class TenantBootstrapper:
 async def _ensure(backend: Backend, tenant: Tenant, group: str, plural: str, wanted: Object) -> None:
     resource = ResourceName(f"{plural}.{group}" if group else plural)
     row, _ = await backend.store.load(tenant, resource, ObjectKey(wanted["metadata"]["name"]))
-    if row is None:
-        await _create(backend, tenant, group, plural, wanted)
-
-
-async def _create(backend: Backend, tenant: Tenant, group: str, plural: str, wanted: Object) -> None:
-    def address(catalog: TenantCatalog, context: Context) -> ResourceRequest:
-        served = catalog.served(group, "v1", plural)
-        assert served is not None
-        name = wanted["metadata"]["name"]
-        return ResourceRequest(backend, context, catalog.without_admission(), served, "", name, "", {})
-
-    async def create(request: ResourceRequest) -> None:
-        await create_object(request, copy.deepcopy(wanted), WriteOptions(), _MANAGER, "create")
-
-    context = Context(tenant, _SERVER, _MANAGER, by_server=True)
+    if row is not None:
+        return
     try:
-        await run_current(backend, await backend.catalogs.current(tenant), context, address, create)
+        await write_as_server(backend, tenant, (group, plural), "", creating(wanted))
     except StatusError as error:
         if error.reason != "AlreadyExists":
             raise

@@ -49,3 +49,6 @@ class User:
 
 
 ANONYMOUS = User("system:anonymous", (UNAUTHENTICATED,))
+# The user and the field manager of the server's own writes.
+SERVER = User("system:apiserver", (ADMINISTRATORS, AUTHENTICATED))
+SERVER_MANAGER = "kube-apiserver"

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 from registry.api.answers import ObjectAnswer
 from registry.api.catalog import TenantCatalog
 from registry.api.conversions import VersionGone
-from registry.api.dependents import FOREGROUND, ORPHAN, SERVER_MANAGER, SERVER_NAME
+from registry.api.dependents import FOREGROUND, ORPHAN
 from registry.api.errors import StatusError
 from registry.api.options import DeleteOptions, WriteOptions
 from registry.api.request import Backend, ResourceRequest
@@ -18,7 +18,7 @@ from registry.api.verbs.create import create_object
 from registry.api.verbs.delete import DeleteOperation
 from registry.api.verbs.driver import DefinitionsUnstable, NoLongerServed, run, run_current
 from registry.api.verbs.update import UpdateOperation
-from registry.authentication.user import ADMINISTRATORS, AUTHENTICATED, User
+from registry.authentication.user import SERVER, SERVER_MANAGER
 from registry.codec.stored import decode_metadata
 from registry.controllers.queue import Requeue
 from registry.schema.values import deep_copy
@@ -29,8 +29,7 @@ from registry.tasks import BoundedTasks
 
 T = TypeVar("T")
 
-SERVER: Final = User(SERVER_NAME, (ADMINISTRATORS, AUTHENTICATED))
-# The names that managedFields show for what controllers write, as in a cluster.
+# The name that managedFields show for what controllers write, as in a cluster.
 CONTROLLER_MANAGER: Final = "kube-controller-manager"
 # Concurrent deletions: as many as fit into a transaction. Each holds its object, so they are bounded by bytes, too.
 _CONCURRENT_DELETES = 64

@@ -17,9 +17,10 @@ from registry.api.write_events import WriteEvents
 from registry.authentication.authenticator import Authentication
 from registry.authentication.tokens.keys import SigningKeys
 from registry.authentication.tokens.service_accounts import AccountTokens
+from registry.authentication.user import SERVER
 from registry.authorization.authorizer import Authorizer
 from registry.authorization.tenants import DEFAULT
-from registry.controllers.controller_client import SERVER, ControllerClient
+from registry.controllers.controller_client import ControllerClient
 from registry.controllers.garbage.references import served_by_name
 from registry.controllers.manager import ControllerManager
 from registry.store.store import Store

@@ -22,13 +22,13 @@ from registry.api.errors import Qualified, StatusError, forbidden, modified
 from registry.api.ownership import field_manager_of
 from registry.api.request import QUOTAS, CatalogStale, ResourceRequest
 from registry.api.served import Object, Served, labels_of
+from registry.authentication.user import SERVER_MANAGER
 from registry.builtin.quantities import canonical_quantity, quantity
 from registry.cel.ext.quantity import align
 from registry.flowcontrol.time_slice import TimeSlice
 from registry.store.errors import NotFound, RevisionConflict
 from registry.store.types import NO_FLAGS, Actor, ObjectKey, Row, Uid, Write, WriteFlag, WriteOperation
 
-_MANAGER = "kube-apiserver"
 # Resources of the core group that also count under their plain name.
 PLAIN = frozenset(
     {"configmaps", "secrets", "services", "resourcequotas", "replicationcontrollers", "persistentvolumeclaims"}
@@ -151,7 +151,9 @@ async def _change_use(request: ResourceRequest, row: Row, use: Callable[[Object]
 
 
 def _write(request: ResourceRequest, served: Served, new: Object, old: Object, row: Row) -> Write:
-    owned = field_manager_of(served).update(old, new, _MANAGER, served.api_version, request.context.timestamp, "status")
+    owned = field_manager_of(served).update(
+        old, new, SERVER_MANAGER, served.api_version, request.context.timestamp, "status"
+    )
     version, schema, body = served.body(served.strategy.finish(owned))
     flags = WriteFlag.BY_SERVER if request.context.by_server else NO_FLAGS
     if new["metadata"].get("deletionTimestamp"):
@@ -160,7 +162,7 @@ def _write(request: ResourceRequest, served: Served, new: Object, old: Object, r
         WriteOperation.UPDATE,
         QUOTAS,
         row.key,
-        Actor(request.context.user.name, _MANAGER, "update"),
+        Actor(request.context.user.name, SERVER_MANAGER, "update"),
         uid=Uid(row.uid),
         version=version,
         schema=schema,

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from registry.api.bound_definitions import BINDINGS
-from registry.api.dependents import SERVER_MANAGER, SERVER_NAME
 from registry.api.served import MAX_BODY_CHARACTERS
 from registry.api.strategies.base import Context, Object, ObjectDecodeError, WriteEffects
 from registry.api.strategies.builtin import BuiltinStrategy
 from registry.apply.struct_types import struct_type
 from registry.apply.types import MergeType
+from registry.authentication.user import SERVER, SERVER_MANAGER
 from registry.codec.json_encode import encode_json_text
 from registry.codec.structs.conversion import conversion_fault
 from registry.codec.structs.structs import zero_members
@@ -194,7 +194,7 @@ def _sharing(new: Object, old: Object) -> str:
             "removed": removed,
             "ending": new is old or bool(new["metadata"].get("deletionTimestamp")),
             "bindings": BINDINGS,
-            "actor": SERVER_NAME,
+            "actor": SERVER.name,
             "manager": SERVER_MANAGER,
         }
     )

@@ -52,7 +52,6 @@ _AT_A_TIME: Final = 32
 # Limits per process: tenants, and servers of all tenants.
 _TENANTS: Final = 2000
 _SERVERS: Final = 20_000
-_MANAGER: Final = "kube-apiserver"
 _SERVICES: Final = ResourceName("services")
 # The longest that a request waits for a server's first check, and that discovery waits for other servers, from the
 # beginning of that check: a document takes a tenth of a second more, of which this is not all.
@@ -258,7 +257,7 @@ class Monitor:
             annotations = without_left(old["metadata"].get("annotations"), done)
             return {**new, "metadata": {**new["metadata"], "annotations": annotations}}
 
-        client = ControllerClient(self._backend, tenant, _MANAGER)
+        client = ControllerClient(self._backend, tenant)
         await client.change(GROUP, PLURAL, ObjectKey(server.name), update, uid=server.uid)
 
     async def _write(self, tenant: Tenant, server: APIServer, verdict: AvailabilityVerdict) -> list[str]:
@@ -274,7 +273,7 @@ class Monitor:
             status = with_condition(old.get("status") or {}, AVAILABLE, *verdict, now)
             return {**copy_of(old), "status": status}
 
-        client, key = ControllerClient(self._backend, tenant, _MANAGER), ObjectKey(server.name)
+        client, key = ControllerClient(self._backend, tenant), ObjectKey(server.name)
         self._writing.add((tenant.id, key))
         try:
             await client.change(GROUP, PLURAL, key, with_verdict, subresource="status", uid=server.uid)
