@@ -22,6 +22,10 @@ from registry.store.types import ObjectKey, ResourceName, Row, Tenant, TenantId,
 # The shared definitions that a process caches, in bytes: some 3,000 of usual ones.
 CACHED_BYTES: Final = 64 * 1024 * 1024
 DEFINITIONS: Final = ResourceName("customresourcedefinitions.apiextensions.k8s.io")
+# What stands before a stored definition's revision and body (registry/api/served.py).
+DEFINITION_HEAD: Final = (
+    '{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"resourceVersion":"'
+)
 BINDINGS: Final = ResourceName(f"{sharing.BINDINGS}.{sharing.GROUP}")
 
 

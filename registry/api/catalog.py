@@ -26,7 +26,6 @@ from registry.definitions.model import Definition, Version
 from registry.definitions.naming import HeldNames, NamesInUse
 from registry.store.types import Guards, ObjectKey, ResourceName
 
-DEFINITIONS = ResourceName("customresourcedefinitions.apiextensions.k8s.io")
 # The number of active namespaces cached for a tenant; beyond it they are looked up again.
 NAMESPACES_LIMIT = 2_000
 # What a catalog takes in memory by itself, in bytes.

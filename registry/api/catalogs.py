@@ -15,8 +15,8 @@ from typing import Final
 from registry.aggregation.model import NOTHING_AGGREGATED
 from registry.api.admission.loading import NOTHING, load_admission
 from registry.api.api_services import load_aggregated
-from registry.api.bound_definitions import SharedEntries
-from registry.api.catalog import DEFINITIONS, CatalogEntry, StrategyFor, TenantCatalog, versions_by_group
+from registry.api.bound_definitions import DEFINITION_HEAD, DEFINITIONS, SharedEntries
+from registry.api.catalog import CatalogEntry, StrategyFor, TenantCatalog, versions_by_group
 from registry.api.definition_changes import DefinitionChanges
 from registry.api.first_reading import FirstReading, SingleEntry
 from registry.builtin.sharing import binding_definition, export_definition
@@ -242,7 +242,7 @@ class Catalogs:
 
     def _entry(self, row: Row, known: CatalogEntry | None) -> CatalogEntry:
         """Compiles a stored definition. Its versions that are built in are not served: built-in resources precede."""
-        stored = decode_stored(f'{_HEAD}{row.revision}",{row.body}')
+        stored = decode_stored(f'{DEFINITION_HEAD}{row.revision}",{row.body}')
         definition = compile_definition(stored, None if known is None else known.definition)
         return CatalogEntry(
             row.revision,
@@ -261,6 +261,3 @@ def _covers(known: Guards, wanted: Guards) -> bool:
 def _row(change: Change) -> Row:
     """Returns the row that the change has written."""
     return Row(change.resource, change.key, change.uid, change.revision, change.version, change.schema, change.body)
-
-
-_HEAD = '{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"resourceVersion":"'

@@ -17,16 +17,16 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, Protocol
 
+from registry.api.bound_definitions import DEFINITIONS
 from registry.definitions.compiled import is_served_alike
 from registry.definitions.model import Definition
 from registry.logs import LoggedCondition
 from registry.store.errors import StoreError, TenantNotFound
 from registry.store.store import Store
-from registry.store.types import Change, DomainId, Guards, ResourceName, Tenant, TenantId
+from registry.store.types import Change, DomainId, Guards, Tenant, TenantId
 
 logger = logging.getLogger(__name__)
 
-DEFINITIONS: Final = ResourceName("customresourcedefinitions.apiextensions.k8s.io")
 _RETRY_SECONDS: Final = 1.0
 # Longer than a restart of PostgreSQL takes. From then on it is logged, and the process is not ready.
 STILL_SECONDS: Final = 5.0

@@ -13,7 +13,7 @@ from typing import Any, Final
 from registry.cli.api_client import ApiClient, Object
 from registry.cli.errors import CommandError
 from registry.cli.resource_names import NamedResource, find_resource
-from registry.cli.table import print_table
+from registry.cli.table import cell_text, print_table
 
 QUERIES: Final = "/apis/query.registry/v1/queries"
 JOINED: Final = "joined."
@@ -71,7 +71,7 @@ def run_aggregate(client: ApiClient, spec: Object, *, as_json: bool) -> None:
         print(json.dumps(status, indent=2))
         return
     names = [column["name"] for column in status["columns"]]
-    print_table([name.upper() for name in names], [[_cell(row[name]) for name in names] for row in status["rows"]])
+    print_table([name.upper() for name in names], [[cell_text(row[name]) for name in names] for row in status["rows"]])
     left = status["totalRows"] - (spec.get("offset") or 0) - len(status["rows"])
     if left > 0:
         print(f"{left} more rows")
@@ -132,10 +132,6 @@ def _join(typed: dict[str, Any], client: ApiClient) -> Object | None:
 
 def _without_none(spec: Object) -> Object:
     return {name: value for name, value in spec.items() if value is not None}
-
-
-def _cell(value: Any) -> str:
-    return "<none>" if value is None else value if isinstance(value, str) else json.dumps(value)
 
 
 def add_flags(parser: Any) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 
 def add_output_flag(parser: argparse.ArgumentParser) -> None:
@@ -21,3 +23,7 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 def printable(cell: str) -> str:
     """Replaces control characters: the content of objects must not control the terminal."""
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in cell)
+
+
+def cell_text(value: Any) -> str:
+    return "<none>" if value is None else value if isinstance(value, str) else json.dumps(value)

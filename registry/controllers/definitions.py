@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from registry.api.answers import ObjectAnswer
-from registry.api.catalog import DEFINITIONS
+from registry.api.bound_definitions import DEFINITIONS
 from registry.api.clock import timestamp
 from registry.api.options import DeleteOptions
 from registry.api.served import Object

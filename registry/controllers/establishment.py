@@ -21,7 +21,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from registry.api.catalog import DEFINITIONS, TenantCatalog
+from registry.api.bound_definitions import DEFINITIONS
+from registry.api.catalog import TenantCatalog
 from registry.api.clock import timestamp
 from registry.api.errors import StatusError
 from registry.api.request import ResourceRequest

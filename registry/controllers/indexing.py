@@ -14,7 +14,8 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Final, Self
 
-from registry.api.catalog import DEFINITIONS, TenantCatalog
+from registry.api.bound_definitions import DEFINITIONS
+from registry.api.catalog import TenantCatalog
 from registry.api.clock import timestamp
 from registry.api.query.listing import INDEXES
 from registry.api.request import Backend

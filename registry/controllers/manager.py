@@ -15,8 +15,7 @@ from typing import Final, Self
 
 from registry.api.admission.namespace_lifecycle import NAMESPACES
 from registry.api.api_services import API_SERVICES
-from registry.api.bound_definitions import BINDINGS
-from registry.api.catalog import DEFINITIONS
+from registry.api.bound_definitions import BINDINGS, DEFINITIONS
 from registry.api.request import QUOTAS, Backend
 from registry.authentication.tokens.service_accounts import SECRETS, SERVICE_ACCOUNTS
 from registry.authorization.rbac.stored import CLUSTER_ROLES

@@ -19,7 +19,7 @@ from typing import Final, Self
 
 from prometheus_client import Counter
 
-from registry.api.catalog import DEFINITIONS
+from registry.api.bound_definitions import DEFINITION_HEAD, DEFINITIONS
 from registry.api.clock import timestamp
 from registry.api.request import Backend
 from registry.api.served import Object
@@ -70,7 +70,6 @@ PAGE_ROWS: Final = 200
 _PAUSE_SECONDS = 0.02
 # The retry interval without the privilege to create roles.
 _UNAVAILABLE_SECONDS = 300.0
-_HEAD = '{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"resourceVersion":"'
 
 
 class ReportingController:
@@ -187,7 +186,7 @@ async def reconcile(client: ControllerClient, reporting: Reporting, key: ObjectK
     if row is None:
         await reporting.forget(tenant, key)
         return
-    crd = await shared_aside(lambda: decode_stored(f'{_HEAD}{row.revision}",{row.body}'))
+    crd = await shared_aside(lambda: decode_stored(f'{DEFINITION_HEAD}{row.revision}",{row.body}'))
     if not is_true(crd, "Established"):
         return
     report = await shared_aside(lambda: report_of(crd))

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from registry.api.verbs.patch import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from registry.codec.served import serves_cbor, set_cbor
 from registry.http.projection import parse_keep
 from registry.query.fields import Path
@@ -34,9 +35,6 @@ MEDIA_TYPES: Final = {
 CBOR_SEQUENCE: Final = "application/cbor-seq"
 _ENCODINGS: Final = {media_type: encoding for encoding, media_type in MEDIA_TYPES.items()}
 
-JSON_PATCH: Final = "application/json-patch+json"
-MERGE_PATCH: Final = "application/merge-patch+json"
-STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 APPLY_PATCH_CBOR: Final = "application/apply-patch+cbor"
 

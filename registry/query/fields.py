@@ -61,6 +61,11 @@ class QueryField:
         return path_text(self.path)
 
 
+def split(text: str, separator: str) -> list[str]:
+    """Splits at separators outside of brackets: `spec.a, metadata.labels['x,y']` has two parts."""
+    return re.split(rf"{separator}(?![^\[]*\])", text)
+
+
 def parse_path(text: str) -> Path:
     """Parses a path. Raises FieldPathError."""
     if len(text) > MAX_LENGTH:

@@ -35,6 +35,7 @@ from registry.query.fields import (
     projection,
     query_schema,
     resolve,
+    split,
 )
 from registry.schema.model import Structural
 
@@ -47,9 +48,7 @@ MAX_FIELDS: Final = 4
 MAX_SEARCH_FIELDS: Final = 16
 # Increment when entries are computed differently.
 _ALGORITHM: Final = 2
-_COMMA: Final = re.compile(r",(?![^\[]*\])")
 _PART: Final = re.compile(r"(.*?)(?:\s+(asc|desc))?", re.IGNORECASE | re.DOTALL)
-_SEMICOLON: Final = re.compile(r";(?![^\[]*\])")
 # Fields that change with each write by themselves, or are not in a body.
 _NEVER: Final = (("metadata", "resourceVersion"), ("metadata", "managedFields"))
 
@@ -150,11 +149,11 @@ def _parse_declaration(
 ) -> tuple[list[_Declared], list[str]]:
     declared: list[_Declared] = []
     errors: list[str] = []
-    for part in _SEMICOLON.split(text):
+    for part in split(text, ";"):
         if not part.strip():
             continue
         try:
-            fields = tuple(map(_parse_part, _COMMA.split(part)))
+            fields = tuple(map(_parse_part, split(part, ",")))
         except FieldPathError as error:
             errors.append(str(error))
             continue

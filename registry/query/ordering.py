@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from registry.query.encoding import component_of, invert
-from registry.query.fields import FieldPathError, QueryField, parse_path, path_text, query_schema, resolve
+from registry.query.fields import FieldPathError, QueryField, parse_path, path_text, query_schema, resolve, split
 from registry.schema.model import Structural
 
 MAX_TERMS: Final = 8
-# Splits at commas outside brackets.
-_COMMA: Final = re.compile(r",(?![^\[]*\])")
 _TERM: Final = re.compile(r"\s*(\S+?)(?:\s+(asc|desc))?\s*", re.IGNORECASE)
 
 
@@ -36,7 +34,7 @@ Order = tuple[OrderTerm, ...]
 def parse_order(text: str, schema: Structural) -> Order:
     """Parses an order. Raises OrderError."""
     terms: list[OrderTerm] = []
-    for part in _COMMA.split(text):
+    for part in split(text, ","):
         match = _TERM.fullmatch(part)
         if match is None:
             raise OrderError(f'orderBy: "{part.strip()[:200]}" is not a field, alone or with asc or desc behind it')

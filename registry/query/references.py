@@ -9,19 +9,26 @@ is the resource, as a definition is named.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from registry.definitions.model import Definition
-from registry.query.fields import FieldKind, FieldPathError, Path, QueryField, parse_path, path_text, resolve, values_at
+from registry.query.fields import (
+    FieldKind,
+    FieldPathError,
+    Path,
+    QueryField,
+    parse_path,
+    path_text,
+    resolve,
+    split,
+    values_at,
+)
 from registry.schema.model import Structural
 
 REFERENCES: Final = "query.registry/references"
 MAX_REFERENCES: Final = 16
-_SEMICOLON: Final = re.compile(r";(?![^\[]*\])")
-_SLASH: Final = re.compile(r"/(?![^\[]*\])")
 
 
 class ReferenceFault(ValueError):
@@ -58,11 +65,11 @@ def references_of(definition: Definition) -> tuple[list[Reference], list[str]]:
     """Returns the declared references, and the errors of invalid ones."""
     references: list[Reference] = []
     errors: list[str] = []
-    for part in _SEMICOLON.split(definition.queries.get(REFERENCES, "")):
+    for part in split(definition.queries.get(REFERENCES, ""), ";"):
         if not part.strip():
             continue
         left, arrow, target = part.partition("->")
-        paths = _SLASH.split(left)
+        paths = split(left, "/")
         if not arrow or not target.strip() or len(paths) > 2:
             errors.append(f'"{part.strip()[:200]}" is not a reference such as spec.team -> teams.example.com')
             continue

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from registry.api import catalogs
-from registry.api.catalog import DEFINITIONS
+from registry.api.bound_definitions import DEFINITIONS
 from registry.api.first_reading import CatalogIncomplete, SingleEntry
 from registry.api.request import Backend
 from registry.store.store import Store

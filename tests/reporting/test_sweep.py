@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from registry.api.catalog import DEFINITIONS as RESOURCE
+from registry.api.bound_definitions import DEFINITIONS as RESOURCE
 from registry.controllers import reporting
 from registry.controllers.reporting import ReportingController
 from registry.store.reporting.views import Reporting

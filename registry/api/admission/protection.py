@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from registry.api.bound_definitions import DEFINITIONS
 from registry.api.errors import StatusError, forbidden
 from registry.api.request import ResourceRequest
 from registry.api.served import Object
@@ -23,7 +24,6 @@ ANNOTATION: Final = "tenancy.registry/deletion-protection"
 OFF: Final = "Off"
 WHILE_USED: Final = "WhileUsed"
 ALWAYS: Final = "Always"
-DEFINITIONS: Final = "customresourcedefinitions.apiextensions.k8s.io"
 NAMESPACES: Final = "namespaces"
 _PROTECTABLE: Final = frozenset({DEFINITIONS, NAMESPACES})
 

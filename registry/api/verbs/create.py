@@ -19,7 +19,7 @@ from registry.api.admission.options import write_options_json
 from registry.api.admission.quota import reserve_quota
 from registry.api.answers import ObjectAnswer
 from registry.api.bodies import decode_object
-from registry.api.catalog import DEFINITIONS
+from registry.api.bound_definitions import DEFINITIONS
 from registry.api.errors import StatusError, already_exists, forbidden, invalid, plain_internal
 from registry.api.metadata import agree_on_namespace, fill_for_create, is_terminating, name_in_refusal, wipe_for_create
 from registry.api.options import WriteOptions, manager_of, parse_revision, write_options

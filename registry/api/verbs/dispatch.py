@@ -8,7 +8,7 @@ from registry.aggregation.model import GROUP as API_REGISTRATION
 from registry.api.admission.escalation import Authority
 from registry.api.answers import Answer
 from registry.api.automatic_api_services import ensure_api_services
-from registry.api.catalog import DEFINITIONS
+from registry.api.bound_definitions import DEFINITIONS
 from registry.api.default_roles import ensure_default_roles
 from registry.api.errors import method_not_supported, not_found
 from registry.api.list_options import list_options

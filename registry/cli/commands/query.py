@@ -12,7 +12,7 @@ from registry.cli.api_client import Object
 from registry.cli.errors import CommandError
 from registry.cli.kubeconfig_client import add_client_flags, open_session
 from registry.cli.resource_names import find_resource
-from registry.cli.table import print_table
+from registry.cli.table import cell_text, print_table
 
 _TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io"
 _PAGE: Final = 500
@@ -78,13 +78,9 @@ def _print_table(table: Object, *, with_namespaces: bool) -> None:
     """Prints the columns that kubectl shows without -o wide."""
     columns = [i for i, column in enumerate(table["columnDefinitions"]) if not column.get("priority")]
     header = [table["columnDefinitions"][i]["name"].upper() for i in columns]
-    rows = [[_cell(row["cells"][i]) for i in columns] for row in table.get("rows") or ()]
+    rows = [[cell_text(row["cells"][i]) for i in columns] for row in table.get("rows") or ()]
     if with_namespaces:
         header.insert(0, "NAMESPACE")
         for row, cells in zip(table.get("rows") or (), rows, strict=True):
             cells.insert(0, row["object"]["metadata"].get("namespace") or "")
     print_table(header, rows)
-
-
-def _cell(value: Any) -> str:
-    return "<none>" if value is None else value if isinstance(value, str) else json.dumps(value)

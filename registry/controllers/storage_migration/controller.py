@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from registry.api.catalog import DEFINITIONS
+from registry.api.bound_definitions import DEFINITIONS
 from registry.api.clock import timestamp
 from registry.api.request import Backend
 from registry.api.served import Object

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Final, Self
 
-from registry.api.catalog import DEFINITIONS
+from registry.api.bound_definitions import DEFINITIONS
 from registry.api.request import Backend
 from registry.controllers.storage_migration.controller import MIGRATIONS, Migrations
 from registry.controllers.storage_migration.rewriting import Pace
