@@ -9,7 +9,6 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
@@ -34,7 +33,7 @@ ROLES: Final = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles"
 def unexpiring_caches(tenant_api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """What authenticates and authorizes a get does not become too old to be used again, however slow the machine."""
     now = time.monotonic()
-    monkeypatch.setattr(caches, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(caches, "monotonic", lambda: now)
     app = tenant_api._app
     assert isinstance(app, Starlette)
     monkeypatch.setattr(app.state.backend.authorizer, "_check_seconds", math.inf)
