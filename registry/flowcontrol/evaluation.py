@@ -16,12 +16,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from enum import Enum
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 from weakref import WeakValueDictionary
 
 from prometheus_client import Counter
@@ -320,7 +320,9 @@ class Evaluation:
         return await evaluations.run_aside(tenant, work, limit_seconds)
 
 
-async def evaluate(work: Callable[[], T], size: int = 0, *, repeatable: bool = False, limit_seconds: float = 0.0) -> T:
+def evaluate(
+    work: Callable[[], T], size: int = 0, *, repeatable: bool = False, limit_seconds: float = 0.0
+) -> Coroutine[Any, Any, T]:
     """Returns the result of `work`. `size` is that of its input in bytes; `repeatable` says that it has no side
     effects, so that it can be run again if it exceeds its time on the event loop. `limit_seconds` is its time limit
     beside the loop if longer than the default.
@@ -329,8 +331,12 @@ async def evaluate(work: Callable[[], T], size: int = 0, *, repeatable: bool = F
     """
     current = _current.get()
     if current is None:
-        return work()
-    return await current.run(work, size, repeatable=repeatable, limit_seconds=limit_seconds)
+        return _run(work)
+    return current.run(work, size, repeatable=repeatable, limit_seconds=limit_seconds)
+
+
+async def _run(work: Callable[[], T]) -> T:
+    return work()
 
 
 async def aside(work: Callable[[], T], background: Executor | None = None) -> T:

@@ -44,7 +44,7 @@ from registry.codec.protobuf.envelope import has_message
 from registry.definitions.compiled import uncompiled_bytes
 from registry.definitions.discovery import verbs_of
 from registry.flowcontrol.byte_shares import NeedsMoreRoom
-from registry.flowcontrol.evaluation import Large, evaluate, large, note_size
+from registry.flowcontrol.evaluation import COUNTED_BYTES, Large, evaluate, large, note_size
 from registry.http.bodies import aside_if_long, body_of, read_body
 from registry.http.delete_options import decode_delete_options
 from registry.http.forms import form_of, list_form_of, prettify
@@ -132,6 +132,8 @@ class ResourceEndpoint:
         async def answer_by(request: ResourceRequest) -> Answer:
             if verb in _OF_ONE:
                 Budget().begin()
+            if len(data) <= COUNTED_BYTES:
+                return await _answer(request, verb, data, media_type, headers)
             async with large(Large.BODY, len(data)):
                 return await _answer(request, verb, data, media_type, headers)
 

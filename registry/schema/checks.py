@@ -12,6 +12,8 @@ from typing import Any
 from registry.schema.model import Structural
 
 Check = Callable[[Any], bool]
+# Of a new value and the old one: parts that are the same object at the same place in both are not looked at.
+ChangesCheck = Callable[[Any, Any], bool]
 
 
 def always(value: Any) -> bool:

@@ -21,17 +21,12 @@ from typing import Any, Final
 
 from registry.budget import MatchingExceeded
 from registry.caches import LruCache
-from registry.schema.checks import Check
+from registry.schema.checks import ChangesCheck, Check
 from registry.schema.default_pruning import prune_defaults
 from registry.schema.defaulting import Defaulter, compile_defaulter
 from registry.schema.embedded import EmbeddedResources
-from registry.schema.fast_prune import compile_fast_prune
-from registry.schema.fast_validate import (
-    ChangesCheck,
-    compile_fast_validate,
-    compile_fast_validate_changes,
-    compile_with_budget,
-)
+from registry.schema.fast_prune import compile_fast_prune, compile_fast_prune_changes
+from registry.schema.fast_validate import compile_fast_validate, compile_fast_validate_changes, compile_with_budget
 from registry.schema.field import ErrorType, FieldError, invalid
 from registry.schema.listtypes import ListTypes
 from registry.schema.model import KEEPS_ALL, Structural, from_json
@@ -79,6 +74,10 @@ class CompiledSchema:
         return compile_fast_prune(self.structural, is_root=True)
 
     @cached_property
+    def _tidy_changes(self) -> ChangesCheck:
+        return compile_fast_prune_changes(self.structural, is_root=True)
+
+    @cached_property
     def _defaulter(self) -> Defaulter | None:
         return compile_defaulter(self.structural)
 
@@ -120,10 +119,19 @@ class CompiledSchema:
 
     # ---- decoding
 
-    def process(self, obj: dict[str, Any], unknown: list[str] | None, *, keeps_refused_nulls: bool = False) -> None:
+    def process(
+        self,
+        obj: dict[str, Any],
+        unknown: list[str] | None,
+        *,
+        keeps_refused_nulls: bool = False,
+        old: dict[str, Any] | None = None,
+    ) -> None:
         """Processes a written object in place: decodes metadata, prunes, drops nulls, applies defaults.
 
         With `keeps_refused_nulls`, nulls that their schemas refuse are left for validation.
+
+        What `obj` shares with `old`, an object that this schema has processed, is left as it is.
 
         Appends the paths of removed fields to `unknown` in kube-apiserver's order: those of metadata, then all others
         sorted, then those of embedded metadata. None skips collecting them.
@@ -131,9 +139,11 @@ class CompiledSchema:
         """
         if "metadata" in obj:
             obj["metadata"] = decode_object_meta(obj["metadata"], unknown=unknown)
-        self.prune(obj, unknown, keeps_refused_nulls=keeps_refused_nulls)
+        if old is None or not self._tidy_changes(obj, old):
+            self.prune(obj, unknown, keeps_refused_nulls=keeps_refused_nulls)
         self._embedded_resources.coerce(obj, unknown)
-        self.default(obj)
+        if self._defaulter is not None:
+            self._defaulter(obj, old)
 
     def prune(
         self, obj: dict[str, Any], unknown: list[str] | None = None, *, keeps_refused_nulls: bool = False

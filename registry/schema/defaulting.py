@@ -10,15 +10,18 @@ Follows apiextensions-apiserver pkg/apiserver/schema/defaulting/algorithm.go.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from registry.budget import spend
 from registry.codec.go_text import go_json
 from registry.schema.model import UNSET, Structural
 from registry.schema.values import Json, deep_copy
 
-# Defaults a value, a dict or a list, in place.
-Defaulter = Callable[[Any], None]
+
+class Defaulter(Protocol):
+    def __call__(self, value: Any, old: Any = None, /) -> None:
+        """Defaults a dict or a list in place. Parts that it shares with `old`, at the same place in objects, have all
+        their defaults."""
 
 
 def compile_defaulter(schema: Structural) -> Defaulter | None:
@@ -67,10 +70,10 @@ def _by_kind(for_objects: Defaulter | None, for_lists: Defaulter | None) -> Defa
     if for_objects is None and for_lists is None:
         return None
 
-    def apply(value: Any) -> None:
+    def apply(value: Any, old: Any = None, /) -> None:
         if value.__class__ is dict:
             if for_objects is not None:
-                for_objects(value)
+                for_objects(value, old if old.__class__ is dict else None)
         elif value.__class__ is list and for_lists is not None:
             for_lists(value)
 
@@ -80,7 +83,7 @@ def _by_kind(for_objects: Defaulter | None, for_lists: Defaulter | None) -> Defa
 def _object_defaulter(
     fills: list[tuple[str, Callable[[], Json], bool, int]], children: list[tuple[str, Defaulter]]
 ) -> Defaulter:
-    def apply(value: dict[str, Json]) -> None:
+    def apply(value: dict[str, Json], old: Any = None, /) -> None:
         uncharged = 0
         for name, make, nullable, units in fills:
             if name not in value or (value[name] is None and not nullable):
@@ -91,7 +94,10 @@ def _object_defaulter(
         for name, child in children:
             inner = value.get(name)
             if inner.__class__ is dict or inner.__class__ is list:
-                child(inner)
+                if old is None:
+                    child(inner)
+                elif (before := old.get(name)) is not inner:
+                    child(inner, before)
 
     return apply
 
@@ -104,9 +110,9 @@ def _map_defaulter(schema: Structural, properties: frozenset[str], named: Defaul
     if child is None and make is None:
         return named
 
-    def apply(value: dict[str, Json]) -> None:
+    def apply(value: dict[str, Json], old: Any = None, /) -> None:
         if named is not None:
-            named(value)
+            named(value, old)
         for name, inner in value.items():
             if name in properties:
                 continue
@@ -126,7 +132,7 @@ def _list_defaulter(schema: Structural) -> Defaulter | None:
     if child is None and make is None:
         return None
 
-    def apply(value: list[Json]) -> None:
+    def apply(value: list[Json], _: Any = None, /) -> None:
         for position, item in enumerate(value):
             if item is None and make is not None:
                 spend(units)

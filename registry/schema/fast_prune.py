@@ -6,9 +6,9 @@ left to the complete algorithms: False only means that pruning.py and nulls.py m
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
-from registry.schema.checks import Check, always, lazily, never
+from registry.schema.checks import ChangesCheck, Check, always, lazily, never
 from registry.schema.model import UNSET, Structural
 from registry.schema.pruning import META_FIELDS
 
@@ -25,6 +25,34 @@ def compile_fast_prune(schema: Structural, *, is_root: bool = False) -> Check:
     if schema.type == "array":
         return _list_check(schema, _object_check(schema, is_root, never))
     return _object_check(schema, is_root, _list_check(schema, never))
+
+
+def compile_fast_prune_changes(schema: Structural, *, is_root: bool = False) -> ChangesCheck:
+    """The same for a value that shares parts with an old one, in which there is nothing to prune."""
+    whole = compile_fast_prune(schema, is_root=is_root)
+    if schema.type != "object" or not schema.properties or schema.embedded_resource:
+        return lambda value, old: whole(value)
+    below: dict[str, ChangesCheck] = {}
+
+    def check(value: Any, old: Any) -> bool:
+        if value.__class__ is not dict or old.__class__ is not dict:
+            return whole(value)
+        changed = {name: inner for name, inner in value.items() if old.get(name, _MISSING) is not inner}
+        for name in schema.properties.keys() & changed.keys():
+            inner = changed[name]
+            if inner.__class__ is not dict or (is_root and name in META_FIELDS):
+                continue
+            if name not in below:
+                below[name] = compile_fast_prune_changes(schema.properties[name])
+            if not below[name](inner, old.get(name)):
+                return False
+            del changed[name]
+        return whole(changed)
+
+    return check
+
+
+_MISSING: Final = object()
 
 
 def _object_check(schema: Structural, is_root: bool, otherwise: Check) -> Check:

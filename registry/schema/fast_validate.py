@@ -16,7 +16,7 @@ from collections.abc import Callable, Set
 from typing import Any
 
 from registry.budget import spend
-from registry.schema.checks import Check, always, lazily, never
+from registry.schema.checks import ChangesCheck, Check, always, lazily, never
 from registry.schema.contains import nodes_with
 from registry.schema.formats.formats import format_check
 from registry.schema.model import Structural
@@ -26,8 +26,6 @@ from registry.schema.scalars import schema_format, schema_types
 from registry.schema.validation import is_valid
 
 Compile = Callable[[Structural], Check]
-# Of a new value and the old one.
-ChangesCheck = Callable[[Any, Any], bool]
 
 
 def compile_fast_validate(schema: Structural) -> Check:
@@ -50,7 +48,7 @@ def _never_unchanged(schema: Structural) -> bool:
     return (
         schema.preserve_unknown_fields
         or schema.embedded_resource
-        or schema.additional_properties is True
+        or isinstance(schema.additional_properties, bool)
         or not (schema.type or schema.int_or_string)
     )
 

@@ -244,8 +244,11 @@ class Strategy(ABC):
         """Returns the selectable fields with their texts; empty ones are optional."""
 
     @abstractmethod
-    def decode(self, obj: Object, unknown: list[str]) -> Object:
-        """Checks types, prunes and defaults a body; adds unknown fields to `unknown`. Raises DecodeError."""
+    def decode(self, obj: Object, unknown: list[str], old: Object | None = None) -> Object:
+        """Checks types, prunes and defaults a body; adds unknown fields to `unknown`. Raises DecodeError.
+
+        The result of a patch shares what it has left with `old`, a stored object as served; that may be skipped.
+        """
 
     def decode_mutated(self, obj: Object, unknown: list[str]) -> Object:
         """Decodes the result of a mutation by admission. Raises DecodeError."""

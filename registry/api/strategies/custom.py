@@ -55,13 +55,15 @@ class CustomStrategy(Strategy):
         return [(path, field_value(obj, path)) for path in self.definition.selectable_fields]
 
     # -- decoding
-    def decode(self, obj: Object, unknown: list[str]) -> Object:
-        return self._decode(obj, unknown, keeps_refused_nulls=False)
+    def decode(self, obj: Object, unknown: list[str], old: Object | None = None) -> Object:
+        return self._decode(obj, unknown, old=old)
 
     def decode_mutated(self, obj: Object, unknown: list[str]) -> Object:
         return self._decode(obj, unknown, keeps_refused_nulls=True)
 
-    def _decode(self, obj: Object, unknown: list[str], *, keeps_refused_nulls: bool) -> Object:
+    def _decode(
+        self, obj: Object, unknown: list[str], *, keeps_refused_nulls: bool = False, old: Object | None = None
+    ) -> Object:
         # A patched object shares unchanged parts with the old object, which has the defaults of the storage version.
         # Those of another version are filled in here, and must not appear in the old object.
         if not self.version.storage:
@@ -69,7 +71,8 @@ class CustomStrategy(Strategy):
         try:
             schema = self._schema_for(obj)
             if schema is not None:
-                schema.process(obj, unknown, keeps_refused_nulls=keeps_refused_nulls)
+                processed = old if self.version.storage and schema is self.schema else None
+                schema.process(obj, unknown, keeps_refused_nulls=keeps_refused_nulls, old=processed)
             elif "apiVersion" in obj and obj["apiVersion"] is None:
                 raise ObjectDecodeError(_NO_TEXT)
             else:

@@ -78,7 +78,7 @@ class DefinitionStrategy(BuiltinStrategy):
     def part(self, subresource: str) -> DefinitionStrategy:
         return StatusOfDefinitions(self.definition, self.version)
 
-    def decode(self, obj: Object, unknown: list[str]) -> Object:
+    def decode(self, obj: Object, unknown: list[str], old: Object | None = None) -> Object:
         try:
             decoded = self._decode_struct(obj)
         except DefinitionDecodeError as error:

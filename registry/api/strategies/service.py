@@ -51,7 +51,7 @@ class ServiceStrategy(BuiltinStrategy):
     def name_function(self) -> NameFunction:
         return name_is_dns_label
 
-    def decode(self, obj: Object, unknown: list[str]) -> Object:
+    def decode(self, obj: Object, unknown: list[str], old: Object | None = None) -> Object:
         """Decodes a service without its empty fields, which protobuf clients send."""
         try:
             decoded = structs.decode(CORE["Service"], obj)

@@ -51,7 +51,7 @@ class TypedStrategy(BuiltinStrategy):
         return typed.zero_members(self.struct)
 
     # -- decoding
-    def decode(self, obj: Object, unknown: list[str]) -> Object:
+    def decode(self, obj: Object, unknown: list[str], old: Object | None = None) -> Object:
         try:
             decoded = typed.decode(self.struct, obj)
         except TypedDecodeError as error:

@@ -193,7 +193,8 @@ class PatchReader:
             raise refuse(result, f"Object 'Kind' is missing in '{go_json(result, MAX_TEXT)}'")
         unknown = sorted(result.keys() - _TYPE) if is_internal else []
         try:
-            obj = served.strategy.decode({name: result[name] for name in _TYPE} if is_internal else {**result}, unknown)
+            result_of_kind = {name: result[name] for name in _TYPE} if is_internal else {**result}
+            obj = served.strategy.decode(result_of_kind, unknown, old)
         except ObjectDecodeError as error:
             raise self._refusal(served, result, text, error, refuse) from error
         if self._strategic is None and len(unknown) > 1:

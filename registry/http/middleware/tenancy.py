@@ -31,6 +31,8 @@ _HEALTH: Final = tuple(f"/{root}/" for root in ROOTS)
 
 def is_of_process(info: RequestInfo) -> bool:
     """Returns whether the process itself serves the path, if it names no tenant."""
+    if info.is_api:
+        return False
     path = info.document_path
     return path in _OF_PROCESS or f"{path}/".startswith(_HEALTH)
 
