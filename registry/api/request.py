@@ -213,7 +213,7 @@ class ResourceRequest(NamedTuple):
 
         Its maps have sorted keys, as upstream; Go structs keep the order of their fields.
         """
-        version, schema, body = stored
+        version, schema, body, _ = stored
         if self.served.is_passthrough(version, schema):
             arranged = _with_sorted_owners if self.served.definition.builtin else with_sorted_keys
             return await evaluate(partial(arranged, obj), len(body), repeatable=True)

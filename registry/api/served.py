@@ -13,7 +13,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from registry.api.conversions import Conversions, SharedConversions, VersionGone
 from registry.api.errors import Qualified, too_large
@@ -34,8 +34,16 @@ if TYPE_CHECKING:
     from registry.api.strategies.base import Strategy
 
 Object = dict[str, Any]
-# The version, the identity of the schema that has processed the body, and the body.
-StoredForm = tuple[str, int, str]
+
+
+class StoredForm(NamedTuple):
+    """The version, the identity of the schema that has processed the body, the body, and what selectors match."""
+
+    version: str
+    schema: int
+    body: str
+    labels: list[str]
+
 
 # A client's body has at most 3 MiB, and managedFields may take as much again.
 MAX_BODY_CHARACTERS = 8 * 1024 * 1024
@@ -226,31 +234,34 @@ class Served:
         return obj
 
     # -- into the store
-    def storable(self, obj: Mapping[str, Any]) -> StoredForm:
-        """Returns `body` of a client's object. Raises 413 if patches, defaults or managedFields made it too large."""
-        body = self.body(obj)
-        if len(body[2]) > MAX_BODY_CHARACTERS:
-            raise too_large(f"the object would have {len(body[2])} characters, limit is {MAX_BODY_CHARACTERS}")
-        return body
+    def storable(self, obj: Object) -> StoredForm:
+        """Returns `stored_form` of a client's object. Raises 413 if patches, defaults or managedFields made it too
+        large."""
+        form = self.stored_form(obj)
+        if len(form.body) > MAX_BODY_CHARACTERS:
+            raise too_large(f"the object would have {len(form.body)} characters, limit is {MAX_BODY_CHARACTERS}")
+        return form
 
-    def body(self, obj: Mapping[str, Any]) -> StoredForm:
+    def stored_form(self, obj: Object) -> StoredForm:
         """Returns the stored form of an object that this version's schema has processed.
 
         The version is the storage version. An object that has not been processed by that version's own schema is
         marked with no schema, so that reading it takes the slow path.
         """
+        labels = labels_of(obj, self.strategy)
         if self.translation is not None:
             stored = core_version(self.translation.plural) if self.is_storage else self._storage_version
-            return stored.name, stored.schema().identity, body_of(self.translation.write(dict(obj)))
+            body = body_of(self.translation.write(dict(obj)))
+            return StoredForm(stored.name, stored.schema().identity, body, labels)
         storage = self._storage_version
         identity = self.identity
         if self.is_storage:
-            return storage.name, identity, body_of(obj)
+            return StoredForm(storage.name, identity, body_of(obj), labels)
         if self.converts_contents or storage.schema().identity != identity:
             obj = self.convert({**obj, "metadata": dict(obj["metadata"])}, self._storage_api_version)
             storage.schema().prune(obj)
             identity = 0
-        return storage.name, identity, body_of(obj)
+        return StoredForm(storage.name, identity, body_of(obj), labels)
 
 
 @cache

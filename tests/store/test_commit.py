@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
+from typing import Any
 
 import psycopg
 import pytest
 
+from registry.store.commit import batch as batches
+from registry.store.commit.batch import Pending
 from registry.store.errors import (
     AlreadyExists,
     GuardsChanged,
@@ -18,9 +22,19 @@ from registry.store.errors import (
     ValueRefused,
 )
 from registry.store.store import Store
-from registry.store.types import Committed, DomainId, Guards, Tenant, TenantId, TenantName, WriteFlag
+from registry.store.types import (
+    Committed,
+    DomainId,
+    Guards,
+    Requirement,
+    SelectorOperator,
+    Tenant,
+    TenantId,
+    TenantName,
+    WriteFlag,
+)
 from tests.store.shared import has_own_store, shares_store
-from tests.store.writes import GADGETS, commit_all, create, delete, row_of, update
+from tests.store.writes import GADGETS, WIDGETS, commit_all, create, delete, row_of, update
 
 pytestmark = shares_store
 
@@ -202,6 +216,29 @@ async def test_labels_with_odd_characters_are_stored_as_they_are(store: Store, t
     batch = await subscription.next_batch(60)
     subscription.close()
     assert [f"{key}={value}" for key, value in batch.changes[0].labels.by_key.items()] == odd
+
+
+@pytest.mark.parametrize(
+    ("count", "beside"), [pytest.param(20, False, id="few"), pytest.param(30_000, True, id="many")]
+)
+async def test_many_labels_are_encoded_beside_the_event_loop(
+    store: Store, tenant: Tenant, monkeypatch: pytest.MonkeyPatch, count: int, beside: bool
+) -> None:
+    threads = []
+    encode = batches.parameters
+
+    def noting(batch: list[Pending], *rest: Any, **more: Any) -> Any:
+        if any(pending.tenant is tenant for pending in batch):
+            threads.append(threading.current_thread())
+        return encode(batch, *rest, **more)
+
+    monkeypatch.setattr(batches, "parameters", noting)
+    await store.commit(tenant, create("ns/a", labels=[f"l{i}=x" for i in range(count)]))
+    assert [thread is not threading.main_thread() for thread in threads] == [beside]
+    last = Requirement(f"l{count - 1}", SelectorOperator.IN, ("x",))
+    assert [row.key async for page in store.scan(tenant, WIDGETS, requirements=(last,)) for row in page.rows] == [
+        "ns/a"
+    ]
 
 
 @pytest.mark.parametrize(

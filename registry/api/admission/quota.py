@@ -21,7 +21,7 @@ from typing import Final
 from registry.api.errors import Qualified, StatusError, forbidden, modified
 from registry.api.ownership import field_manager_of
 from registry.api.request import QUOTAS, CatalogStale, ResourceRequest
-from registry.api.served import Object, Served, labels_of
+from registry.api.served import Object, Served
 from registry.authentication.user import SERVER_MANAGER
 from registry.builtin.quantities import canonical_quantity, quantity
 from registry.cel.ext.quantity import align
@@ -154,7 +154,7 @@ def _write(request: ResourceRequest, served: Served, new: Object, old: Object, r
     owned = field_manager_of(served).update(
         old, new, SERVER_MANAGER, served.api_version, request.context.timestamp, "status"
     )
-    version, schema, body = served.body(served.strategy.finish(owned))
+    stored = served.stored_form(served.strategy.finish(owned))
     flags = WriteFlag.BY_SERVER if request.context.by_server else NO_FLAGS
     if new["metadata"].get("deletionTimestamp"):
         flags |= WriteFlag.TERMINATING
@@ -164,10 +164,10 @@ def _write(request: ResourceRequest, served: Served, new: Object, old: Object, r
         row.key,
         Actor(request.context.user.name, SERVER_MANAGER, "update"),
         uid=Uid(row.uid),
-        version=version,
-        schema=schema,
-        body=body,
-        labels=labels_of(new, served.strategy),
+        version=stored.version,
+        schema=stored.schema,
+        body=stored.body,
+        labels=stored.labels,
         expected_revision=row.revision,
         flags=flags,
     )

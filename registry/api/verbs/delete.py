@@ -114,7 +114,7 @@ class DeleteOperation(Operation[Answer]):
         actor = request.actor(manager_of(write_options({}, "UpdateOptions"), request.context.user_agent), "delete")
         try:
             if waits:
-                stored = await request.run_with_conversions(lambda: request.served.body(obj))
+                stored = await request.run_with_conversions(lambda: request.served.stored_form(obj))
                 row, guards = await replace(request, draft.start, obj, old, stored, actor, unless_used=unless_used)
                 return Outcome(row, guards=guards)
             committed = await remove(request, draft.start, obj, actor, unless_used=unless_used)

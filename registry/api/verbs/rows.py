@@ -14,7 +14,7 @@ from typing import Any
 
 from registry.api.dependents import FOREGROUND, ORPHAN, DeletedObject, effects_of, is_collecting
 from registry.api.request import QUOTAS, ResourceRequest
-from registry.api.served import Object, StoredForm, labels_of, owners_of
+from registry.api.served import Object, StoredForm, owners_of
 from registry.api.verbs.pipeline import Start
 from registry.store.types import Actor, Committed, Contents, Guards, ObjectKey, Row, Uid, Write, WriteOperation
 
@@ -24,7 +24,7 @@ Commit = Coroutine[Any, Any, tuple[Row, Guards]]
 def insert(request: ResourceRequest, obj: Object, stored: StoredForm, guards: Guards | None, actor: Actor) -> Commit:
     """Returns the commit that inserts the row. It raises AlreadyExists, GuardsChanged."""
     served, metadata = request.served, obj["metadata"]
-    version, schema, body = stored
+    body = stored.body
     key = served.key(request.namespace, metadata["name"])
     write = Write(
         WriteOperation.CREATE,
@@ -32,10 +32,10 @@ def insert(request: ResourceRequest, obj: Object, stored: StoredForm, guards: Gu
         key,
         actor,
         uid=Uid(metadata["uid"]),
-        version=version,
-        schema=schema,
+        version=stored.version,
+        schema=stored.schema,
         body=body,
-        labels=labels_of(obj, served.strategy),
+        labels=stored.labels,
         owners=owners_of(obj),
         doc=request.document(obj, body),
         indexed=served.extraction.index_entries(obj, body),
@@ -59,17 +59,17 @@ def replace(
     `unless_used` exists."""
     served, row = request.served, start.row
     assert row is not None
-    version, schema, body = stored
+    body = stored.body
     write = Write(
         WriteOperation.UPDATE,
         served.resource_name,
         row.key,
         actor,
         uid=Uid(row.uid),
-        version=version,
-        schema=schema,
+        version=stored.version,
+        schema=stored.schema,
         body=body,
-        labels=labels_of(new, served.strategy),
+        labels=stored.labels,
         owners=owners_of(new),
         doc=request.document(new, body),
         indexed=served.extraction.index_entries(new, body),

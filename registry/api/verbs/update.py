@@ -199,8 +199,7 @@ class UpdateOperation(Operation[ObjectAnswer]):
                 await remove(request, draft.start, new, actor)
             return Outcome(obj=new)
         stored = draft.stored or await request.encode(new)
-        version, _, body = stored
-        if body == row.body and version == row.version:
+        if stored.body == row.body and stored.version == row.version:
             if draft.start.handed_over:
                 raise HandoverUnconfirmed
             return Outcome(row)

@@ -30,7 +30,7 @@ from registry.api.request import CatalogStale, ResourceRequest
 from registry.api.tables.table import INITIAL_EVENTS_END
 from registry.api.verbs.event_filter import EventFilter
 from registry.api.verbs.readable import row_texts
-from registry.api.verbs.selection import Selection, select
+from registry.api.verbs.selection import select
 from registry.budget import BudgetExceeded
 from registry.codec.json_encode import encode_json_text
 from registry.flowcontrol.evaluation import evaluate
@@ -95,8 +95,7 @@ class WatchSource(Protocol[R]):
 async def watch(request: ResourceRequest) -> WatchAnswer:
     options = list_options(request.query)
     options = replace(options, watch=True, of_watch_path=not options.watch)
-    selection = await evaluate(partial(select, request, options), repeatable=True)
-    return await watch_source(TenantSource(selection, options), options)
+    return await watch_source(await evaluate(partial(TenantSource, request, options), repeatable=True), options)
 
 
 class TenantSource:
@@ -105,11 +104,12 @@ class TenantSource:
     refresh_seconds = math.inf
     follows_definition = True
 
-    def __init__(self, selection: Selection, options: ListOptions) -> None:
-        self.request = selection.request
-        self._selection = selection
+    def __init__(self, request: ResourceRequest, options: ListOptions) -> None:
+        """Raises SelectorError. Selectors may be long: callers evaluate it."""
+        self.request = request
+        self._selection = select(request, options)
         self._options = options
-        self._filter = EventFilter(selection)
+        self._filter = EventFilter(self._selection)
 
     async def wait(self, revision: int) -> None:
         await wait_until(revision, self.revision)

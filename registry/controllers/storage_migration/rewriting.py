@@ -191,8 +191,8 @@ class Rewriting:
         return objects
 
     async def _write(self, catalog: TenantCatalog, served: Served, row: Row, obj: Object) -> bool:
-        stored = version, _, body = await _evaluate(partial(served.body, obj), len(row.body))
-        if version == row.version and body == row.body:
+        stored = await _evaluate(partial(served.stored_form, obj), len(row.body))
+        if stored.version == row.version and stored.body == row.body:
             return False
         request = self.client.request(catalog, served, row.key)
         try:

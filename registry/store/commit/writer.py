@@ -28,6 +28,7 @@ import struct
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
 import psycopg
@@ -190,7 +191,8 @@ class WriterConnection:
                 _fail(self._waiting.take(), error)
             return
         try:
-            arguments = batches.parameters(batch, batch_id, link.write_oid, exact=exact)
+            make = partial(batches.parameters, batch, batch_id, link.write_oid, exact=exact)
+            arguments = await asyncio.to_thread(make) if batches.is_long(batch) else make()
             call = COMMIT
             if batch[0].write.tenancy is not None:
                 call, arguments["tenancy"] = COMMIT_TENANT, batch[0].write.tenancy
