@@ -26,16 +26,16 @@ Answer = Verdict | NoAnswer
 
 
 class WebhookQuestion(NamedTuple):
-    """`again` marks the second round of mutation, which is a separate call even for the same object."""
+    """`is_reinvoke` marks the second round of mutation, which is a separate call even for the same object."""
 
     written: tuple[str | None, str | None, int]
-    again: bool
+    is_reinvoke: bool
     digest: bytes
 
     @staticmethod
-    def of(webhook: Webhook, body: bytes, uid: str, *, again: bool) -> WebhookQuestion:
+    def of(webhook: Webhook, body: bytes, uid: str, *, is_reinvoke: bool) -> WebhookQuestion:
         """Returns the question of a call; `body` is the review, and `uid` its uid, unique for each call."""
-        return WebhookQuestion(webhook.written, again, sha256(body.replace(uid.encode(), b"", 1)).digest())
+        return WebhookQuestion(webhook.written, is_reinvoke, sha256(body.replace(uid.encode(), b"", 1)).digest())
 
 
 class RetryMemo:

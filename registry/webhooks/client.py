@@ -75,19 +75,19 @@ class WebhookClient:
         decode: Callable[[bytes], T],
         *,
         timeout_seconds: int = 0,
-        again: bool = True,
+        repeatable: bool = True,
     ) -> T:
         """Calls for a tenant. Returns what `decode` makes of the body of a successful answer. Raises CallFailed with
         the reason in the words of Go's client, and what `decode` raises, which must be pure: it may run in a thread.
 
-        `timeout_seconds` is sent to the webhook; 0 means that of a conversion. `again` allows retries.
+        `timeout_seconds` is sent to the webhook; 0 means that of a conversion. `repeatable` allows retries.
         """
         seconds = timeout_seconds or TIMEOUT_SECONDS
         where = f'Post "{endpoint.url}?timeout={seconds}s"'
         try:
             until = asyncio.get_running_loop().time() + (timeout_seconds or self._timeout)
             async with asyncio.timeout_at(until):
-                return await self._call_endpoint(tenant, endpoint, body, decode, seconds, again, until)
+                return await self._call_endpoint(tenant, endpoint, body, decode, seconds, repeatable, until)
         except TimeoutError as error:
             raise CallFailed(f"{where}: context deadline exceeded") from error
         except Lost as error:
@@ -102,35 +102,37 @@ class WebhookClient:
         body: bytes,
         decode: Callable[[bytes], T],
         seconds: int,
-        again: bool,
+        repeatable: bool,
         until: float,
     ) -> T:
         if endpoint.service and endpoint.place is None:
             self._warn_of_service(endpoint)
             raise Unreachable(f"service {go_quote(endpoint.service)} not found")
         origin, target = endpoint.origin(), f"{endpoint.path}?timeout={seconds}s"
-        for _ in range(_MOST_RETRIES if again else 0):
+        for _ in range(_MOST_RETRIES if repeatable else 0):
             try:
-                return await self._post(tenant, origin, target, body, lambda answer: _result(answer, decode), again)
+                return await self._post(
+                    tenant, origin, target, body, lambda answer: _result(answer, decode), repeatable
+                )
             except _WebhookRefused as refused:
                 pause = refused.seconds_to_wait()
                 if pause is None or asyncio.get_running_loop().time() + pause >= until:
                     raise CallFailed(str(refused)) from refused
             await asyncio.sleep(pause)
         try:
-            return await self._post(tenant, origin, target, body, lambda answer: _result(answer, decode), again)
+            return await self._post(tenant, origin, target, body, lambda answer: _result(answer, decode), repeatable)
         except _WebhookRefused as refused:
             raise CallFailed(str(refused)) from refused
 
     async def _post(
-        self, tenant: int, origin: Origin, target: str, body: bytes, read: Callable[[HttpsAnswer], T], again: bool
+        self, tenant: int, origin: Origin, target: str, body: bytes, read: Callable[[HttpsAnswer], T], repeatable: bool
     ) -> T:
-        send = partial(self.https.exchange, tenant, origin, "POST", target, _HEADERS, body, read, repeatable=again)
+        send = partial(self.https.exchange, tenant, origin, "POST", target, _HEADERS, body, read, repeatable=repeatable)
         try:
             try:
                 return await send()
             except Lost as error:
-                if not (again and error.may_repeat):
+                if not (repeatable and error.may_repeat):
                     raise
             return await send(new=True)
         except ssl.SSLError as error:

@@ -37,9 +37,9 @@ def test_a_failed_call_is_freed(
     async def fail() -> None:
         client = WebhookClient(EgressPolicy(["127.0.0.0/8"]), Services())
         async with serving(certificates(tmp_path), answering([answer])) as server:
-            for again in (True, False, True):
+            for repeatable in (True, False, True):
                 with pytest.raises(CallFailed):
-                    await client.call(1, server.endpoint, b"{}", _no_json, again=again)
+                    await client.call(1, server.endpoint, b"{}", _no_json, repeatable=repeatable)
         await client.aclose()
         await asyncio.sleep(0.05)  # until the connections have ended
 

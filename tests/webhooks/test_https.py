@@ -153,7 +153,7 @@ async def test_hostile_answers(
     async with serving(trusted, answering(pieces_of())) as server:
         started = time.monotonic()
         with pytest.raises(CallFailed) as failed:
-            await client.call(1, server.endpoint, b"{}", decoded_review, again=False)
+            await client.call(1, server.endpoint, b"{}", decoded_review, repeatable=False)
         assert why in str(failed.value)
         assert len(str(failed.value)) < 6000
         assert time.monotonic() - started < 60
@@ -175,7 +175,7 @@ async def test_each_phase_has_its_time(
 ) -> None:
     async with serving(trusted, answering(pieces, then_hang=True), tls=tls) as server:
         with pytest.raises(CallFailed, match=why):
-            await impatient.call(1, server.endpoint, b"{}", decoded_review, again=False)
+            await impatient.call(1, server.endpoint, b"{}", decoded_review, repeatable=False)
 
 
 async def test_the_whole_call_has_its_time(trusted: Certificates) -> None:
@@ -274,7 +274,7 @@ async def test_only_the_beginning_of_a_refusal_is_read(trusted: Certificates, cl
     refusal = b"HTTP/1.1 500 no\r\nContent-Type: text/plain\r\nContent-Length: 66000000\r\n\r\n" + b"it broke\n" * 8000
     async with serving(trusted, answering([refusal], then_hang=True)) as server:
         with pytest.raises(CallFailed, match="it broke"):
-            await client.call(1, server.endpoint, b"{}", decoded_review, again=False)
+            await client.call(1, server.endpoint, b"{}", decoded_review, repeatable=False)
 
 
 async def test_others_are_served_while_a_large_answer_is_decoded(trusted: Certificates, client: WebhookClient) -> None:
@@ -299,7 +299,7 @@ async def test_memory_is_bounded(trusted: Certificates, client: WebhookClient) -
     bomb = zipped(b"[" + PIECE * 1100 + b"[]]")
     tracemalloc.start()
     async with serving(trusted, answering([bomb])) as server:
-        calls = [client.call(1, server.endpoint, b"{}", decoded_review, again=False) for _ in range(20)]
+        calls = [client.call(1, server.endpoint, b"{}", decoded_review, repeatable=False) for _ in range(20)]
         failures = await asyncio.gather(*calls, return_exceptions=True)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

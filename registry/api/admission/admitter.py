@@ -115,10 +115,9 @@ class Admitter:
         shown = None if obj is None else self._request.served.strategy.as_written(obj)
         attributes = self._attributes(operation, name, shown, old)
         rounds = MutationRounds()
-        for again in (False, True):
-            if again and not rounds.again:
+        for rounds.is_reinvoke in (False, True):
+            if rounds.is_reinvoke and not rounds.should_reinvoke:
                 break
-            rounds.is_again = again
             if self._policies and self._admission.mutating_policies:
                 await self._by_policies.mutate(self._admission.mutating_policies, attributes, rounds)
             if self._webhooks and self._admission.mutating_webhooks:

@@ -54,7 +54,7 @@ class PolicyAdmission:
         rounds: MutationRounds,
     ) -> None:
         progress = rounds.policies
-        if rounds.is_again:
+        if rounds.is_reinvoke:
             await progress.require_if_changed(attributes.object)
         errors: list[tuple[str, str]] = []
         mutations = []
@@ -74,7 +74,7 @@ class PolicyAdmission:
             if changed is None:
                 continue
             if changed:
-                dirty = rounds.again = True
+                dirty = rounds.should_reinvoke = True
                 progress.require()
             if policy.reinvoked:
                 progress.invoked.add(key)
@@ -104,7 +104,7 @@ class PolicyAdmission:
                 return None, []
         except Failed as failed:
             return None, [str(failed)]
-        if rounds.is_again and key not in rounds.policies.wanted:
+        if rounds.is_reinvoke and key not in rounds.policies.wanted:
             return None, []
         before = attributes.object
         failures: list[str] = []

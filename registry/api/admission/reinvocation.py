@@ -40,10 +40,12 @@ class Invocations:
 
 
 class MutationRounds:
-    __slots__ = ("again", "is_again", "policies", "webhooks")
+    """Upstream's ReinvocationContext: `should_reinvoke` if something has changed the object in the first round."""
+
+    __slots__ = ("is_reinvoke", "policies", "should_reinvoke", "webhooks")
 
     def __init__(self) -> None:
-        self.again = False  # whether something has changed the object
-        self.is_again = False  # whether this is the second round
+        self.should_reinvoke = False
+        self.is_reinvoke = False  # whether this is the second round
         self.policies = Invocations()
         self.webhooks = Invocations()

@@ -57,31 +57,37 @@ class WebhookAdmission:
 
     async def mutate(self, hooks: Sequence[Webhook], attributes: AdmissionAttributes, rounds: MutationRounds) -> None:
         progress = rounds.webhooks
-        if rounds.is_again:
+        if rounds.is_reinvoke:
             await progress.require_if_changed(attributes.object)
         for index, hook in enumerate(hooks):
-            if rounds.is_again and hook.identity not in progress.wanted:
+            if rounds.is_reinvoke and hook.identity not in progress.wanted:
                 # Order only affects the cost: matching is skipped for webhooks that are not called.
                 continue
             resource = await self.match(hook, attributes)
             if resource is None:
                 continue
-            audited = AuditedCall(self._request.context, f"round_{int(rounds.is_again)}_index_{index}", hook)
+            audited = AuditedCall(self._request.context, f"round_{int(rounds.is_reinvoke)}_index_{index}", hook)
             try:
-                await self._mutate_by(hook, resource, attributes, audited, again=rounds.is_again)
+                await self._mutate_by(hook, resource, attributes, audited, is_reinvoke=rounds.is_reinvoke)
             finally:
                 audited.report()
             if audited.is_mutated:
                 progress.require()
-                rounds.again = True
+                rounds.should_reinvoke = True
             if hook.reinvoked:
                 progress.invoked.add(hook.identity)
         progress.output = attributes.object
 
     async def _mutate_by(
-        self, hook: Webhook, resource: Resource, attributes: AdmissionAttributes, audited: AuditedCall, *, again: bool
+        self,
+        hook: Webhook,
+        resource: Resource,
+        attributes: AdmissionAttributes,
+        audited: AuditedCall,
+        *,
+        is_reinvoke: bool,
     ) -> None:
-        answer = await self.call_hook(hook, attributes, resource, mutating=True, again=again)
+        answer = await self.call_hook(hook, attributes, resource, mutating=True, is_reinvoke=is_reinvoke)
         if answer is None:
             audited.fail_open()
             return
@@ -151,7 +157,13 @@ class WebhookAdmission:
             raise forbidden(Qualified(own.resource, own.group), attributes.name, str(failed)) from failed
 
     async def call_hook(
-        self, hook: Webhook, attributes: AdmissionAttributes, resource: Resource, *, mutating: bool, again: bool = False
+        self,
+        hook: Webhook,
+        attributes: AdmissionAttributes,
+        resource: Resource,
+        *,
+        mutating: bool,
+        is_reinvoke: bool = False,
     ) -> Verdict | None:
         """Returns the webhook's verdict; None if it fails open. Raises a StatusError for a denial.
 
@@ -167,7 +179,7 @@ class WebhookAdmission:
 
         def review() -> tuple[bytes, WebhookQuestion]:
             body = request_body(hook.review_version, uid, attributes, resource, obj, old)
-            return body, WebhookQuestion.of(hook, body, uid, again=again)
+            return body, WebhookQuestion.of(hook, body, uid, is_reinvoke=is_reinvoke)
 
         # A tenant may have a thousand webhooks, with a review for each.
         async with large(Large.REVIEW, noted_size()):
@@ -219,7 +231,7 @@ class WebhookAdmission:
             body,
             decode,
             timeout_seconds=self._timeout_seconds(hook),
-            again=hook.is_retryable(dry_run=dry_run),
+            repeatable=hook.is_retryable(dry_run=dry_run),
         )
 
     def _timeout_seconds(self, hook: Webhook) -> int:

@@ -24,8 +24,7 @@ _TENANT_GONE: Final = "a tenant has been removed with all its objects: list agai
 
 
 async def watch(view: WildcardView) -> WatchAnswer:
-    view.options = options = replace(view.options, watch=True)
-    return await watch_source(WildcardSource(view), options)
+    return await watch_source(WildcardSource(view), replace(view.options, watch=True))
 
 
 class WildcardSource:

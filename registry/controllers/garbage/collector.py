@@ -165,7 +165,7 @@ class Collector:
         client = ControllerClient(self._backend, work.tenant, CONTROLLER_MANAGER)
         garbage = Garbage(client, self._absent, self._queue.enqueue, self._begin)
         identity = work._replace(scope=WorkScope.ALL)
-        await garbage.reconcile(work, again=identity in self._begun)
+        await garbage.reconcile(work, has_begun=identity in self._begun)
 
     def _begin(self, work: Work) -> None:
         self._begun.put(work, _now())

@@ -80,8 +80,8 @@ class Garbage:
         self._spread = spread
         self._begin = begin
 
-    async def reconcile(self, work: Work, *, again: bool = False) -> None:
-        """Reconciles one object. `again`: its dependents have been notified of the deletion before."""
+    async def reconcile(self, work: Work, *, has_begun: bool = False) -> None:
+        """Reconciles one object. `has_begun`: its dependents have been notified of the deletion before."""
         target = await self._find(work.resource, work.key)
         if target is None:
             return
@@ -89,7 +89,7 @@ class Garbage:
             if ORPHAN in target.finalizers:
                 await self._orphan(target)
             elif FOREGROUND in target.finalizers:
-                await self._delete_dependents(target, again=again)
+                await self._delete_dependents(target, has_begun=has_begun)
         elif work.scope is not WorkScope.WAITING and target.metadata.get("ownerReferences"):
             await self._collect(target, work.scope)
 
@@ -205,14 +205,14 @@ class Garbage:
                 yield row, metadata_of(row)
             after = rows[-1]
 
-    async def _delete_dependents(self, target: FoundObject, *, again: bool) -> None:
+    async def _delete_dependents(self, target: FoundObject, *, has_begun: bool) -> None:
         """Examines all dependents at first, later only those that block. Without any of these the owner is released."""
         blocked = False
         self._begin(Work(self._tenant, target.served.resource_name, target.row.key))
         async for row, metadata in self._dependents(target.row.uid):
             blocking = _blocks(metadata, target.row.uid)
             blocked = blocked or blocking
-            if not metadata.get("deletionTimestamp") and (blocking or not again):
+            if not metadata.get("deletionTimestamp") and (blocking or not has_begun):
                 self._spread(Work(self._tenant, row.resource, row.key))
         if not blocked:
             await self._remove_finalizer(target, FOREGROUND)
