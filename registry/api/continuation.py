@@ -1,9 +1,9 @@
 """Continue tokens: where the next page of a list starts, and at which revision.
 
 The form is kube-apiserver's (apiserver pkg/storage/continue.go): unpadded base64url of {"v": "meta.k8s.io/v1", "rv":
-5, "start": "<namespace>/<name>\\0"}; rv -1 continues at the newest revision, which clients get when their own has been
-compacted. Ours has two more fields if they are known: "left", the number of objects of the list after the start at that
-revision, and "of", the list that the number is for. So no page has to count what remains
+5, "start": "<namespace>/<name>\\0"}; a negative rv continues at the newest revision, which clients get when their own
+has been compacted. Ours has two more fields if they are known: "left", the number of objects of the list after the
+start at that revision, and "of", the list that the number is for. So no page has to count what remains
 (docs/decisions/object-counts.md).
 """
 
@@ -15,13 +15,21 @@ from typing import NamedTuple
 
 from registry.api.errors import StatusError, bad_request
 from registry.codec import go_base64
-from registry.codec.go_text import json_type
-from registry.codec.json_decode import decode_json
+from registry.codec.json_decode import decode_json, decode_verbatim_json
 from registry.codec.json_encode import encode_json_text
 from registry.codec.model import DecodeError as SyntaxFault
+from registry.codec.structs import structs
+from registry.codec.structs.base import StructDecodeError
+from registry.codec.structs.scalars import INT64, STRING, Integer
+from registry.codec.structs.structs import Field, Struct
 
 _VERSION = "meta.k8s.io/v1"
 NEWEST = -1
+_TOKEN = Struct(
+    "continueToken",
+    (Field("v", STRING), Field("rv", Integer("int64", INT64)), Field("start", STRING)),
+    package="storage",
+)
 
 
 class Continuation(NamedTuple):
@@ -44,25 +52,24 @@ def decode(token: str) -> Continuation:
     """Decodes a token. Raises 400 with what is wrong with it."""
     try:
         raw = _decode_unpadded(token)
-        value = {} if (parsed := decode_json(raw).value) is None else parsed  # null changes no struct
-    except SyntaxFault as fault:
+        decode_json(raw)
+        value = decode_verbatim_json(raw)  # an error quotes a number as it was written
+        if type(value) is dict:
+            value = {name.lower(): member for name, member in value.items()}
+        fields = structs.decode(_TOKEN, value).value
+    except (SyntaxFault, StructDecodeError) as fault:
         raise _invalid(f"continue key is not valid: {fault}") from fault
-    if not isinstance(value, dict):
-        raise _invalid(
-            f"continue key is not valid: json: cannot unmarshal {json_type(value)} into Go value of type "
-            "storage.continueToken"
-        )
-    version, revision, start = value.get("v"), value.get("rv"), value.get("start")
+    version, revision, start = fields.get("v", ""), fields.get("rv", 0), fields.get("start", "")
     if version != _VERSION:
-        raise _invalid(f"continue key is not valid: server does not recognize this encoded version {version or ''}")
-    if not revision or type(revision) is not int:
+        raise _invalid(f"continue key is not valid: server does not recognize this encoded version {version}")
+    if not revision:
         raise _invalid(f"continue key is not valid: incorrect encoded start resourceVersion (version {_VERSION})")
-    if not start or not isinstance(start, str):
+    if not start:
         raise _invalid(f"continue key is not valid: encoded start key empty (version {_VERSION})")
     key = start if start.startswith("/") else f"/{start}"
     if key.startswith("//") or posixpath.normpath(key) != key:
         raise _invalid(f"continue key is not valid: {start}")
-    left, of = value.get("left"), value.get("of")
+    left, of = (value or {}).get("left"), (value or {}).get("of")
     if type(left) is not int or not 0 < left < 1 << 63 or not isinstance(of, str):
         return Continuation(revision, start.removesuffix("\0"))
     return Continuation(revision, start.removesuffix("\0"), left, of)

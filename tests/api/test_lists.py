@@ -181,11 +181,35 @@ async def test_forged_continue_tokens_are_refused(shared_api: Client, given: str
             (token({"v": "meta.k8s.io/v1", "rv": -1, "start": start}), start)
             for start in ("../x", "default/", "//", "a//b\0", "./c", "a/../b\0")
         ],
+        *[
+            (token(value), f"json: cannot unmarshal {what}")
+            for value, what in (
+                ([], "array into Go value of type storage.continueToken"),
+                ({"v": 1, "rv": "x"}, "number into Go struct field continueToken.v of type string"),
+                ({"v": "meta.k8s.io/v2", "rv": "1"}, "string into Go struct field continueToken.rv of type int64"),
+                ({"rv": 1.5}, "number 1.5 into Go struct field continueToken.rv of type int64"),
+                ({"rv": 1 << 63}, "number 9223372036854775808 into Go struct field continueToken.rv of type int64"),
+                ({"rv": -1, "start": {}}, "object into Go struct field continueToken.start of type string"),
+            )
+        ],
     ],
 )
 async def test_continue_tokens_that_name_no_key(shared_api: Client, given: str, message: str) -> None:
     status = failure(await shared_api.get(f"{WIDGETS}?limit=1&continue={given}"), 400, "BadRequest")
     assert status["message"] == f"invalid continue token: continue key is not valid: {message}"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({"V": "meta.k8s.io/v1", "RV": -1, "Start": "default/a\0"}, id="names in capitals"),
+        pytest.param({"v": "meta.k8s.io/v1", "rv": -2, "start": "default/a\0"}, id="any negative revision"),
+    ],
+)
+async def test_continue_tokens_as_go_reads_them(shared_api: Client, fields: dict[str, Any]) -> None:
+    await make(shared_api, "a", "b")
+    found = (await shared_api.get(f"{WIDGETS}?continue={token(fields)}")).ok()
+    assert [item["metadata"]["name"] for item in found["items"]] == ["b"]
 
 
 async def test_an_expired_continue_token_returns_a_new_one(api: Client, api_database: str) -> None:

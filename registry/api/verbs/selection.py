@@ -205,7 +205,7 @@ def list_position(options: ListOptions) -> ListPosition:
         token = continuation.decode(options.continue_)
         if text not in ("", "0"):
             raise bad_request("specifying resource version is not allowed when using continue")
-        at = None if token.revision == continuation.NEWEST else token.revision
+        at = None if token.revision < 0 else token.revision
         return ListPosition(at, ObjectKey(token.after), limit, token.left, token.of)
     revision = list_revision(text)
     exact = options.resource_version_match == "Exact" or (limit and not options.resource_version_match)
