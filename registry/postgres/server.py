@@ -40,6 +40,7 @@ from registry.postgres.binaries import Binaries, BinariesError, find_binaries, v
 from registry.postgres.certificate import CertificateCopy, Source
 from registry.postgres.folder import ROLE, DataFolder, EmbeddedPostgresError, private
 from registry.postgres.memory import with_memory_limit
+from registry.postgres.waiting import ends_within
 
 logger = logging.getLogger(__name__)
 
@@ -317,8 +318,7 @@ class EmbeddedPostgres:
         assert self._process is not None
         stamp = self._program
         while True:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(PROGRAMS_SECONDS)
+            if ends_within(self._process, PROGRAMS_SECONDS):
                 return False
             self._renew_certificate(self._process)
             try:
