@@ -124,6 +124,19 @@ INT_ERROR = "error: invalid data, expected int, got float64"
             ),
             ("dyn(self.li)[self.li]", {"li": [1]}, "error: invalid qualifier type: *common.unstructuredList"),
             ("self.ios[?self.li]", {"ios": 1, "li": [1]}, "error: invalid qualifier type: *common.unstructuredList"),
+            *[
+                (f"{operand}[{index}]", {"li": [4, 5], "set": ["a", "b"]}, f"error: {error}")
+                for operand in ("self.li", "dyn(self.li)", "dyn(self).li", "self.set", "(true ? self.li : self.li)")
+                for index, error in (
+                    ("dyn(1.0)", "unsupported index: 1"),
+                    ("dyn(1u)", "unsupported index: 1"),
+                    ("dyn(7u)", "index out of bounds: 7"),
+                    ("dyn(1e6)", "index out of bounds: 1e+06"),
+                    ("dyn(1.5)", "unsupported index value 1.5 in list"),
+                    ("dyn('1')", "unsupported index type 'string' in list"),
+                )
+            ],
+            ("self.li[?dyn(1.0)].value() + self.?li[dyn(1u)].value()", {"li": [4, 5]}, "10"),
             ("self.ios[self.s]", {"ios": 1, "s": "a"}, "error: no such key: a"),
             ("self.m == self.ios", {"m": {}, "ios": 1}, "error: no such overload"),
             ("self.m != self.ios", {"m": {}, "ios": 1}, "true"),

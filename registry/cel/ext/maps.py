@@ -8,6 +8,7 @@ from __future__ import annotations
 from registry.budget import spend
 from registry.cel.common.maps import Map
 from registry.cel.common.values import EvalError, MapValue, Missing, Value, no_such_overload
+from registry.cel.ext.conversions import number_text
 from registry.cel.ext.table import function
 
 
@@ -39,4 +40,4 @@ def key_text(key: Value) -> str:
         return "true" if key else "false"
     if isinstance(key, int):
         return int.__repr__(key)
-    return str(key)
+    return number_text(key) if type(key) is float else str(key)

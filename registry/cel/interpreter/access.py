@@ -238,7 +238,7 @@ def _index_list(operand: Code, key: Code, element: View) -> Code:
     def index_list(frame: Frame) -> Any:
         items, position = run(frame), key_run(frame)
         if type(position) is not int:
-            position = list_index(position)
+            raise _not_an_int(position, len(items))
         if not 0 <= position < len(items):
             raise EvalError(f"index out of bounds: {position}")
         value = items[position]
@@ -248,6 +248,12 @@ def _index_list(operand: Code, key: Code, element: View) -> Code:
     return Code(index_list, operand.cost + key.cost, view, attribute=True)
 
 
+def _not_an_int(key: Value, length: int) -> EvalError:
+    """The error of an index of a list of an object, which must be an int (apiserver pkg/cel/common/values.go)."""
+    is_within = 0 <= list_index(key) < length
+    return EvalError(f"unsupported index: {key_text(key)}" if is_within else f"index out of bounds: {key_text(key)}")
+
+
 def index_value(container: Value, key: Value) -> Value:
     if isinstance(container, MapValue):
         value = container.find(key)
@@ -255,6 +261,8 @@ def index_value(container: Value, key: Value) -> Value:
             raise missing_key(key)
         return value
     if type(container) is list or isinstance(container, ListValue):
+        if type(key) is not int and isinstance(container, SchemaList):
+            raise _not_an_int(key, len(container))
         position = list_index(key)
         if not 0 <= position < len(container):
             raise EvalError(f"index out of bounds: {key_text(key)}")

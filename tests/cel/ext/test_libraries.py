@@ -52,6 +52,8 @@ STANDARD = [
     ("[1, 2][2]", "error: index out of bounds: 2"),
     ("[1, 2][-1]", "error: index out of bounds: -1"),
     ("[1, 2][dyn(1.0)]", "2"),
+    ("[1, 2][dyn(2.0)]", "error: index out of bounds: 2"),
+    ("{1: 'a'}[dyn(1e6)]", "error: no such key: 1e+06"),
     ("size('aé☺') == 3 && 'aé'.size() == 2 && size(b'é') == 2 && size([1]) == 1 && size({1: 2}) == 1", "true"),
     ("size(dyn(1))", "error: no such overload: size"),
     ("'abc'.startsWith('ab') && 'abc'.endsWith('bc') && 'abc'.contains('b') && !'abc'.contains('d')", "true"),
