@@ -42,6 +42,9 @@ _LONG_INTEGER = b"0" * 19
 _BACKSLASH = ord("\\")
 _BLANKS = b" \t\r\n"
 _BREAK_BEFORE_COLON = re.compile(rb"[\r\n][ \r\n]*:")
+_MAY_ESCAPE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+# An escape in a string; the group is half of a surrogate pair, for which Go reads U+FFFD.
+_ESCAPE = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)")
 # Control characters, line breaks of YAML (U+0085, U+2028, U+2029), and noncharacters.
 _UNUSUAL = re.compile(rb"\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]|\xef\xbb\xbf|\xef\xbf[\xbe\xbf]")
 
@@ -78,9 +81,16 @@ def decode_verbatim_json(data: bytes) -> Any:
     """The value of JSON that has been decoded before, with a Repeated for each object with duplicate keys and a
     NumberLiteral for each number that is no int64. None if C scanners do not accept it."""
     try:
-        return _VERBATIM_DECODER.decode(decode_utf8(data))
+        text = decode_utf8(data)
+        if _MAY_ESCAPE_SURROGATE.search(text):
+            text = _ESCAPE.sub(_without_half_surrogate, text)
+        return _VERBATIM_DECODER.decode(text)
     except (ValueError, RecursionError):
         return None
+
+
+def _without_half_surrogate(escape: re.Match[str]) -> str:
+    return r"\ufffd" if escape[1] else escape[0]
 
 
 def has_float(value: Any) -> bool:

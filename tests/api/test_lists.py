@@ -157,6 +157,7 @@ FORGED: dict[str, str] = {
     "a start with a zero byte": token({"v": "meta.k8s.io/v1", "rv": -1, "start": "default/\0a\0b"}),
     "another namespace's start": token({"v": "meta.k8s.io/v1", "rv": -1, "start": "other/a\0"}),
     "half a surrogate": token({"v": "meta.k8s.io/v1", "rv": -1, "start": "\ud800"}),
+    "half a surrogate as the version": token({"v": "\ud800", "rv": -1, "start": "a"}),
     "a path upwards": token({"v": "meta.k8s.io/v1", "rv": -1, "start": "../../a"}),
 }
 

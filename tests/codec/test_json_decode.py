@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from registry.codec.json_decode import decode_canonical_json, decode_json
+from registry.codec.json_decode import decode_canonical_json, decode_json, decode_verbatim_json
 from registry.codec.json_encode import encode_json
 from registry.codec.json_scan import scan
 from registry.codec.model import DecodeError, JsonNumberError, JsonSyntaxError
@@ -293,3 +293,16 @@ def test_metadata_of_any_depth() -> None:
     for _ in range(depth - 1):
         [value] = value
     assert value == []
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(rb'{"a":"\ud800","b":"x\uDFFFy"}', id="half"),
+        pytest.param(rb'["\ud83d\ude00","\ud83d\ud83d\ude00","\ude00\ud83d"]', id="pairs"),
+        pytest.param(rb'{"\ud800":"\\ud800","c":"\\\ud800"}', id="backslashes"),
+        pytest.param(rb'"\ud800\u0041"', id="another character"),
+    ],
+)
+def test_half_surrogates_are_replaced_in_verbatim_values_too(data: bytes) -> None:
+    assert decode_verbatim_json(data) == decode_json(data).value
