@@ -11,7 +11,7 @@ import sys
 from collections.abc import AsyncIterator
 
 from starlette.applications import Starlette
-from starlette.types import ASGIApp, Lifespan, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from registry.http.composition import serving
 from registry.http.serving.stopping import Stopping
@@ -21,32 +21,37 @@ from registry.store.errors import StoreError
 
 def create_app(settings: Settings) -> Starlette:
     """Creates the application of one serving process. The database is opened when the application starts."""
-
-    @contextlib.asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        async with serving(settings, app.state.stopping) as served_by:
-            assert isinstance(app, Application)
-            app.handler, app.state.backend = served_by
-            yield
-
-    return Application(lifespan)
+    return Application(settings)
 
 
 class Application(Starlette):
-    """`handler` answers requests between startup and shutdown."""
+    """Answers requests between startup and shutdown."""
 
-    handler: ASGIApp
-
-    def __init__(self, lifespan: Lifespan[Starlette]) -> None:
-        super().__init__(lifespan=lifespan)
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(lifespan=self._run)
+        self._settings = settings
+        self._handler: ASGIApp = _not_started
         self.state.stopping = Stopping()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Bypasses Starlette's own middlewares and routes: the handler chain has both."""
         if scope["type"] == "http":
-            await self.handler(scope, receive, send)
+            await self._handler(scope, receive, send)
         else:
             await super().__call__(scope, receive, _without_traceback(send))
+
+    @contextlib.asynccontextmanager
+    async def _run(self, _: Starlette) -> AsyncIterator[None]:
+        async with serving(self._settings, self.state.stopping) as started:
+            self._handler, self.state.backend = started
+            try:
+                yield
+            finally:
+                self._handler = _not_started
+
+
+async def _not_started(scope: Scope, receive: Receive, send: Send) -> None:
+    raise RuntimeError("the application has not been started, or has stopped")
 
 
 def _without_traceback(send: Send) -> Send:

@@ -7,6 +7,7 @@ If the catalog of an attempt proves outdated, the request is served again by a n
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -100,7 +101,10 @@ class ResourceEndpoint:
         if context.wildcard is not None:
             if verb not in ("list", "watch"):
                 raise method_not_supported(Qualified(info.resource, info.group), verb)
-            await find_lead(self._backend, context, info.group, info.version, info.resource)
+            lead = await find_lead(
+                self._backend, context.tenant, context.wildcard, info.group, info.version, info.resource
+            )
+            state.context = context = replace(context, tenant=lead)
         catalog, served = await self._resolve(context, info)
         state.served = served
         lacks_namespace = served.namespaced and not info.namespace and verb not in ("list", "watch")

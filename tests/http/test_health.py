@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import psycopg
 import pytest
 from starlette.applications import Starlette
 
 from registry.store.errors import Unavailable
 from tests.api.client import Client, eventually
+from tests.application import serving
 
 # What the server looks at in addition.
 OTHERS = "".join(f"[+]{name} ok\n" for name in ("migrations", "feed", "disk", "writes", "clock", "definitions"))
@@ -37,6 +40,13 @@ async def test_without_its_database_a_server_is_live_but_not_ready(
         assert answer.code == 500
         assert b"[-]database failed" in answer.body
     assert (await api.get("/metrics")).code == 200
+
+
+async def test_an_application_serves_between_startup_and_shutdown(api_database: str, tmp_path: Path) -> None:
+    async with serving(api_database, tmp_path) as client:
+        (await client.get("/api/v1/namespaces")).ok(200)
+    with pytest.raises(RuntimeError, match="not been started"):
+        await client.get("/api/v1/namespaces")
 
 
 @pytest.mark.parametrize(

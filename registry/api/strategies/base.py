@@ -11,7 +11,7 @@ from __future__ import annotations
 import datetime
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, NamedTuple, TypedDict
 
@@ -102,6 +102,10 @@ class Context:
             self.deadline,
             self.reference,
         )
+
+    def with_limits(self, memory_room: int, authority: Authority | None = None) -> Context:
+        """Returns the context of a write with these limits, which reports here."""
+        return replace(self, memory_room=memory_room, authority=authority)
 
     def adopt(self, attempt: Context) -> None:
         """Adopts a final attempt. What it reports later, while an answer is streamed, is reported here."""

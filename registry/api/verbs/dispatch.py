@@ -17,6 +17,7 @@ from registry.api.query.parsing import is_query
 from registry.api.request import Body, ResourceRequest
 from registry.api.served import Served
 from registry.api.strategies import definition
+from registry.api.strategies.base import Context
 from registry.api.verbs import dependents, statistics, usage
 from registry.api.verbs.create import create
 from registry.api.verbs.delete import delete, delete_collection
@@ -39,21 +40,21 @@ SUBRESOURCE_VERBS = {
     "finalize": ("update",),
     "token": ("create",),
 }
+# The verbs that decode an object, and so limit what it may be.
+_WRITES = ("create", "update", "patch")
 
 
 async def serve(
     request: ResourceRequest, verb: str, body: Body | None, options_body: dict[str, object] | None = None
 ) -> Answer:
     """Returns the answer of `verb`. `body` is for create, update and patch, `options_body` for a delete with one."""
-    if request.served.definition.group == RBAC:
-        await _prepare_roles(request, verb)
-    elif request.served.definition.group == API_REGISTRATION and request.context.wildcard is None:
+    group = request.served.definition.group
+    if group == RBAC:
+        await ensure_default_roles(request.backend, request.tenant)
+    elif group == API_REGISTRATION and request.context.wildcard is None:
         await ensure_api_services(request.backend, request.tenant)
-    elif request.served.definition.group == ADMISSION:
-        # Exact: a commit under another configuration is refused, and the request evaluated again.
-        request.context.memory_room = TENANT_BYTES - request.catalog.configured.size
-    elif request.served.resource_name == DEFINITIONS and request.context.wildcard is None:
-        request.context.memory_room = definition.TENANT_BYTES - request.catalog.definitions_size
+    if verb in _WRITES and (group in (RBAC, ADMISSION) or request.served.resource_name == DEFINITIONS):
+        request = request._replace(context=await _with_limits(request))
     if request.served.converts_contents:
         request = request._replace(served=request.converting(request.served))
     if statistics.is_of(verb, request.subresource, request.query):
@@ -76,18 +77,19 @@ async def serve(
             return await _serve_part(request, verb, body)
 
 
-async def _prepare_roles(request: ResourceRequest, verb: str) -> None:
-    """Writes the default roles at the first request for roles or bindings; prepares the checks of a write."""
-    await ensure_default_roles(request.backend, request.tenant)
-    user = request.context.user
-    if verb not in ("create", "update", "patch"):
-        return
-    request.context.memory_room = await request.backend.authorizer.room(request.tenant)
+async def _with_limits(request: ResourceRequest) -> Context:
+    """Returns the context of a write of what the process keeps in memory, or of roles, with the limits of either."""
+    context = request.context
+    if request.served.resource_name == DEFINITIONS:
+        return context.with_limits(definition.TENANT_BYTES - request.catalog.definitions_size)
+    if request.served.definition.group == ADMISSION:
+        # Exact: a commit under another configuration is refused, and the request evaluated again.
+        return context.with_limits(TENANT_BYTES - request.catalog.configured.size)
+    room, user, authority = await request.backend.authorizer.room(request.tenant), context.user, None
     if not user.is_administrator:
         policy = await request.backend.authorizer.of(request.tenant)
-        request.context.authority = Authority(
-            policy, user, request.served.resource.name, request.namespace, request.name
-        )
+        authority = Authority(policy, user, request.served.resource.name, request.namespace, request.name)
+    return context.with_limits(room, authority)
 
 
 async def _serve_object(

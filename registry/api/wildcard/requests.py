@@ -19,7 +19,6 @@ from registry.api.bound_definitions import DEFINITIONS
 from registry.api.errors import bad_request, forbidden, method_not_supported, revision_in_future
 from registry.api.query.gathered import GatheredQuery, Item, is_gathered, parse_gathered, require_bounded
 from registry.api.request import Backend, ResourceRequest
-from registry.api.strategies.base import Context
 from registry.api.verbs.list import list_expired
 from registry.api.verbs.selection import list_position, list_revision
 from registry.api.wildcard.view import WildcardView, wait
@@ -35,18 +34,21 @@ from registry.store.types import ObjectKey, ResourceName, Tenant, TenantId
 _EXPORTS: Final = ResourceName(f"{EXPORTS}.{GROUP}")
 
 
-async def find_lead(backend: Backend, context: Context, group: str, version: str, plural: str) -> None:
-    """Selects a tenant of the domain that serves the resource; its definition shapes the answer."""
-    scope = context.wildcard
-    if scope is None or scope.provider is not None:
-        return
-    catalog = await backend.catalogs.current(context.tenant)
+async def find_lead(
+    backend: Backend, tenant: Tenant, scope: WildcardScope, group: str, version: str, plural: str
+) -> Tenant:
+    """Returns a tenant of the domain that serves the resource, `tenant` if no other does; its definition shapes the
+    answer."""
+    if scope.provider is not None:
+        return tenant
+    catalog = await backend.catalogs.current(tenant)
     if catalog.served(group, version, plural) is None and group:
         name = await backend.store.sharing.defining(
             scope.domain, ResourceName(f"{plural}.{group}"), definitions=DEFINITIONS
         )
         if name is not None:
-            context.tenant = await backend.store.tenant(name)
+            return await backend.store.tenant(name)
+    return tenant
 
 
 async def serve(request: ResourceRequest, scope: WildcardScope, verb: str) -> Answer:
