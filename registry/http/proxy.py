@@ -19,6 +19,7 @@ from registry import logs
 from registry.aggregation import headers as fields
 from registry.aggregation.backends import Backends, NotLocated
 from registry.aggregation.model import APIServer
+from registry.codec.go_text import go_quote
 from registry.flowcontrol.byte_shares import ABORT
 from registry.flowcontrol.interruption import WHEN_GONE
 from registry.flowcontrol.time_slice import IS_GONE, ClientGone
@@ -193,7 +194,8 @@ class ProxiedRequest:
             await self._answer_upgrade(connection, head, passed)
             return
         if status == 101:
-            raise Lost("the backend switches protocols, which was not asked for")
+            protocol = go_quote(dict(head.headers).get(b"upgrade", b"").decode("latin-1"))
+            raise ServerUnavailable(f'backend tried to switch protocol {protocol} when "" was requested')
         if 300 <= status < 400 and any(name == b"location" for name, _ in passed):
             connection.close()
             await self._start(502, [], len(_REDIRECT))
@@ -229,7 +231,7 @@ class ProxiedRequest:
             return
         switch: Switch | None = self._scope.get(SWITCH)
         if head.status != 101:
-            raise Lost(f"invalid upgrade response: status code {head.status}")
+            raise ServerUnavailable(f"invalid upgrade response: status code {head.status}")
         if switch is None or not switch.is_possible():
             raise Lost("the connection of the client cannot switch protocols")
         passed, _ = fields.answer_headers(head.headers, upgrade=True)

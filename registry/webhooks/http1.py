@@ -103,10 +103,15 @@ class HttpConnection(DecryptedProtocol):
         self._failure: Callable[[], Lost] | None = None
         self.is_lost = False
         self.is_sent = False  # the whole request
-        self.is_reusable = False
+        self._stays_open = False
         self.is_tunnel = False
         self.has_answered = False  # any byte of the response has arrived
         self.exchanges = 0
+
+    @property
+    def is_reusable(self) -> bool:
+        """Whether the exchange is complete, and the whole answer has been read: the next one would get what is left."""
+        return self._stays_open and not self._pieces
 
     # -- one exchange
     def begin(
@@ -127,7 +132,7 @@ class HttpConnection(DecryptedProtocol):
         self._head_bytes = self._excess_bytes = self._interim = 0
         self._max_small_pieces, self._count, self._body_bytes = max_small_pieces, 0, 0
         self._in_head, self._is_delimited, self._is_complete, self._is_interim = True, False, False, False
-        self.is_reusable = self.has_answered = False
+        self._stays_open = self.has_answered = False
         self.is_sent = is_whole
         if self.is_lost or self._transport is None:
             self._fail("EOF", may_repeat=True)
@@ -179,12 +184,12 @@ class HttpConnection(DecryptedProtocol):
 
     def end(self) -> None:
         """Closes the connection when everything has been sent."""
-        self.is_reusable = False
+        self._stays_open = False
         if self._transport is not None and not self.is_lost:
             self._transport.close()
 
     def close(self) -> None:
-        self.is_reusable = False
+        self._stays_open = False
         if self._transport is not None and not self.is_lost:
             self._transport.abort()
 
@@ -196,7 +201,7 @@ class HttpConnection(DecryptedProtocol):
     def connection_lost(self, error: Exception | None) -> None:
         self._receive_delayed()
         self.is_lost = True
-        self.is_reusable = False
+        self._stays_open = False
         if self._parser is not None and not self.is_tunnel and not self._is_complete:
             if not self._in_head and not self._is_delimited and error is None:
                 self._is_complete = True  # a body that ends with its connection
@@ -287,7 +292,7 @@ class HttpConnection(DecryptedProtocol):
     # -- called by the parser, which continues after a problem, up to the end of the data
     def on_message_begin(self) -> None:
         if self._is_complete:
-            self.is_reusable = False  # more than was requested
+            self._stays_open = False  # more than was requested
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._in_head or self._is_complete:
@@ -343,7 +348,7 @@ class HttpConnection(DecryptedProtocol):
         if not self._is_complete and self._parser is not None:
             # After a HEAD the parser would take further data for a body: such a connection is not reused.
             is_whole = self.is_sent and self._has_answer_body and self._is_delimited
-            self.is_reusable = is_whole and self._parser.should_keep_alive()
+            self._stays_open = is_whole and self._parser.should_keep_alive()
         self._is_complete = True
 
     def _keep(self, data: bytes) -> None:

@@ -112,6 +112,19 @@ async def test_a_connection_that_the_server_has_closed_is_replaced(proxied: Prox
         assert len(server.of(METRICS)) == 4
 
 
+async def test_a_refused_answer_is_not_that_of_the_next_request(proxied: Proxied) -> None:
+    async with behind(proxied) as (client, server):
+        before = server.connections
+        for number in range(4):
+            headers = {"connection": "upgrade", "upgrade": f"x/{number}"} if number % 2 == 0 else {}
+            found = await client.request("GET", f"{METRICS}/{number}", headers=headers)
+            if headers:
+                assert (found.code, found.text) == (503, "invalid upgrade response: status code 200\n")
+            else:
+                assert found.ok(200)["target"] == f"{METRICS}/{number}"
+        assert server.connections > before
+
+
 async def reset(request: Request) -> None:
     request.writer.transport.abort()
 
@@ -149,7 +162,7 @@ BROKEN = "error trying to reach service: net/http: HTTP/1.x transport connection
         pytest.param(
             say(b"HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n"),
             503,
-            "error trying to reach service: the backend switches protocols, which was not asked for\n",
+            'backend tried to switch protocol "x" when "" was requested\n',
             id="unwanted upgrade",
         ),
         pytest.param(
