@@ -130,7 +130,7 @@ class Pool:
                     raise Uncertain(f"the connection broke during {statement.name}") from error
                 raise
             if connection.is_unreplicated:
-                connection.pgconn.finish()
+                connection.finish()
                 raise Uncertain(f"{statement.name} was not replicated")
             return rows
 
@@ -146,7 +146,7 @@ class Pool:
             try:
                 await connection.execute(self._settings, prepare=False)
             except psycopg.Error as error:
-                connection.pgconn.finish()
+                connection.finish()
                 raise translate(error) from error
         return connection
 
@@ -161,7 +161,7 @@ class Pool:
         # psycopg notices a cut connection only when it is used.
         stale, self._idle = self._idle, deque()
         for connection in stale:
-            connection.pgconn.finish()
+            connection.finish()
 
     async def _give_back(self, connection: Connection) -> None:
         usable = connection.pgconn.transaction_status == psycopg.pq.TransactionStatus.IDLE

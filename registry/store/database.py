@@ -123,7 +123,7 @@ class Database:
                 await self.timelines.admit(connection)
                 connection.call_limit_seconds = session.CALL_LIMIT_SECONDS
         except BaseException:
-            connection.pgconn.finish()
+            connection.finish()
             raise
         self._connections.add(connection)
         if self._several_hosts:
@@ -165,7 +165,7 @@ class Database:
                     self._note_answer()  # it is up; callers with a connection can continue
                 except (psycopg.Error, OSError) as error:
                     if connection is not None:
-                        connection.pgconn.finish()
+                        connection.finish()
                         connection = None
                     self._note_failure(first_line(error))
                 else:
@@ -178,7 +178,7 @@ class Database:
                 self._probe_requested.clear()
         finally:
             if connection is not None:
-                connection.pgconn.finish()
+                connection.finish()
 
     async def _ask(self, connection: Connection) -> None:
         if self.timelines is not None:

@@ -14,8 +14,11 @@ Command Processing".
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from math import inf
 from struct import Struct
 from typing import Any, Final
 
@@ -29,8 +32,17 @@ from registry.store.statements import Statement
 # An integer is a bigint, whatever its size.
 Value = int | bool | str | BigintArray | TextArray | RecordArray | None
 
+Record = tuple[Any, ...]
+# Called with a result, or with the error.
+Done = Callable[[pq.abc.PGresult | None, Exception | None], None]
+RowsDone = Callable[[Sequence[Record], Exception | None], None]
+
 _PLACEHOLDER: Final = re.compile(r"%\((\w+)\)s")
 _bigint: Final = Struct("!q").pack
+
+
+class CallTimeout(psycopg.OperationalError):
+    """A call exceeded its time limit; the connection is closed."""
 
 
 class Prepared:
@@ -69,33 +81,97 @@ def encode(value: Value) -> bytes | None:
 
 
 class Exchange:
-    """The calls of one connection, one at a time."""
+    """The calls of one connection, one at a time.
+
+    The event loop watches the socket from the first call on, so that a call registers nothing, and its answer is
+    read in the callback of the socket: each iteration of the loop that a call takes more is one in which other threads
+    may hold the interpreter. Before anything else reads from the connection, `detach` must be called.
+    """
 
     def __init__(self, pgconn: pq.abc.PGconn, adapters: AdaptersMap) -> None:
         self._pgconn = pgconn
         self._transformer = Transformer(adapters)
         self._prepared: dict[str, Prepared] = {}
+        self._loop = asyncio.get_running_loop()
+        # The watched socket, and whether it is watched for room to write, too.
+        self._socket: int | None = None
+        self._writes = False
+        # What waits for the result of what has been sent, the result so far, and when it is late.
+        self._done: Done | None = None
+        self._result: pq.abc.PGresult | None = None
+        self._deadline = inf
+        self._limit_seconds = inf
+        self._timer: asyncio.TimerHandle | None = None
 
     async def call(
         self, statement: Statement, values: Mapping[str, Value], limit_seconds: float | None = None
-    ) -> list[tuple[Any, ...]]:
-        """Returns the rows of the statement. Raises psycopg's errors, and TimeoutError beyond the limit.
+    ) -> list[Record]:
+        """Returns the rows of the statement. Raises psycopg's errors, CallTimeout beyond the limit.
 
         When cancelled, or beyond the limit, the connection is closed: the answer could be taken for that of the next
         call.
         """
-        pgconn = self._pgconn
-        deadline = None if limit_seconds is None else asyncio.get_running_loop().time() + limit_seconds
+        deadline = self._limit(limit_seconds)
         try:
             try:
-                result = await self._execute(statement, values, deadline)
+                return await self._execute(statement, values, deadline)
             except psycopg.errors.InvalidSqlStatementName:
                 # Deallocated, as psycopg does with all statements of a session after a DDL command. Nothing has run.
                 del self._prepared[statement.name]
-                result = await self._execute(statement, values, deadline)
+                return await self._execute(statement, values, deadline)
         finally:
-            if pgconn.transaction_status == pq.TransactionStatus.ACTIVE:
-                pgconn.finish()
+            self._check()
+
+    def begin(
+        self, statement: Statement, values: Mapping[str, Value], done: RowsDone, limit_seconds: float | None
+    ) -> bool:
+        """Sends a statement that is prepared already, and has `done` called, once, in a later iteration of the event
+        loop, with the rows or the error that `call` would raise. False: it is not prepared, or not that easily sent.
+        Raises psycopg's errors."""
+        prepared = self._prepared.get(statement.name)
+        if prepared is None or self._done is not None or self._pgconn.status != pq.ConnStatus.OK:
+            return False
+
+        def finish(result: pq.abc.PGresult | None, error: Exception | None) -> None:
+            if isinstance(error, psycopg.errors.InvalidSqlStatementName):
+                del self._prepared[statement.name]
+            done(() if result is None else self._rows(result), error)
+
+        try:
+            self._send(prepared, values)
+            self._wait(finish, self._limit(limit_seconds))
+        except psycopg.Error:
+            self._check()
+            raise
+        return True
+
+    def close(self) -> None:
+        """Closes the connection; a call that waits fails."""
+        self.detach()
+        self._pgconn.finish()
+        self._complete(psycopg.OperationalError("the connection was closed"))
+
+    def detach(self) -> None:
+        """Stops watching the socket, before somebody else reads from it. No call may be waiting."""
+        if self._socket is not None:
+            self._loop.remove_reader(self._socket)
+            if self._writes:
+                self._loop.remove_writer(self._socket)
+            self._socket, self._writes = None, False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    async def _execute(self, statement: Statement, values: Mapping[str, Value], deadline: float) -> list[Record]:
+        prepared = self._prepared.get(statement.name) or await self._prepare(statement, deadline)
+        self._send(prepared, values)
+        return self._rows(await self._await_result(deadline))
+
+    def _send(self, prepared: Prepared, values: Mapping[str, Value]) -> None:
+        encoded = [encode(values[name]) for name in prepared.parameters]
+        self._pgconn.send_query_prepared(prepared.name, encoded, prepared.formats, pq.Format.BINARY)
+
+    def _rows(self, result: pq.abc.PGresult) -> list[Record]:
         transformer = self._transformer
         transformer.set_pgresult(result)
         try:
@@ -103,72 +179,120 @@ class Exchange:
         finally:
             transformer.set_pgresult(None)  # an idle connection does not keep what it has read
 
-    async def _execute(
-        self, statement: Statement, values: Mapping[str, Value], deadline: float | None
-    ) -> pq.abc.PGresult:
-        prepared = self._prepared.get(statement.name) or await self._prepare(statement, deadline)
-        encoded = [encode(values[name]) for name in prepared.parameters]
-        self._pgconn.send_query_prepared(prepared.name, encoded, prepared.formats, pq.Format.BINARY)
-        return await self._result(deadline)
-
-    async def _prepare(self, statement: Statement, deadline: float | None) -> Prepared:
+    async def _prepare(self, statement: Statement, deadline: float) -> Prepared:
         text, parameters = numbered(statement.sql)
         prepared = Prepared(f"registry {statement.name}", parameters)
         self._pgconn.send_prepare(prepared.name, text.encode())
-        await self._result(deadline)
+        await self._await_result(deadline)
         self._prepared[statement.name] = prepared
         return prepared
 
-    async def _result(self, deadline: float | None) -> pq.abc.PGresult:
+    async def _await_result(self, deadline: float) -> pq.abc.PGresult:
         """Returns the result of what has been sent, of which there is exactly one. Raises it if it is an error."""
-        pgconn, result = self._pgconn, None
-        while pgconn.flush():
-            # PostgreSQL may wait until its own messages are read.
-            await self._wait(deadline, writable=True)
-            pgconn.consume_input()
-        while True:
-            try:
-                while pgconn.is_busy():
-                    await self._wait(deadline)
-                    pgconn.consume_input()
-            except psycopg.OperationalError:
-                if result is None:
-                    raise
-                break  # the connection ended with its last message, which is the reason
-            following = pgconn.get_result()
-            if following is None:
-                break
-            result = following
-        if result is None:
-            raise psycopg.OperationalError("the connection is lost")
-        if result.status not in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
-            raise psycopg.errors.error_from_result(result)
-        return result
-
-    async def _wait(self, deadline: float | None, *, writable: bool = False) -> None:
-        """Returns when the socket is readable or, if asked for, writable. Raises TimeoutError at the deadline."""
-        loop, socket = asyncio.get_running_loop(), self._pgconn.socket
-        ready: asyncio.Future[None] = loop.create_future()
-        timer = None if deadline is None else loop.call_at(deadline, _expire, ready)
-        loop.add_reader(socket, _resolve, ready)
-        if writable:
-            loop.add_writer(socket, _resolve, ready)
+        future: asyncio.Future[pq.abc.PGresult] = self._loop.create_future()
+        self._wait(partial(_resolve, future), deadline)
         try:
-            await ready
+            return await future
         finally:
-            loop.remove_reader(socket)
-            if writable:
-                loop.remove_writer(socket)
-            if timer is not None:
-                timer.cancel()
-            del ready  # its exception refers to this frame
+            del future  # its exception refers to this frame
+
+    def _limit(self, seconds: float | None) -> float:
+        """Returns the deadline of a call."""
+        self._limit_seconds = inf if seconds is None else seconds
+        return self._loop.time() + self._limit_seconds
+
+    # -- the event loop's side
+    def _wait(self, done: Done, deadline: float) -> None:
+        self._done, self._deadline = done, deadline
+        self._attach()
+        if self._timer is not None and self._timer.when() > deadline:
+            self._timer.cancel()
+            self._timer = None
+        if self._timer is None and deadline < inf:
+            self._timer = self._loop.call_at(deadline, self._expire)
+        self._flush()
+
+    def _attach(self) -> None:
+        if self._socket is None:
+            self._socket = self._pgconn.socket
+            # In a context of its own: the callbacks do not belong to the request that happens to register them.
+            contextvars.Context().run(self._loop.add_reader, self._socket, self._readable)
+
+    def _flush(self) -> None:
+        """Sends what libpq has buffered. It may send more when PostgreSQL has read, for which it may wait until its own
+        messages are read."""
+        assert self._socket is not None
+        left = bool(self._pgconn.flush())
+        if left and not self._writes:
+            contextvars.Context().run(self._loop.add_writer, self._socket, self._readable)
+        elif self._writes and not left:
+            self._loop.remove_writer(self._socket)
+        self._writes = left
+
+    def _readable(self) -> None:
+        pgconn = self._pgconn
+        error: Exception | None = None
+        try:
+            pgconn.consume_input()
+            if self._writes:
+                self._flush()
+            while not pgconn.is_busy():
+                following = pgconn.get_result() if self._done is not None else None
+                if following is None:
+                    break
+                self._result = following
+            else:
+                return
+        except psycopg.Error as broken:
+            error = broken
+        if pgconn.status != pq.ConnStatus.OK:
+            self.detach()  # libpq has closed the socket
+        self._complete(error)
+
+    def _complete(self, error: Exception | None) -> None:
+        done, result = self._done, self._result
+        if done is None:
+            return
+        self._done = self._result = None
+        if result is not None:
+            # If the connection ended with its last message, that is the reason.
+            error = None
+            if result.status not in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
+                error = psycopg.errors.error_from_result(result)
+        elif error is None:
+            error = psycopg.OperationalError("the connection is lost")
+        done(result if error is None else None, error)
+
+    def _expire(self) -> None:
+        """Ends the call if it is late; there is one timer for all calls that follow one another."""
+        self._timer = None
+        if self._done is None:
+            return
+        if self._loop.time() < self._deadline:
+            if self._deadline < inf:
+                self._timer = self._loop.call_at(self._deadline, self._expire)
+            return
+        done = self._done
+        self._check()
+        done(None, CallTimeout(f"PostgreSQL has not answered for {self._limit_seconds:.0f} s"))
+
+    def _check(self) -> None:
+        """Closes the connection if a call has ended before its result came, and gives it up if it is closed."""
+        if self._pgconn.transaction_status == pq.TransactionStatus.ACTIVE:
+            self.detach()
+            self._pgconn.finish()
+        elif self._pgconn.status != pq.ConnStatus.OK:
+            self.detach()
+        else:
+            return
+        self._done = self._result = None
 
 
-def _resolve(ready: asyncio.Future[None]) -> None:
-    if not ready.done():
-        ready.set_result(None)
-
-
-def _expire(ready: asyncio.Future[None]) -> None:
-    if not ready.done():
-        ready.set_exception(TimeoutError())
+def _resolve(future: asyncio.Future[pq.abc.PGresult], result: pq.abc.PGresult | None, error: Exception | None) -> None:
+    if future.done():
+        return
+    if result is not None:
+        future.set_result(result)
+    else:
+        assert error is not None
+        future.set_exception(error)

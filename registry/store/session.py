@@ -19,7 +19,7 @@ from psycopg.abc import Params, PQGen
 
 from registry import tracing
 from registry.store import arrays
-from registry.store.exchange import Exchange, Value
+from registry.store.exchange import CallTimeout, Exchange, RowsDone, Value
 from registry.store.statements import Statement
 
 # For a TCP connection, TLS and authentication with one host.
@@ -67,10 +67,6 @@ SET plan_cache_mode = force_generic_plan
 T = TypeVar("T")
 
 
-class CallTimeout(psycopg.OperationalError):
-    """A call exceeded its time limit; the connection is closed."""
-
-
 class Connection(AsyncConnection[tuple[Any, ...]]):
     """psycopg's connection with a time limit for each call.
 
@@ -90,23 +86,38 @@ class Connection(AsyncConnection[tuple[Any, ...]]):
         async with self.lock:
             if self._exchange is None:
                 self._exchange = Exchange(self.pgconn, self.adapters)
-            try:
-                with tracing.statement(statement.sql) if tracing.is_on() else contextlib.nullcontext():
-                    return await self._exchange.call(statement, values, self.call_limit_seconds)
-            except TimeoutError as error:
-                raise self._timed_out() from error
+            with tracing.statement(statement.sql) if tracing.is_on() else contextlib.nullcontext():
+                return await self._exchange.call(statement, values, self.call_limit_seconds)
+
+    def begin(self, statement: Statement, values: Mapping[str, Value], done: RowsDone) -> bool:
+        """Begins a call that nothing waits for: `done` gets the rows or the error, once, in a later iteration of the
+        event loop. False if it is the first call of the statement, or of the connection. Raises psycopg's errors.
+
+        No other call may be made until then.
+        """
+        return self._exchange is not None and self._exchange.begin(statement, values, done, self.call_limit_seconds)
 
     async def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:  # noqa: ASYNC109
+        if self._exchange is not None:
+            self._exchange.detach()
         if timeout is not None or self.call_limit_seconds is None:
             return await super().wait(gen, interval, timeout)
         try:
             return await super().wait(gen, interval, self.call_limit_seconds)
         except psycopg.errors._WaitTimeout as error:
-            raise self._timed_out() from error
+            self.finish()
+            raise CallTimeout(f"PostgreSQL has not answered for {self.call_limit_seconds:.0f} s") from error
 
-    def _timed_out(self) -> CallTimeout:
+    def finish(self) -> None:
+        """Closes the connection, as `close` does."""
+        if self._exchange is not None:
+            self._exchange.close()
         self.pgconn.finish()
-        return CallTimeout(f"PostgreSQL has not answered for {self.call_limit_seconds:.0f} s")
+
+    async def close(self) -> None:
+        if self._exchange is not None:
+            self._exchange.close()
+        await super().close()
 
     def abort(self) -> None:
         """Shuts the socket down, so that whatever waits for this connection fails."""

@@ -37,7 +37,7 @@ from registry.store.reads.history import HistoryReads
 from registry.store.reads.indexed import IndexReads
 from registry.store.reads.lookups import Lookups
 from registry.store.reads.pages import PLACES, Pages, Places, Query, Where
-from registry.store.reads.points import Loaded, PointReader
+from registry.store.reads.points import Done, PointReader
 from registry.store.reads.statistics import StatisticsReads
 from registry.store.reads.wildcard import WildcardReads
 from registry.store.reads.words import Words
@@ -197,10 +197,10 @@ class Store:
             raise
         return await self._sealing.row(tenant.id, row), state
 
-    def begin_load(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> asyncio.Future[Loaded]:
+    def begin_load(self, tenant: Tenant, resource: ResourceName, key: ObjectKey, done: Done) -> None:
         """Starts a load whose row may still be sealed (`is_sealed`). `resource` and `key` are ASCII. Raises Closed and
-        Unavailable at once, other errors through the future."""
-        return self._reader.begin(tenant, resource, key)
+        Unavailable at once; `done` gets the row or another error, once, in a later iteration of the event loop."""
+        self._reader.begin(tenant, resource, key, done)
 
     @staticmethod
     def is_sealed(row: Row) -> bool:

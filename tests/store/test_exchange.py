@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import LiteralString
 
 import psycopg
@@ -13,8 +13,8 @@ import pytest_asyncio
 
 from registry.store import exchange, session
 from registry.store.arrays import BigintArray, TextArray
-from registry.store.exchange import Value, numbered
-from registry.store.session import CallTimeout, Connection
+from registry.store.exchange import CallTimeout, Record, Value, numbered
+from registry.store.session import Connection
 from registry.store.statements import Statement, statement
 
 ECHO = statement(
@@ -35,6 +35,7 @@ LENGTH = statement(
     "length", "The length of a text, and the text.", "SELECT length(%(text)s::text)::bigint, %(text)s::text"
 )
 SLEEP = statement("sleep", "Takes long.", "SELECT pg_sleep(600)::text")
+NAP = statement("nap", "Takes as long as it is asked to.", "SELECT pg_sleep(%(seconds)s::bigint)::text")
 END = statement("end", "Ends its own session.", "SELECT pg_terminate_backend(pg_backend_pid())")
 
 
@@ -151,13 +152,13 @@ async def test_a_cancelled_call_closes_the_connection(connection: Connection, mo
     waits = asyncio.Event()
     wait = exchange.Exchange._wait
 
-    async def announced(self: exchange.Exchange, deadline: float | None, *, writable: bool = False) -> None:
+    def announced(self: exchange.Exchange, done: exchange.Done, deadline: float) -> None:
         waits.set()
-        await wait(self, deadline, writable=writable)
+        wait(self, done, deadline)
 
-    await connection.call(ONE, {})
+    await connection.call(NAP, {"seconds": 0})
     monkeypatch.setattr(exchange.Exchange, "_wait", announced)
-    calling = asyncio.create_task(connection.call(SLEEP, {}))
+    calling = asyncio.create_task(connection.call(NAP, {"seconds": 600}))
     await waits.wait()
     calling.cancel()
     with contextlib.suppress(asyncio.CancelledError):
@@ -173,7 +174,103 @@ async def test_a_lost_connection(connection: Connection, lost: str) -> None:
         with pytest.raises(psycopg.OperationalError):
             await connection.call(END, {})
     else:
-        connection.abort() if lost == "cut" else connection.pgconn.finish()
+        connection.abort() if lost == "cut" else connection.finish()
         with pytest.raises(psycopg.OperationalError):
             await connection.call(ONE, {})
     assert connection.closed
+
+
+class Answer:
+    """What a call that nothing waits for has ended with."""
+
+    def __init__(self) -> None:
+        self.rows: list[Record] = []
+        self.error: Exception | None = None
+        self.count = 0
+        self._came = asyncio.Event()
+
+    def __call__(self, rows: Sequence[Record], error: Exception | None) -> None:
+        self.rows, self.error = list(rows), error
+        self.count += 1
+        self._came.set()
+
+    async def come(self) -> Answer:
+        async with asyncio.timeout(30):
+            await self._came.wait()
+        return self
+
+
+async def test_a_call_that_nothing_waits_for(connection: Connection) -> None:
+    some = {"count": 3}
+    assert not connection.begin(SOME, some, Answer())  # the first call of a connection prepares
+    rows = await connection.call(SOME, some)
+    answers = []
+    for _ in range(3):
+        answer = Answer()
+        assert connection.begin(SOME, some, answer)
+        assert answer.count == 0
+        assert not connection.begin(SOME, some, Answer())  # one at a time
+        answers.append(await answer.come())
+    assert [(answer.rows, answer.error, answer.count) for answer in answers] == [(rows, None, 1)] * 3
+    assert not connection.begin(ONE, {}, Answer())
+    assert await connection.call(ONE, {}) == [(1,)]
+
+
+async def test_a_call_that_nothing_waits_for_and_that_fails(connection: Connection) -> None:
+    await connection.call(DIVIDE, {"by": 1})
+    divided, deallocated = Answer(), Answer()
+    assert connection.begin(DIVIDE, {"by": 0}, divided)
+    assert isinstance((await divided.come()).error, psycopg.errors.DivisionByZero)
+    await connection.execute("DEALLOCATE ALL")
+    assert connection.begin(DIVIDE, {"by": 1}, deallocated)
+    assert isinstance((await deallocated.come()).error, psycopg.errors.InvalidSqlStatementName)
+    assert not connection.begin(DIVIDE, {"by": 1}, Answer())  # it must be prepared again
+    connection.call_limit_seconds = 0.05
+    with pytest.raises(CallTimeout):
+        await connection.call(SLEEP, {})
+    assert not connection.begin(DIVIDE, {"by": 1}, Answer())
+
+
+@pytest.mark.parametrize("end", ["limit", "closed", "cut", "ended by PostgreSQL"])
+async def test_a_call_that_nothing_waits_for_and_that_loses_its_connection(
+    connection: Connection, database_url: str, end: str
+) -> None:
+    await connection.call(NAP, {"seconds": 0})
+    if end == "limit":
+        connection.call_limit_seconds = 0.05
+    answer = Answer()
+    assert connection.begin(NAP, {"seconds": 600}, answer)
+    if end == "closed":
+        await connection.close()
+    elif end == "cut":
+        connection.abort()
+    elif end == "ended by PostgreSQL":
+        await _terminate(database_url, connection)
+    error = (await answer.come()).error
+    assert isinstance(error, CallTimeout if end == "limit" else psycopg.OperationalError)
+    assert connection.closed
+    assert answer.count == 1
+
+
+async def test_an_idle_connection_that_is_lost_is_closed(connection: Connection, database_url: str) -> None:
+    await connection.call(ONE, {})
+    await _terminate(database_url, connection)
+    async with asyncio.timeout(30):
+        while not connection.closed:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    with pytest.raises(psycopg.OperationalError):
+        await connection.call(ONE, {})
+
+
+async def test_a_shorter_limit_holds_after_a_longer_one(connection: Connection) -> None:
+    connection.call_limit_seconds = 600
+    await connection.call(ONE, {})
+    connection.call_limit_seconds = 0.05
+    async with asyncio.timeout(30):
+        with pytest.raises(CallTimeout):
+            await connection.call(SLEEP, {})
+
+
+async def _terminate(database_url: str, connection: Connection) -> None:
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as other:
+        await other.execute("SELECT pg_terminate_backend(%s)", [connection.info.backend_pid])

@@ -75,7 +75,7 @@ async def test_a_commit_whose_answer_was_lost_is_found_in_the_log(
 
     async def call_and_break(*arguments: Any) -> None:
         await call(*arguments)
-        link.connection.pgconn.finish()
+        link.connection.finish()
         raise psycopg.OperationalError("server closed the connection unexpectedly")
 
     monkeypatch.setattr(link.connection, "call", call_and_break)

@@ -23,7 +23,6 @@ exists; tests/http/test_fast_gets.py compares its answers with those of the hand
 
 from __future__ import annotations
 
-import asyncio
 import os
 import time
 from collections.abc import Callable
@@ -193,57 +192,55 @@ class FastGets:
         seat = self._queue.try_acquire(plan.flow, started)
         if seat is None:
             return False
-        started_load = self._begin_load(plan, target, cycle)
-        if started_load is None:
+        if not self._begin_load(plan, target, cycle, partial(self._end, plan, cycle, give_back, seat, started)):
             self._queue.release(seat)
             return False
-        served, loading = started_load
         metrics.IN_FLIGHT.count += 1
-        loading.add_done_callback(partial(self._end, plan, served, cycle, give_back, seat, started))
         return True
 
-    def _begin_load(
-        self, plan: GetPlan, target: GetTarget, cycle: Cycle
-    ) -> tuple[Served, asyncio.Future[Loaded]] | None:
-        """Starts the read if everything the plan depends on is unchanged. Returns the resource and the pending row."""
+    def _begin_load(self, plan: GetPlan, target: GetTarget, cycle: Cycle, end: Callable[..., None]) -> bool:
+        """Starts the read if everything the plan depends on is unchanged. `end` gets the resource and what was
+        loaded."""
         backend, tenant = self._backend, plan.tenant
         if backend.authentication.recall(cycle.scope, plan.token) != plan.authenticated:
-            return None
+            return False
         catalog = backend.catalogs.recall(tenant)
         if backend.store.tenancy.recall(tenant.name) != tenant or catalog is None:
-            return None
+            return False
         served = catalog.served(plan.info.group, plan.info.version, plan.info.resource)
         if served is None or _identity_of(catalog) != plan.catalog:
-            return None
+            return False
         namespace, name = target.namespace.decode(), target.name.decode()
         if not plan.user.is_administrator:
             attributes = plan.info._replace(namespace=namespace, name=name).attributes()
             decision = backend.authorizer.recall(tenant, plan.user, attributes)
             if decision is None or not decision.allowed:
-                return None
+                return False
         try:
-            loading = backend.store.begin_load(tenant, served.resource_name, served.key(namespace, name))
+            key = served.key(namespace, name)
+            backend.store.begin_load(tenant, served.resource_name, key, partial(end, served))
         except StoreError:
-            return None
+            return False
         self._queue.mark_known(plan.flow)
         backend.activity.begin(tenant.name, watch=False, write=False)
-        return served, loading
+        return True
 
     def _end(
         self,
         plan: GetPlan,
-        served: Served,
         cycle: Cycle,
         give_back: Callable[[], None],
         seat: Seat,
         started: float,
-        loading: asyncio.Future[Loaded],
+        served: Served,
+        loaded: Loaded | None,
+        _: StoreError | None,
     ) -> None:
         """Answers the request, or returns it to the handler chain."""
         if seat is not EXEMPT:
             self._queue.release(seat)
         metrics.IN_FLIGHT.count -= 1
-        text = _text_of(plan, served, loading) if cycle.can_answer else None
+        text = _text_of(plan, served, loaded) if loaded is not None and cycle.can_answer else None
         if text is None:
             plan.misses += 1
             give_back()
@@ -254,11 +251,9 @@ class FastGets:
         metrics.observe(info.verb, info.group, info.resource, "", 200, time.perf_counter() - started)
 
 
-def _text_of(plan: GetPlan, served: Served, loading: asyncio.Future[Loaded]) -> str | None:
+def _text_of(plan: GetPlan, served: Served, loaded: Loaded) -> str | None:
     """Returns the object as served; None if that takes more than its stored text."""
-    if loading.cancelled() or loading.exception() is not None:
-        return None
-    row, state = loading.result()
+    row, state = loaded
     if (
         row is None
         or state.guards.definitions != plan.catalog[1]

@@ -28,7 +28,8 @@ from registry.store.arrays import BigintArray, TextArray
 from registry.store.commit.batch import Pending
 from registry.store.database import CONNECT_TIMEOUT_SECONDS
 from registry.store.errors import Uncertain
-from registry.store.session import CallTimeout, Connection
+from registry.store.exchange import CallTimeout
+from registry.store.session import Connection
 from registry.store.statements import statement
 from registry.store.types import Committed, Guards, Row, Uid
 

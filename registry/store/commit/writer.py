@@ -280,7 +280,7 @@ class WriterConnection:
         self._lost.hold(first_line(error))
         lost, self._link = self._link, None
         if lost is not None:
-            lost.connection.pgconn.finish()
+            lost.connection.finish()
         try:
             outcomes = await self._with_new_connection(lambda link: recovery.outcome(link, lost, batch_id, batch))
         except StoreError as failure:

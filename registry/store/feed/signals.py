@@ -177,7 +177,7 @@ class Listener:
                 self._note_silence(error)
             finally:
                 self.healthy = False
-                connection.pgconn.finish()
+                connection.finish()
 
     def _note_silence(self, error: Exception) -> None:
         if self._database.away is None:  # an outage of PostgreSQL is logged elsewhere

@@ -10,6 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import chain
 from typing import Any, Final, cast
 
 import psycopg
@@ -21,7 +24,7 @@ from registry.store.database import Database
 from registry.store.errors import Closed, StoreError, TenantNotFound, Unavailable
 from registry.store.exchange import Value
 from registry.store.session import Connection
-from registry.store.statements import statement
+from registry.store.statements import Statement, statement
 from registry.store.translate import is_transient, translate
 from registry.store.types import Guards, ObjectKey, ResourceName, Row, State, Tenant, TenantId
 
@@ -56,20 +59,46 @@ LOAD: Final = statement(
 )
 
 Loaded = tuple[Row | None, State]
+# Called with what was loaded, or with why it could not be.
+Done = Callable[[Loaded | None, StoreError | None], None]
 _Which = tuple[TenantId, str, str]
-_Batch = dict[_Which, list[asyncio.Future[Loaded]]]
+_Batch = dict[_Which, list[Done]]
+_Records = Sequence[tuple[Any, ...]]
+
+
+class _Reader:
+    """A connection of the reader, once it is open."""
+
+    __slots__ = ("connection",)
+
+    def __init__(self) -> None:
+        self.connection: Connection | None = None
+
+    def begin(self, keys: list[_Which], done: Callable[[_Records, Exception | None], None]) -> bool:
+        """Begins to read, if the connection has read before and is usable."""
+        try:
+            return self.connection is not None and self.connection.begin(*_call(keys), done)
+        except psycopg.Error:
+            return False
 
 
 class PointReader:
+    """Reads by callbacks while its connections are usable: each task that has to be woken takes another iteration of
+    the event loop, and in each of them another thread may hold the interpreter."""
+
     def __init__(self, database: Database, *, connections: int = 2) -> None:
         self._database = database
         self._connections = connections
+        self._idle = [_Reader() for _ in range(connections)]
         self._waiting: _Batch = {}
         # The tracing spans of waiting requests, if tracing is on.
         self._spans: list[Any] = []
-        self._wake = asyncio.Event()
-        self._tasks: list[asyncio.Task[None]] = []
+        # Whether `_flush` is due.
+        self._flushes = False
+        # Batches of connections that have to be opened first, and those that are traced.
+        self._tasks: set[asyncio.Task[None]] = set()
         self._closing = False
+        self._idled = asyncio.Event()
 
     async def load(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> Loaded:
         """Returns the current object, or None, and the tenant's state in the same snapshot. Raises TenantNotFound,
@@ -79,9 +108,10 @@ class PointReader:
             return None, await self.state(tenant)
         return await self._ask((tenant.id, resource, key))
 
-    def begin(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> asyncio.Future[Loaded]:
-        """Like `load`, for ASCII. Raises Closed and Unavailable if there is no use in waiting."""
-        return self._ask((tenant.id, resource, key))
+    def begin(self, tenant: Tenant, resource: ResourceName, key: ObjectKey, done: Done) -> None:
+        """Like `load`, for ASCII; `done` is called once, in a later iteration of the event loop. Raises Closed and
+        Unavailable if there is no use in waiting."""
+        self._add((tenant.id, resource, key), done)
 
     async def state(self, tenant: Tenant) -> State:
         # No object has an empty key.
@@ -89,51 +119,49 @@ class PointReader:
 
     async def close(self) -> None:
         self._closing = True
-        self._wake.set()
+        while self._waiting or len(self._idle) < self._connections:
+            self._idled.clear()
+            self._flush()
+            await self._idled.wait()
         await asyncio.gather(*self._tasks)
+        for reader in self._idle:
+            if reader.connection is not None:
+                await reader.connection.close()
 
-    def _ask(self, which: _Which) -> asyncio.Future[Loaded]:
+    async def _ask(self, which: _Which) -> Loaded:
+        future: asyncio.Future[Loaded] = asyncio.get_running_loop().create_future()
+        self._add(which, partial(_resolve, future))
+        return await future
+
+    def _add(self, which: _Which, done: Done) -> None:
         if self._closing:
             raise Closed("the store is closed")
         self._database.require()
         if len(self._waiting) >= MAX_WAITING:
             raise Unavailable("too many reads wait")
-        if not self._tasks:
-            # In their own context: the tasks do not belong to the request that happens to start them.
-            self._tasks = [
-                asyncio.create_task(self._run(), name="registry reader", context=contextvars.Context())
-                for _ in range(self._connections)
-            ]
         if tracing.is_on():
             self._spans.append(tracing.current())
-        future: asyncio.Future[Loaded] = asyncio.get_running_loop().create_future()
         askers = self._waiting.get(which)
-        if askers is None:
-            self._waiting[which] = [future]
-        else:
-            askers.append(future)
-        self._wake.set()
-        return future
+        if askers is not None:
+            askers.append(done)
+            return
+        self._waiting[which] = [done]
+        if len(self._idle) == self._connections:
+            # Nothing to wait for: no other read is under way.
+            self._flush()
+        elif self._idle and not self._flushes:
+            self._flushes = True
+            asyncio.get_running_loop().call_soon(self._flush, context=contextvars.Context())
 
-    async def _run(self) -> None:
-        connection: Connection | None = None
-        while not (self._closing and not self._waiting):
-            if not self._waiting:
-                self._wake.clear()
-                await self._wake.wait()
-                continue
+    def _flush(self) -> None:
+        """Begins to read what waits, as far as connections are idle."""
+        self._flushes = False
+        while self._waiting and self._idle:
+            reader = self._idle.pop()
             batch = self._take()
-            spans, self._spans = self._spans, []
-            try:
-                with tracing.shared("point-read", spans):
-                    connection = await self._answer(connection, batch)
-            except Exception as error:
-                if not isinstance(error, StoreError):
-                    logger.exception("a batch of reads failed unexpectedly")
-                    error = Unavailable(f"unforeseen: {error}")
-                _fail(batch, error)
-        if connection is not None:
-            await connection.close()
+            keys = list(batch)
+            if tracing.is_on() or not reader.begin(keys, partial(self._finish, reader, batch, keys)):
+                self._start_task(reader, batch, keys, attempts=2)
 
     def _take(self) -> _Batch:
         if len(self._waiting) <= MAX_KEYS:
@@ -143,58 +171,129 @@ class PointReader:
             batch = {which: self._waiting.pop(which) for which in first}
         return batch
 
-    async def _answer(self, connection: Connection | None, batch: _Batch) -> Connection | None:
-        """Resolves the batch; returns the connection to continue with. A cut connection is replaced, and the query
-        retried."""
-        keys = list(batch)
-        rows: list[tuple[Any, ...]] = []
-        for attempt in (1, 2):
+    def _finish(
+        self, reader: _Reader, batch: _Batch, keys: list[_Which], rows: _Records, error: Exception | None
+    ) -> None:
+        if error is None:
+            self._answer(reader, batch, keys, rows)
+        elif _is_worth_another(reader.connection, error):
+            self._start_task(reader, batch, keys, attempts=1)
+        else:
+            self._fail(reader, batch, error)
+
+    def _start_task(self, reader: _Reader, batch: _Batch, keys: list[_Which], attempts: int) -> None:
+        # In a context of its own: it does not belong to the request that happens to start it.
+        spans, self._spans = self._spans, []
+        reading = self._read(reader, batch, keys, spans, attempts)
+        task = asyncio.get_running_loop().create_task(reading, name="registry reader", context=contextvars.Context())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _read(
+        self, reader: _Reader, batch: _Batch, keys: list[_Which], spans: Sequence[Any], attempts: int
+    ) -> None:
+        try:
+            with tracing.shared("point-read", spans):
+                rows = await self._call(reader, keys, attempts)
+        except Exception as error:
+            self._fail(reader, batch, error)
+        else:
+            self._answer(reader, batch, keys, rows)
+
+    async def _call(self, reader: _Reader, keys: list[_Which], attempts: int) -> _Records:
+        """A cut connection is replaced, and the query retried."""
+        while True:
+            attempts -= 1
+            connection = reader.connection
             if connection is None or connection.closed:
                 connection = await self._database.connect_with_retry("reader", lookups_only=True)
                 connection.call_limit_seconds = ANSWER_SECONDS
+                reader.connection = connection
             try:
-                rows = await _query(connection, keys)
-                break
+                return await connection.call(*_call(keys))
             except psycopg.Error as error:
-                if attempt == 2 or not (connection.closed and is_transient(error)):
-                    _fail(batch, translate(error))
-                    return connection
-        # What did not fit is requested again, ahead of newer requests.
-        left = _resolve(batch, keys, rows)
+                if not (attempts and _is_worth_another(connection, error)):
+                    raise
+
+    def _answer(self, reader: _Reader, batch: _Batch, keys: list[_Which], rows: _Records) -> None:
+        """Has the connection read on, and answers the requests of the rows. The others of the batch, for which there
+        was no room, are requested again, ahead of newer ones."""
+        answers = _loaded(batch, keys, rows)
+        left: _Batch = {}
+        if rows and len(rows) < len(keys):
+            left = {which: batch.pop(which) for which in keys[rows[-1][0] :]}
         for which, askers in left.items():
             askers += self._waiting.pop(which, ())
-        self._waiting = left | self._waiting
-        return connection
+        if left:
+            self._waiting = left | self._waiting
+        self._release(reader)
+        for askers, loaded in answers:
+            for done in askers:
+                _report(done, loaded, None)
+        for done in chain.from_iterable(batch.values()):
+            _report(done, None, TenantNotFound("the tenant does not exist"))
+
+    def _fail(self, reader: _Reader, batch: _Batch, error: Exception) -> None:
+        if isinstance(error, psycopg.Error):
+            error = translate(error)
+        elif not isinstance(error, StoreError):
+            logger.error("a batch of reads failed unexpectedly", exc_info=error)
+            error = Unavailable(f"unforeseen: {error}")
+        self._release(reader)
+        for done in chain.from_iterable(batch.values()):
+            # Each gets its own exception: raising one adds to its traceback.
+            _report(done, None, type(error)(str(error)))
+
+    def _release(self, reader: _Reader) -> None:
+        self._idle.append(reader)
+        self._idled.set()
+        self._flush()
 
 
-async def _query(connection: Connection, keys: list[_Which]) -> list[tuple[Any, ...]]:
+def _call(keys: list[_Which]) -> tuple[Statement, dict[str, Value]]:
     parameters: dict[str, Value] = {
         "tenants": BigintArray([which[0] for which in keys]),
         "resources": TextArray([which[1] for which in keys]),
         "keys": TextArray([which[2] for which in keys]),
     }
-    if len(keys) == 1:
-        return await connection.call(LOAD_ONE, parameters)
-    return await connection.call(LOAD, {**parameters, "bytes": READ_BYTES})
+    return (LOAD_ONE, parameters) if len(keys) == 1 else (LOAD, {**parameters, "bytes": READ_BYTES})
 
 
-def _resolve(batch: _Batch, keys: list[_Which], rows: list[tuple[Any, ...]]) -> _Batch:
-    """Resolves the futures of the rows; returns the requests after the last row, for which there was no room."""
-    left: _Batch = {}
-    if rows and len(rows) < len(keys):
-        left = {which: batch.pop(which) for which in keys[rows[-1][0] :]}
+def _is_worth_another(connection: Connection | None, error: Exception) -> bool:
+    """Whether a read that failed is repeated: the connection was cut, or its statements have been deallocated."""
+    if isinstance(error, psycopg.errors.InvalidSqlStatementName):
+        return True
+    return connection is not None and connection.closed and isinstance(error, psycopg.Error) and is_transient(error)
+
+
+def _loaded(batch: _Batch, keys: list[_Which], rows: _Records) -> list[tuple[list[Done], Loaded]]:
+    """Takes the requests of the rows out of the batch; returns them with their answers."""
+    answers: list[tuple[list[Done], Loaded]] = []
     for ordinal, now, definitions, namespaces, uid, revision, version, schema, body, *_ in rows:
         which = keys[ordinal - 1]
-        state = State(now, Guards(definitions, namespaces))
         row = None
         if revision is not None:
             row = Row(cast(ResourceName, which[1]), cast(ObjectKey, which[2]), uid, revision, version, schema, body)
-        answer = (row, state)
-        for future in batch.pop(which):
-            if not future.done():
-                future.set_result(answer)
-    _fail(batch, TenantNotFound("the tenant does not exist"))
-    return left
+        answers.append((batch.pop(which), (row, State(now, Guards(definitions, namespaces)))))
+    return answers
+
+
+def _report(done: Done, loaded: Loaded | None, error: StoreError | None) -> None:
+    """A fault of one that waits does not concern the others."""
+    try:
+        done(loaded, error)
+    except Exception:
+        logger.exception("the answer to a read failed unexpectedly")
+
+
+def _resolve(future: asyncio.Future[Loaded], loaded: Loaded | None, error: StoreError | None) -> None:
+    if future.done():
+        return
+    if loaded is not None:
+        future.set_result(loaded)
+    else:
+        assert error is not None
+        future.set_exception(error)
 
 
 def _storable(text: str) -> bool:
@@ -204,11 +303,3 @@ def _storable(text: str) -> bool:
         return "\x00" not in text and bool(text.encode())
     except UnicodeEncodeError:
         return False
-
-
-def _fail(batch: _Batch, error: StoreError) -> None:
-    for askers in batch.values():
-        for future in askers:
-            if not future.done():
-                # Each gets its own exception: raising one adds to its traceback.
-                future.set_exception(type(error)(str(error)))
