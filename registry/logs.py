@@ -119,20 +119,23 @@ class LoggedCondition:
             self._since, self._logged_at, self._times = None, None, 0
 
 
+# Between two warnings of a kind.
+_INTERVAL_SECONDS: Final = 10.0
+
+
 class RateLimited:
     """Warnings that many requests share: at intervals one of each kind, with the number of omitted ones."""
 
-    def __init__(self, logger: logging.Logger, seconds: float = 10.0) -> None:
+    def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
-        self._seconds = seconds
         # By kind: the time of the last line, and how many were omitted since.
         self._last_lines: dict[str, tuple[float, int]] = {}
 
     def warn(self, kind: str, text: str, *values: object) -> None:
         """Logs a warning of a kind. Kinds must be few: names of classes."""
-        at, skipped = self._last_lines.get(kind, (-self._seconds, 0))
+        at, skipped = self._last_lines.get(kind, (-_INTERVAL_SECONDS, 0))
         now = time.monotonic()
-        if now - at < self._seconds:
+        if now - at < _INTERVAL_SECONDS:
             self._last_lines[kind] = (at, skipped + 1)
             return
         self._last_lines[kind] = (now, 0)

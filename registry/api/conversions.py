@@ -64,8 +64,8 @@ class VersionGone(StatusError):
 class ConversionCache:
     """Caches bodies of objects at other versions than they are stored at."""
 
-    def __init__(self, size: int = CACHE_SIZE) -> None:
-        self._bodies: LruCache[tuple[Any, ...], str] = LruCache(size, getsizeof)
+    def __init__(self) -> None:
+        self._bodies: LruCache[tuple[Any, ...], str] = LruCache(CACHE_SIZE, getsizeof)
         self.get = self._bodies.get
 
     def put(self, key: tuple[Any, ...], body: str) -> None:

@@ -11,7 +11,7 @@ from registry.api.served import Object, Served
 from registry.apply.errors import ApplyError, Conflicts, InvalidApply
 from registry.apply.managed import invalid_reason
 from registry.apply.managed_fields import FieldManager
-from registry.apply.scale import apply_scale, own_scale_update, scale_entries
+from registry.apply.scale import Applier, apply_scale, own_scale_update, scale_entries
 from registry.schema.compiled import CompiledSchema
 from registry.schema.model import Json, Structural
 
@@ -119,9 +119,7 @@ def own_apply_scale(
             old,
             applied,
             replicas_path,
-            manager,
-            served.api_version,
-            request.context.timestamp,
+            Applier(manager, served.api_version, request.context.timestamp),
             force=force,
         )
 

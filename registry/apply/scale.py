@@ -12,7 +12,7 @@ Follows apimachinery pkg/util/managedfields/scalehandler.go.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from registry.apply.errors import Conflict, Conflicts, InvalidApply, TypedError
 from registry.apply.fieldsets import difference, has, single
@@ -66,18 +66,18 @@ def _holders(managed: Managed, elements: Mapping[str, tuple[str, ...]]) -> list[
     return [holder for holder, owner in managed.items() if has(owner.fields, elements.get(owner.api_version, ("",)))]
 
 
+class Applier(NamedTuple):
+    """Who applies, at which version, and when."""
+
+    manager: str
+    api_version: str
+    now: str
+
+
 def apply_scale(
-    fields: FieldManager,
-    live: Object,
-    applied: Object,
-    replicas_path: str,
-    manager: str,
-    api_version: str,
-    now: str,
-    *,
-    force: bool,
+    fields: FieldManager, live: Object, applied: Object, replicas_path: str, applier: Applier, *, force: bool
 ) -> Object:
-    """The object after `manager` applies the Scale `applied`; `live` itself if nothing changes.
+    """The object after `applier` applies the Scale `applied`; `live` itself if nothing changes.
 
     `replicas_path` is the definition's path, for example `.spec.replicas`. Raises as FieldManager.apply does.
     """
@@ -89,14 +89,14 @@ def apply_scale(
         raise TypedError(f"failed to create typed patch object ({display_name(applied)}): {errors_text(mismatches)}")
     spec = applied.get("spec") or {}
     parts = _parts(replicas_path)
-    configuration: Object = {"apiVersion": api_version, "kind": fields.kind, "metadata": {"name": _name(live)}}
+    configuration: Object = {"apiVersion": applier.api_version, "kind": fields.kind, "metadata": {"name": _name(live)}}
     if spec.get("replicas") is not None:
         inner = configuration
         for part in parts[:-1]:
             inner = inner.setdefault(part, {})
         inner[parts[-1]] = spec["replicas"]
     try:
-        return fields.apply(live, configuration, manager, api_version, now, force=force, subresource="scale")
+        return fields.apply(live, configuration, *applier, force=force, subresource="scale")
     except Conflicts as error:
         raise Conflicts(
             [Conflict(conflict.manager, conflict.path, ".spec.replicas") for conflict in error.conflicts]

@@ -287,7 +287,7 @@ def _encode_deep(value: Json) -> Iterator[bytes]:
                 yield cbor2.dumps(_in_bytes(leaf), canonical=True)
 
 
-def _with_bytes(value: Json, head: Mapping[str, Json] | None = None) -> Json:
+def _with_bytes(value: Json, head: Mapping[str, Json] | None) -> Json:
     """Tags the bytes of an object of a built-in kind."""
     head = head or (value if isinstance(value, dict) else {})
     key = kind_key(head.get("apiVersion") or "", head.get("kind") or "")

@@ -79,13 +79,13 @@ def scan(data: bytes, max_depth: int = MAX_DEPTH) -> Decoded:
     return _Scanner(data, max_depth).run()
 
 
-def patch_syntax_error(data: bytes, max_depth: int = MAX_DEPTH) -> str | None:
+def patch_syntax_error(data: bytes) -> str | None:
     """Returns why `data` is not JSON, as sigs.k8s.io/json reports it, which kube-apiserver decodes patches with.
 
     It is a fork of the former encoding/json: it names bytes instead of characters, and where they are in more detail.
     """
     try:
-        _PatchScanner(data, max_depth).run()
+        _PatchScanner(data, MAX_DEPTH).run()
     except JsonSyntaxError as error:
         return str(error)
     except JsonNumberError:

@@ -32,7 +32,7 @@ from registry.webhooks.connection import Origin, Unreachable
 from registry.webhooks.egress import EgressPolicy
 from registry.webhooks.endpoint import parse_https_url
 from registry.webhooks.errors import CallFailed
-from registry.webhooks.https import PLATFORM, HttpsAnswer, HttpsClient, Limits
+from registry.webhooks.https import PLATFORM, HttpsAnswer, HttpsClient, HttpsRequest, Limits
 
 logger = logging.getLogger(__name__)
 
@@ -164,9 +164,8 @@ class SignIn:
             body = urlencode(form).encode() if form is not None else b""
             async with asyncio.timeout(_TIMEOUT_SECONDS):
                 origin = Origin(url.host, url.port, issuer.ca)
-                return await client.exchange(
-                    PLATFORM, origin, "POST" if body else "GET", target, headers, body, _decode
-                )
+                request = HttpsRequest("POST" if body else "GET", target, headers, body)
+                return await client.exchange(PLATFORM, origin, request, _decode)
         except (CallFailed, Unreachable, ssl.SSLError, TimeoutError) as error:
             logger.warning("signing in at the console: %s: %s", text[:200], str(error) or type(error).__name__)
             raise SignInFailed(502, "the issuer cannot be reached") from error

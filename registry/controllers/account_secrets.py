@@ -13,7 +13,7 @@ from typing import Any, Final
 from registry.api.options import DeleteOptions, Preconditions
 from registry.api.strategies.secret import ACCOUNT_NAME, ACCOUNT_TOKEN
 from registry.api.verbs.update import copy_of
-from registry.authentication.tokens.service_accounts import SECRETS, SERVICE_ACCOUNTS, BoundReference
+from registry.authentication.tokens.service_accounts import SECRETS, SERVICE_ACCOUNTS, AccountReference, BoundReference
 from registry.codec.stored import decode_stored
 from registry.controllers.controller_client import CONTROLLER_MANAGER, ControllerClient
 from registry.store.types import ObjectKey, Requirement, Row, SelectorOperator
@@ -66,9 +66,7 @@ async def _fill(client: ControllerClient, row: Row, secret: dict[str, Any], acco
     if not data.get("token"):
         token = await tokens.issue(
             client.tenant,
-            namespace,
-            account.key.partition("/")[2],
-            str(account.uid),
+            AccountReference(namespace, account.key.partition("/")[2], str(account.uid)),
             audiences=[tokens.issuer_of(client.tenant.name)],
             now=datetime.datetime.now(datetime.UTC),
             seconds=None,

@@ -23,10 +23,9 @@ _RENEWED_AFTER_SECONDS: Final = LIFETIME_SECONDS / 3
 class ActivityPublisher:
     """Between entering and leaving, publishes changes every PERIOD_SECONDS. An idle process writes nothing."""
 
-    def __init__(self, backend: Backend, *, period_seconds: float = PERIOD_SECONDS) -> None:
+    def __init__(self, backend: Backend) -> None:
         self._figures = backend.activity.busy
         self._activity = backend.store.activity()
-        self._period_seconds = period_seconds
         self._published: dict[str, Figures] = {}
         self._published_at = 0.0
         self._task: asyncio.Task[None] | None = None
@@ -45,7 +44,7 @@ class ActivityPublisher:
 
     async def _run(self) -> None:
         while True:
-            await asyncio.sleep(self._period_seconds)
+            await asyncio.sleep(PERIOD_SECONDS)
             try:
                 await self._publish(self._figures())
             except StoreError as problem:

@@ -94,7 +94,7 @@ def webhook_urls(webhooks: Iterable[Json | None]) -> frozenset[str]:
     return frozenset(url for url in urls if isinstance(url, str))
 
 
-def validate_webhook_url(text: str, path: str, old_urls: Collection[str] = ()) -> list[FieldError]:
+def validate_webhook_url(text: str, path: str, old_urls: Collection[str]) -> list[FieldError]:
     """The errors of a webhook's URL: it must be https with a host and a path only. Also for admission webhooks.
 
     The last check, of the host's form, is our own. It is skipped for `old_urls`, so that objects stored before it

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from registry.postgres.account import SystemAccount
 from registry.postgres.binaries import Binaries
@@ -17,24 +18,28 @@ LOOPBACK = "127.0.0.1"
 DEFAULT_PORT = 5432
 
 
+class Listening(NamedTuple):
+    """Where clients connect: in a folder, and at a port if there is one. `certificate` is a file and its key."""
+
+    socket_folder: Path
+    port: int | None
+    host: str
+    certificate: tuple[Path, Path] | None
+
+
 def files(
-    *,
     folder: Path,
-    socket_folder: Path,
-    port: int | None,
-    host: str,
-    certificate: tuple[Path, Path] | None,
+    listening: Listening,
+    *,
     major: int,
     compression: str,
     role: str,
     account_names: Iterable[str],
     overrides: Mapping[str, str],
 ) -> dict[str, str]:
-    """Returns postgresql.conf, pg_hba.conf and pg_ident.conf by name. `certificate` is a file and its key."""
+    """Returns postgresql.conf, pg_hba.conf and pg_ident.conf by name."""
     settings = {
-        "listen_addresses": "" if port is None else ",".join(listen_addresses(host)),
-        "port": str(port if port is not None else DEFAULT_PORT),
-        "unix_socket_directories": str(socket_folder),
+        **_addresses(listening),
         "unix_socket_permissions": "0700",
         "hba_file": str(folder / "pg_hba.conf"),
         "ident_file": str(folder / "pg_ident.conf"),
@@ -42,7 +47,7 @@ def files(
         # Loaded at startup, and so inherited by every session: a session that loads it later might load that of another
         # release, if the package was upgraded under the running server.
         "shared_preload_libraries": "plpgsql",
-        **_tls(certificate),
+        **_tls(listening.certificate),
         **_tuning(major, compression),
         **overrides,
     }
@@ -72,6 +77,15 @@ def listen_addresses(host: str) -> list[str]:
     if host == "::":
         return ["*"]
     return [host] if host in ("0.0.0.0", LOOPBACK) else [LOOPBACK, host]
+
+
+def _addresses(listening: Listening) -> dict[str, str]:
+    port = listening.port
+    return {
+        "listen_addresses": "" if port is None else ",".join(listen_addresses(listening.host)),
+        "port": str(port if port is not None else DEFAULT_PORT),
+        "unix_socket_directories": str(listening.socket_folder),
+    }
 
 
 def _tls(certificate: tuple[Path, Path] | None) -> dict[str, str]:

@@ -172,11 +172,10 @@ class EmbeddedPostgres:
         self._folder.require_compression(compression, self._binaries)
         self._prepare_certificate()
         files = embedded_config.files(
-            folder=self.folder,
-            socket_folder=self._socket_folder,
-            port=self.port,
-            host=self._host,
-            certificate=self._certificate.files if self._certificate else None,
+            self.folder,
+            embedded_config.Listening(
+                self._socket_folder, self.port, self._host, self._certificate.files if self._certificate else None
+            ),
             major=self._binaries.major,
             compression=compression,
             role=ROLE,

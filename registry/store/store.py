@@ -64,6 +64,7 @@ from registry.store.types import (
 )
 from registry.tasks import cancel
 
+POOL_CONNECTIONS: Final = 8
 # Queries over declared indexes that run at the same time; two of one tenant.
 QUERY_CONNECTIONS: Final = 3
 
@@ -82,9 +83,6 @@ class Store:
         retention: datetime.timedelta = compaction.DEFAULT_RETENTION,
         connect_timeout_seconds: float = CONNECT_TIMEOUT_SECONDS,
         encryption: Encryption | None = None,
-        writers: int = 2,
-        readers: int = 2,
-        pool_size: int = 8,
     ) -> None:
         self.process = secrets.token_hex(8)
         self.retention = retention  # how far the change log reaches back
@@ -93,17 +91,14 @@ class Store:
         listens = self.database
         if listen_dsn is not None:
             listens = Database(listen_dsn, connect_timeout_seconds=connect_timeout_seconds, timelines=timelines)
-        self._pool = Pool(self.database, "pool", pool_size)
-        self._reader = PointReader(self.database, connections=readers)
+        self._pool = Pool(self.database, "pool", POOL_CONNECTIONS)
+        self._reader = PointReader(self.database)
         # A separate pool, so that lists do not delay watches.
         self._feed_pool = Pool(self.database, "feed", 2)
         self._sealing = Sealing(self._pool, encryption)
         self._feed = Feed(self._feed_pool, self.database, listens, self.process, self._sealing)
         self._writer = Writer(
-            self.database,
-            on_commit=self._feed.notify_committed,
-            make_partitions=self.make_partitions,
-            connections=writers,
+            self.database, on_commit=self._feed.notify_committed, make_partitions=self.make_partitions
         )
         self._session_check = SessionCheck(self.database)
         # A separate pool, so that expensive queries do not delay other lists.

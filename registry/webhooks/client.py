@@ -19,7 +19,7 @@ from registry.webhooks.connection import Lost, Origin, Unreachable
 from registry.webhooks.egress import EgressPolicy
 from registry.webhooks.endpoint import Endpoint, bad_bundle
 from registry.webhooks.errors import CallFailed, NotReached
-from registry.webhooks.https import HttpsAnswer, HttpsClient, Limits
+from registry.webhooks.https import HttpsAnswer, HttpsClient, HttpsRequest, Limits
 from registry.webhooks.refusals import refusal_text
 from registry.webhooks.services import Services
 
@@ -127,7 +127,8 @@ class WebhookClient:
     async def _post(
         self, tenant: int, origin: Origin, target: str, body: bytes, read: Callable[[HttpsAnswer], T], repeatable: bool
     ) -> T:
-        send = partial(self.https.exchange, tenant, origin, "POST", target, _HEADERS, body, read, repeatable=repeatable)
+        request = HttpsRequest("POST", target, _HEADERS, body)
+        send = partial(self.https.exchange, tenant, origin, request, read, repeatable=repeatable)
         try:
             try:
                 return await send()

@@ -1,6 +1,6 @@
 """An HTTP/1.1 client connection to an external server, which streams bodies.
 
-    connection = await connect(dialer, tenant, origin, context, share, connect_seconds=5, tls_seconds=10)
+    connection = await connect(dialer, tenant, origin, context, share, ConnectTimeouts())
     connection.begin(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n", has_answer_body=True)
     head = await connection.head()
     while piece := await connection.read(): ...
@@ -372,46 +372,44 @@ class HttpConnection(DecryptedProtocol):
             self._reader.set_result(None)
 
 
+class ConnectTimeouts(NamedTuple):
+    """Seconds for the TCP connection to one address, and for TLS over it."""
+
+    connect_seconds: float = 5
+    tls_seconds: float = 10
+
+
 async def connect(
-    dialer: Dialer,
-    tenant: int,
-    origin: Origin,
-    context: ssl.SSLContext,
-    share: LoopShare,
-    *,
-    connect_seconds: float,
-    tls_seconds: float,
+    dialer: Dialer, tenant: int, origin: Origin, context: ssl.SSLContext, share: LoopShare, timeouts: ConnectTimeouts
 ) -> HttpConnection:
     """Opens a connection to a permitted address of the origin. Raises Unreachable."""
     addresses, port = await dialer.addresses(tenant, origin)
     for address in addresses[:-1]:
         try:
-            return await _connect(dialer, origin, context, share, address, port, connect_seconds, tls_seconds)
+            return await _connect(dialer, origin, (address, port), context, share, timeouts)
         except NotConnected:
             continue
-    return await _connect(dialer, origin, context, share, addresses[-1], port, connect_seconds, tls_seconds)
+    return await _connect(dialer, origin, (addresses[-1], port), context, share, timeouts)
 
 
 async def _connect(
     dialer: Dialer,
     origin: Origin,
+    address: tuple[str, int],
     context: ssl.SSLContext,
     share: LoopShare,
-    address: str,
-    port: int,
-    connect_seconds: float,
-    tls_seconds: float,
+    timeouts: ConnectTimeouts,
 ) -> HttpConnection:
-    loop, peer = asyncio.get_running_loop(), socket_text(address, port)
+    loop, peer = asyncio.get_running_loop(), socket_text(*address)
     family, kind, protocol, _, place = socket.getaddrinfo(
-        plain_address(address), port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
+        plain_address(address[0]), address[1], type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
     )[0]
     opened = socket.socket(family, kind, protocol)
     try:
         opened.setblocking(False)
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVED_BYTES)
         try:
-            async with asyncio.timeout(connect_seconds):
+            async with asyncio.timeout(timeouts.connect_seconds):
                 await loop.sock_connect(opened, place)
             connected_to = opened.getpeername()
         except TimeoutError as error:
@@ -422,7 +420,7 @@ async def _connect(
         await share.turn()
         share.charge(HANDSHAKE_SECONDS)
         try:
-            async with asyncio.timeout(tls_seconds):
+            async with asyncio.timeout(timeouts.tls_seconds):
                 connection = HttpConnection(share)
                 await open_tls(opened, context, origin.host, connection)
         except TimeoutError as error:

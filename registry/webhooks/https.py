@@ -13,6 +13,7 @@ import zlib
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Final, NamedTuple, TypeVar
 
 from prometheus_client import Counter
@@ -23,7 +24,7 @@ from registry.gauges import LoopGauge
 from registry.webhooks.answers import run_aside
 from registry.webhooks.connection import Dialer, Lost, Origin
 from registry.webhooks.egress import EgressPolicy
-from registry.webhooks.http1 import MAX_SMALL_PIECES, Head, HttpConnection
+from registry.webhooks.http1 import MAX_SMALL_PIECES, ConnectTimeouts, Head, HttpConnection
 from registry.webhooks.resolver import Resolver
 from registry.webhooks.slots import Slots
 from registry.webhooks.streaming import Connections, PooledServer
@@ -68,6 +69,15 @@ class Limits:
     body_bytes: int = 16 * 1024 * 1024
 
 
+class HttpsRequest(NamedTuple):
+    """`target` is the path with its query, in ASCII."""
+
+    method: str
+    target: str
+    headers: Mapping[str, str] = MappingProxyType({})
+    body: bytes = b""
+
+
 class HttpsAnswer(NamedTuple):
     status: int
     content_type: str
@@ -84,7 +94,7 @@ class HttpsClient:
         self.resolver = Resolver()
         self.dialer = Dialer(policy, self.resolver, resolve_seconds=limits.resolve_seconds)
         self._connections = Connections(
-            self.dialer, connect_seconds=limits.connect_seconds, tls_seconds=limits.tls_seconds, most_idle=_IDLE
+            self.dialer, ConnectTimeouts(limits.connect_seconds, limits.tls_seconds), most_idle=_IDLE
         )
         self._contexts = TlsContexts()
         self._of_server: Slots[PooledServer] = Slots(_CALLS_OF_SERVER)
@@ -101,10 +111,7 @@ class HttpsClient:
         self,
         tenant: int,
         origin: Origin,
-        method: str,
-        target: str,
-        headers: Mapping[str, str],
-        body: bytes,
+        request: HttpsRequest,
         read: Callable[[HttpsAnswer], T],
         *,
         new: bool = False,
@@ -113,7 +120,7 @@ class HttpsClient:
         """Returns what `read`, which is pure, makes of the answer. Raises Unreachable, Lost, ssl.SSLError for a bad
         `ca`.
 
-        `target` is the path with its query, in ASCII. `new` asks for a new connection. One that may be closed by the
+        `new` asks for a new connection. One that may be closed by the
         server at any moment is only used if the request is `repeatable`.
         """
         async with AsyncExitStack() as held:
@@ -124,7 +131,7 @@ class HttpsClient:
                     await held.enter_async_context(self._of_tenant.hold(tenant))
                     connection = await self._connections.acquire(server, fresh=not repeatable, new=new)
                     held.callback(self._connections.release, server, connection)
-                    head = await _send(connection, _head(method, target, origin, headers, body), body)
+                    head = await _send(connection, _head(origin, request), request.body)
             except TimeoutError as error:
                 raise Lost("net/http: timeout awaiting response headers") from error
             answer = await self._body(tenant, connection, head, held)
@@ -181,7 +188,8 @@ class HttpsClient:
         held.callback(self.large_answers.give_back, str(tenant), count)
 
 
-def _head(method: str, target: str, origin: Origin, headers: Mapping[str, str], body: bytes) -> bytes:
+def _head(origin: Origin, request: HttpsRequest) -> bytes:
+    method, target, headers, body = request
     fields = {
         "Host": origin.authority,
         "Accept-Encoding": "gzip",

@@ -15,7 +15,7 @@ from typing import Final
 from registry.caches import LruCache
 from registry.flowcontrol.loop_share import LoopShare
 from registry.webhooks.connection import Dialer, Origin
-from registry.webhooks.http1 import HttpConnection, connect
+from registry.webhooks.http1 import ConnectTimeouts, HttpConnection, connect
 
 # Per tenant and process, including watches; and per process, of which a tenant may have as many as are still free. With
 # its client's, a connection takes up to 0.6 MB while the client reads nothing.
@@ -32,6 +32,9 @@ _IDLE_SECONDS: Final = 30.0
 # that was used recently.
 _FRESH_SECONDS: Final = 2.0
 _SHARES: Final = 1000
+
+
+_TIMEOUTS: Final = ConnectTimeouts()
 
 
 class TooManyConnections(Exception):
@@ -52,12 +55,9 @@ class PooledServer:
 
 
 class Connections:
-    def __init__(
-        self, dialer: Dialer, *, connect_seconds: float = 5, tls_seconds: float = 10, most_idle: int = _IDLE
-    ) -> None:
+    def __init__(self, dialer: Dialer, timeouts: ConnectTimeouts = _TIMEOUTS, *, most_idle: int = _IDLE) -> None:
         self._dialer = dialer
-        self._connect_seconds = connect_seconds
-        self._tls_seconds = tls_seconds
+        self._timeouts = timeouts
         self._most_idle = most_idle
         # By server, the one used last at the end; with its expiry timer, and since when it is idle.
         self._idle: dict[PooledServer, list[tuple[HttpConnection, asyncio.TimerHandle, float]]] = {}
@@ -83,8 +83,7 @@ class Connections:
                 server.origin,
                 server.context,
                 self._shares.get(server.owner) or self._shares.put(server.owner, LoopShare()),
-                connect_seconds=self._connect_seconds,
-                tls_seconds=self._tls_seconds,
+                self._timeouts,
             )
         except BaseException:
             self._count(server.owner, -1)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from registry.apply.errors import Conflicts, InvalidApply, TypedError
-from registry.apply.scale import apply_scale, own_scale_update
+from registry.apply.scale import Applier, apply_scale, own_scale_update
 from tests.apply.schemas import V1, fields, widget
 
 T0, T1 = "2026-01-01T00:00:00Z", "2026-01-01T00:00:05Z"
@@ -31,7 +31,7 @@ def live() -> dict[str, Any]:
 
 
 def run(applied: dict[str, Any], on: dict[str, Any] | None = None, *, force: bool = False) -> dict[str, Any]:
-    return apply_scale(FIELDS, on or live(), applied, ".spec.size", "s", V1, T1, force=force)
+    return apply_scale(FIELDS, on or live(), applied, ".spec.size", Applier("s", V1, T1), force=force)
 
 
 def test_replicas_of_another_owner_conflict() -> None:

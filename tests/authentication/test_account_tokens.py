@@ -11,7 +11,7 @@ import pytest
 
 from registry.authentication.authenticator import Rejected
 from registry.authentication.tokens.keys import LIFETIME, SigningKeys, new_key
-from registry.authentication.tokens.service_accounts import AccountTokens
+from registry.authentication.tokens.service_accounts import AccountReference, AccountTokens
 from registry.store.store import Store
 from registry.store.types import TenantName
 from tests.api.client import Client
@@ -281,7 +281,11 @@ async def test_a_new_key_keeps_old_tokens_valid(api: Client, api_database: str) 
         tenant = await other.tenant(TenantName("default"))
         uid = (await api.get(f"{ACCOUNTS}/robot")).ok()["metadata"]["uid"]
         new = await tokens.issue(
-            tenant, "default", "robot", uid, audiences=[ISSUER], now=datetime.datetime.now(datetime.UTC), seconds=600
+            tenant,
+            AccountReference("default", "robot", uid),
+            audiences=[ISSUER],
+            now=datetime.datetime.now(datetime.UTC),
+            seconds=600,
         )
     finally:
         await other.close()
@@ -364,7 +368,9 @@ async def test_times_of_a_token(api: Client, api_database: str) -> None:
             (now + hour, 3600, "not valid yet"),
             (now - hour, 3600 + 600, ""),
         ):
-            token = await tokens.issue(tenant, "default", "robot", uid, audiences=[ISSUER], now=begins, seconds=seconds)
+            token = await tokens.issue(
+                tenant, AccountReference("default", "robot", uid), audiences=[ISSUER], now=begins, seconds=seconds
+            )
             if fault:
                 with pytest.raises(Rejected, match=fault):
                     await tokens.identify(token)

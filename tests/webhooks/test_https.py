@@ -23,7 +23,7 @@ from registry.webhooks.connection import Origin, Unreachable
 from registry.webhooks.egress import EgressPolicy
 from registry.webhooks.endpoint import Endpoint
 from registry.webhooks.errors import CallFailed
-from registry.webhooks.https import HttpsClient, Limits
+from registry.webhooks.https import HttpsClient, HttpsRequest, Limits
 from registry.webhooks.review import decoded_review
 from registry.webhooks.services import Services
 from tests.webhooks.hostile import Certificates, Server, answering, body, certificates, head, received, serving
@@ -201,13 +201,13 @@ async def test_a_lookup_has_its_time_and_takes_one_thread(
 
     monkeypatch.setattr(resolver, "_addresses", hanging)
     origin = Origin("slow.example", 443)
-    calls = [impatient.https.exchange(1, origin, "GET", "/", {}, b"", len) for _ in range(40)]
+    calls = [impatient.https.exchange(1, origin, HttpsRequest("GET", "/"), len) for _ in range(40)]
     for failure in await asyncio.gather(*calls, return_exceptions=True):
         assert isinstance(failure, Unreachable)
         assert str(failure).startswith(("dial tcp: lookup slow.example: i/o timeout", "net/http: timeout"))
     assert lookups == ["slow.example"]
     with pytest.raises(Unreachable, match="refused"):
-        await impatient.https.exchange(1, Origin("fast.example", 1), "GET", "/", {}, b"", len)
+        await impatient.https.exchange(1, Origin("fast.example", 1), HttpsRequest("GET", "/"), len)
 
 
 async def test_lookups_of_a_tenant_leave_threads_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,12 +243,12 @@ async def test_the_checked_address_is_the_one_that_is_called(
     monkeypatch.setattr(resolver, "_addresses", lambda host, port: answers.pop(0))
     async with serving(trusted, answering([body(b"{}", connection="close")])) as server:
         origin = Origin("localhost", server.port, server.ca)
-        status = await client.https.exchange(1, origin, "GET", "/", {}, b"", lambda answer: answer.status)
+        status = await client.https.exchange(1, origin, HttpsRequest("GET", "/"), lambda answer: answer.status)
         assert status == 200
         assert len(answers) == 2, "resolved once"
         for left in (1, 0):
             with pytest.raises(Unreachable, match="the address is not one that webhooks may be called at"):
-                await client.https.exchange(1, origin, "GET", "/", {}, b"", len)
+                await client.https.exchange(1, origin, HttpsRequest("GET", "/"), len)
             assert len(answers) == left
 
 
@@ -266,7 +266,7 @@ async def test_a_connection_that_leads_elsewhere_is_closed(
     client = HttpsClient(Changing())
     async with serving(trusted, answering([body(b"{}")])) as server:
         with pytest.raises(Unreachable, match="the connection leads to another address"):
-            await client.exchange(1, server.origin, "GET", "/", {}, b"", len)
+            await client.exchange(1, server.origin, HttpsRequest("GET", "/"), len)
     await client.aclose()
 
 
@@ -321,10 +321,14 @@ async def test_long_answers_of_some_tenants_leave_room_for_those_of_another(
         await reader.read()
 
     async with serving(trusted, half) as slow, serving(trusted, answering([body(b" " * (3 * MB))])) as other:
-        calls = [asyncio.create_task(client.https.exchange(n, slow.origin, "GET", "/", {}, b"", len)) for n in range(8)]
+        calls = [
+            asyncio.create_task(client.https.exchange(n, slow.origin, HttpsRequest("GET", "/"), len)) for n in range(8)
+        ]
         await hanging.wait()
         for tenant in (20, 21, 20):
-            data = await client.https.exchange(tenant, other.origin, "GET", "/", {}, b"", lambda answer: answer.data)
+            data = await client.https.exchange(
+                tenant, other.origin, HttpsRequest("GET", "/"), lambda answer: answer.data
+            )
             assert len(data) == 3 * MB
         for call in calls:
             call.cancel()
@@ -332,7 +336,7 @@ async def test_long_answers_of_some_tenants_leave_room_for_those_of_another(
         assert all("too many long answers" in str(one) or isinstance(one, asyncio.CancelledError) for one in failures)
     async with serving(trusted, answering([body(b" " * (15 * MB))])) as whole:  # all was given back
         assert (
-            await client.https.exchange(1, whole.origin, "GET", "/", {}, b"", lambda answer: len(answer.data))
+            await client.https.exchange(1, whole.origin, HttpsRequest("GET", "/"), lambda answer: len(answer.data))
             == 15 * MB
         )
 
@@ -353,7 +357,7 @@ async def test_servers_of_others_keep_their_connections(trusted: Certificates, m
         waiting = asyncio.create_task(_data(client, first))
         for port in range(1, 5):
             with pytest.raises(Unreachable):
-                await client.exchange(1, Origin("127.0.0.1", port), "GET", "/", {}, b"", len)
+                await client.exchange(1, Origin("127.0.0.1", port), HttpsRequest("GET", "/"), len)
         assert await _data(client, other) == b"{}"
         go.set()
         assert await waiting == b"late"
@@ -361,7 +365,7 @@ async def test_servers_of_others_keep_their_connections(trusted: Certificates, m
 
 
 async def _data(client: HttpsClient, server: Server) -> bytes:
-    return await client.exchange(1, server.origin, "GET", "/", {}, b"", lambda answer: answer.data)
+    return await client.exchange(1, server.origin, HttpsRequest("GET", "/"), lambda answer: answer.data)
 
 
 async def test_a_call_writes_no_line_of_log(
@@ -385,12 +389,12 @@ import asyncio, sys
 import registry.http.composition
 from registry.webhooks.connection import Origin, Unreachable
 from registry.webhooks.egress import EgressPolicy
-from registry.webhooks.https import HttpsClient
+from registry.webhooks.https import HttpsClient, HttpsRequest
 
 async def call():
     client = HttpsClient(EgressPolicy(["127.0.0.0/8"]))
     try:
-        await client.exchange(1, Origin("127.0.0.1", 1, ""), "GET", "/", {}, b"", lambda answer: answer)
+        await client.exchange(1, Origin("127.0.0.1", 1, ""), HttpsRequest("GET", "/"), lambda answer: answer)
     except Unreachable:
         pass
     await client.aclose()
@@ -421,10 +425,10 @@ async def test_a_server_that_hangs_for_one_tenant_answers_another(trusted: Certi
 
     async with serving(trusted, hanging_at_times) as server:
         calls = [
-            asyncio.create_task(client.https.exchange(1, server.origin, "GET", "/slow", {}, b"", len))
+            asyncio.create_task(client.https.exchange(1, server.origin, HttpsRequest("GET", "/slow"), len))
             for _ in range(100)
         ]
-        await client.https.exchange(2, server.origin, "GET", "/", {}, b"", lambda answer: answer.data)
+        await client.https.exchange(2, server.origin, HttpsRequest("GET", "/"), lambda answer: answer.data)
         assert waiting <= 16
         for call in calls:
             call.cancel()
@@ -446,8 +450,10 @@ async def test_a_tenant_has_few_connections_to_however_many_servers(
     async with serving(trusted, hanging) as server, serving(trusted, answering([body(b"{}")])) as other:
         # Other bundles make them other servers.
         origins = [replace(server.origin, ca=server.ca + "\n" * i) for i in range(100)]
-        calls = [asyncio.create_task(client.https.exchange(1, origin, "GET", "/", {}, b"", len)) for origin in origins]
-        await client.https.exchange(2, other.origin, "GET", "/", {}, b"", lambda answer: answer.data)
+        calls = [
+            asyncio.create_task(client.https.exchange(1, origin, HttpsRequest("GET", "/"), len)) for origin in origins
+        ]
+        await client.https.exchange(2, other.origin, HttpsRequest("GET", "/"), lambda answer: answer.data)
         assert waiting <= 64
         for call in calls:
             call.cancel()
@@ -457,4 +463,4 @@ async def test_a_tenant_has_few_connections_to_however_many_servers(
 
 async def test_a_bundle_is_bounded(client: WebhookClient) -> None:
     with pytest.raises(Unreachable, match="the CA bundle is longer than"):
-        await client.https.exchange(1, Origin("127.0.0.1", 1, "a" * (1 << 20)), "GET", "/", {}, b"", len)
+        await client.https.exchange(1, Origin("127.0.0.1", 1, "a" * (1 << 20)), HttpsRequest("GET", "/"), len)

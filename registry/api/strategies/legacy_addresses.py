@@ -30,7 +30,7 @@ def is_ipv6(text: str) -> bool:
     return address is not None and address.version == 6
 
 
-def ip_errors(path: str, text: str, before: Collection[str] = ()) -> list[FieldError]:
+def ip_errors(path: str, text: str, before: Collection[str]) -> list[FieldError]:
     """Returns the error of an address; what was accepted `before` stays valid."""
     return [] if text in before or is_ip(text) else [invalid(path, text, _NOT_AN_IP)]
 

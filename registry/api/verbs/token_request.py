@@ -19,7 +19,7 @@ from registry.api.served import Object, Served
 from registry.api.strategies.token import TokenRequestStrategy
 from registry.api.verbs.computed import ComputedOperation, compute
 from registry.api.verbs.pipeline import Draft, Outcome, Start
-from registry.authentication.tokens.service_accounts import SECRETS, SERVICE_ACCOUNTS, BoundReference
+from registry.authentication.tokens.service_accounts import SECRETS, SERVICE_ACCOUNTS, AccountReference, BoundReference
 from registry.builtin import token_request_definition
 from registry.codec.go_text import go_quote
 from registry.flowcontrol.evaluation import evaluate
@@ -104,9 +104,7 @@ class TokenOperation(ComputedOperation):
         token_id = str(uuid.uuid4())
         token = await request.backend.tokens.issue(
             request.tenant,
-            request.namespace,
-            request.name,
-            row.uid,
+            AccountReference(request.namespace, request.name, row.uid),
             audiences=spec["audiences"],
             now=request.context.now,
             seconds=spec["expirationSeconds"],

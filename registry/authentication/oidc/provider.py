@@ -28,7 +28,7 @@ from registry.webhooks.connection import Origin, Unreachable
 from registry.webhooks.egress import EgressPolicy
 from registry.webhooks.endpoint import parse_https_url
 from registry.webhooks.errors import CallFailed
-from registry.webhooks.https import PLATFORM, HttpsAnswer, HttpsClient, Limits
+from registry.webhooks.https import PLATFORM, HttpsAnswer, HttpsClient, HttpsRequest, Limits
 
 logger = logging.getLogger(__name__)
 
@@ -142,10 +142,7 @@ class Provider:
             return await client.exchange(
                 PLATFORM,
                 Origin(url.host, url.port, self._issuer.ca),
-                "GET",
-                target,
-                {"Accept": "application/json"},
-                b"",
+                HttpsRequest("GET", target, {"Accept": "application/json"}),
                 lambda answer: _document(text, answer),
             )
         except (CallFailed, Unreachable) as error:

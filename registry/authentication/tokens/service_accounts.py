@@ -18,7 +18,7 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import jwt
 
@@ -61,6 +61,14 @@ class BoundReference:
     """An object by its resource, name and uid; `kind` is its name in the claims."""
 
     kind: str
+    name: str
+    uid: str
+
+
+class AccountReference(NamedTuple):
+    """The service account that a token is issued to."""
+
+    namespace: str
     name: str
     uid: str
 
@@ -111,9 +119,7 @@ class AccountTokens:
     async def issue(
         self,
         tenant: Tenant,
-        namespace: str,
-        name: str,
-        uid: str,
+        account: AccountReference,
         *,
         audiences: Sequence[str],
         now: datetime.datetime,
@@ -126,7 +132,10 @@ class AccountTokens:
         `token_id` is its jti, by default a random one.
         """
         expires = now + (datetime.timedelta(seconds=seconds) if seconds is not None else _FOR_EVER)
-        about: dict[str, Any] = {"namespace": namespace, "serviceaccount": {"name": name, "uid": uid}}
+        about: dict[str, Any] = {
+            "namespace": account.namespace,
+            "serviceaccount": {"name": account.name, "uid": account.uid},
+        }
         if bound is not None:
             about[bound.kind] = {"name": bound.name, "uid": bound.uid}
         at = int(now.timestamp())
@@ -138,7 +147,7 @@ class AccountTokens:
             "jti": token_id or str(uuid.uuid4()),
             _CLAIM: about,
             "nbf": at,
-            "sub": f"system:serviceaccount:{namespace}:{name}",
+            "sub": f"system:serviceaccount:{account.namespace}:{account.name}",
         }
         key = await self._keys.signer(expires)
         return await asyncio.to_thread(_sign, claims, key.private, key.id)

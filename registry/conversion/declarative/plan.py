@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -100,10 +100,7 @@ class ConversionPlan:
                 self._reads_head(rule, conversion) for _, conversion in (*hops, *back) for rule in conversion.rules
             )
             compiled = _Conversion(
-                source,
-                target,
-                [self._hop(w) for _, w in hops],
-                [self._hop(w) for _, w in back],
+                _Steps(source, target, [self._hop(w) for _, w in hops], [self._hop(w) for _, w in back]),
                 lossless=self._lossless(hops, keeps_losses=keeps_losses),
                 keeps_losses=keeps_losses,
                 reads_head=reads_head,
@@ -214,6 +211,15 @@ def _no_step(obj: Json) -> None:
     pass
 
 
+class _Steps(NamedTuple):
+    """The way from one version to another, and the one back."""
+
+    source: str
+    target: str
+    forward: Sequence[Step]
+    back: Sequence[Step]
+
+
 class _Conversion:
     """A conversion from one version to another, with the reverse conversion that checks it for losses.
 
@@ -222,24 +228,18 @@ class _Conversion:
 
     def __init__(
         self,
-        source: str,
-        target: str,
-        forward: Sequence[Step],
-        back: Sequence[Step],
+        steps: _Steps,
         *,
         lossless: Sequence[tuple[str, LosslessPath]] | None,
         keeps_losses: bool,
         reads_head: bool,
         group: str,
     ) -> None:
-        self._source = source
-        self._target = target
-        self._forward = forward
-        self._back = back
+        self._source, self._target, self._forward, self._back = steps
         self._lossless = lossless
         self._keeps_losses = keeps_losses
         self._reads_head = reads_head
-        self._heads = f"{group}/{source}", f"{group}/{target}"
+        self._heads = f"{group}/{steps.source}", f"{group}/{steps.target}"
 
     @property
     def converts_back(self) -> bool:

@@ -94,14 +94,14 @@ def validate_object_meta_update(new: Meta, old: Meta) -> list[FieldError]:
     return errors
 
 
-def finalizer_name_errors(meta: Meta, *, path: str = "metadata") -> list[FieldError]:
+def finalizer_name_errors(meta: Meta) -> list[FieldError]:
     """The errors of finalizers that are neither standard nor qualified: `a.example.com/b` is.
 
     Only kinds of the core and RBAC groups check it (kubernetes pkg/apis/core/validation, ValidateObjectMeta).
     """
     return [
         invalid(
-            f"{path}.finalizers[{position}]",
+            f"metadata.finalizers[{position}]",
             finalizer,
             "name is neither a standard finalizer name nor is it fully qualified",
         )

@@ -213,11 +213,12 @@ async def rotate(
         began = value
     await _rewrap(pool, sealing, progress)
     [[progress.total]] = await pool.fetch(COUNT_ROWS, {"resources": TextArray(sorted(sealing.resources))})
-    done = await _pass(pool, sealing, datetime.datetime.fromisoformat(began["began"]), rate, progress, report)
+    rotation = _Rotation(pool, sealing, rate, progress, report)
+    done = await rotation.reseal_all(datetime.datetime.fromisoformat(began["began"]))
     # By now no process seals with an older key.
     await asyncio.sleep(CURRENT_SECONDS + 1)
     for tenant, domain, number in done:
-        await _reseal(pool, sealing, tenant, domain, number, rate, progress, report)
+        await rotation.reseal(tenant, domain, number)
         await pool.execute(UNUSED_KEYS, {"tenant": tenant, "number": number})
     await settings.put(SETTING, {}, expected=began)
     return progress
@@ -242,28 +243,91 @@ async def _rewrap(pool: Pool, sealing: Sealing, progress: Progress) -> None:
             progress.rewrapped += 1
 
 
-async def _pass(
-    pool: Pool,
-    sealing: Sealing,
-    began: datetime.datetime,
-    rate: int,
-    progress: Progress,
-    report: Callable[[Progress], None],
-) -> list[tuple[TenantId, int, int]]:
-    done = []
-    resources = TextArray(sorted(sealing.resources))
-    async for tenant, domain, number, made_at in _tenants(pool):
-        if not number:
-            rows = await pool.fetch(HAS_ROWS, {"tenant": tenant, "resources": resources})
-            if not rows[0][0]:
-                continue
-        if made_at is None or made_at < began:
-            number += 1
-            await sealing.make_key(tenant, number)
-        await _reseal(pool, sealing, tenant, domain, number, rate, progress, report)
-        done.append((tenant, domain, number))
-        progress.tenants += 1
-    return done
+class _Rotation:
+    """Seals rows with the newest keys, at most `rate` a second."""
+
+    def __init__(
+        self, pool: Pool, sealing: Sealing, rate: int, progress: Progress, report: Callable[[Progress], None]
+    ) -> None:
+        self._pool = pool
+        self._sealing = sealing
+        self._rate = rate
+        self._progress = progress
+        self._report = report
+
+    async def reseal_all(self, began: datetime.datetime) -> list[tuple[TenantId, int, int]]:
+        """Seals what each tenant stores with a key made since `began`; returns tenants with their domain and key."""
+        pool, sealing = self._pool, self._sealing
+        done = []
+        resources = TextArray(sorted(sealing.resources))
+        async for tenant, domain, number, made_at in _tenants(pool):
+            if not number:
+                rows = await pool.fetch(HAS_ROWS, {"tenant": tenant, "resources": resources})
+                if not rows[0][0]:
+                    continue
+            if made_at is None or made_at < began:
+                number += 1
+                await sealing.make_key(tenant, number)
+            await self.reseal(tenant, domain, number)
+            done.append((tenant, domain, number))
+            self._progress.tenants += 1
+        return done
+
+    async def reseal(self, tenant: TenantId, domain: int, number: int) -> None:
+        pool, sealing, progress = self._pool, self._sealing, self._progress
+        cipher = await sealing.key(tenant, number)
+
+        async def reseal_body(resource: str, key: str, body: str | None) -> str | None:
+            if body is None or (body.startswith(prefix_of(tenant, number)) and resource in sealing.resources):
+                return body
+            plain = await sealing.text(tenant, resource, key, body)
+            if resource not in sealing.resources:
+                return plain
+            return seal_body(tenant, resource, key, number, cipher, plain)
+
+        for find, put in ((STALE_OBJECTS, REPLACE_OBJECTS), (STALE_CHANGES, REPLACE_CHANGES)):
+            async for rows in self._stale(find, tenant, number):
+                bodies = [await reseal_body(r[0], r[1], r[3]) for r in rows]
+                previous = [await reseal_body(r[0], r[1], r[4]) for r in rows]
+                values: dict[str, Any] = {
+                    "tenant": tenant,
+                    "resources": TextArray([r[0] for r in rows]),
+                    "keys": TextArray([r[1] for r in rows]),
+                    "revisions": BigintArray([r[2] for r in rows]),
+                    "bodies": TextArray(bodies),
+                }
+                if put is REPLACE_OBJECTS:
+                    async with pool.connection() as connection, connection.transaction():
+                        await connection.execute(LOCK_DOMAIN.sql, {"domain": domain})
+                        # A separate statement, so that it sees what the lock's previous holders have written.
+                        await connection.execute(put.sql, values)
+                    progress.objects += len(rows)
+                else:
+                    await pool.execute(put, {**values, "previous": TextArray(previous)})
+                    progress.changes += len(rows)
+                self._report(progress)
+                await asyncio.sleep(len(rows) / self._rate)
+
+    async def _stale(self, find: Statement, tenant: TenantId, number: int) -> AsyncIterator[list[tuple[Any, ...]]]:
+        resource, key, revision = "", "", 0
+        while True:
+            values: dict[str, Any] = {
+                "tenant": tenant,
+                "resources": TextArray(sorted(self._sealing.resources)),
+                "prefix": prefix_of(tenant, number),
+                "mark": MARK,
+                "resource": resource,
+                "key": key,
+                "limit": BATCH_ROWS,
+                "bytes": READ_BYTES,
+            }
+            if find is STALE_CHANGES:
+                values["revision"] = revision
+            rows = await self._pool.fetch(find, values)
+            if not rows:
+                return
+            yield rows
+            resource, key, revision = rows[-1][:3]
 
 
 async def _tenants(pool: Pool) -> AsyncIterator[tuple[TenantId, int, int, datetime.datetime | None]]:
@@ -272,74 +336,6 @@ async def _tenants(pool: Pool) -> AsyncIterator[tuple[TenantId, int, int, dateti
         for row in rows:
             yield TenantId(row[0]), row[1], row[2], row[3]
         after = rows[-1][0]
-
-
-async def _reseal(
-    pool: Pool,
-    sealing: Sealing,
-    tenant: TenantId,
-    domain: int,
-    number: int,
-    rate: int,
-    progress: Progress,
-    report: Callable[[Progress], None],
-) -> None:
-    cipher = await sealing.key(tenant, number)
-
-    async def reseal_body(resource: str, key: str, body: str | None) -> str | None:
-        if body is None or (body.startswith(prefix_of(tenant, number)) and resource in sealing.resources):
-            return body
-        plain = await sealing.text(tenant, resource, key, body)
-        if resource not in sealing.resources:
-            return plain
-        return seal_body(tenant, resource, key, number, cipher, plain)
-
-    for find, put in ((STALE_OBJECTS, REPLACE_OBJECTS), (STALE_CHANGES, REPLACE_CHANGES)):
-        async for rows in _stale(pool, find, sealing, tenant, number):
-            bodies = [await reseal_body(r[0], r[1], r[3]) for r in rows]
-            previous = [await reseal_body(r[0], r[1], r[4]) for r in rows]
-            values: dict[str, Any] = {
-                "tenant": tenant,
-                "resources": TextArray([r[0] for r in rows]),
-                "keys": TextArray([r[1] for r in rows]),
-                "revisions": BigintArray([r[2] for r in rows]),
-                "bodies": TextArray(bodies),
-            }
-            if put is REPLACE_OBJECTS:
-                async with pool.connection() as connection, connection.transaction():
-                    await connection.execute(LOCK_DOMAIN.sql, {"domain": domain})
-                    # A separate statement, so that it sees what the lock's previous holders have written.
-                    await connection.execute(put.sql, values)
-                progress.objects += len(rows)
-            else:
-                await pool.execute(put, {**values, "previous": TextArray(previous)})
-                progress.changes += len(rows)
-            report(progress)
-            await asyncio.sleep(len(rows) / rate)
-
-
-async def _stale(
-    pool: Pool, find: Statement, sealing: Sealing, tenant: TenantId, number: int
-) -> AsyncIterator[list[tuple[Any, ...]]]:
-    resource, key, revision = "", "", 0
-    while True:
-        values: dict[str, Any] = {
-            "tenant": tenant,
-            "resources": TextArray(sorted(sealing.resources)),
-            "prefix": prefix_of(tenant, number),
-            "mark": MARK,
-            "resource": resource,
-            "key": key,
-            "limit": BATCH_ROWS,
-            "bytes": READ_BYTES,
-        }
-        if find is STALE_CHANGES:
-            values["revision"] = revision
-        rows = await pool.fetch(find, values)
-        if not rows:
-            return
-        yield rows
-        resource, key, revision = rows[-1][:3]
 
 
 async def require_masters(pool: Pool, masters: MasterKeys | None) -> None:
