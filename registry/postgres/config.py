@@ -18,7 +18,7 @@ LOOPBACK = "127.0.0.1"
 DEFAULT_PORT = 5432
 
 
-class Listening(NamedTuple):
+class Addresses(NamedTuple):
     """Where clients connect: in a folder, and at a port if there is one. `certificate` is a file and its key."""
 
     socket_folder: Path
@@ -29,7 +29,7 @@ class Listening(NamedTuple):
 
 def files(
     folder: Path,
-    listening: Listening,
+    addresses: Addresses,
     *,
     major: int,
     compression: str,
@@ -39,7 +39,7 @@ def files(
 ) -> dict[str, str]:
     """Returns postgresql.conf, pg_hba.conf and pg_ident.conf by name."""
     settings = {
-        **_addresses(listening),
+        **_listening(addresses),
         "unix_socket_permissions": "0700",
         "hba_file": str(folder / "pg_hba.conf"),
         "ident_file": str(folder / "pg_ident.conf"),
@@ -47,7 +47,7 @@ def files(
         # Loaded at startup, and so inherited by every session: a session that loads it later might load that of another
         # release, if the package was upgraded under the running server.
         "shared_preload_libraries": "plpgsql",
-        **_tls(listening.certificate),
+        **_tls(addresses.certificate),
         **_tuning(major, compression),
         **overrides,
     }
@@ -79,12 +79,12 @@ def listen_addresses(host: str) -> list[str]:
     return [host] if host in ("0.0.0.0", LOOPBACK) else [LOOPBACK, host]
 
 
-def _addresses(listening: Listening) -> dict[str, str]:
-    port = listening.port
+def _listening(addresses: Addresses) -> dict[str, str]:
+    port = addresses.port
     return {
-        "listen_addresses": "" if port is None else ",".join(listen_addresses(listening.host)),
+        "listen_addresses": "" if port is None else ",".join(listen_addresses(addresses.host)),
         "port": str(port if port is not None else DEFAULT_PORT),
-        "unix_socket_directories": str(listening.socket_folder),
+        "unix_socket_directories": str(addresses.socket_folder),
     }
 
 

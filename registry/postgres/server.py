@@ -173,7 +173,7 @@ class EmbeddedPostgres:
         self._prepare_certificate()
         files = embedded_config.files(
             self.folder,
-            embedded_config.Listening(
+            embedded_config.Addresses(
                 self._socket_folder, self.port, self._host, self._certificate.files if self._certificate else None
             ),
             major=self._binaries.major,
