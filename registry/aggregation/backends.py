@@ -26,7 +26,7 @@ from registry.flowcontrol.byte_shares import SMALL_BYTES, ByteShares
 from registry.flowcontrol.fair_queue import TooManyRequests
 from registry.schema.names import dns1123_label, dns1123_subdomain
 from registry.store.types import Tenant, TenantId
-from registry.webhooks.connection import Lost, Origin, Unreachable
+from registry.webhooks.connection import Lost, Origin, Unreachable, socket_text
 from registry.webhooks.egress import is_address
 from registry.webhooks.http1 import MAX_SMALL_PIECES, HttpConnection
 from registry.webhooks.https import HttpsClient
@@ -99,7 +99,11 @@ class Backends:
                 raise NotLocated("ServiceNotFound", f"service/{name} in {go_quote(namespace)} is not present")
         else:
             place = _place_of(service, reference, place, named=named)
-        return Origin(f"{name}.{namespace}.svc", port, "", place, named)
+        # A server behind an external name may be one of several there, which it selects by the Host header.
+        is_external = not named and service is not None and _is_external(service)
+        return Origin(
+            f"{name}.{namespace}.svc", port, "", place, named, socket_text(*place) if is_external and place else ""
+        )
 
     async def fetch(
         self,
@@ -186,13 +190,17 @@ async def _whole(connection: HttpConnection, limit_bytes: int, held: _HeldBytes)
         pieces.clear()  # an error keeps its frames alive while it is handled
 
 
+def _is_external(service: Mapping[str, Any]) -> bool:
+    return (service.get("spec") or {}).get("type") == "ExternalName"
+
+
 def _place_of(
     service: Mapping[str, Any], reference: ServiceReference, place: tuple[str, int] | None, *, named: bool
 ) -> tuple[str, int]:
     """The host and port of a service. Raises NotLocated. The operator's configuration (`named`) takes precedence."""
     spec = service.get("spec") or {}
     name, namespace = reference.name, go_quote(reference.namespace)
-    if spec.get("type") == "ExternalName":
+    if _is_external(service):
         if named and place is not None:
             return place
         host = str(spec.get("externalName") or "").removesuffix(".")

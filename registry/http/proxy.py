@@ -251,7 +251,8 @@ class ProxiedRequest:
         await self._send({"type": "http.response.body", "body": b""})
 
     async def _start(self, status: int, passed: fields.Headers, length: int | None) -> None:
-        names = {name for name, _ in passed}
+        # Both Cache-Control headers count, so that no cache keeps what one user may read.
+        names = {name for name, _ in passed} - {b"cache-control"}
         ours = headers_for("", self._state.warnings)
         passed += [(name, value) for name, value in ours if name not in names and value]
         if length is not None:

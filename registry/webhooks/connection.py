@@ -39,7 +39,7 @@ class Origin:
     """A server: `host` and `port` for TLS and the Host header, `ca` in PEM, or "" for the system's roots.
 
     `place` is where to connect instead, for services. `trusted` says that the operator has named the place, so that it
-    need not be a public address.
+    need not be a public address. `named_as` is the Host header, if that is another one.
     """
 
     host: str
@@ -47,9 +47,12 @@ class Origin:
     ca: str = ""
     place: tuple[str, int] | None = None
     trusted: bool = False
+    named_as: str = ""
 
     @property
     def authority(self) -> str:
+        if self.named_as:
+            return self.named_as
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == 443 else f"{host}:{self.port}"
 

@@ -129,6 +129,18 @@ async def test_an_update_needs_the_resource_version(api: Client) -> None:
 
 
 @shares_application
+async def test_the_former_version_is_known(api: Client) -> None:
+    made = (await api.post(PATH, api_service("v9.former.example.com"))).ok(201)
+    former = "apiregistration.k8s.io/v1beta1"
+    status = failure(await api.put(f"{PATH}/v9.former.example.com", made | {"apiVersion": former}), 400, "BadRequest")
+    assert status["message"] == (
+        f"the API version in the data ({former}) does not match the expected API version (apiregistration.k8s.io/v1)"
+    )
+    patched = (await api.patch(f"{PATH}/v9.former.example.com", {"apiVersion": former})).ok(200)
+    assert patched["apiVersion"] == "apiregistration.k8s.io/v1"
+
+
+@shares_application
 async def test_the_status_is_written_alone(api: Client) -> None:
     path = f"{PATH}/v9.parts.example.com"
     made = (await api.post(PATH, api_service("v9.parts.example.com"))).ok(201)

@@ -105,7 +105,12 @@ async def test_the_service_may_be_an_external_name(api_database: str, tmp_path: 
         outside = {"metadata": {"name": "outside"}, "spec": {"type": "ExternalName", "externalName": "127.0.0.1"}}
         (await client.post("/api/v1/namespaces/default/services", outside)).ok(201)
         await register(client, server, service={"namespace": "default", "name": "outside", "port": server.port})
-        (await client.get(METRICS)).ok(200)
+        seen = (await client.get(METRICS)).ok(200)
+    # The certificate is for the service, but the server may be one of several behind its name.
+    host = f"127.0.0.1:{server.port}"
+    headers = dict(seen["headers"])
+    assert (headers["host"], headers["x-forwarded-host"]) == (host, host)
+    assert {request.header("host") for request in server.of(BASE)} == {host}
 
 
 async def test_a_server_is_registered_and_removed(api_database: str, tmp_path: Path) -> None:

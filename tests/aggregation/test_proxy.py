@@ -70,12 +70,13 @@ async def test_the_user_is_forwarded(proxied: Proxied) -> None:
 async def test_forwarded_responses(proxied: Proxied) -> None:
     async def answer(request: Request) -> None:
         own = {"x_own": "1", "set_cookie": "a=b", "keep_alive": "timeout=5", "date": "Thu, 01 Jan 1970 00:00:00 GMT"}
-        await request.answer(b"teapot", 418, content_type="text/html", **own)
+        await request.answer(b"teapot", 418, content_type="text/html", cache_control="public", **own)
 
     async with behind(proxied, answer) as (client, _):
         found = await client.get(METRICS)
     assert (found.code, found.body, found.header("content-type")) == (418, b"teapot", "text/html")
     assert found.header("x-own") == "1"
+    assert sorted(found.headers["cache-control"]) == ["no-cache, private", "public"]
     assert "sandbox" in found.header("content-security-policy")
     # A real connection adds the date.
     assert {"set-cookie", "keep-alive", "date"}.isdisjoint(found.headers)

@@ -37,6 +37,7 @@ ACCEPTED: dict[str, Head] = {
     "100-continue": head(HOST, (b"expect", b"100-Continue"), method=b"POST"),
     "an upgrade": head(HOST, (b"content-length", b"0"), upgrades=True),
     "parameters": head(HOST, url=b"/?" + b"&" * (PARAMETERS_LIMIT - 1)),
+    "escapes in a path, and others in a query": head(HOST, url=b"/%2f%Aa?%zz&%"),
     "TRACE, which the application answers": head(HOST, method=b"TRACE"),
 }
 
@@ -61,6 +62,10 @@ REFUSED: dict[str, tuple[Head, int]] = {
     "an upgrade with a length": (head(HOST, (b"content-length", b"3"), upgrades=True), 400),
     "an upgrade with chunks": (head(HOST, CHUNKED, upgrades=True), 400),
     "parameters": (head(HOST, url=b"/?" + b"&" * PARAMETERS_LIMIT), 400),
+    "an invalid escape": (head(HOST, url=b"/a%zz"), 400),
+    "half an escape": (head(HOST, url=b"/%2?a"), 400),
+    "a fragment": (head(HOST, url=b"/a#b"), 400),
+    "a fragment of a query": (head(HOST, url=b"/a?b#c"), 400),
 }
 
 

@@ -40,10 +40,11 @@ class APIServiceStrategy(TypedStrategy):
     controlled = True
     without_table = ("status",)
     scheme = "k8s.io/kube-aggregator/pkg/apiserver/scheme/scheme.go:28"
+    known_versions = ("apiregistration.k8s.io/v1beta1",)
 
     def _is_known(self, kind: str, api_version: str) -> bool:
         """The scheme of kube-aggregator contains no other kinds."""
-        return api_version == self._api_version and kind in (self._kind, f"{self._kind}List")
+        return api_version in (self._api_version, *self.known_versions) and kind in (self._kind, f"{self._kind}List")
 
     def part(self, subresource: str) -> TypedStrategy:
         return _APIServiceStatusStrategy(self.definition, self.version) if subresource == "status" else self

@@ -23,7 +23,7 @@ class RequestInfoMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = time.perf_counter()
-        headers = dict(scope["headers"])
+        headers = dict(reversed(scope["headers"]))
         logged = logs.begin_request(headers.get(b"audit-id", b"").decode("latin-1"))
         try:
             info = request_info(scope["method"], scope["path"], scope["query_string"])

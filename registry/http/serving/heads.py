@@ -30,6 +30,8 @@ REFUSED: Final = Counter("registry_requests_refused", "Requests refused before t
 
 # golang.org/x/net/http/httpguts.ValidHostHeader.
 _HOST: Final = re.compile(rb"[!$%&'()*+,\-.:;=\[\]_~0-9A-Za-z]*\Z")
+# net/url.setPath refuses it, and RFC 9112, 3.2, has no fragment in a target.
+_INVALID_ESCAPE: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 _CHECKED: Final = frozenset({b"host", b"transfer-encoding", b"content-length", b"expect"})
 
 
@@ -91,6 +93,8 @@ def check_head(
     if upgrades and (has_body or encodings):
         # The parser would read the body as the next request.
         raise HeadRefused(400, "upgrade of a request with a body")
+    if b"#" in url or (b"%" in url and _INVALID_ESCAPE.search(url.partition(b"?")[0])):
+        raise HeadRefused(400)
     if url.count(b"&") >= PARAMETERS_LIMIT:
         raise HeadRefused(400, "number of URL query parameters exceeded limit")
 
