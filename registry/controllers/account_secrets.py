@@ -10,7 +10,6 @@ import base64
 import datetime
 from typing import Any, Final
 
-from registry.api.options import DeleteOptions, Preconditions
 from registry.api.strategies.secret import ACCOUNT_NAME, ACCOUNT_TOKEN
 from registry.api.verbs.update import copy_of
 from registry.authentication.tokens.service_accounts import SECRETS, SERVICE_ACCOUNTS, AccountReference, BoundReference
@@ -50,7 +49,7 @@ async def reconcile_secret(client: ControllerClient, key: ObjectKey, root_ca: st
     name, uid = annotations.get(ACCOUNT_NAME) or "", annotations.get(ACCOUNT_UID)
     account, _ = await store.load(tenant, SERVICE_ACCOUNTS, ObjectKey(f"{namespace}/{name}"))
     if account is None or (uid and uid != account.uid):
-        await _delete(client, row)
+        await client.with_manager(CONTROLLER_MANAGER).delete_row("secrets", row)
     elif not secret.get("immutable"):
         await _fill(client, row, secret, account, root_ca)
 
@@ -82,14 +81,6 @@ async def _fill(client: ControllerClient, row: Row, secret: dict[str, Any], acco
         return new
 
     await client.with_manager(CONTROLLER_MANAGER).change("", "secrets", row.key, fill, uid=str(row.uid))
-
-
-async def _delete(client: ControllerClient, row: Row) -> None:
-    served = (await client.cached_catalog()).served("", "v1", "secrets")
-    assert served is not None, "every tenant has secrets"
-    await client.with_manager(CONTROLLER_MANAGER).delete(
-        served, row.key, DeleteOptions(preconditions=Preconditions(uid=str(row.uid)))
-    )
 
 
 def _object(row: Row) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from registry.api.catalog import TenantCatalog
 from registry.api.conversions import VersionGone
 from registry.api.dependents import FOREGROUND, ORPHAN
 from registry.api.errors import StatusError
-from registry.api.options import DeleteOptions, WriteOptions
+from registry.api.options import DeleteOptions, Preconditions, WriteOptions
 from registry.api.request import Backend, ResourceRequest
 from registry.api.served import Object, Served
 from registry.api.strategies.base import Context
@@ -136,6 +136,12 @@ class ControllerClient:
                 await run(request._replace(served=request.served.leniently()), DeleteOperation(options))
 
         await self._run(address, delete, known)
+
+    async def delete_row(self, resource: str, row: Row) -> None:
+        """Deletes the object of a row of a core resource, unless there is another one of its name by now."""
+        served = (await self.cached_catalog()).served("", "v1", resource)
+        assert served is not None, "every tenant has the core resources"
+        await self.delete(served, row.key, DeleteOptions(preconditions=Preconditions(uid=str(row.uid))))
 
     async def _run(
         self,

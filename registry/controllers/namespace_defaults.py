@@ -1,7 +1,7 @@
 """The defaults of every namespace: the service account `default` and this server's CA certificates; and in kube-system
 what the servers of APIServices use to authenticate requests.
 
-All are recreated when deleted, and changes to the config map's data are reverted.
+All are recreated when deleted, and changes to the data of the config maps are reverted.
 
 Follows kubernetes pkg/controller/serviceaccount/serviceaccounts_controller.go and
 pkg/controller/certificates/rootcacertpublisher/publisher.go.
@@ -17,6 +17,7 @@ from registry.aggregation.front_proxy import FrontProxy
 from registry.api.admission.namespace_lifecycle import NAMESPACES
 from registry.api.errors import StatusError
 from registry.api.verbs.update import copy_of
+from registry.authentication.user import SERVER_MANAGER
 from registry.codec.stored import decode_metadata, decode_stored
 from registry.controllers.controller_client import CONTROLLER_MANAGER, ControllerClient
 from registry.store.types import ObjectKey, ResourceName, Row, TenantId
@@ -78,7 +79,8 @@ async def ensure_defaults(client: ControllerClient, key: ObjectKey, trust: Trust
     if proxy is not None:
         (row,) = authentication
         data = _authentication(proxy, client.tenant.id, trust.client_ca, row)
-        writes.append(_ensure(client, key, row, _config_map(AUTHENTICATION_CONFIG_MAP, data)))
+        server = client.with_manager(SERVER_MANAGER)
+        writes.append(_ensure(server, key, row, _config_map(AUTHENTICATION_CONFIG_MAP, data)))
     await gather_all(writes)
 
 
@@ -115,11 +117,18 @@ async def _load(client: ControllerClient, resource: ResourceName, key: str) -> R
 
 
 async def _ensure(client: ControllerClient, namespace: ObjectKey, row: Row | None, wanted: dict[str, Any]) -> None:
-    """Creates the object, unless it is in `row`, or reverts changes to its data."""
+    """Creates the object, unless it is in `row`, or reverts changes to its data. An immutable one is deleted: what its
+    deletion triggers creates it again."""
     resource = SERVICE_ACCOUNTS if wanted["kind"] == "ServiceAccount" else CONFIG_MAPS
     if row is None:
         await _create(client, namespace, resource, wanted)
-    elif "data" in wanted and _decode(row).get("data") != wanted["data"]:
+        return
+    stored = _decode(row)
+    if "data" not in wanted or stored.get("data") == wanted["data"]:
+        return
+    if stored.get("immutable"):
+        await client.delete_row(resource, row)
+    else:
         await client.change("", resource, row.key, lambda old: {**copy_of(old), "data": wanted["data"]})
 
 
