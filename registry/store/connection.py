@@ -101,9 +101,12 @@ class Pool:
 
         return await self._read(read)
 
-    async def call(self, statement: Statement, values: Mapping[str, Value]) -> list[tuple[Any, ...]]:
-        """Like `fetch`, at less cost (exchange.py). For background tasks: when cancelled, it closes a connection."""
-        return await self._read(lambda connection: connection.call(statement, values))
+    async def call(
+        self, statement: Statement, values: Mapping[str, Value], *, finishes: bool = False
+    ) -> list[tuple[Any, ...]]:
+        """Like `fetch`, at less cost (exchange.py). When cancelled, it closes a connection, unless it `finishes` its
+        statement first: for requests, which could otherwise make a connection each."""
+        return await self._read(lambda connection: connection.call(statement, values, finishes=finishes))
 
     async def _read(self, read: Callable[[Connection], Awaitable[list[tuple[Any, ...]]]]) -> list[tuple[Any, ...]]:
         for attempt in (1, 2):

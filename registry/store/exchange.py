@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -91,7 +92,9 @@ class Exchange:
     def __init__(self, pgconn: pq.abc.PGconn, adapters: AdaptersMap) -> None:
         self._pgconn = pgconn
         self._transformer = Transformer(adapters)
+        # By their texts: statements of one name may differ in the columns or conditions that they include.
         self._prepared: dict[str, Prepared] = {}
+        self._numbers = itertools.count(1)
         self._loop = asyncio.get_running_loop()
         # The watched socket, and whether it is watched for room to write, too.
         self._socket: int | None = None
@@ -104,12 +107,17 @@ class Exchange:
         self._timer: asyncio.TimerHandle | None = None
 
     async def call(
-        self, statement: Statement, values: Mapping[str, Value], limit_seconds: float | None = None
+        self,
+        statement: Statement,
+        values: Mapping[str, Value],
+        limit_seconds: float | None = None,
+        *,
+        finishes: bool = False,
     ) -> list[Record]:
         """Returns the rows of the statement. Raises psycopg's errors, CallTimeout beyond the limit.
 
-        When cancelled, or beyond the limit, the connection is closed: the answer could be taken for that of the next
-        call.
+        Beyond the limit the connection is closed: the answer could be taken for that of the next call. So it is when
+        cancelled, unless the call `finishes`: then it ends with the statement.
         """
         deadline = self._limit(limit_seconds)
         try:
@@ -117,8 +125,12 @@ class Exchange:
                 return await self._execute(statement, values, deadline)
             except psycopg.errors.InvalidSqlStatementName:
                 # Deallocated, as psycopg does with all statements of a session after a DDL command. Nothing has run.
-                del self._prepared[statement.name]
+                del self._prepared[statement.sql]
                 return await self._execute(statement, values, deadline)
+        except asyncio.CancelledError:
+            if finishes and self._done is not None:
+                await self._end_of_call()
+            raise
         finally:
             self._check()
 
@@ -128,13 +140,13 @@ class Exchange:
         """Sends a statement that is prepared already, and has `done` called, once, in a later iteration of the event
         loop, with the rows or the error that `call` would raise. False: it is not prepared, or not that easily sent.
         Raises psycopg's errors."""
-        prepared = self._prepared.get(statement.name)
+        prepared = self._prepared.get(statement.sql)
         if prepared is None or self._done is not None or self._pgconn.status != pq.ConnStatus.OK:
             return False
 
         def finish(result: pq.abc.PGresult | None, error: Exception | None) -> None:
             if isinstance(error, psycopg.errors.InvalidSqlStatementName):
-                del self._prepared[statement.name]
+                del self._prepared[statement.sql]
             done(() if result is None else self._rows(result), error)
 
         try:
@@ -163,7 +175,7 @@ class Exchange:
             self._timer = None
 
     async def _execute(self, statement: Statement, values: Mapping[str, Value], deadline: float) -> list[Record]:
-        prepared = self._prepared.get(statement.name) or await self._prepare(statement, deadline)
+        prepared = self._prepared.get(statement.sql) or await self._prepare(statement, deadline)
         self._send(prepared, values)
         return self._rows(await self._await_result(deadline))
 
@@ -181,10 +193,10 @@ class Exchange:
 
     async def _prepare(self, statement: Statement, deadline: float) -> Prepared:
         text, parameters = numbered(statement.sql)
-        prepared = Prepared(f"registry {statement.name}", parameters)
+        prepared = Prepared(f"registry {statement.name} {next(self._numbers)}", parameters)
         self._pgconn.send_prepare(prepared.name, text.encode())
         await self._await_result(deadline)
-        self._prepared[statement.name] = prepared
+        self._prepared[statement.sql] = prepared
         return prepared
 
     async def _await_result(self, deadline: float) -> pq.abc.PGresult:
@@ -195,6 +207,12 @@ class Exchange:
             return await future
         finally:
             del future  # its exception refers to this frame
+
+    async def _end_of_call(self) -> None:
+        """Waits until what has been sent has a result, or an error."""
+        ended: asyncio.Future[None] = self._loop.create_future()
+        self._done = lambda _, __: None if ended.done() else ended.set_result(None)
+        await ended
 
     def _limit(self, seconds: float | None) -> float:
         """Returns the deadline of a call."""

@@ -80,14 +80,16 @@ class Connection(AsyncConnection[tuple[Any, ...]]):
     is_unreplicated = False
     _exchange: Exchange | None = None
 
-    async def call(self, statement: Statement, values: Mapping[str, Value]) -> list[tuple[Any, ...]]:
+    async def call(
+        self, statement: Statement, values: Mapping[str, Value], *, finishes: bool = False
+    ) -> list[tuple[Any, ...]]:
         """Returns the rows of a statement that is called often: as `execute`, at less than half of its cost
-        (exchange.py). Raises psycopg's errors; when cancelled, the connection is closed."""
+        (exchange.py). Raises psycopg's errors; when cancelled, the connection is closed, unless the call `finishes`."""
         async with self.lock:
             if self._exchange is None:
                 self._exchange = Exchange(self.pgconn, self.adapters)
             with tracing.statement(statement.sql) if tracing.is_on() else contextlib.nullcontext():
-                return await self._exchange.call(statement, values, self.call_limit_seconds)
+                return await self._exchange.call(statement, values, self.call_limit_seconds, finishes=finishes)
 
     def begin(self, statement: Statement, values: Mapping[str, Value], done: RowsDone) -> bool:
         """Begins a call that nothing waits for: `done` gets the rows or the error, once, in a later iteration of the

@@ -67,10 +67,10 @@ def _follow(file: Path) -> None:
             raise damaged()
         return await execute(self, query, *arguments, **options)
 
-    async def call_or_fail(self: Connection, statement: Statement, values: Any) -> Any:
+    async def call_or_fail(self: Connection, statement: Statement, values: Any, **options: Any) -> Any:
         if fails(statement.sql):
             raise damaged()
-        return await call(self, statement, values)
+        return await call(self, statement, values, **options)
 
     Connection.execute = execute_or_fail  # type: ignore[method-assign, assignment]
     Connection.call = call_or_fail  # type: ignore[method-assign]

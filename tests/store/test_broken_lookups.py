@@ -35,8 +35,8 @@ def breaking(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         await break_now(self, query)
         return cursor
 
-    async def broken_call(self: Connection, statement: Statement, values: Any) -> Any:
-        rows = await call(self, statement, values)
+    async def broken_call(self: Connection, statement: Statement, values: Any, **options: Any) -> Any:
+        rows = await call(self, statement, values, **options)
         await break_now(self, statement.sql)
         return rows
 

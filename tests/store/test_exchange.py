@@ -36,6 +36,7 @@ LENGTH = statement(
 )
 SLEEP = statement("sleep", "Takes long.", "SELECT pg_sleep(600)::text")
 NAP = statement("nap", "Takes as long as it is asked to.", "SELECT pg_sleep(%(seconds)s::bigint)::text")
+SLEEP_SHORTLY = statement("sleep-shortly", "Takes a moment.", "SELECT pg_sleep(0.01)::text")
 END = statement("end", "Ends its own session.", "SELECT pg_terminate_backend(pg_backend_pid())")
 
 
@@ -136,6 +137,17 @@ async def test_deallocated_statements_are_prepared_again(connection: Connection,
     assert await connection.call(DIVIDE, {"by": 1}) == [(1,)]
 
 
+async def test_statements_of_one_name_may_differ(connection: Connection) -> None:
+    texts: list[LiteralString] = ["SELECT 1::bigint", "SELECT 2::bigint, 3::bigint"]
+    named = [statement("page", "One of two forms.", text) for text in texts]
+    expected: list[list[tuple[object, ...]]] = [[(1,)], [(2, 3)]]
+    for _ in range(2):
+        assert [await connection.call(one, {}) for one in named] == expected
+    await connection.execute("DEALLOCATE ALL")
+    assert [await connection.call(one, {}) for one in reversed(named)] == expected[::-1]
+    assert [await connection.call(one, {}) for one in named] == expected
+
+
 async def test_calls_take_turns(connection: Connection) -> None:
     answers = await asyncio.gather(*(connection.call(LENGTH, {"text": "x" * n}) for n in range(20)))
     assert [rows[0][0] for rows in answers] == list(range(20))
@@ -148,19 +160,64 @@ async def test_beyond_its_limit_a_call_closes_the_connection(connection: Connect
     assert connection.closed
 
 
-async def test_a_cancelled_call_closes_the_connection(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    waits = asyncio.Event()
+def _announced_waits(monkeypatch: pytest.MonkeyPatch) -> asyncio.Semaphore:
+    """Returns a semaphore that is released each time that a call begins to wait for PostgreSQL."""
+    waits = asyncio.Semaphore(0)
     wait = exchange.Exchange._wait
 
     def announced(self: exchange.Exchange, done: exchange.Done, deadline: float) -> None:
-        waits.set()
+        waits.release()
         wait(self, done, deadline)
 
-    await connection.call(NAP, {"seconds": 0})
     monkeypatch.setattr(exchange.Exchange, "_wait", announced)
+    return waits
+
+
+async def test_a_cancelled_call_closes_the_connection(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    await connection.call(NAP, {"seconds": 0})
+    waits = _announced_waits(monkeypatch)
     calling = asyncio.create_task(connection.call(NAP, {"seconds": 600}))
-    await waits.wait()
+    await waits.acquire()
     calling.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await calling
+    assert calling.cancelled()
+    assert connection.closed
+
+
+@pytest.mark.parametrize("prepared", [True, False])
+async def test_a_cancelled_call_may_finish_its_statement(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch, *, prepared: bool
+) -> None:
+    if prepared:
+        await connection.call(SLEEP_SHORTLY, {})
+    waits = _announced_waits(monkeypatch)
+    calling = asyncio.create_task(connection.call(SLEEP_SHORTLY, {}, finishes=True))
+    await waits.acquire()
+    calling.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await calling
+    assert calling.cancelled()
+    assert await connection.call(SOME, {"count": 2}) == [(1, None), (2, None)]
+    assert await connection.call(SLEEP_SHORTLY, {}) == [("",)]
+
+
+@pytest.mark.parametrize("end", ["limit", "cut", "cancelled again"])
+async def test_a_cancelled_call_that_cannot_finish(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    await connection.call(NAP, {"seconds": 0})
+    if end == "limit":
+        connection.call_limit_seconds = 0.05
+    waits = _announced_waits(monkeypatch)
+    calling = asyncio.create_task(connection.call(NAP, {"seconds": 600}, finishes=True))
+    await waits.acquire()
+    calling.cancel()
+    await asyncio.sleep(0)
+    if end == "cut":
+        connection.abort()
+    elif end == "cancelled again":
+        calling.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await calling
     assert calling.cancelled()
