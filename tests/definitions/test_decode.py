@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from registry.codec.structs.structs import MAX_JSON_DEPTH
-from registry.definitions.decode import StructDecodeError, canonical, decode_definition
+from registry.definitions.decode import StructDecodeError, canonical, decode_definition, without_empty_fields
 from tests.definitions.crds import crd, version
 
 SCHEMA = "JSONSchemaProps.spec.versions.schema.openAPIV3Schema"
@@ -271,3 +271,33 @@ def test_the_maximum_depth_is_decoded_and_encoded(word: str) -> None:
         schema = {word: schema}
     definition = decode_definition(crd(schema)).definition
     assert canonical(definition)["spec"]["versions"][0]["schema"]["openAPIV3Schema"] == schema
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        pytest.param({"description": ""}, id="text"),
+        pytest.param({"nullable": False}, id="boolean"),
+        pytest.param({"x-kubernetes-preserve-unknown-fields": False}, id="pointer to a boolean"),
+        pytest.param({"minimum": 0, "maxLength": 0, "multipleOf": -0.0}, id="numbers"),
+        pytest.param({"required": []}, id="list"),
+        pytest.param({"properties": {}, "definitions": {}}, id="maps"),
+        pytest.param({"items": []}, id="items"),
+        pytest.param({"items": [{"title": ""}, {}]}, id="items in a list"),
+        pytest.param({"not": {}, "externalDocs": {"url": ""}}, id="structs"),
+        pytest.param({"x-kubernetes-validations": [{"message": "a"}, {"rule": "self", "reason": ""}]}, id="rules"),
+        pytest.param({"default": "", "example": {}, "enum": ["", None, [], False]}, id="any JSON"),
+        pytest.param({"default": False, "nullable": False}, id="default and field"),
+        pytest.param({"default": {"default": False}, "nullable": False}, id="default within a default"),
+        pytest.param({"enum": [{"default": ""}], "title": ""}, id="default within a value"),
+        pytest.param({"description": '":"",":false'}, id="text that looks like it"),
+        pytest.param({"default": 2**64, "title": ""}, id="not JSON of orjson's"),
+        pytest.param({"properties": {"default": {}}, "dependencies": {"default": []}}, id="fields named default"),
+        pytest.param({"additionalProperties": False, "dependencies": {"a": [], "b": {"title": ""}}}, id="unions"),
+    ],
+)
+def test_without_empty_fields(field: dict[str, Any]) -> None:
+    for schema in (field, {"properties": {"spec": field, "status": {"type": "object"}}}, {"items": field}):
+        body = crd(versions=[version("v1", schema), version("v2", {"type": "object"}), version("v3") | {"schema": {}}])
+        decoded = decode_definition(body).definition
+        assert without_empty_fields(decoded) == canonical(decoded)

@@ -15,7 +15,7 @@ from registry.codec.structs.scalars import Integer, Number, Raw
 from registry.codec.structs.structs import GoMap, GoSlice, OneOf, Pointer, Struct
 from registry.definitions import types
 from registry.definitions.compiled import compile_definition
-from registry.definitions.decode import StructDecodeError, canonical, decode_definition
+from registry.definitions.decode import StructDecodeError, canonical, decode_definition, without_empty_fields
 from registry.definitions.defaulting import default_definition
 from registry.definitions.discovery import aggregated_discovery
 from registry.definitions.naming import NamesInUse, next_status
@@ -124,6 +124,7 @@ def assert_answer(body: Any) -> None:
     errors = [error.message() for error in validate_create(definition)]
     assert all(errors)
     stored = canonical(definition)
+    assert same(without_empty_fields(definition), stored)
     json.dumps(stored).encode("utf-8", "surrogatepass")
     again = canonical(decode_definition(stored).definition)
     assert same(again["spec"], stored["spec"])

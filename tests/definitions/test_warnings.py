@@ -40,6 +40,26 @@ def test_each_position_gets_a_warning() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "schema, unrecognized",
+    [
+        pytest.param({"type": "string", "format": "date-time"}, 0, id="recognized"),
+        pytest.param({"type": "integer", "format": "date-time"}, 1, id="another type"),
+        pytest.param({"type": "string", "format": "int64"}, 1, id="a number's"),
+        pytest.param({"type": "string", "format": "date-time", "maxLength": 3}, 0, id="a field in between"),
+        pytest.param({"type": "object", "properties": {"format": {"type": "string"}}}, 0, id="a field of this name"),
+        pytest.param({"type": "object", "default": {"format": "x"}}, 0, id="in a default"),
+        pytest.param(
+            {"type": "string", "format": "x", "default": {"format": "date", "type": "string"}}, 1, id="beside a default"
+        ),
+        pytest.param({"type": "string", "format": "x", "description": '"format":"date"'}, 1, id="in a text"),
+        pytest.param({"type": "string", "format": "x", "default": 2**64}, 1, id="not JSON of orjson's"),
+    ],
+)
+def test_formats_are_looked_at_only_where_a_text_has_some(schema: dict[str, object], unrecognized: int) -> None:
+    assert len(warnings(crd({"type": "object", "properties": {"a": schema}}))) == unrecognized
+
+
 def test_an_update_warns_of_new_formats_only() -> None:
     assert warnings(with_formats("x", "y"), with_formats("x")) == ['unrecognized format "y"']
 

@@ -20,7 +20,7 @@ from registry.definitions import defaulting, strategy, validation
 from registry.definitions import warnings as definition_warnings
 from registry.definitions.conditions import is_true
 from registry.definitions.decode import StructDecodeError as DefinitionDecodeError
-from registry.definitions.decode import canonical, decode_definition
+from registry.definitions.decode import canonical, decode_definition, without_empty_fields
 from registry.definitions.model import Definition, Version
 from registry.definitions.naming import needs_reconsidering
 from registry.definitions.packed import definition_size
@@ -123,7 +123,7 @@ class DefinitionStrategy(BuiltinStrategy):
         return self.as_written(with_spec(obj, {**obj["spec"], "versions": named}) if named else obj)
 
     def finish(self, obj: Object) -> Object:
-        return canonical(obj)
+        return without_empty_fields(obj)
 
     def prepare_for_delete(self, obj: Object, context: Context) -> None:
         replace_in_place(obj, strategy.mark_for_deletion(obj, context.timestamp))
