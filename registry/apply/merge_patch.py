@@ -11,6 +11,7 @@ from typing import Final
 from registry.apply.errors import PatchUndecodable
 from registry.codec.go_text import json_type
 from registry.schema.model import Json
+from registry.schema.values import deep_copy
 
 INVALID_MERGE_PATCH: Final = "Invalid JSON Patch"
 
@@ -51,7 +52,7 @@ def apply_merge_patch(document: Json, patch: Json) -> Json:
                     stack.append((current, change))
                     target[name] = current
                 else:
-                    target[name] = change
+                    target[name] = deep_copy(change)  # the result may be changed in place, and the patch applied again
             else:
                 target[name] = without_nulls(change)
     return result

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from registry.api.strategies.base import Object
+from registry.api.strategies.custom import CustomStrategy
 from tests.api.client import APPLY, JSON_PATCH, MERGE, Body, Client
 from tests.api.errors import failure
 from tests.api.widgets import GROUP, NAMESPACES, WIDGETS, make, widget
@@ -244,6 +246,59 @@ async def test_a_strategic_patch_that_is_refused(api: Client, patch: Body, code:
 async def test_a_malformed_strategic_patch_in_1_36(api: Client, patch: Body, message: str) -> None:
     answer = await api.patch(f"{NAMESPACES}/default", patch, STRATEGIC)
     assert failure(answer, 400, "BadRequest")["message"] == message
+
+
+@pytest.mark.parametrize("validation", ["Strict", "Warn", "Ignore"])
+async def test_a_merge_patch_shares_what_it_leaves_with_the_old_object(
+    api: Client, validation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that only what has changed is pruned, defaulted and validated."""
+    (await api.post(WIDGETS, widget("a", size=1, parts=["x"]))).ok(201)
+    shared: list[bool] = []
+    decode = CustomStrategy.decode
+
+    def observed(self: CustomStrategy, obj: Object, unknown: list[str], old: Object | None = None) -> Object:
+        if old is not None:
+            shared.append(obj["spec"]["parts"] is old["spec"]["parts"])
+        return decode(self, obj, unknown, old)
+
+    monkeypatch.setattr(CustomStrategy, "decode", observed)
+    (await api.patch(f"{A}?fieldValidation={validation}", {"spec": {"size": 2}}, MERGE)).ok(200)
+    assert shared == [True]
+
+
+@pytest.mark.parametrize(
+    "changes, unknown, shown",
+    [
+        pytest.param(
+            {"spec": {"shape": {"sides": 3}}},
+            "spec.shape",
+            '"free":{"b":1},"parts":["x"],"shape":{"sides":3},"size":1}}',
+            id="a field",
+        ),
+        pytest.param(
+            {"spec": {"free": [{"a": None}], "shape": 1}},
+            "spec.shape",
+            '"free":[{"a":null}],"parts":["x"],"shape":1,"size":1}}',
+            id="a list in place of an object",
+        ),
+        pytest.param(
+            {"apiVersion": f"{GROUP}/v9"}, "spec", '"free":{"b":1},"parts":["x"],"size":1}}', id="another version"
+        ),
+    ],
+)
+async def test_a_refused_merge_patch_is_shown_as_a_whole(
+    api: Client, changes: dict[str, Any], unknown: str, shown: str
+) -> None:
+    """As the patch makes it, before anything is pruned; and the stored object is left as it is."""
+    (await api.post(WIDGETS, widget("a", size=1, parts=["x"], free={"b": 1}))).ok(201)
+    before = (await api.get(A)).ok(200)
+    for _ in range(2):
+        answer = await api.patch(f"{A}?fieldValidation=Strict", changes, MERGE)
+        message = failure(answer, 422, "Invalid")["message"]
+        assert f'unknown field "{unknown}"' in message
+        assert shown in message.replace('\\"', '"')
+    assert (await api.get(A)).ok(200) == before
 
 
 @pytest.mark.parametrize("validation", ["Strict", "Warn"])

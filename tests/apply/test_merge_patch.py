@@ -79,3 +79,13 @@ def test_deep_documents_are_patched_without_recursion() -> None:
     for _ in range(10_000):
         result = result["a"]
     assert result == {"x": 1, "z": {}}
+
+
+@pytest.mark.parametrize("value", [[{"a": 1}], {"b": [{"a": 1}]}])
+def test_the_result_shares_nothing_with_the_patch(value: Any) -> None:
+    """It may be changed in place, and the patch applied again."""
+    for old in ({"x": {"b": 1}}, {"x": 1}, {}):
+        patch = {"x": copy.deepcopy(value)}
+        result = apply_merge_patch(old, patch)
+        (result["x"] if isinstance(value, list) else result["x"]["b"])[0]["a"] = 2
+        assert patch == {"x": value}

@@ -64,14 +64,14 @@ class CustomStrategy(Strategy):
     def _decode(
         self, obj: Object, unknown: list[str], *, keeps_refused_nulls: bool = False, old: Object | None = None
     ) -> Object:
-        # A patched object shares unchanged parts with the old object, which has the defaults of the storage version.
-        # Those of another version are filled in here, and must not appear in the old object.
-        if not self.version.storage:
-            obj = deep_copy(obj)
         try:
             schema = self._schema_for(obj)
+            # A patched object shares unchanged parts with the old object, which the storage version has processed.
+            # What another version changes must not appear in the old object.
+            processed = old if self.version.storage and schema is self.schema else None
+            if processed is None and (old is not None or not self.version.storage):
+                obj = deep_copy(obj)
             if schema is not None:
-                processed = old if self.version.storage and schema is self.schema else None
                 schema.process(obj, unknown, keeps_refused_nulls=keeps_refused_nulls, old=processed)
             elif "apiVersion" in obj and obj["apiVersion"] is None:
                 raise ObjectDecodeError(_NO_TEXT)

@@ -179,9 +179,10 @@ class PatchReader:
             raise refuse(result, "Object 'Kind' is missing in 'null'")
         if self._strategic is not None and not all(isinstance(result.get(name), str | None) for name in _TYPE):
             raise _bad_patch(go_plain(self._strategic), served.strategy.conversion_fault(result) or "")
-        # Decoding prunes in place, and an error of strict validation shows the whole object.
-        text = result
-        if options.field_validation == "Strict":
+        # Decoding prunes in place, and an error of strict validation shows the whole object. That of a merge patch is
+        # made again from the old object: a copy would share nothing with that, and be validated as a whole.
+        text, is_kept = result, self._body.media_type == MERGE_PATCH and not served.definition.builtin
+        if options.field_validation == "Strict" and not is_kept:
             result = deep_copy(result)
         # Without a version, kube-apiserver decodes a built-in kind into its internal struct with other field names.
         is_internal = served.definition.builtin and self._strategic is None and not result.get("apiVersion")
