@@ -61,14 +61,16 @@ class Extraction:
     def index_entries(self, obj: Mapping[str, Any], body: str) -> Entries | None:
         """Returns the index entries of an object that is stored as `body`; None if nothing is indexed."""
         indexes = self.indexes
-        if not indexes.all or not body.startswith('"'):
+        if not indexes.numbers or not body.startswith('"'):
             return None
+        if not indexes.all:
+            return Entries(indexes.layout, indexes.numbers, (), indexes.fields)
         if self._version is not self._storage_version:
             # As it will be read at the storage version.
             obj = decode_stored('{"metadata":{' + body)
             with Budget():
                 self._storage_version.schema().prune_and_default(obj)
-        return Entries(indexes.layout, indexes.numbers, indexes.entries(obj))
+        return Entries(indexes.layout, indexes.numbers, indexes.entries(obj), indexes.fields)
 
     # -- reports
     @cached_property

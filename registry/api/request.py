@@ -49,6 +49,8 @@ from registry.webhooks.client import WebhookClient
 
 T = TypeVar("T")
 QUOTAS = ResourceName("resourcequotas")
+# The queue of the controller that builds indexes: the key is the name of the resource.
+INDEXES = ResourceName("indexes.query.registry")
 
 
 # The label of stored secrets that controllers fill with tokens.
@@ -223,6 +225,10 @@ class ResourceRequest(NamedTuple):
         revision = obj["metadata"].get("resourceVersion")
         metadata = {name: value for name, value in read["metadata"].items() if name != "resourceVersion"}
         return {**read, "metadata": metadata if revision is None else {**metadata, "resourceVersion": revision}}
+
+    def build_indexes(self) -> None:
+        """Enqueues the resource for the completion of its indexes."""
+        self.backend.enqueue(self.tenant, INDEXES, ObjectKey(self.served.resource_name))
 
     def check_fresh(self, state: State) -> None:
         """Raises CatalogStale if the definition that this request was resolved by, or policies, may have changed by

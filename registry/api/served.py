@@ -248,20 +248,22 @@ class Served:
         The version is the storage version. An object that has not been processed by that version's own schema is
         marked with no schema, so that reading it takes the slow path.
         """
-        labels = labels_of(obj, self.strategy)
         if self.translation is not None:
+            labels = labels_of(obj, self.strategy)
             stored = core_version(self.translation.plural) if self.is_storage else self._storage_version
             body = body_of(self.translation.write(dict(obj)))
             return StoredForm(stored.name, stored.schema().identity, body, labels)
         storage = self._storage_version
         identity = self.identity
-        if self.is_storage:
-            return StoredForm(storage.name, identity, body_of(obj), labels)
-        if self.converts_contents or storage.schema().identity != identity:
+        if not self.is_storage and (self.converts_contents or storage.schema().identity != identity):
             obj = self.convert({**obj, "metadata": dict(obj["metadata"])}, self._storage_api_version)
             storage.schema().prune(obj)
             identity = 0
-        return StoredForm(storage.name, identity, body_of(obj), labels)
+        body = body_of(obj)
+        if identity == 0 and self.definition.selectable_fields and not self.converts_contents:
+            # Selectors match the object as it will be read (at_storage_version).
+            obj = self.at_storage_version(0, storage.name, identity, body)
+        return StoredForm(storage.name, identity, body, labels_of(obj, self.strategy))
 
 
 @cache
@@ -301,7 +303,11 @@ def body_of(obj: Mapping[str, Any]) -> str:
 
 
 def labels_of(obj: Object, strategy: Strategy) -> list[str]:
-    """Returns what selectors match: `key=value` of labels, `f:spec.color=red` of selectable fields."""
+    """Returns what selectors match: `key=value` of labels, `f:spec.color=red` of selectable fields.
+
+    Of a row they are right while schemas read the same values from its body: see `Indexes.fields`
+    (registry/query/indexes.py).
+    """
     labels = obj["metadata"].get("labels")
     labelled = [f"{k}={v}" for k, v in labels.items()] if labels else []
     labelled += [f"f:{path}={value}" for path, value in strategy.selectable(obj) if value]

@@ -17,11 +17,11 @@ from typing import Final, Self
 from registry.api.bound_definitions import DEFINITIONS
 from registry.api.catalog import TenantCatalog
 from registry.api.clock import timestamp
-from registry.api.query.listing import INDEXES
-from registry.api.request import Backend
-from registry.api.served import Object, Served
+from registry.api.request import INDEXES, Backend
+from registry.api.served import Object, Served, labels_of
 from registry.api.verbs.update import copy_of
 from registry.budget import BudgetExceeded
+from registry.codec.stored import decode_stored
 from registry.controllers.controller_client import ControllerClient
 from registry.controllers.definitions import ALL, DueDefinitions
 from registry.controllers.queue import Requeue
@@ -100,16 +100,24 @@ async def reconcile(client: ControllerClient, key: ObjectKey) -> None:
         await _update_condition(client, served, key, keeps_refusal=True)
     indexing = client.backend.store.indexing
     indexes = served.extraction.indexes
-    if not indexes.all or indexing.seals(served.resource_name):
+    sealed = indexing.seals(served.resource_name)
+    numbers = [indexes.fields] * bool(indexes.fields) if sealed else indexes.numbers
+    if not numbers:
         return
-    build = await indexing.begin(client.tenant, served.resource_name, indexes.numbers)
+    build = await indexing.begin(client.tenant, served.resource_name, numbers)
     if build is None:
         return
     after = ObjectKey("")
     while rows := await indexing.stale(client.tenant, served.resource_name, indexes.layout, after, _ROWS):
-        entries = [await evaluate(partial(_entries, served, row), len(row.body), repeatable=True) for row in rows]
+        entries = [
+            () if sealed else await evaluate(partial(_entries, served, row), len(row.body), repeatable=True)
+            for row in rows
+        ]
+        labels = None
+        if indexes.fields:
+            labels = [await evaluate(partial(_labels, served, row), len(row.body), repeatable=True) for row in rows]
         try:
-            if not await indexing.put(client.tenant, build, indexes.layout, rows, entries):
+            if not await indexing.put(client.tenant, build, indexes.layout, rows, entries, labels):
                 raise Requeue
             if is_own and not after:
                 await _update_condition(client, served, key)
@@ -120,7 +128,7 @@ async def reconcile(client: ControllerClient, key: ObjectKey) -> None:
             return
         after = rows[-1].key
         await asyncio.sleep(_PAUSE_SECONDS)
-    if not await indexing.finish(client.tenant, served.resource_name, indexes.numbers, build):
+    if not await indexing.finish(client.tenant, served.resource_name, numbers, build):
         raise Requeue
     if is_own:
         await _update_condition(client, served, key)
@@ -135,6 +143,16 @@ def _entries(served: Served, row: Row) -> list[bytes]:
         return indexes.entries(served.object(row))
     except BudgetExceeded:
         return indexes.overflow
+
+
+def _labels(served: Served, row: Row) -> list[str]:
+    """Returns what selectors match of a stored object, as it is read at the version that it is stored in."""
+    try:
+        obj = served.at_storage_version(row.revision, row.version, row.schema, row.body)
+    except BudgetExceeded:
+        # It cannot be read either.
+        obj = decode_stored('{"metadata":{' + row.body)
+    return labels_of(obj, served.strategy)
 
 
 async def _served(client: ControllerClient, key: ObjectKey) -> Served | None:
@@ -164,7 +182,7 @@ async def _update_condition(
         return
     indexes = served.extraction.indexes
     ready = await client.backend.store.indexing.ready(client.tenant, served.resource_name)
-    done = sum(number in ready for number in indexes.numbers)
+    done, count = sum(index.number in ready for index in indexes.all), len(indexes.all)
     sealed = client.backend.store.indexing.seals(served.resource_name)
     if indexes.errors or sealed:
         reason = "Refused"
@@ -172,12 +190,12 @@ async def _update_condition(
     elif refused is not None:
         reason = _QUOTA_EXCEEDED
         message = (
-            f"{done} of {len(indexes.numbers)} indexes are complete; more would exceed the tenant's limit of bytes: "
+            f"{done} of {count} indexes are complete; more would exceed the tenant's limit of bytes: "
             f"limited {refused.limit}"
         )
     else:
-        reason = "Complete" if done == len(indexes.numbers) else _BUILDING
-        message = f"{done} of {len(indexes.numbers)} indexes are complete"
+        reason = "Complete" if done == count else _BUILDING
+        message = f"{done} of {count} indexes are complete"
     await client.change(
         "apiextensions.k8s.io",
         "customresourcedefinitions",

@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from registry.codec.json_encode import encode_canonical
@@ -30,6 +30,7 @@ from registry.query.fields import (
     FieldPathError,
     Path,
     QueryField,
+    nodes_along,
     parse_path,
     path_text,
     projection,
@@ -75,13 +76,18 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class Indexes:
-    """`text` is the full-text index. `layout` is equal if all indexes are. `errors` say which declarations are invalid,
-    and why."""
+    """`text` is the full-text index. `layout` is equal if all numbers are. `errors` say which declarations are invalid,
+    and why.
+
+    `fields` identifies what the values of the selectable fields are that stand among the labels of rows, 0 if there are
+    none (registry/api/served.py, labels_of). They are no index, but built and complete like one.
+    """
 
     indexes: tuple[Index, ...]
     layout: int
     errors: tuple[str, ...] = ()
     text: Index | None = None
+    fields: int = 0
 
     @property
     def all(self) -> tuple[Index, ...]:
@@ -89,7 +95,8 @@ class Indexes:
 
     @property
     def numbers(self) -> list[int]:
-        return [index.number for index in self.all]
+        numbers = [index.number for index in self.all]
+        return [*numbers, self.fields] if self.fields else numbers
 
     @property
     def search_fields(self) -> tuple[Path, ...]:
@@ -115,7 +122,8 @@ def indexes_of(definition: Definition, sensitive: Sequence[Path] = ()) -> Indexe
     declared += [((path, False),) for path in _selectable(definition) if ((path, False),) not in declared]
     searched, wrong = _parse_declaration(definition.queries.get(SEARCH, ""), "searched fields are separated by ;", 1)
     errors += wrong
-    if not declared and not searched:
+    of_fields = _fields_number(definition)
+    if not declared and not searched and not of_fields:
         return NO_INDEXES if not errors else Indexes((), 0, tuple(errors))
     versions = definition.versions
     if converts_contents(definition):
@@ -131,8 +139,8 @@ def indexes_of(definition: Definition, sensitive: Sequence[Path] = ()) -> Indexe
         errors.append(f"more than {MAX_INDEXES} indexes: the first of them count")
         del indexes[MAX_INDEXES:]
     text = _text_index(definition, roots, [path for ((path, _),) in searched], sensitive, errors) if searched else None
-    numbers = [index.number for index in (*indexes, text) if index is not None]
-    return Indexes(tuple(indexes), _number(numbers) if numbers else 0, tuple(errors), text)
+    indexed = Indexes(tuple(indexes), 0, tuple(errors), text, of_fields)
+    return replace(indexed, layout=_number(indexed.numbers)) if indexed.numbers else indexed
 
 
 def converts_contents(definition: Definition) -> bool:
@@ -244,6 +252,26 @@ def _numbered_index(
     if any(descending):
         what.append(list(descending))
     return Index(_number(what), fields, same, descending)
+
+
+def _fields_number(definition: Definition) -> int:
+    """Returns a number that no definition has whose schemas read other values of the selectable fields from the same
+    stored bodies; 0 if none are selected by what is stored."""
+    if converts_contents(definition) or not definition.selectable_fields:
+        return 0
+    roots = {name: version.schema().structural for name, version in definition.versions.items()}
+    paths = [tuple(field.split(".")) for field in definition.selectable_fields]
+    meaning = {
+        name: [[projection(root, path), _has_additional_properties(root, path)] for path in paths]
+        for name, root in roots.items()
+    }
+    return _number([_ALGORITHM, "fields", definition.name, [list(path) for path in paths], meaning])
+
+
+def _has_additional_properties(root: Structural, path: Path) -> list[bool | None]:
+    """Returns whether each schema on the way keeps fields that it does not declare."""
+    nodes = (root, *nodes_along(root, path))
+    return [None if node.additional_properties is None else bool(node.additional_properties) for node in nodes]
 
 
 def selects_any_field(definition: Definition) -> bool:

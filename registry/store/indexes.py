@@ -6,9 +6,10 @@ import secrets
 from collections.abc import Sequence
 from typing import Final
 
-from registry.store.arrays import BigintArray, TextArray, bytes_literal
+from registry.store.arrays import BigintArray, TextArray, bytes_literal, prefixed_literal
 from registry.store.bounds import READ_BYTES, within_bytes
 from registry.store.connection import Pool
+from registry.store.encoding import label_elements, label_prefix
 from registry.store.encryption.sealing import Sealing
 from registry.store.errors import QuotaExceeded
 from registry.store.statements import statement
@@ -22,9 +23,9 @@ BEGIN: Final = statement(
 )
 PUT: Final = statement(
     "index-put",
-    "Gives objects their entries; by primary keys.",
+    "Gives objects their entries and labels; by primary keys.",
     "SELECT registry_index_put(%(tenant)s::bigint, %(domain)s::bigint, %(resource)s::text, %(build)s::bigint,"
-    " %(layout)s::bigint, %(keys)s::text[], %(revisions)s::bigint[], %(entries)s::text[])",
+    " %(layout)s::bigint, %(keys)s::text[], %(revisions)s::bigint[], %(entries)s::text[], %(labels)s::text[])",
 )
 READY: Final = statement(
     "index-ready",
@@ -86,10 +87,16 @@ class Indexing:
         return await self._sealing.rows(tenant.id, outdated)
 
     async def put(
-        self, tenant: Tenant, build: int, layout: int, rows: Sequence[Row], entries: Sequence[Sequence[bytes]]
+        self,
+        tenant: Tenant,
+        build: int,
+        layout: int,
+        rows: Sequence[Row],
+        entries: Sequence[Sequence[bytes]],
+        labels: Sequence[Sequence[str]] | None,
     ) -> bool:
-        """Stores entries, except of objects written meanwhile. False if another build has begun. Raises
-        QuotaExceeded."""
+        """Stores entries, and labels if they are given, except of objects written meanwhile. False if another build has
+        begun. Raises QuotaExceeded."""
         answer = await self._pool.execute(
             PUT,
             {
@@ -101,6 +108,7 @@ class Indexing:
                 "keys": [row.key for row in rows],
                 "revisions": BigintArray([row.revision for row in rows]),
                 "entries": TextArray([bytes_literal(one) for one in entries]),
+                "labels": _label_literals(tenant, rows[0].resource, labels) if labels is not None else None,
             },
         )
         outcome, *counts = answer[0][0].split()
@@ -122,3 +130,8 @@ class Indexing:
             "numbers": BigintArray(list(numbers)),
             "build": build,
         }
+
+
+def _label_literals(tenant: Tenant, resource: ResourceName, labels: Sequence[Sequence[str]]) -> TextArray:
+    prefix = label_prefix(tenant.id, resource)
+    return TextArray([prefixed_literal(prefix, label_elements(one)) if one else None for one in labels])

@@ -221,7 +221,7 @@ class Store:
         """Returns rows in the order of their keys, exact at one revision: `at`, or now. Without `limit` all of them, if
         they total at most GATHERED_BYTES (registry/store/bounds.py). `left` is `remaining` of the page before.
 
-        Raises RevisionExpired, RevisionInFuture, TooManyBytes.
+        Raises RevisionExpired, RevisionInFuture, TooManyBytes, IndexNotReady.
         """
         return await self._open_page(tenant, await self._pages.page(tenant, Query(resource, left=left, **where), limit))
 

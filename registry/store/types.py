@@ -128,12 +128,19 @@ class Actor:
 class Entries:
     """An object's entries in the indexes that its definition declares (registry/query/indexes.py).
 
-    `numbers` identify all of these indexes, and `layout` their combination.
+    `numbers` identify all of these indexes, and `layout` their combination. `fields` is the one of them for the values
+    of selectable fields among the labels, which have no entries; 0 if there are none.
     """
 
     layout: int
     numbers: Sequence[int]
     entries: Sequence[bytes]
+    fields: int = 0
+
+    @property
+    def of_sealed(self) -> Entries | None:
+        """What remains if the body is sealed."""
+        return Entries(self.layout, [self.fields], (), self.fields) if self.fields else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,11 +114,10 @@ class Observer:
         self.note("list of metadata", *(await self.ask(accept=PARTIAL_LIST))["items"], form="metadata")
         self._note_rows("table", (await self.ask(accept=TABLE))["rows"] or ())
         for field in self._selectable:
-            selected = (await self.ask(f"?fieldSelector=spec.{field}%3D{value}"))["items"]
-            # Otherwise objects are selected by the values that they had when they were written (docs/differences.md).
-            if self.definition.converts_contents:
-                assert selected == [obj for obj in now if _field(obj, field) == value], f"{field} at {self.version}"
-            self.note("selection", *selected)
+            for operator in ("%3D", "!%3D"):
+                selected = (await self.ask(f"?fieldSelector=spec.{field}{operator}{value}"))["items"]
+                assert selected == _selected(now, field, operator, value), f"{field}{operator} at {self.version}"
+                self.note("selection", *selected)
         return now
 
     async def _pages(self) -> AsyncIterator[Json]:
@@ -183,6 +182,8 @@ class Observer:
         then = (await self.ask(f"?{selector}&resourceVersion={base}&resourceVersionMatch=Exact"))["items"]
         now = (await self.ask(f"?{selector}"))["items"]
         self.note("selection of the past", *then)
+        every = (await self.ask(f"?resourceVersion={base}&resourceVersionMatch=Exact"))["items"]
+        assert then == _selected(every, field, "%3D", value), f"{selector} at {self.version}"
         if LAST not in [obj["metadata"]["name"] for obj in now]:
             return  # pruned, so no event says that the watch has seen all
         async with self.watch(f"&{selector}&resourceVersion={base}") as watch:
@@ -197,11 +198,17 @@ class WildcardObserver:
     def __init__(self, client: Client, definition: ChangingDefinition, version: str, seen: Seen) -> None:
         self.client, self.version, self.seen = client, version, seen
         self.path = f"/apis/{definition.group}/{version}/namespaces/default/things"
+        self._definition = definition
 
-    async def look(self, base: str, last: str, tenants: set[str]) -> None:
+    async def look(self, base: str, last: str, tenants: set[str], value: str) -> None:
         now = (await self.client.get(self.path)).ok()["items"]
         self._note("list across tenants", now)
         assert {obj["metadata"]["annotations"][TENANT] for obj in now} == tenants
+        for field in () if self._definition.converts_contents else self._definition.selectable(self.version):
+            for operator in ("%3D", "!%3D"):
+                selector = f"fieldSelector=spec.{field}{operator}{value}"
+                selected = (await self.client.get(f"{self.path}?{selector}")).ok()["items"]
+                assert selected == _selected(now, field, operator, value), f"{selector} at {self.version}"
         async with self.client.watch(f"{self.path}?watch=true") as watch:
             self._note("fresh watch across tenants", [event["object"] for event in await watch.events(len(now))])
         async with self.client.watch(f"{self.path}?watch=true&resourceVersion={base}") as watch:
@@ -221,6 +228,10 @@ class WildcardObserver:
             if not annotations:
                 del metadata["annotations"]
             self.seen.note(how, tenant, self.version, {**obj, "metadata": metadata}, form)
+
+
+def _selected(objects: Iterable[Json], field: str, operator: str, value: str) -> list[Json]:
+    return [obj for obj in objects if (_field(obj, field) == value) is (operator == "%3D")]
 
 
 def _field(obj: Json, field: str) -> str:

@@ -124,7 +124,7 @@ class Life:
                 await observer.look(base, lasts[at % 2], value)
             for client, tenants in ((self.bound, {"consumer"}), (self.everywhere, {"consumer", "provider"})):
                 wildcard = WildcardObserver(client, self.definition, version, self.seen)
-                await wildcard.look(base, lasts[1], tenants)
+                await wildcard.look(base, lasts[1], tenants, value)
             self.seen.check_cells(version, self.definition.column(version))
         await self.read_open(lasts)
         await self._open(number, lasts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
@@ -25,10 +26,7 @@ from registry.query.tokens import Token, encode_token
 from registry.store.bounds import READ_BYTES
 from registry.store.errors import IndexNotReady, QueryTooLarge, RevisionExpired
 from registry.store.reads.words import Words
-from registry.store.types import ObjectKey, ResourceName, Row
-
-# The queue of the controller that builds indexes: the key is the name of the resource.
-INDEXES: Final = ResourceName("indexes.query.registry")
+from registry.store.types import Row
 
 _EXPIRED: Final = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
@@ -86,7 +84,7 @@ async def _from_best_source(query: ListQuery, read: Callable[[Source], Awaitable
         except IndexNotReady as error:
             if error.since is None:
                 unfinished = True
-                request_build(query)
+                query.request.build_indexes()
         except QueryTooLarge:
             continue
     raise _refusal(query, unfinished=unfinished)
@@ -96,8 +94,11 @@ def sources(query: ListQuery) -> list[Source]:
     """Returns all sources that may answer, the best first."""
     request = query.request
     served = request.served
+    scans: list[Source] = [Scan(query)]
+    if query.selection.labels_needed:
+        scans.append(Scan(replace(query, selection=query.selection.by_text())))
     if query.selection.fields.key is not None or request.backend.store.indexing.seals(served.resource_name):
-        return [Scan(query)]
+        return scans
     indexes = [index for index in served.extraction.indexes.indexes if served.version.name in index.versions]
     candidates = plans(
         indexes,
@@ -107,7 +108,7 @@ def sources(query: ListQuery) -> list[Source]:
         namespace=request.namespace if served.namespaced else "",
     )
     by_words = [Scan(query, words)] if (words := _words(query)) is not None else []
-    return [*by_words, *(ByIndex(query, plan) for plan in candidates), Scan(query)]
+    return [*by_words, *(ByIndex(query, plan) for plan in candidates), *scans]
 
 
 def _words(query: ListQuery) -> Words | None:
@@ -234,12 +235,6 @@ async def _total(query: ListQuery, source: Source, seen: int, *, more: bool) -> 
     if counted is not None and counted >= limit and query.count == "exact":
         raise bad_request(f"more than {limit} objects match: ask for count=estimated")
     return counted
-
-
-def request_build(query: ListQuery) -> None:
-    """Enqueues the resource for the completion of its indexes."""
-    request = query.request
-    request.backend.enqueue(request.tenant, INDEXES, ObjectKey(request.served.resource_name))
 
 
 def _refusal(query: ListQuery, *, unfinished: bool) -> TooMuchToRead:

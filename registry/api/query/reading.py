@@ -154,6 +154,7 @@ class Scan:
             requirements=requirements,
             key=key,
             words=self._words,
+            labels=selection.labels_needed,
         )
         hits: list[Hit] = []
         fresh = True

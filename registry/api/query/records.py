@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from registry.api.list_options import ListOptions
 from registry.api.query.filters import visible
-from registry.api.query.listing import TooMuchToRead, matching, request_build
+from registry.api.query.listing import TooMuchToRead, matching
 from registry.api.query.parsing import ListQuery, Spent, parse_query
 from registry.api.query.questions import Input, Question
 from registry.api.query.reading import MAX_EXAMINED
@@ -85,7 +85,7 @@ class ByEntries:
         try:
             counts = await request.backend.store.group_reads.counts(request.tenant, read)
         except IndexNotReady:
-            request_build(query)
+            request.build_indexes()
             return None
         except QueryTooLarge as error:
             message = f"the query would read more than {MAX_OBJECTS} entries of an index, or {MAX_ENTRIES} that differ"

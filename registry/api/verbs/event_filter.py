@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from registry.api.answers import Event
 from registry.api.converted_texts import Image, convert_texts
@@ -16,21 +17,44 @@ from registry.api.singleflight import singleflight
 from registry.api.verbs.selection import Selection
 from registry.flowcontrol.evaluation import evaluate
 from registry.flowcontrol.time_slice import TimeSlice
+from registry.store.labels import StoredLabels
 from registry.store.types import Change, ChangeType, ObjectKey
 
 
+class _Tests(NamedTuple):
+    """What the labels of a row must be, and the text of its object; None for anything."""
+
+    labels: Callable[[StoredLabels], bool] | None
+    text: Callable[[str], bool] | None
+
+
+class _Selected(NamedTuple):
+    """Whether the labels of an object are selected before a change and after it, and the tests of its texts."""
+
+    change: Change
+    before: bool
+    after: bool
+    shows_old: Callable[[str], bool] | None
+    shows_new: Callable[[str], bool] | None
+
+
 class EventFilter:
-    """Converts changes to the events of one watch."""
+    """Converts changes to the events of one watch.
+
+    Selectable fields are found among the labels of a row while these are right for the watch's definition, else in the
+    texts of the object before and after the change, both as they are read now.
+    """
 
     def __init__(self, selection: Selection) -> None:
+        self._selection = selection
         self._served = selection.request.served
         # Objects stored at a version that is gone are still shown, with name and metadata.
         self._lenient = self._served.leniently()
         self._prefix = f"{selection.request.namespace}/" if selection.request.namespace else ""
         self._key = selection.fields.key
         self._accepts = selection.fields.accepts
-        self._selects_labels = row_test(selection.requirements) if selection.requirements else None
-        self._shows = selection.fields.shows
+        self._by_labels, self._by_text = _tests(selection), _tests(selection.by_text())
+        self._selects_all = self._by_labels == (None, None)
 
     async def convert(self, changes: Sequence[Change]) -> None:
         """Has the webhook convert what the watch will see of `changes`, and caches the texts with them.
@@ -55,7 +79,7 @@ class EventFilter:
                     ),
                 )
             )
-            if (self._selects_labels is not None or self._shows is not None) and change.previous_body is not None:
+            if not self._selects_all and change.previous_body is not None:
                 wanted.append(
                     (
                         change,
@@ -95,43 +119,39 @@ class EventFilter:
         """Returns the events for changes, in their order."""
         selected = await self._selected(changes)
         await self.convert(changes)
-        if self._shows is None:
-            return [event for one in selected if (event := self._event_of(*one)) is not None]
-        return [event for one in selected if (event := await self._tested_event(*one, self._shows)) is not None]
+        if self._selects_all:
+            return [self._new(one.change.type, one.change) for one in selected]
+        return [event for one in selected if (event := await self._event_of(one)) is not None]
 
-    async def _selected(self, changes: Sequence[Change]) -> list[tuple[Change, bool, bool]]:
-        """Returns the changes of keys that the watch sees; whether the labels of the object are selected before the
-        change, and after it."""
-        selects = self._selects_labels
+    async def _selected(self, changes: Sequence[Change]) -> list[_Selected]:
+        """Returns the changes of keys that the watch sees."""
         slices = TimeSlice.current()
         selected = []
         for change in changes:
             if not self._sees_key(change.key):
                 continue
             before, after = change.type is not ChangeType.ADDED, change.type is not ChangeType.DELETED
-            if selects is not None:
-                before = before and await holds(selects, change.previous_labels)
-                after = after and await holds(selects, change.labels)
-                if slices.expired():
-                    await slices.yield_now()
-            selected.append((change, before, after))
+            new = self._tests_of(change.revision, change.schema)
+            old = self._tests_of(change.previous_revision, change.previous_schema)
+            if old.labels is not None:
+                before = before and await holds(old.labels, change.previous_labels)
+            if new.labels is not None:
+                after = after and await holds(new.labels, change.labels)
+            if slices.expired():
+                await slices.yield_now()
+            selected.append(_Selected(change, before, after, old.text, new.text))
         return selected
 
-    def _event_of(self, change: Change, before: bool, after: bool) -> Event | None:
-        """Decides without reading the objects."""
-        if self._selects_labels is None:
-            return self._new(change.type, change)
-        return self._transition(change, before, after)
+    def _tests_of(self, revision: int, schema: int) -> _Tests:
+        return self._by_labels if self._selection.labels_hold(revision, schema) else self._by_text
 
-    async def _tested_event(
-        self, change: Change, before: bool, after: bool, shows: Callable[[str], bool]
-    ) -> Event | None:
-        if before:
+    async def _event_of(self, selected: _Selected) -> Event | None:
+        change, before, after, shows_old, shows_new = selected
+        if before and shows_old is not None:
             text = self._text(change, "new" if change.type is ChangeType.DELETED else "old")
-            before = await self._test(shows, text)
-        if after:
-            text = self._text(change, "new")
-            after = await self._test(shows, text)
+            before = await self._test(shows_old, text)
+        if after and shows_new is not None:
+            after = await self._test(shows_new, self._text(change, "new"))
         return self._transition(change, before, after)
 
     async def _test(self, shows: Callable[[str], bool], text: str) -> bool:
@@ -175,3 +195,7 @@ class EventFilter:
                 )
             EVENT_FORMS.keep(change.forms, key, text)
         return text
+
+
+def _tests(selection: Selection) -> _Tests:
+    return _Tests(row_test(selection.requirements) if selection.requirements else None, selection.fields.shows)

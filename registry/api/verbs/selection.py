@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 from registry.api import continuation
@@ -23,13 +24,17 @@ from registry.api.query.filters import hidden_paths, text_test
 from registry.api.request import ResourceRequest
 from registry.api.selectors.fields import NAME, NAMESPACE, FieldTerm, field_terms, parse_field_selector, required_name
 from registry.api.selectors.labels import parse_label_selector
+from registry.api.selectors.requirements import FIELD_PREFIX
 from registry.api.served import field_value
 from registry.api.verbs.readable import readable
 from registry.codec.stored import decode_stored
+from registry.flowcontrol.evaluation import LARGE_BYTES, evaluate
+from registry.flowcontrol.time_slice import TimeSlice
 from registry.query.fields import FieldPathError, query_schema, resolve
 from registry.query.indexes import is_hidden, selects_any_field
 from registry.store.bounds import READ_BYTES
-from registry.store.reads.pages import Where
+from registry.store.errors import IndexNotReady
+from registry.store.reads.pages import Places, Where
 from registry.store.types import ObjectKey, Page, Requirement, Row
 
 
@@ -39,6 +44,9 @@ class Fields(NamedTuple):
     `shows` tests the JSON of objects at the requested version. It is made of the filter (docs/query.md), and of terms
     of the selector if conversion changes more than the apiVersion: versions then differ in their fields, and the
     indexed values belong to only one of them.
+
+    `labelled` are terms on selectable fields, whose values stand among the labels of a row. They are no more right than
+    those: schemas may read other values from a body now than when it was written.
     """
 
     key: ObjectKey | None
@@ -47,11 +55,16 @@ class Fields(NamedTuple):
     shows: Callable[[str], bool] | None = None
     # The terms that `shows` tests.
     terms: tuple[FieldTerm, ...] = ()
+    labelled: tuple[FieldTerm, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """`at` None is the newest revision; `limit` 0 is none; `left` is what remained after the last page, if known."""
+    """`at` None is the newest revision; `limit` 0 is none; `left` is what remained after the last page, if known.
+
+    `requirements` are of labels and of fields. Where `labels_needed` is not 0, they are right if the labels of all rows
+    have been brought up to that (registry/query/indexes.py, Indexes.fields); `by_text` is right always.
+    """
 
     request: ResourceRequest
     fields: Fields
@@ -61,12 +74,49 @@ class Selection:
     limit: int = 0
     left: int | None = None
 
+    @property
+    def labels_needed(self) -> int:
+        """What of the labels of rows the requirements need; 0 if nothing."""
+        return self.request.served.extraction.indexes.fields if self.fields.labelled else 0
+
+    def by_text(self) -> Selection:
+        """Returns the same selection, which finds selectable fields by the texts of objects instead of labels."""
+        fields = self.fields
+        if not fields.labelled:
+            return self
+        shows = _text_test(fields.labelled)
+        shows = shows if fields.shows is None else _all_of(shows, fields.shows)
+        requirements = tuple([one for one in self.requirements if not one.key.startswith(FIELD_PREFIX)])
+        return replace(self, fields=fields._replace(shows=shows, labelled=()), requirements=requirements)
+
+    def labels_hold(self, revision: int, schema: int) -> bool:
+        """Whether the labels of a row are right for the requirements, as far as it says itself: it has been written
+        since the last write of the definition, and a write is committed only under the newest definition.
+
+        Rows that no schema has processed may be older than the rule for their labels.
+        """
+        served = self.request.served
+        return not self.fields.labelled or (
+            schema != 0
+            and revision > served.definition.revision
+            and not served.converts_contents
+            and all(term.field in served.definition.selectable_fields for term in self.fields.labelled)
+        )
+
     async def page(self) -> Page:
         """Returns the only page of a selection with a limit; it has fewer rows than that if they are large.
 
         Raises CatalogStale if the definitions have changed, RevisionExpired below the compact revision.
         """
         assert self.limit, "without a limit there are pages"
+        try:
+            return await self._page()
+        except IndexNotReady as error:
+            self._note_incomplete(error)
+            return await self.by_text()._page()
+
+    async def _page(self) -> Page:
+        """Raises IndexNotReady."""
         if self.fields.accepts is None and self.fields.shows is None:
             return await self._rows()
         selected: list[Row] = []
@@ -90,19 +140,43 @@ class Selection:
         if self.limit:
             yield await self.page()
             return
-        async with aclosing(self._all(fresh=fresh)) as pages:
+        rest = self
+        try:
+            async with aclosing(self._all(fresh=fresh)) as pages:
+                async for page in pages:
+                    rows = await self._filter(page.rows)
+                    if page.rows:
+                        rest = replace(self, at=page.revision, after=page.rows[-1].key)
+                    yield page if rows is page.rows else replace(page, rows=rows)
+            return
+        except IndexNotReady as error:
+            self._note_incomplete(error)
+        async with aclosing(rest.by_text().pages(fresh=fresh and rest is self)) as pages:
             async for page in pages:
-                rows = await self._filter(page.rows)
-                yield page if rows is page.rows else replace(page, rows=rows)
+                yield page
 
     async def keys(self) -> AsyncGenerator[tuple[int, Sequence[ObjectKey]], None]:
         """Yields the revision, and the keys of the selected rows, for a selection without a limit."""
-        if self.fields.shows is not None:
-            async with aclosing(self.pages()) as pages:
-                async for page in pages:
-                    yield page.revision, [row.key for row in page.rows]
-            return
-        request, accepts = self.request, self.fields.accepts
+        rest = self
+        if self.fields.shows is None:
+            try:
+                async with aclosing(self._places()) as parts:
+                    async for part in parts:
+                        if part.places:
+                            rest = replace(self, at=part.revision, after=part.places[-1].key)
+                        accepts = self.fields.accepts
+                        yield part.revision, [p.key for p in part.places if accepts is None or accepts(p.key)]
+                return
+            except IndexNotReady as error:
+                self._note_incomplete(error)
+                rest = rest.by_text()
+        async with aclosing(rest.pages(fresh=rest.after == self.after)) as pages:
+            async for page in pages:
+                yield page.revision, [row.key for row in page.rows]
+
+    async def _places(self) -> AsyncGenerator[Places, None]:
+        """Raises IndexNotReady."""
+        request = self.request
         parts = request.backend.store.places(request.tenant, request.served.resource_name, **self._where())
         fresh = True
         async with aclosing(parts):
@@ -110,10 +184,15 @@ class Selection:
                 if fresh:
                     request.check_fresh(part.state)
                 fresh = False
-                yield part.revision, [p.key for p in part.places if accepts is None or accepts(p.key)]
+                yield part
+
+    def _note_incomplete(self, error: IndexNotReady) -> None:
+        """Has the labels brought up to date, unless they are by now and only the past is read by texts."""
+        if error.since is None:
+            self.request.build_indexes()
 
     async def _all(self, *, fresh: bool = True) -> AsyncGenerator[Page, None]:
-        """Yields the pages before the filters of this module."""
+        """Yields the pages before the filters of this module. Raises IndexNotReady."""
         request = self.request
         pages = request.backend.store.scan(request.tenant, request.served.resource_name, **self._where())
         async with aclosing(pages):
@@ -129,7 +208,18 @@ class Selection:
         if accepts is not None:
             rows = [row for row in rows if accepts(row.key)]
         if shows is not None:
-            rows = [row for row, text in zip(*await readable(self.request, rows), strict=True) if shows(text)]
+            shown: list[Row] = []
+            slices = TimeSlice.current()
+            for row, text in zip(*await readable(self.request, rows), strict=True):
+                if len(text) > LARGE_BYTES:
+                    is_shown = await evaluate(partial(shows, text), len(text), repeatable=True)
+                else:
+                    is_shown = shows(text)
+                if is_shown:
+                    shown.append(row)
+                if slices.expired():
+                    await slices.yield_now()
+            rows = shown
         return rows
 
     async def _rows(self) -> Page:
@@ -147,6 +237,7 @@ class Selection:
             "after": self.after,
             "requirements": self.requirements,
             "key": self.fields.key,
+            "labels": self.labels_needed,
         }
 
     def continue_token(self, page: Page) -> str:
@@ -259,6 +350,7 @@ def _fields(request: ResourceRequest, text: str, *, by_identity: bool) -> Fields
     terms = _terms(request, text, by_identity=by_identity)
     requirements: list[Requirement] = []
     looked_at: list[FieldTerm] = []
+    labelled: list[FieldTerm] = []
     tests: list[Callable[[ObjectKey], bool]] = []
     key: ObjectKey | None = None
     for term in terms:
@@ -269,13 +361,15 @@ def _fields(request: ResourceRequest, text: str, *, by_identity: bool) -> Fields
             key = wanted
         elif term.field in (NAME, NAMESPACE):
             tests.append(_part_test(term.field == NAME, term.value, term.equal))
-        elif served.converts_contents or term.field not in strategy.field_labels():
+        elif served.converts_contents or term.field not in strategy.field_labels() or term.field == "apiVersion":
             looked_at.append(term)
         else:
             requirements.append(replace(term, field=strategy.stored_field(term.field)).requirement())
+            if not served.definition.builtin:
+                labelled.append(term)
     accepts = (lambda k: all(t(k) for t in tests)) if tests else None
     shows = _text_test(looked_at) if looked_at else None
-    return Fields(key, tuple(requirements), accepts, shows, tuple(looked_at))
+    return Fields(key, tuple(requirements), accepts, shows, tuple(looked_at), tuple(labelled))
 
 
 def _any_fields(request: ResourceRequest, text: str) -> Iterator[str]:

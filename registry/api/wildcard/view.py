@@ -49,6 +49,9 @@ class WildcardView:
         if selection.fields.shows is not None:
             raise bad_request("fields of a definition whose versions are converted cannot be selected across tenants")
         self._selects_labels = row_test(selection.requirements) if selection.requirements else None
+        by_text = selection.by_text()
+        self._selects_labels_alone = row_test(by_text.requirements) if by_text.requirements else None
+        self._shows = by_text.fields.shows
         self._filter = text_test(request, self.options.filter, watches=watches) if self.options.filter else None
         self.selection = replace(selection, fields=selection.fields._replace(shows=self._filter))
         self._examined = 0
@@ -121,12 +124,23 @@ class WildcardView:
         return selected
 
     async def _selects(self, row: WildcardRow) -> bool:
-        fields = self.fields
-        return (
-            (fields.key is None or fields.key == row.row.key)
-            and (fields.accepts is None or fields.accepts(row.row.key))
-            and (self._selects_labels is None or await holds(self._selects_labels, row.labels))
-        )
+        fields, key = self.fields, row.row.key
+        if (fields.key is not None and fields.key != key) or (fields.accepts is not None and not fields.accepts(key)):
+            return False
+        shows = None if self._shows is None or await self._labels_hold(row) else self._shows
+        selects = self._selects_labels if shows is None else self._selects_labels_alone
+        if selects is not None and not await holds(selects, row.labels):
+            return False
+        text = await self._text(row) if shows is not None else None
+        return shows is None or (text is not None and await evaluate(partial(shows, text), len(text), repeatable=True))
+
+    async def _labels_hold(self, row: WildcardRow) -> bool:
+        """Whether selectable fields can be found among the labels of a row, by the definition of its tenant."""
+        served = await self.served(row.tenant)
+        if served is None:
+            return True
+        selection = replace(self.selection, request=self.request._replace(served=served))
+        return selection.labels_hold(row.row.revision, row.row.schema)
 
     async def texts(self, rows: Sequence[WildcardRow]) -> list[str]:
         texts = []

@@ -104,7 +104,8 @@ class Sealing:
             return write
         number, cipher = await self.current(tenant.id)
         body = seal_body(tenant.id, write.resource, write.key, number, cipher, write.body)
-        return replace(write, body=body, doc=None, indexed=None)
+        indexed = write.indexed.of_sealed if write.indexed is not None else None
+        return replace(write, body=body, doc=None, indexed=indexed)
 
     async def current(self, tenant: TenantId) -> tuple[int, AESGCM]:
         """Returns the key that the tenant seals with now; creates it if there is none."""

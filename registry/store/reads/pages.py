@@ -21,7 +21,7 @@ from registry.flowcontrol.time_slice import TimeSlice
 from registry.store.bounds import CHUNK_ROWS, GATHERED_BYTES, READ_BYTES
 from registry.store.connection import Pool
 from registry.store.encoding import storable, storable_revision
-from registry.store.errors import RevisionExpired, RevisionInFuture, TenantNotFound, TooManyBytes
+from registry.store.errors import IndexNotReady, RevisionExpired, RevisionInFuture, TenantNotFound, TooManyBytes
 from registry.store.reads.selectors import Predicate, predicate
 from registry.store.reads.words import CANDIDATES, HAD, Words
 from registry.store.rows import STATE, STATE_AT
@@ -57,6 +57,7 @@ class Where(TypedDict, total=False):
     after: ObjectKey | None
     requirements: Sequence[Requirement]
     key: ObjectKey | None
+    labels: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,8 @@ class Query:
     """The parameters of a list. `key` selects one object, `words` the candidates of a search; `at` None means the
     current rows.
 
-    `left` is how many rows there were after `after` at the revision `at`, if known.
+    `left` is how many rows there were after `after` at the revision `at`, if known. `labels` other than 0 identifies
+    what the labels of all rows must have been brought up to (ready_indexes) for the requirements to be right.
     """
 
     resource: ResourceName
@@ -75,6 +77,7 @@ class Query:
     key: ObjectKey | None = None
     left: int | None = None
     words: Words | None = None
+    labels: int = 0
 
 
 class Place(NamedTuple):
@@ -114,7 +117,7 @@ class Pages:
     async def page(self, tenant: Tenant, query: Query, limit: int | None) -> Page:
         """Returns at most `limit` rows after `query.after`; without a limit all of them, if they fit in GATHERED_BYTES.
 
-        Raises RevisionExpired, RevisionInFuture, TenantNotFound, TooManyBytes.
+        Raises RevisionExpired, RevisionInFuture, TenantNotFound, TooManyBytes, IndexNotReady.
         """
         if limit:
             fetched = await self._fetch(tenant, query, limit, _GATHERED)
@@ -176,6 +179,8 @@ class Pages:
             parameters |= query.words.values(tenant.id)
         parameters["limit"] = limit + 1
         parameters["bytes"] = MAX_PAGE_BYTES
+        if query.labels:
+            parameters["labels"] = query.labels
         if query.at is None:
             parameters["namespace"] = storable(query.namespace or "")
             text = _page_now(query, condition, gathered)
@@ -193,7 +198,7 @@ class Pages:
             rows = await self._pool.fetch(text, parameters, prepare=False)
         if not rows:
             raise TenantNotFound(f"tenant {tenant.name} does not exist")
-        current, compact_revision, definitions, namespaces, objects, count, *columns = rows[0]
+        current, compact_revision, definitions, namespaces, objects, ready, count, *columns = rows[0]
         if len(self._seen) > 100_000:
             self._seen.clear()
         self._seen[tenant.domain] = current
@@ -202,6 +207,8 @@ class Pages:
             raise RevisionExpired(at, compact_revision, current)
         if at > current:
             raise RevisionInFuture(at, current)
+        if query.labels and (ready is None or ready > at):
+            raise IndexNotReady(ready)
         return _Fetched(State(current, Guards(definitions, namespaces)), objects, count, columns)
 
     async def _remaining(self, tenant: Tenant, query: Query, objects: int | None, page: Page) -> int | None:
@@ -300,6 +307,16 @@ _ALL_OBJECTS: Final = (
 )
 
 
+def _ready(query: Query) -> LiteralString:
+    """Returns SQL for the revision from which on the labels of all rows are what the query needs."""
+    if not query.labels:
+        return "NULL"
+    return (
+        "(SELECT i.revision FROM ready_indexes i WHERE i.tenant_id = %(tenant)s::bigint"
+        " AND i.resource = %(resource)s::text AND i.index_id = %(labels)s::bigint)"
+    )
+
+
 def _page_now(query: Query, condition: Predicate, gathered: LiteralString) -> Statement:
     return statement(
         "page-now",
@@ -313,7 +330,8 @@ def _page_now(query: Query, condition: Predicate, gathered: LiteralString) -> St
         + condition.sql("o.labels", "o.key")
         + (_WORDS_NOW if query.words is not None else "")
         + " ORDER BY o.key LIMIT %(limit)s::bigint"
-        ") SELECT s.*, (" + _ALL_OBJECTS + "), a.* FROM (" + STATE + ") s CROSS JOIN (" + gathered + ") a",
+        ") SELECT s.*, (" + _ALL_OBJECTS + "), " + _ready(query) + ", a.*"
+        " FROM (" + STATE + ") s CROSS JOIN (" + gathered + ") a",
     )
 
 
@@ -340,7 +358,7 @@ def _page_at(query: Query, condition: Predicate, gathered: LiteralString, *, nea
         + condition.sql("u.previous_labels", "u.key")
         + (" AND " + HAD if query.words is not None else "")
         + " ORDER BY key LIMIT %(limit)s::bigint"
-        ") SELECT s.*, NULL, a.* FROM (" + STATE_AT + ") s CROSS JOIN (" + gathered + ") a",
+        ") SELECT s.*, NULL, " + _ready(query) + ", a.* FROM (" + STATE_AT + ") s CROSS JOIN (" + gathered + ") a",
     )
 
 

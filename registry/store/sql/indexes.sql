@@ -26,12 +26,13 @@ BEGIN
 END
 $function$;
 
--- Sets the index entries of objects that have not changed since `revisions`; `entries` are texts of bytea[]. Returns
+-- Sets the index entries and the labels of objects that have not changed since `revisions`; `entries` are texts of
+-- bytea[], `labels` of text[], NULL if there are none, or all together if they remain. Returns
 -- 'ok'; 'other', with nothing changed, if another build has begun, which may be of a newer definition; or 'full <bytes
 -- requested> <used> <limit>', with nothing changed, if the tenant has no room.
 CREATE OR REPLACE FUNCTION registry_index_put(
     tenant bigint, domain bigint, of_resource text, build_id bigint, layout bigint,
-    keys text[], revisions bigint[], entries text[]
+    keys text[], revisions bigint[], entries text[], labels text[]
 ) RETURNS text LANGUAGE plpgsql AS $function$
 DECLARE
     growth bigint;
@@ -53,12 +54,14 @@ BEGIN
     END IF;
     UPDATE tenants t SET bytes = t.bytes + growth WHERE t.id = tenant AND growth <> 0;
     WITH found AS MATERIALIZED (
-        SELECT o.key, o.index_entries AS old, w.entries::bytea[] AS new
-        FROM unnest(keys, revisions, entries) AS w (key, revision, entries)
+        SELECT o.key, o.index_entries AS old, w.entries::bytea[] AS new, w.labels::text[] AS labels
+        FROM unnest(keys, revisions, entries, registry_index_put.labels) AS w (key, revision, entries, labels)
         JOIN objects o ON o.tenant_id = tenant AND o.resource = of_resource AND o.key = w.key
             AND o.revision = w.revision
     ), updated AS (
-        UPDATE objects o SET index_layout = layout, index_entries = f.new FROM found f
+        UPDATE objects o SET index_layout = layout, index_entries = f.new,
+            labels = CASE WHEN registry_index_put.labels IS NULL THEN o.labels ELSE f.labels END
+        FROM found f
         WHERE o.tenant_id = tenant AND o.resource = of_resource AND o.key = f.key
     ), removed AS (
         DELETE FROM index_entries e USING found f CROSS JOIN LATERAL unnest(f.old) AS gone (entry)
