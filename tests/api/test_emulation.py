@@ -165,6 +165,24 @@ async def test_no_object_is_created_while_its_definition_terminates(both: tuple[
     (await api.patch(f"{WIDGETS}/a", {"metadata": {"finalizers": None}})).ok()
 
 
+async def test_an_object_in_a_deleted_namespace_can_lose_its_finalizers(both: tuple[Client, bool]) -> None:
+    """A client that may finalize a namespace can remove it before its objects are gone."""
+    api, newer = both
+    home, widgets = f"{NAMESPACES}/home", WIDGETS.replace("/default/", "/home/")
+    (await api.post(NAMESPACES, {"metadata": {"name": "home"}})).ok(201)
+    (await api.post(widgets, widget("a", metadata={"finalizers": ["example.com/hold"]}))).ok(201)
+    terminating = (await api.delete(home)).ok()
+    (await api.put(f"{home}/finalize", {**terminating, "spec": {"finalizers": []}})).ok()
+    failure(await api.get(home), 404, "NotFound")
+    (await api.delete(f"{widgets}/a")).ok()
+    answer = await api.patch(f"{widgets}/a", {"metadata": {"finalizers": None}})
+    if newer:
+        answer.ok(200)
+    else:
+        assert failure(answer, 404, "NotFound")["details"]["kind"] == "namespaces"
+    assert (await api.get(f"{widgets}/a")).code == (404 if newer else 200)
+
+
 async def test_the_response_to_a_deletion_has_its_revision(both: tuple[Client, bool]) -> None:
     api, newer = both
     [made] = await make(api, "a")
@@ -250,6 +268,18 @@ async def test_owners_can_be_left_out(
     assert metadata["name"] == "a"
     assert ("managedFields" not in metadata) is newer
     assert answer.header("content-type") == "application/json"
+
+
+async def test_owners_can_be_left_out_of_a_watch(both: tuple[Client, bool]) -> None:
+    api, newer = both
+    await make(api, "a", size=1)
+    accept = "application/json;drop=metadata.managedFields"
+    async with api.watch(f"{WIDGETS}?watch=true", accept=accept) as watch:
+        assert ("managedFields" not in (await watch.event())["object"]["metadata"]) is newer
+        (await api.patch(f"{WIDGETS}/a", {"spec": {"size": 2}})).ok()
+        changed = (await watch.event())["object"]
+    assert changed["spec"]["size"] == 2
+    assert ("managedFields" not in changed["metadata"]) is newer
 
 
 @pytest.mark.parametrize("drop", ["", "metadata.annotations", "metadata.managedFields+metadata.managedFields"])
