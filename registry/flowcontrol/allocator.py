@@ -67,7 +67,7 @@ def return_freed_memory() -> None:
         mallopt(parameter, value)
 
 
-async def return_free_memory() -> None:
+async def return_free_memory(check_seconds: float = _CHECK_SECONDS) -> None:
     """Returns to the system what has been freed, again and again until it is cancelled. Only with glibc 2.33 or newer.
 
     Reference cycles are searched for, too, when the process has grown: the collector itself does so only when there are
@@ -81,7 +81,7 @@ async def return_free_memory() -> None:
     returned = 0
     collected, grown = _resident_bytes(), 0
     while True:
-        await asyncio.sleep(_CHECK_SECONDS)
+        await asyncio.sleep(check_seconds)
         grown = grown + 1 if _resident_bytes() > collected + _COLLECT_BYTES else 0
         if grown >= _COLLECT_LOOKS:
             gc.collect()
