@@ -1,4 +1,9 @@
-"""The properties of a kind that ownership depends on: types of its versions, conversion, fields of subresources."""
+"""The properties of a kind that ownership depends on: types of its versions, conversion, fields of subresources.
+
+In Go a built-in object is a struct: `spec: {}` or `status.acceptedNames` exist before any client sets them, so no
+manager ever adds them, and no entry has a `.` for them. What a subresource resets follows the GetResetFields of the
+kinds' strategies.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,6 @@ from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from typing import Any
 
-from registry.apply.builtin_kinds import builtin_resets, with_zeros
 from registry.apply.compare import NOTHING, FieldChanges, changes
 from registry.apply.errors import ApplyError, TypedError
 from registry.apply.fieldsets import FieldSet, without
@@ -39,6 +43,13 @@ _NOT_OF_STATUS: FieldSet = {"f:apiVersion": {}, "f:kind": {}, "f:metadata": {}, 
 
 # Tenants share schemas, and so their types.
 _type_of = lru_cache(maxsize=4096)(compile_type)
+
+_STATUS: FieldSet = {"f:status": {}}
+_NOT_STATUS: FieldSet = {"f:metadata": {}, "f:spec": {}}
+_SPEC_ONLY: FieldSet = {"f:spec": {}}
+# Their status can be written together with labels and annotations.
+_STATUS_WITH_METADATA = frozenset({"CustomResourceDefinition", "Namespace", "ResourceQuota", "Service"})
+_WITH_STATUS = _STATUS_WITH_METADATA | {"APIService", "StorageVersionMigration", "ValidatingAdmissionPolicy"}
 
 
 class OwnershipKind:
@@ -163,3 +174,30 @@ def object_changes(live: Object, new: Object, node: MergeType) -> FieldChanges:
 def _with_version(value: Object, api_version: str) -> Object:
     """Conversion by the strategy None."""
     return {**value, "apiVersion": api_version}
+
+
+def builtin_resets(kind: str, subresource: str) -> FieldSet:
+    """The fields of a kind that a write through a subresource leaves unchanged."""
+    if kind not in _WITH_STATUS:
+        return {}
+    if subresource == "status":
+        return _SPEC_ONLY if kind in _STATUS_WITH_METADATA else _NOT_STATUS
+    return _STATUS
+
+
+def with_zeros(value: dict[str, Any], zeros: Mapping[str, Any]) -> dict[str, Any]:
+    """`value` with the members that its Go struct always has; `value` itself if it has them all."""
+    result = value
+    for name, zero in zeros.items():
+        part = value.get(name)
+        if part is None:
+            filled = zero
+        elif type(zero) is dict and type(part) is dict:
+            filled = with_zeros(part, zero)
+        else:
+            continue
+        if filled is not part or name not in value:
+            if result is value:
+                result = dict(value)
+            result[name] = filled
+    return result

@@ -57,7 +57,7 @@ class FieldManager:
     `schemas` returns the schema of each served and stored version by its apiVersion (`g/v1`), created on first use.
     `convert(object, api_version)` returns an object at another version, or raises ConversionFailed; by default, only
     the apiVersion changes. `status_versions` are the versions with a status subresource. `builtin` kinds have rules of
-    their own (builtin_kinds.py), and with them a client's `[]` removes all entries, as `[{}]` does everywhere. `zeros`
+    their own (kind.py), and with them a client's `[]` removes all entries, as `[{}]` does everywhere. `zeros`
     are the members that their Go structs always have. `checked_items` are, by apiVersion and by the name of a list in
     the spec, the types of items that the schema does not describe in full (struct_types.py).
     """

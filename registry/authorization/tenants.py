@@ -1,18 +1,25 @@
-"""Resolves the tenant of a request, the administrators above it, and the initial namespaces of tenants.
+"""Resolves the tenant of a request, or those that it covers, the administrators above it, and the initial namespaces.
 
 A bare path refers to the identity's own tenant, `default` for the administrator; `/clusters/<tenant>` names another,
 and so does a host name if a pattern is configured. An unknown tenant is a 404 without further details.
+
+    /clusters/*        the tenants of the revision domain of the identity's own tenant
+    /clusters/*.shop   those of the domain that tenants share by the name `shop` (Tenant, spec.domain)
+
+At these an identity of a tenant is a provider: it sees the objects of its tenant's exports in the tenants that have
+bound them. Identities of the platform, and of the tenant `system`, see everything, by the rules of the tenant `system`.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from registry.authentication.user import User
 from registry.store.errors import TenantExists, TenantNotFound
 from registry.store.store import Store
-from registry.store.types import Tenant, TenantName
+from registry.store.types import DomainId, Tenant, TenantName
 
 DEFAULT = TenantName("default")
 # The tenant in which tenants are objects.
@@ -23,6 +30,9 @@ INITIAL_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease"
 _LABEL: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 # The maximum depth of the tree (registry/store/sql/tenancy.sql); a longer chain was changed while it was read.
 _MAX_DEPTH: Final = 16
+
+# The subresource that is authorized in addition to the verb: `widgets/across`.
+SUBRESOURCE: Final = "across"
 
 
 class TenantDirectory:
@@ -63,3 +73,40 @@ class TenantDirectory:
             return await self._store.create_tenant(name)
         except TenantExists:
             return await self._store.tenant(name)
+
+
+@dataclass(frozen=True, slots=True)
+class WildcardScope:
+    """The tenants of a request: those of a domain that have bound exports of `provider`; all of them if it is None."""
+
+    domain: DomainId
+    provider: Tenant | None
+
+
+class WildcardTarget(NamedTuple):
+    """`authorizing` is the tenant whose roles decide, `lead` the one whose discovery is served."""
+
+    scope: WildcardScope
+    authorizing: Tenant
+    lead: Tenant
+
+
+def is_wildcard(tenant: str) -> bool:
+    return tenant == "*" or tenant.startswith("*.")
+
+
+async def resolve_wildcard(tenants: TenantDirectory, store: Store, user: User, named: str) -> WildcardTarget:
+    """Resolves "*" or "*.<domain>". Raises TenantNotFound."""
+    domain_name = named[2:]
+    of_platform = user.tenant is None or user.tenant == SYSTEM
+    home = await tenants.tenant_of(user, user.tenant or DEFAULT)
+    domain, lead = home.domain, home
+    if domain_name:
+        entry = await store.sharing.domain_named(domain_name, None if of_platform else home)
+        if entry is None:
+            raise TenantNotFound("there are no such tenants")
+        domain = entry[0]
+        if of_platform:
+            lead = await tenants.tenant_of(user, entry[1])
+    authorizing = await tenants.tenant_of(user, SYSTEM) if of_platform else home
+    return WildcardTarget(WildcardScope(domain, None if of_platform else home), authorizing, lead)

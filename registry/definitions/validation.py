@@ -33,11 +33,12 @@ from registry.definitions.names import (
 )
 from registry.definitions.nonstructural import is_structural
 from registry.definitions.schemas import STRICT, Leniency, has_defaults, has_extensions, validate_schema
-from registry.definitions.selectable import validate_selectable_fields
-from registry.definitions.subresources import has_status, validate_subresources
 from registry.definitions.versions import (
+    has_status,
     validate_deprecation,
+    validate_selectable_fields,
     validate_stored_versions,
+    validate_subresources,
     validate_uniqueness,
     validate_version_name,
 )

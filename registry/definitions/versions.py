@@ -1,20 +1,27 @@
-"""Validation of spec.versions and status.storedVersions.
+"""Validation of spec.versions, with the scale subresource and selectable fields of each, and of status.storedVersions.
 
-Follows validateCustomResourceDefinitionSpec, validateDeprecationWarning and
-ValidateCustomResourceDefinitionStoredVersions of apiextensions-apiserver
+Follows validateCustomResourceDefinitionSpec, validateDeprecationWarning, ValidateCustomResourceDefinitionSubresources,
+ValidateCustomResourceSelectableFields and ValidateCustomResourceDefinitionStoredVersions of apiextensions-apiserver
 pkg/apis/apiextensions/validation/validation.go.
 """
 
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from registry.codec.go_text import GoText, go_json
+from registry.definitions.columns import validate_simple_path
 from registry.definitions.internal import InternalVersion, go_versions
-from registry.schema.field import FieldError, invalid
+from registry.schema.field import FieldError, duplicate, invalid, required, too_many
+from registry.schema.field_paths import SchemaPathError, resolve
 from registry.schema.names import dns1035_label
 
+Json = Mapping[str, Any]
+
 DEPRECATION_WARNING_MAX_BYTES = 256
+MAX_SELECTABLE_FIELDS = 8
 
 
 def validate_version_name(name: str, path: str) -> list[FieldError]:
@@ -92,4 +99,74 @@ def validate_stored_versions(
                 ),
             )
         )
+    return errors
+
+
+def has_status(subresources: Json | None) -> bool:
+    return subresources is not None and subresources.get("status") is not None
+
+
+def validate_subresources(subresources: Json | None, path: str) -> list[FieldError]:
+    scale = (subresources or {}).get("scale")
+    if scale is None:
+        return []
+    errors: list[FieldError] = []
+    for name, root in (("specReplicasPath", ".spec"), ("statusReplicasPath", ".status")):
+        replicas_path = scale.get(name) or ""
+        if not replicas_path:
+            errors.append(required(f"{path}.scale.{name}"))
+        else:
+            errors.extend(_below(replicas_path, replicas_path, (root,), root, f"{path}.scale.{name}"))
+    selector_path = scale.get("labelSelectorPath")
+    if selector_path:
+        printed = GoText(go_json(selector_path))  # a pointer in kube-apiserver
+        errors.extend(
+            _below(
+                selector_path,
+                printed,
+                (".spec", ".status"),
+                "either .spec or .status",
+                f"{path}.scale.labelSelectorPath",
+            )
+        )
+    return errors
+
+
+def _below(json_path: str, printed: str, roots: tuple[str, ...], words: str, path: str) -> list[FieldError]:
+    errors = validate_simple_path(json_path, path)
+    if not errors and not json_path.startswith(tuple(f"{root}." for root in roots)):
+        return [invalid(path, printed, f"should be a json path under {words}")]
+    return errors
+
+
+def validate_selectable_fields(fields: Sequence[Json], schema: Json, path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    seen = set()
+    for i, field in enumerate(fields):
+        field_path = f"{path}[{i}].jsonPath"
+        json_path = field.get("jsonPath") or ""
+        if not json_path:
+            errors.append(required(field_path))
+            continue
+        try:
+            resolved = resolve(json_path, schema, brackets=False)
+        except SchemaPathError as error:
+            errors.append(invalid(field_path, json_path, f"is an invalid path: {error}"))
+            continue
+        if resolved.root == "metadata":
+            errors.append(invalid(field_path, json_path, "must not point to fields in metadata"))
+        if resolved.schema.get("type") not in ("string", "boolean", "integer"):
+            errors.append(
+                invalid(
+                    field_path,
+                    json_path,
+                    "must point to a field of type string, boolean or integer. "
+                    "Enum string fields and strings with formats are allowed.",
+                )
+            )
+        if resolved.path in seen:
+            errors.append(duplicate(field_path, json_path))
+        seen.add(resolved.path)
+    if len(seen) > MAX_SELECTABLE_FIELDS:
+        errors.append(too_many(path, len(seen), MAX_SELECTABLE_FIELDS))
     return errors

@@ -31,6 +31,11 @@ from registry.api.strategies import strategy_for
 from registry.api.tenant_bootstrap import bootstrap
 from registry.api.write_events import WriteEvents
 from registry.audit.log import audit_log
+from registry.authentication.authenticator import AdministratorToken, Anonymous, Authentication, Authenticator
+from registry.authentication.oidc.external_issuers import ExternalIssuerTokens
+from registry.authentication.tokens.bearer import BearerTokens
+from registry.authentication.tokens.keys import SigningKeys
+from registry.authentication.tokens.service_accounts import AccountTokens
 from registry.authorization.authorizer import Authorizer
 from registry.authorization.tenants import TenantDirectory
 from registry.caches import MEMORY
@@ -49,7 +54,6 @@ from registry.flowcontrol.evaluation import Evaluations
 from registry.flowcontrol.fair_queue import FairQueue
 from registry.flowcontrol.watchdog import Watchdog
 from registry.http import metrics
-from registry.http.credentials import credentials
 from registry.http.documents import health
 from registry.http.encryption import encryption_of
 from registry.http.handler_chain import handler_chain
@@ -147,7 +151,7 @@ def _backend(settings: Settings, store: Store, converter: Converter, evaluations
         definitions = with_indexes(definitions, settings.builtin_indexes)
     except ValueError as problem:
         raise SettingsError(str(problem)) from problem
-    authentication, tokens = credentials(settings, store)
+    authentication, tokens = _credentials(settings, store)
     return Backend(
         store,
         Catalogs(store, definitions, strategy_for, when_gone=metrics.forget),
@@ -196,3 +200,16 @@ def _spare_the_collector() -> None:
     gc.freeze()
     gc.set_threshold(*COLLECTOR_THRESHOLDS)
     gc.enable()
+
+
+def _credentials(settings: Settings, store: Store) -> tuple[Authentication, AccountTokens]:
+    """Returns what authenticates users, and what issues service account tokens. Raises BadConfiguration."""
+    issuer = settings.service_account_issuer
+    accounts = AccountTokens(store, SigningKeys(store), issuer)
+    administrator, bearers = AdministratorToken(settings.admin_token_hash()), BearerTokens(store)
+    authenticators: tuple[Authenticator, ...] = (administrator, bearers, accounts)
+    by_setting = Anonymous(settings.anonymous_auth)
+    if settings.authentication_config is None:
+        return Authentication(authenticators, lambda: by_setting), accounts
+    outside = ExternalIssuerTokens(settings.authentication_config, issuer, EgressPolicy(settings.allow_egress_to))
+    return Authentication((*authenticators, outside), lambda: outside.anonymous or by_setting), accounts

@@ -18,7 +18,7 @@ from registry.audit.trail import Trail
 from registry.authentication.user import ANONYMOUS, User
 from registry.authentication.websocket_protocol import authorization_of
 from registry.authorization.attributes import Attributes
-from registry.authorization.wildcard import WildcardTarget
+from registry.authorization.tenants import WildcardTarget
 from registry.flowcontrol.byte_shares import Upload
 from registry.flowcontrol.fair_queue import EXEMPT, Seat
 from registry.http.request_info import RequestInfo

@@ -1,9 +1,14 @@
-"""Sends answers: statuses, single objects and documents. Lists are in list_stream.py, watches in watch_stream.py."""
+"""Sends answers: statuses, single objects and documents. Lists are in list_stream.py, watches in watch_stream.py.
+
+Warning headers (RFC 7234, code 299) are bounded as kube-apiserver bounds them: texts with control characters are
+dropped; once the texts together exceed 4096 characters, all are cut to 256, and they are collected until their sum
+passes 4096 again. Follows apiserver pkg/endpoints/filters/warning.go and apimachinery pkg/util/net/http.go.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,7 +24,6 @@ from registry.flowcontrol.time_slice import TimeSlice
 from registry.http.compression import GZIP_HEADERS, GZIP_THRESHOLD_BYTES, Gzip, accepts_gzip
 from registry.http.forms import Form, encode_document, encode_list, form_of
 from registry.http.negotiation import Representation
-from registry.http.warnings import warning_headers
 
 # The size of the parts that are encrypted and handed over; larger ones would delay other requests.
 PART_BYTES = 64 * 1024
@@ -29,6 +33,9 @@ LARGE_BYTES = 256 * 1024
 HELD_TIMES = 4
 FIXED = [(b"cache-control", b"no-cache, private")]
 Headers = list[tuple[bytes, bytes]]
+
+_TOTAL_CHARACTERS = 4096
+_CUT_CHARACTERS = 256
 
 
 class PageNotFound(Exception):
@@ -143,3 +150,35 @@ async def respond_document(
             partial(encode_list, body, answer.items, representation), sum(map(len, answer.items)), repeatable=True
         )
     await send_body(send, scope, answer.code, headers, encoded)
+
+
+def warning_headers(texts: Sequence[str]) -> list[tuple[bytes, bytes]]:
+    return [(b"warning", _header(text)) for text in bound_warnings(texts)]
+
+
+def bound_warnings(texts: Iterable[str]) -> list[str]:
+    """Returns each text once, in order, within the limits."""
+    bounded: list[str] = []
+    written, cutting = 0, False
+    for text in dict.fromkeys(texts):
+        if not text or not _printable(text):
+            continue
+        if written >= _TOTAL_CHARACTERS:
+            break
+        bounded.append(text)
+        written += len(text)
+        if written > _TOTAL_CHARACTERS and not cutting:
+            cutting = True
+        if cutting:
+            bounded = [t[:_CUT_CHARACTERS] for t in bounded]
+            written = sum(len(t) for t in bounded)
+    return bounded
+
+
+def _printable(text: str) -> bool:
+    return all(c >= " " and c != "\x7f" for c in text)
+
+
+def _header(text: str) -> bytes:
+    quoted = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'299 - "{quoted}"'.encode()

@@ -1,7 +1,7 @@
 """Calls to external servers: where they may go, one bounded HTTPS client for all of them, and webhooks on top of it.
 
     endpoint   the webhook that a clientConfig names           services   where its `service` is
-    client     calls of webhooks, with Go's error texts        refusals   texts for unsuccessful answers
+    client     calls of webhooks, with Go's error texts
     https      one exchange, each phase bounded                connection resolve, check, connect
     http1      a connection that streams bodies                streaming  connections that are kept, by tenant
     tls        whom a CA bundle trusts                         slots      limits of concurrency by key

@@ -26,8 +26,7 @@ from typing import Final, NamedTuple, cast
 import httptools
 
 from registry.codec.go_text import go_quote
-from registry.flowcontrol.loop_share import BYTE_SECONDS, HANDSHAKE_SECONDS, PIECE_SECONDS, LoopShare
-from registry.flowcontrol.read_window import ReadWindow
+from registry.flowcontrol.loop_share import BYTE_SECONDS, HANDSHAKE_SECONDS, PIECE_SECONDS, LoopShare, ReadWindow
 from registry.webhooks.connection import (
     Dialer,
     Lost,

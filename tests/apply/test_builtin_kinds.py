@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from registry.apply.builtin_kinds import builtin_resets, with_zeros
 from registry.apply.fieldsets import FieldSet
+from registry.apply.kind import builtin_resets, with_zeros
 from registry.builtin.structs import CORE, RBAC
 from registry.codec.structs.structs import Struct, zero_members
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from registry.definitions.selectable import MAX_SELECTABLE_FIELDS, validate_selectable_fields
+from registry.definitions.versions import MAX_SELECTABLE_FIELDS, validate_selectable_fields
 from tests.definitions.crds import crd, errors_of, messages, version
 
 SCHEMA = {

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from registry.definitions.subresources import has_status, validate_subresources
+from registry.definitions.versions import has_status, validate_subresources
 from tests.definitions.crds import messages
 
 GOOD = {"specReplicasPath": ".spec.r", "statusReplicasPath": ".status.r"}

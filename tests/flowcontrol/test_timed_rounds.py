@@ -7,8 +7,8 @@ from functools import partial
 
 import pytest
 
-from registry.flowcontrol import timed_rounds
-from registry.flowcontrol.timed_rounds import TimedRounds
+from registry.flowcontrol import rounds as rounds_module
+from registry.flowcontrol.rounds import TimedRounds
 
 SECONDS = 0.005
 PIECE_SECONDS = 0.002
@@ -24,7 +24,7 @@ class Clock:
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """The time that the rounds see: it passes only while pieces of work run."""
-    monkeypatch.setattr(timed_rounds, "time", Clock())
+    monkeypatch.setattr(rounds_module, "time", Clock())
 
 
 def work(done: list[str], name: str) -> None:

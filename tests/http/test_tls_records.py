@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from registry.flowcontrol.loop_share import LoopShare
-from registry.flowcontrol.read_window import ReadWindow
+from registry.flowcontrol.loop_share import LoopShare, ReadWindow
 from registry.http.serving.tls import ensure_certificates, server_context
 from tests.http.acceptors import accepting
 from tests.http.loops import on_asyncio, on_uvloop

@@ -5,8 +5,8 @@ from __future__ import annotations
 import orjson
 import pytest
 
+from registry.webhooks.client import refusal_text
 from registry.webhooks.https import HttpsAnswer
-from registry.webhooks.refusals import refusal_text
 
 STATUS = {"apiVersion": "v1", "kind": "Status", "status": "Failure", "message": "no room"}
 MORE = "but did not return more information"

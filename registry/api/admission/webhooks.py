@@ -1,4 +1,4 @@
-"""Admission by webhooks: one review, one answer, and the handling of failed calls.
+"""Admission by webhooks: one review, one answer, the handling of failed calls, and their audit annotations.
 
 Follows apiserver pkg/admission/plugin/webhook/{mutating,validating}/dispatcher.go.
 """
@@ -10,9 +10,10 @@ import logging
 import math
 import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final
 
 from registry.admission.activation import Failed, Inputs
 from registry.admission.attributes import AdmissionAttributes, Object, Resource
@@ -30,13 +31,15 @@ from registry.admission.webhooks import Webhook
 from registry.api.admission.inputs import AdmissionInputs
 from registry.api.admission.metrics import CALLING_ERROR, INTERNAL_ERROR, NO_ERROR, WebhookCall
 from registry.api.admission.reinvocation import MutationRounds, is_unchanged
-from registry.api.admission.webhook_annotations import FAILED_OPEN, WEBHOOKS, AuditedCall
 from registry.api.errors import Qualified, StatusError, bad_request, deadline_exceeded, forbidden, internal_error
 from registry.api.request import ResourceRequest
 from registry.api.retry_memo import Answer, NoAnswer, RetryMemo, WebhookQuestion
+from registry.api.strategies.base import Context
 from registry.apply import json_patch
 from registry.apply.errors import ApplyError
 from registry.codec.go_text import type_meta_error
+from registry.codec.json_decode import decode_json
+from registry.codec.json_encode import encode_json_text
 from registry.flowcontrol.evaluation import Large, evaluate, large, noted_size
 from registry.schema.names import label_key
 from registry.tasks import gather_all
@@ -46,6 +49,11 @@ from registry.webhooks.endpoint import endpoint_of
 from registry.webhooks.errors import CallFailed
 
 logger = logging.getLogger(__name__)
+
+WEBHOOKS: Final = "webhook.admission.k8s.io/"
+FAILED_OPEN: Final = "failed-open."
+# A longer patch is left out: the audit log keeps annotations of all requests in memory until they are answered.
+_MAX_PATCH_BYTES: Final = 64 * 1024
 
 
 class WebhookAdmission:
@@ -295,3 +303,32 @@ def _record_failure(call: WebhookCall, hook: Webhook, code: int) -> None:
         call.refuse(CALLING_ERROR, code)
     else:
         call.fail_open(code)
+
+
+@dataclass(slots=True)
+class AuditedCall:
+    """One call; `place` is `round_0_index_2`: the round of mutation, and the position among the tenant's webhooks."""
+
+    context: Context
+    place: str
+    hook: Webhook
+    is_mutated: bool = False
+
+    def report(self) -> None:
+        """Annotates that the webhook was called, and whether it changed the object."""
+        self._annotate("mutation.", {"mutated": self.is_mutated})
+
+    def fail_open(self) -> None:
+        self.context.annotate(f"{FAILED_OPEN}mutation.{WEBHOOKS}{self.place}", self.hook.name)
+
+    def report_patch(self, patch: bytes) -> None:
+        """Annotates the patch, which is logged from the level Request on (registry/audit/trail.py)."""
+        if self.context.annotations is None:
+            return
+        shown = {"patch": decode_json(patch).value} if len(patch) <= _MAX_PATCH_BYTES else {}
+        self._annotate("patch.", {**shown, "patchType": "JSONPatch"})
+
+    def _annotate(self, kind: str, members: dict[str, Any]) -> None:
+        if self.context.annotations is not None:
+            text = encode_json_text({"configuration": self.hook.identity[0], "webhook": self.hook.name, **members})
+            self.context.annotate(f"{kind}{WEBHOOKS}{self.place}", text)

@@ -20,7 +20,7 @@ from registry.api.options import DeleteOptions
 from registry.api.retry_memo import RetryMemo
 from registry.apply.types import MergeType
 from registry.authentication.user import User
-from registry.authorization.wildcard import WildcardScope
+from registry.authorization.tenants import WildcardScope
 from registry.schema.field import FieldError
 from registry.store.types import Tenant, WriteFlag
 

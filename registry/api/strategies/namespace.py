@@ -1,14 +1,17 @@
 """Namespaces: they terminate before they are removed, and three cannot be deleted.
 
-Follows kubernetes pkg/registry/core/namespace/{strategy,storage/storage}.go and pkg/apis/core/validation.
+Follows kubernetes pkg/registry/core/namespace/{strategy,storage/storage}.go and pkg/apis/core/validation. The labels
+for Pod Security are validated as in pod-security-admission admission/admission.go (ValidateNamespace) and
+api/helpers.go (PolicyToEvaluate); there are no pods to apply them to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from registry.api.errors import Qualified, forbidden
-from registry.api.strategies import pod_security
 from registry.api.strategies.base import Context, Object, WriteEffects
 from registry.api.strategies.typed import TypedStrategy
 from registry.builtin.structs import CORE
@@ -20,6 +23,12 @@ NAME_LABEL = "kubernetes.io/metadata.name"
 FINALIZER = "kubernetes"
 _STANDARD_FINALIZERS = frozenset({FINALIZER, "orphan", "foregroundDeletion"})
 _IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
+
+_PREFIX: Final = "pod-security.kubernetes.io/"
+_MODES: Final = ("enforce", "audit", "warn")
+_LEVELS: Final = ("privileged", "baseline", "restricted")
+_VERSION: Final = re.compile(r"v1\.(0|[1-9][0-9]{0,18})", re.ASCII)
+_MAX_MINOR: Final = (1 << 63) - 1
 
 
 class NamespaceStrategy(TypedStrategy):
@@ -60,15 +69,15 @@ class NamespaceStrategy(TypedStrategy):
         new["status"] = old.get("status") or {}
 
     def validate(self, obj: Object) -> Sequence[FieldError]:
-        return super().validate(obj) or pod_security.label_errors(obj["metadata"].get("labels"))
+        return super().validate(obj) or _pod_security_errors(obj["metadata"].get("labels"))
 
     def validate_update(self, new: Object, old: Object, warnings: list[str]) -> Sequence[FieldError]:
         """Labels for Pod Security that were invalid before may stay."""
         errors = super().validate_update(new, old, warnings)
         if errors or self.is_part:
             return errors
-        label_errors = pod_security.label_errors(new["metadata"].get("labels"))
-        return label_errors if label_errors != pod_security.label_errors(old["metadata"].get("labels")) else []
+        label_errors = _pod_security_errors(new["metadata"].get("labels"))
+        return label_errors if label_errors != _pod_security_errors(old["metadata"].get("labels")) else []
 
     def errors(self, obj: Object) -> list[FieldError]:
         finalizers = (obj.get("spec") or {}).get("finalizers") or []
@@ -158,3 +167,20 @@ def _name_label(obj: Object) -> None:
     name = obj["metadata"].get("name")
     if name:
         obj["metadata"]["labels"] = {**(obj["metadata"].get("labels") or {}), NAME_LABEL: name}
+
+
+def _pod_security_errors(labels: Mapping[str, str] | None) -> list[FieldError]:
+    """Returns an error for each level or version that does not exist."""
+    errors = []
+    for mode in _MODES:
+        level, version = (f"{_PREFIX}{mode}{ending}" for ending in ("", "-version"))
+        if labels and level in labels and labels[level] not in _LEVELS:
+            errors.append(invalid(f"metadata.labels[{level}]", labels[level], f"must be one of {', '.join(_LEVELS)}"))
+        if labels and version in labels and not _is_version(labels[version]):
+            errors.append(invalid(f"metadata.labels[{version}]", labels[version], 'must be "latest" or "v1.x"'))
+    return errors
+
+
+def _is_version(text: str) -> bool:
+    match = _VERSION.fullmatch(text)
+    return text == "latest" or (match is not None and int(match[1]) <= _MAX_MINOR)

@@ -23,7 +23,7 @@ from registry.api.verbs.list import list_expired
 from registry.api.verbs.selection import list_position, list_revision
 from registry.api.wildcard.view import WildcardView, wait
 from registry.api.wildcard.watch import watch
-from registry.authorization.wildcard import WildcardScope
+from registry.authorization.tenants import WildcardScope
 from registry.builtin.sharing import EXPORTS, GROUP
 from registry.codec.stored import decode_stored
 from registry.flowcontrol.evaluation import evaluate

@@ -22,7 +22,7 @@ from registry.api.selectors.requirements import holds, row_test
 from registry.api.served import Served
 from registry.api.verbs.readable import image_of
 from registry.api.verbs.selection import Fields, parse_selection
-from registry.authorization.wildcard import WildcardScope
+from registry.authorization.tenants import WildcardScope
 from registry.codec.json_encode import encode_json_text
 from registry.codec.stored import decode_stored
 from registry.flowcontrol.evaluation import evaluate

@@ -12,7 +12,7 @@ from registry.api.served import Served
 from registry.api.verbs.event_filter import EventFilter
 from registry.api.verbs.watch import watch_source
 from registry.api.wildcard.view import WildcardView, annotate, wait
-from registry.authorization.wildcard import SUBRESOURCE
+from registry.authorization.tenants import SUBRESOURCE
 from registry.store.feed.subscription import Subscription
 from registry.store.reads.wildcard import START, WildcardPage, WildcardRow
 from registry.store.sharing import BindingSpan

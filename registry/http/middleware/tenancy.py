@@ -12,8 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from registry.authentication.user import User
 from registry.authorization.authorizer import user_in_tenant
-from registry.authorization.tenants import DEFAULT, SYSTEM, TenantDirectory
-from registry.authorization.wildcard import SUBRESOURCE, is_wildcard, resolve_wildcard
+from registry.authorization.tenants import DEFAULT, SUBRESOURCE, SYSTEM, TenantDirectory, is_wildcard, resolve_wildcard
 from registry.flowcontrol.evaluation import Evaluations
 from registry.http.documents.health import ROOTS
 from registry.http.hosts import HostPattern, tenant_in_path

@@ -20,9 +20,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, cast
 
-from registry.flowcontrol.loop_share import LoopShare
-from registry.flowcontrol.read_window import ReadWindow
-from registry.flowcontrol.timed_rounds import TimedRounds
+from registry.flowcontrol.loop_share import LoopShare, ReadWindow
+from registry.flowcontrol.rounds import TimedRounds
 from registry.http.serving.protocol import Protocol
 from registry.http.serving.timed_protocol import READ_SECONDS
 from registry.http.serving.tls_session import PIECE_BYTES, TlsSession
