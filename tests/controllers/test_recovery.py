@@ -14,7 +14,10 @@ from registry.api.request import QUOTAS, ResourceRequest
 from registry.api.verbs.create import create_object
 from registry.codec.stored import decode_stored
 from registry.controllers.controller_client import ControllerClient
+from registry.controllers.garbage.absent_owner_cache import AbsentOwnerCache
+from registry.controllers.garbage.deletion import Garbage
 from registry.controllers.garbage.references import served_by_name
+from registry.controllers.work import Work
 from tests.api.client import eventually
 from tests.controllers.processes import WIDGETS, born, key, manager_of, names, process, widgets
 
@@ -66,6 +69,21 @@ async def test_objects_with_absent_owners_created_by_a_crashed_process(
     await born(dying, "child", nobody)
     async with manager_of(next_one):
         await _left(next_one, set())
+
+
+def _never(work: Work) -> None:
+    raise AssertionError(f"{work} needs nothing")
+
+
+async def test_an_object_for_which_nothing_is_due_needs_no_definitions(
+    dying: ControllerClient, next_one: ControllerClient
+) -> None:
+    """The sweep finds definitions that are being established, whose catalog changes with each of them."""
+    await born(dying, "object")
+    garbage = Garbage(next_one, AbsentOwnerCache(), _never, _never)
+    await garbage.reconcile(Work(next_one.tenant, WIDGETS, key("object")))
+    await garbage.reconcile(Work(next_one.tenant, WIDGETS, key("none")))
+    assert next_one.backend.catalogs.recall(next_one.tenant) is None
 
 
 @pytest.mark.parametrize("policy, left", [("Foreground", set()), ("Orphan", {"child"})])

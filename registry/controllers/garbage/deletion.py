@@ -95,14 +95,15 @@ class Garbage:
 
     async def _find(self, resource: ResourceName, key: ObjectKey) -> FoundObject | None:
         """Returns the object; None if it is gone or nothing can be due for it."""
-        catalog = await self._controlled.cached_catalog()
         row, state = await self._store.load(self._tenant, resource, key)
+        # Before the catalog, which changes with each definition: the sweep finds thousands that are being established.
+        if row is None or not ('"ownerReferences"' in row.body or '"deletionTimestamp"' in row.body):
+            return None
+        catalog = await self._controlled.cached_catalog()
         if state.guards.definitions != catalog.guards.definitions:
             catalog = await self._controlled.backend.catalogs.fresh(self._tenant, state.guards)
         served = served_by_name(catalog, resource)
-        if row is None or served is None:
-            return None
-        if '"ownerReferences"' not in row.body and '"deletionTimestamp"' not in row.body:
+        if served is None:
             return None
         return FoundObject(catalog, served, row, metadata_of(row))
 
