@@ -38,6 +38,7 @@ _REST_SECONDS: Final = 5.0
 _PROMPT_SECONDS: Final = 0.05
 _REPEATABLE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
+_WITHOUT_BODY: Final = frozenset({204, 304})
 _REDIRECT: Final = b"the backend attempted to redirect this request, which is not permitted"
 UNAVAILABLE: Final = "service unavailable"
 
@@ -190,6 +191,8 @@ class ProxiedRequest:
     async def _answer(self, connection: HttpConnection, head: Head) -> None:
         passed, length = fields.answer_headers(head.headers)
         status, is_watch = head.status, self._state.info.verb == "watch"
+        if has_no_body := status in _WITHOUT_BODY:
+            length = None  # that of a 304 is of the document that it stands for
         if self._upgrade:
             await self._answer_upgrade(connection, head, passed)
             return
@@ -202,7 +205,7 @@ class ProxiedRequest:
             await self._send({"type": "http.response.body", "body": _REDIRECT})
             return
         await self._start(status, passed, length)
-        if self._scope["method"] == "HEAD" or status in (204, 304):
+        if self._scope["method"] == "HEAD" or has_no_body:
             await self._send({"type": "http.response.body", "body": b""})
             return
         if length is None:

@@ -82,6 +82,21 @@ async def test_forwarded_responses(proxied: Proxied) -> None:
     assert {"set-cookie", "keep-alive", "date"}.isdisjoint(found.headers)
 
 
+@pytest.mark.parametrize("code", [204, 304])
+@pytest.mark.parametrize("headers", [{}, {"content_length": "5"}], ids=["without", "with"])
+@pytest.mark.parametrize("method", ["GET", "HEAD", "DELETE"])
+async def test_answers_without_a_body(proxied: Proxied, method: str, headers: dict[str, str], code: int) -> None:
+    """A 304 may have the length of the document that it stands for (RFC 9110, 8.6)."""
+
+    async def answer(request: Request) -> None:
+        await request.answer(b"", code, etag='"x"', **headers)
+
+    async with behind(proxied, answer) as (client, _):
+        found = await client.request(method, METRICS)
+        assert (found.code, found.body, found.header("etag")) == (code, b"", '"x"')
+        assert found.header("content-length") == ""
+
+
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"])
 async def test_each_method(proxied: Proxied, method: str) -> None:
     async with behind(proxied) as (client, server):
