@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from struct import Struct
-from typing import Final
+from typing import Any, Final
 
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, Connection
 from psycopg.adapt import Dumper
 from psycopg.pq import Format
 
@@ -110,7 +110,7 @@ def record(integers: Sequence[int | None], texts: Sequence[str | None]) -> bytes
     return b"".join(parts)
 
 
-def register(connection: AsyncConnection[object]) -> None:
+def register(connection: AsyncConnection[Any] | Connection[Any]) -> None:
     connection.adapters.register_dumper(TextArray, TextArrayDumper)
     connection.adapters.register_dumper(BigintArray, BigintArrayDumper)
     connection.adapters.register_dumper(RecordArray, _ArrayDumper)

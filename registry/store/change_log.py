@@ -143,7 +143,7 @@ async def next_changes(pool: Pool, positions: dict[DomainId, int]) -> dict[Domai
 
     When all together are too large, the domains listed last may get none.
     """
-    rows = await pool.call(
+    rows = await pool.fetch(
         NEWS,
         {
             "domains": BigintArray(list(positions)),

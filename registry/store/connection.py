@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, LiteralString
 
@@ -14,7 +14,6 @@ from registry.flowcontrol.interruption import current_interruption
 from registry.store.database import CONNECT_TIMEOUT_SECONDS as CONNECT_TIMEOUT_SECONDS
 from registry.store.database import Database
 from registry.store.errors import Closed, Unavailable, Uncertain
-from registry.store.exchange import Value
 from registry.store.session import CALL_LIMIT_SECONDS
 from registry.store.session import Connection as Connection
 from registry.store.session import connect as connect
@@ -77,7 +76,7 @@ class Pool:
         finally:
             self._permits.release(owner)
 
-    async def fetch_long(self, statement: Statement, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
+    async def fetch_long(self, statement: Statement, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         """Like `fetch`, for a statement that may keep a processor of PostgreSQL busy for a second: one at a time of a
         tenant that is alone, two of all."""
         try:
@@ -90,31 +89,19 @@ class Pool:
             self._long.release(owner)
 
     async def fetch(
-        self, statement: Statement, parameters: dict[str, Any], *, prepare: bool = True
+        self, statement: Statement, parameters: Mapping[str, Any], *, prepare: bool = True
     ) -> list[tuple[Any, ...]]:
-        """Returns all rows of a statement that reads. Retries once on another connection when the first one was cut or
-        does not answer."""
+        """Returns all rows of a statement that reads, for values as exchange.py takes them. Without `prepare` it is
+        planned for these values. Retries once on another connection when the first one was cut or does not answer.
 
-        async def read(connection: Connection) -> list[tuple[Any, ...]]:
-            cursor = await connection.execute(statement.sql, parameters, prepare=prepare, binary=True)
-            return await cursor.fetchall()
-
-        return await self._read(read)
-
-    async def call(
-        self, statement: Statement, values: Mapping[str, Value], *, finishes: bool = False
-    ) -> list[tuple[Any, ...]]:
-        """Like `fetch`, at less cost (exchange.py). When cancelled, it closes a connection, unless it `finishes` its
-        statement first: for requests, which could otherwise make a connection each."""
-        return await self._read(lambda connection: connection.call(statement, values, finishes=finishes))
-
-    async def _read(self, read: Callable[[Connection], Awaitable[list[tuple[Any, ...]]]]) -> list[tuple[Any, ...]]:
+        When cancelled, it waits for its statement: else requests with short timeouts would make a connection each.
+        """
         for attempt in (1, 2):
             async with self.connection() as connection:
                 if attempt == 1:
                     connection.call_limit_seconds = FIRST_ATTEMPT_SECONDS
                 try:
-                    return await read(connection)
+                    return await connection.call(statement, parameters, prepare=prepare, finishes=True)
                 except psycopg.Error as error:
                     if attempt == 2 or not (connection.closed and is_transient(error)):
                         raise

@@ -1,9 +1,9 @@
-"""Calls of prepared statements without psycopg's cursors, for the few statements that most requests wait for.
+"""Calls of statements without psycopg's cursors.
 
-A cursor serves any statement with any values: it parses the statement, looks for the type of each value, and tracks
-what has been prepared. That takes some 30 µs of CPU a call more than the exchange of messages itself, as much as half a
-get. Here a statement is prepared by its name at its first call on a connection, and its values are of a few types,
-which the statement casts: `%(batch)s::bigint`.
+A cursor serves any statement with any values: it parses the statement, looks for the type of each value, tracks what
+has been prepared, and has a task woken for each part of the answer. That takes some 70 µs of CPU a call more than the
+exchange of messages itself, as much as a get. Here the statement says of which type its values are, by casts
+(`%(batch)s::bigint`) or by the columns that it compares them with, and is prepared at its first call on a connection.
 
     rows = await connection.call(COMMIT, {"batch": 7, "writes": RecordArray(...), "exact": False})
 
@@ -18,9 +18,9 @@ import contextvars
 import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from math import inf
-from struct import Struct
 from typing import Any, Final
 
 import psycopg
@@ -30,16 +30,17 @@ from psycopg.adapt import AdaptersMap, Transformer
 from registry.store.arrays import BigintArray, RecordArray, TextArray
 from registry.store.statements import Statement
 
-# An integer is a bigint, whatever its size.
-Value = int | bool | str | BigintArray | TextArray | RecordArray | None
+Value = int | bool | float | str | bytes | datetime | BigintArray | TextArray | RecordArray | None
 
 Record = tuple[Any, ...]
 # Called with a result, or with the error.
 Done = Callable[[pq.abc.PGresult | None, Exception | None], None]
 RowsDone = Callable[[Sequence[Record], Exception | None], None]
 
+# Statements that a connection prepares: PostgreSQL keeps the plan of each. Further ones are planned at each call.
+MAX_PREPARED: Final = 100
+
 _PLACEHOLDER: Final = re.compile(r"%\((\w+)\)s")
-_bigint: Final = Struct("!q").pack
 
 
 class CallTimeout(psycopg.OperationalError):
@@ -47,14 +48,15 @@ class CallTimeout(psycopg.OperationalError):
 
 
 class Prepared:
-    """A statement that a connection has prepared. `parameters` are the names of its values, in the order of `$n`."""
+    """A statement that a connection has prepared by this name; "" is none. `parameters` are the names of its values, in
+    the order of `$n`."""
 
-    __slots__ = ("formats", "name", "parameters")
+    __slots__ = ("name", "parameters", "text")
 
-    def __init__(self, name: str, parameters: list[str]) -> None:
+    def __init__(self, name: str, sql: str) -> None:
         self.name = name.encode()
-        self.parameters = parameters
-        self.formats = [pq.Format.BINARY] * len(parameters)
+        text, self.parameters = numbered(sql)
+        self.text = text.encode()
 
 
 def numbered(text: str) -> tuple[str, list[str]]:
@@ -68,17 +70,32 @@ def numbered(text: str) -> tuple[str, list[str]]:
     return _PLACEHOLDER.sub(number, text).replace("%%", "%"), list(names)
 
 
-def encode(value: Value) -> bytes | None:
-    """Returns a value in PostgreSQL's binary format."""
+def encode(value: Value) -> tuple[bytes | None, int]:
+    """Returns a value, and whether that is PostgreSQL's text format or the binary one. Numbers are texts, which fit
+    into any type of number."""
     match value:
-        case None:
-            return None
+        case str():
+            if "\x00" in value:  # where PostgreSQL would end the text
+                raise psycopg.DataError("PostgreSQL text fields cannot contain NUL (0x00) bytes")
+            return value.encode(), _TEXT
         case bool():
-            return b"\x01" if value else b"\x00"
+            return (b"t" if value else b"f"), _TEXT
         case int():
-            return _bigint(value)
+            return b"%d" % value, _TEXT
+        case None:
+            return None, _TEXT
+        case bytes():
+            return value, _BINARY
+        case float():
+            return repr(value).encode(), _TEXT
+        case datetime():
+            return value.isoformat().encode(), _TEXT
         case _:
-            return value.encode()
+            return value.encode(), _BINARY
+
+
+_TEXT: Final = pq.Format.TEXT
+_BINARY: Final = pq.Format.BINARY
 
 
 class Exchange:
@@ -112,9 +129,11 @@ class Exchange:
         values: Mapping[str, Value],
         limit_seconds: float | None = None,
         *,
+        prepare: bool = True,
         finishes: bool = False,
     ) -> list[Record]:
-        """Returns the rows of the statement. Raises psycopg's errors, CallTimeout beyond the limit.
+        """Returns the rows of the statement. Without `prepare` it is planned for these values. Raises psycopg's errors,
+        CallTimeout beyond the limit.
 
         Beyond the limit the connection is closed: the answer could be taken for that of the next call. So it is when
         cancelled, unless the call `finishes`: then it ends with the statement.
@@ -122,11 +141,11 @@ class Exchange:
         deadline = self._limit(limit_seconds)
         try:
             try:
-                return await self._execute(statement, values, deadline)
+                return await self._execute(statement, values, deadline, prepare=prepare)
             except psycopg.errors.InvalidSqlStatementName:
                 # Deallocated, as psycopg does with all statements of a session after a DDL command. Nothing has run.
-                del self._prepared[statement.sql]
-                return await self._execute(statement, values, deadline)
+                self._prepared.pop(statement.sql, None)
+                return await self._execute(statement, values, deadline, prepare=prepare)
         except asyncio.CancelledError:
             if finishes and self._done is not None:
                 await self._end_of_call()
@@ -146,7 +165,7 @@ class Exchange:
 
         def finish(result: pq.abc.PGresult | None, error: Exception | None) -> None:
             if isinstance(error, psycopg.errors.InvalidSqlStatementName):
-                del self._prepared[statement.sql]
+                self._prepared.pop(statement.sql, None)
             done(() if result is None else self._rows(result), error)
 
         try:
@@ -174,14 +193,28 @@ class Exchange:
             self._timer.cancel()
             self._timer = None
 
-    async def _execute(self, statement: Statement, values: Mapping[str, Value], deadline: float) -> list[Record]:
-        prepared = self._prepared.get(statement.sql) or await self._prepare(statement, deadline)
+    async def _execute(
+        self, statement: Statement, values: Mapping[str, Value], deadline: float, *, prepare: bool
+    ) -> list[Record]:
+        prepared = self._prepared.get(statement.sql)
+        if prepared is None:
+            if prepare and len(self._prepared) < MAX_PREPARED:
+                prepared = await self._prepare(statement, deadline)
+            else:
+                prepared = Prepared("", statement.sql)
         self._send(prepared, values)
         return self._rows(await self._await_result(deadline))
 
     def _send(self, prepared: Prepared, values: Mapping[str, Value]) -> None:
-        encoded = [encode(values[name]) for name in prepared.parameters]
-        self._pgconn.send_query_prepared(prepared.name, encoded, prepared.formats, pq.Format.BINARY)
+        encoded, formats = [], []
+        for name in prepared.parameters:
+            value, form = encode(values[name])
+            encoded.append(value)
+            formats.append(form)
+        if prepared.name:
+            self._pgconn.send_query_prepared(prepared.name, encoded, formats, _BINARY)
+        else:
+            self._pgconn.send_query_params(prepared.text, encoded, None, formats, _BINARY)
 
     def _rows(self, result: pq.abc.PGresult) -> list[Record]:
         transformer = self._transformer
@@ -192,9 +225,8 @@ class Exchange:
             transformer.set_pgresult(None)  # an idle connection does not keep what it has read
 
     async def _prepare(self, statement: Statement, deadline: float) -> Prepared:
-        text, parameters = numbered(statement.sql)
-        prepared = Prepared(f"registry {statement.name} {next(self._numbers)}", parameters)
-        self._pgconn.send_prepare(prepared.name, text.encode())
+        prepared = Prepared(f"registry {statement.name} {next(self._numbers)}", statement.sql)
+        self._pgconn.send_prepare(prepared.name, prepared.text)
         await self._await_result(deadline)
         self._prepared[statement.sql] = prepared
         return prepared

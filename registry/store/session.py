@@ -81,15 +81,16 @@ class Connection(AsyncConnection[tuple[Any, ...]]):
     _exchange: Exchange | None = None
 
     async def call(
-        self, statement: Statement, values: Mapping[str, Value], *, finishes: bool = False
+        self, statement: Statement, values: Mapping[str, Value], *, prepare: bool = True, finishes: bool = False
     ) -> list[tuple[Any, ...]]:
-        """Returns the rows of a statement that is called often: as `execute`, at less than half of its cost
-        (exchange.py). Raises psycopg's errors; when cancelled, the connection is closed, unless the call `finishes`."""
+        """Returns the rows of a statement: as `execute`, at less than half of its cost (exchange.py). Raises psycopg's
+        errors. When cancelled, the connection is closed, unless the call `finishes` its statement first."""
         async with self.lock:
             if self._exchange is None:
                 self._exchange = Exchange(self.pgconn, self.adapters)
+            exchange, limit = self._exchange, self.call_limit_seconds
             with tracing.statement(statement.sql) if tracing.is_on() else contextlib.nullcontext():
-                return await self._exchange.call(statement, values, self.call_limit_seconds, finishes=finishes)
+                return await exchange.call(statement, values, limit, prepare=prepare, finishes=finishes)
 
     def begin(self, statement: Statement, values: Mapping[str, Value], done: RowsDone) -> bool:
         """Begins a call that nothing waits for: `done` gets the rows or the error, once, in a later iteration of the

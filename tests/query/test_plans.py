@@ -15,6 +15,7 @@ from registry.query.encoding import ABSENT, OVERFLOW, PRESENT, behind, encode, p
 from registry.query.fields import FieldKind
 from registry.query.indexes import indexes_of
 from registry.query.text import Word
+from registry.store import arrays
 from registry.store.reads import grouped, indexed
 from registry.store.reads.grouped import GroupRead, IndexSpans
 from registry.store.reads.indexed import IndexRead, Span
@@ -68,6 +69,7 @@ def filled(postgres_server: str, template_database: str) -> Iterator[psycopg.Con
             connection.execute("INSERT INTO tenants (name, domain_id) SELECT 'default', id FROM domains")
         fill(url, INDEXES, 1, 4000, 5)
         with psycopg.connect(url, autocommit=True) as connection:
+            arrays.register(connection)
             connection.execute(indexed.SESSION)
             yield connection
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime
 from typing import LiteralString
 
 import psycopg
@@ -12,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from registry.store import exchange, session
-from registry.store.arrays import BigintArray, TextArray
+from registry.store.arrays import BigintArray, TextArray, bytes_literal
 from registry.store.exchange import CallTimeout, Record, Value, numbered
 from registry.store.session import Connection
 from registry.store.statements import Statement, statement
@@ -104,6 +105,49 @@ async def test_rows(
     assert await connection.call(called, values) == expected
 
 
+@pytest.mark.parametrize("prepare", [True, False])
+@pytest.mark.parametrize(
+    ("cast", "value"),
+    [
+        pytest.param("smallint", 7, id="smallint"),
+        pytest.param("int", -(2**31), id="int"),
+        pytest.param("bigint", 2**63 - 1, id="bigint"),
+        pytest.param("float8", 0.1 + 0.2, id="float"),
+        pytest.param("float8", 1e-300, id="small float"),
+        pytest.param("boolean", False, id="boolean"),
+        pytest.param("bytea", b"\x00\\\xff", id="bytes"),
+        pytest.param("timestamptz", datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC), id="time"),
+        pytest.param("text", "", id="empty"),
+        pytest.param("jsonb", None, id="null"),
+    ],
+)
+async def test_values_of_each_type(connection: Connection, cast: LiteralString, value: Value, prepare: bool) -> None:
+    same = statement("same", "What it is given.", "SELECT %(value)s::" + cast)
+    assert await connection.call(same, {"value": value}, prepare=prepare) == [(value,)]
+
+
+async def test_texts_are_values_of_any_type(connection: Connection) -> None:
+    several = statement(
+        "several",
+        "Values in their text form.",
+        "SELECT %(json)s::jsonb, %(entries)s::bytea[], %(words)s::tsquery::text",
+    )
+    values: dict[str, Value] = {"json": '{"a": [1]}', "entries": bytes_literal([b"\x00a", b""]), "words": "a & b"}
+    assert await connection.call(several, values) == [({"a": [1]}, [b"\x00a", b""], "'a' & 'b'")]
+
+
+async def test_few_statements_are_prepared(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange, "MAX_PREPARED", 3)
+    texts: list[LiteralString] = ["SELECT 1", "SELECT 2", "SELECT 3", "SELECT 4", "SELECT 5"]
+    for _ in range(2):
+        for i, text in enumerate(texts):
+            # Of one name: the text decides.
+            assert await connection.call(statement("several", "A number.", text), {}) == [(i + 1,)]
+    assert await connection.call(ONE, {}, prepare=False) == [(1,)]
+    cursor = await connection.execute("SELECT count(*) FROM pg_prepared_statements WHERE name LIKE 'registry %'")
+    assert await cursor.fetchone() == (3,)
+
+
 async def test_values_longer_than_any_buffer(connection: Connection) -> None:
     text = "0123456789abcdef" * (1 << 20)
     assert await connection.call(LENGTH, {"text": text}) == [(len(text), text)]
@@ -114,7 +158,7 @@ async def test_values_longer_than_any_buffer(connection: Connection) -> None:
     [
         pytest.param(DIVIDE, {"by": 0}, psycopg.errors.DivisionByZero, id="executed"),
         pytest.param(WRONG, {}, psycopg.errors.UndefinedTable, id="prepared"),
-        pytest.param(LENGTH, {"text": "a\x00b"}, psycopg.errors.CharacterNotInRepertoire, id="value"),
+        pytest.param(LENGTH, {"text": "a\x00b"}, psycopg.DataError, id="value"),
         pytest.param(LENGTH, {"text": "\ud800"}, UnicodeEncodeError, id="not Unicode"),
     ],
 )

@@ -12,6 +12,7 @@ from typing import Any, Final, LiteralString, NamedTuple
 
 import psycopg
 
+from registry.store.arrays import TextArray, bytes_literal
 from registry.store.bounds import READ_BYTES
 from registry.store.connection import Pool
 from registry.store.encoding import storable
@@ -95,14 +96,14 @@ def values_of(read: GroupRead, tenant: TenantId) -> dict[str, Any]:
     """Returns the parameters of the statements."""
     values: dict[str, Any] = {
         "tenant": tenant, "resource": read.resource, "by_namespace": read.by_namespace,
-        "namespaces": None if read.namespaces is None else list(map(storable, read.namespaces)),
+        "namespaces": None if read.namespaces is None else TextArray([*map(storable, read.namespaces)]),
         "objects": MAX_OBJECTS + 1, "entries": MAX_ENTRIES + 1, "bytes": READ_BYTES,
     }  # fmt: skip
     if read.index is not None:
         spans = read.index.spans
         values |= {
             "number": read.index.number, "overflow": read.index.overflow,
-            "starts": [span.start for span in spans], "ends": [span.end for span in spans],
+            "starts": bytes_literal(span.start for span in spans), "ends": bytes_literal(span.end for span in spans),
         }  # fmt: skip
     return values
 

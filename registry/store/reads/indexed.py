@@ -15,6 +15,7 @@ from typing import Any, Final, LiteralString, NamedTuple
 
 import psycopg
 
+from registry.store.arrays import TextArray, bytes_literal
 from registry.store.bounds import READ_BYTES
 from registry.store.connection import Pool
 from registry.store.encoding import storable, storable_revision
@@ -218,7 +219,8 @@ def _bounds(read: IndexRead) -> dict[str, Any]:
     elif read.after is not None:
         starts = [max(start, (entry, key), key=lambda place: (place[0], place[1].encode())) for start in starts]
     return {
-        "starts": [start for start, _ in starts], "keys": [storable(start) for _, start in starts], "ends": ends,
+        "starts": bytes_literal([start for start, _ in starts]),
+        "keys": TextArray([storable(start) for _, start in starts]), "ends": bytes_literal(ends),
         "entry": entry, "key": storable(key), "anywhere": read.after is None,
     }  # fmt: skip
 

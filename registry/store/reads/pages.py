@@ -189,13 +189,10 @@ class Pages:
             near = self._seen.get(tenant.domain, 0) - query.at <= NEAR
             text = _page_at(query, condition, gathered, near=near)
         # With a selector the best plan depends on its values: not prepared, so planned with them.
-        is_prepared = not (query.requirements or query.words)
         if condition.is_long:
             rows = await self._pool.fetch_long(text, parameters)
-        elif is_prepared:
-            rows = await self._pool.call(text, parameters, finishes=True)
         else:
-            rows = await self._pool.fetch(text, parameters, prepare=False)
+            rows = await self._pool.fetch(text, parameters, prepare=not (query.requirements or query.words))
         if not rows:
             raise TenantNotFound(f"tenant {tenant.name} does not exist")
         current, compact_revision, definitions, namespaces, objects, ready, count, *columns = rows[0]
