@@ -9,9 +9,9 @@ import pytest
 from tests.api.client import APPLY, Client
 from tests.api.errors import failure
 from tests.api.widgets import DEFINITIONS, WIDGETS, define, definition, make, widget
-from tests.application import shares_application
+from tests.application import shares_application, shares_tenant
 
-pytestmark = shares_application
+pytestmark = [shares_application, shares_tenant]
 
 APPLIED = "?fieldManager=me&force=true"
 TYPED = "failed to create typed patch object"
@@ -154,7 +154,7 @@ async def test_a_struct_without_fields_takes_any_member(api: Client) -> None:
 
 
 async def test_any_value_may_be_applied_where_a_schema_takes_any(api: Client) -> None:
-    applied = definition("things", "Thing")
+    applied = definition("values", "Value")
     spec = {
         "type": "object",
         "default": {"a": [1]},

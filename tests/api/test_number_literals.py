@@ -10,9 +10,9 @@ import pytest
 from tests.api.client import Client
 from tests.api.errors import failure
 from tests.api.widgets import WIDGETS
-from tests.application import shares_application
+from tests.application import shares_application, shares_tenant
 
-pytestmark = shares_application
+pytestmark = [shares_application, shares_tenant]
 
 CORE = "/api/v1/namespaces/default"
 # Literal: the amount that is stored.
@@ -102,7 +102,7 @@ async def test_no_infinite_number_is_stored(api: Client) -> None:
 
 async def test_a_ratio_of_amounts_beyond_float64(api: Client) -> None:
     bounds = {"min": {"cpu": "1"}, "max": {"cpu": "9" * 400}, "maxLimitRequestRatio": {"cpu": "9" * 400}}
-    limits = {"metadata": {"name": "a"}, "spec": {"limits": [{"type": "Container", **bounds}]}}
+    limits = {"metadata": {"name": "ratio"}, "spec": {"limits": [{"type": "Container", **bounds}]}}
     body = {"apiVersion": "v1", "kind": "LimitRange", **limits}
     (await api.post(f"{CORE}/limitranges?dryRun=All", body)).ok(201)
 
