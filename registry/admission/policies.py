@@ -17,9 +17,9 @@ from registry.admission.activation import OUT_OF_BUDGET, Activation, Failed, Inp
 from registry.admission.environment import PolicyExpression, Scope, compile_expression
 from registry.admission.messages import JSON_PATCHES, OBJECT, configuration, operations
 from registry.admission.rules import Match
-from registry.apply import json_patch
 from registry.apply.configuration import apply_configuration
 from registry.apply.errors import ApplyError, TypedError
+from registry.apply.patches import json_patch
 from registry.apply.types import MergeType as AppliedType
 from registry.cel.common import types
 from registry.cel.common.values import EvalError, Value, elements

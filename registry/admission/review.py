@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from registry.admission.attributes import AdmissionAttributes, Resource
-from registry.apply import json_patch
 from registry.apply.errors import ApplyError
+from registry.apply.patches import json_patch
 from registry.codec.go_text import go_quote
 from registry.codec.json_encode import encode_json
 from registry.codec.model import DecodeError

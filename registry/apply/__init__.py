@@ -1,4 +1,4 @@
-"""JSON patch, merge patch, strategic merge patch, server-side apply and managed fields. Pure.
+"""Server-side apply and managed fields, and the patches (patches/). Pure.
 
 Begin with managed_fields.py (ownership after a write) and types.py (how values merge).
 Follows structured-merge-diff and apimachinery pkg/util/managedfields.

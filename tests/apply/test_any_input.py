@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from registry.apply.errors import ApplyError
-from registry.apply.json_patch import apply_json_patch, decode
-from registry.apply.merge_patch import apply_merge_patch, decode_merge_patch
-from registry.apply.strategic import apply_strategic
+from registry.apply.patches.json_patch import apply_json_patch, decode
+from registry.apply.patches.merge_patch import apply_merge_patch, decode_merge_patch
+from registry.apply.patches.strategic import apply_strategic
 from tests.apply.schemas import SPEC, V1, fields, widget
 
 pytestmark = pytest.mark.slow

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from registry.apply import json_patch
 from registry.apply.diff import json_diff, merge_diff
-from registry.apply.merge_patch import apply_merge_patch
+from registry.apply.patches import json_patch
+from registry.apply.patches.merge_patch import apply_merge_patch
 from registry.schema.values import same
 
 CASES: dict[str, tuple[Any, Any, Any, Any]] = {

@@ -35,8 +35,8 @@ from registry.api.errors import Qualified, StatusError, bad_request, deadline_ex
 from registry.api.request import ResourceRequest
 from registry.api.retry_memo import Answer, NoAnswer, RetryMemo, WebhookQuestion
 from registry.api.strategies.base import Context
-from registry.apply import json_patch
 from registry.apply.errors import ApplyError
+from registry.apply.patches import json_patch
 from registry.codec.go_text import type_meta_error
 from registry.codec.json_decode import decode_json
 from registry.codec.json_encode import encode_json_text

@@ -32,9 +32,9 @@ from registry.api.strategies.base import ObjectDecodeError
 from registry.api.verbs.apply import apply
 from registry.api.verbs.driver import run
 from registry.api.verbs.update import UpdateOperation
-from registry.apply import json_patch, strategic
 from registry.apply.errors import ApplyError, PatchInapplicable, PatchTooLong, PatchUndecodable, StrategicPatchError
-from registry.apply.merge_patch import INVALID_MERGE_PATCH, apply_merge_patch, decode_merge_patch
+from registry.apply.patches import json_patch, strategic
+from registry.apply.patches.merge_patch import INVALID_MERGE_PATCH, apply_merge_patch, decode_merge_patch
 from registry.apply.validate import go_plain
 from registry.codec.go_text import GoText, go_json, type_meta_error
 from registry.codec.json_decode import decode_json, decode_verbatim_json, has_float

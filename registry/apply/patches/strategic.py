@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from registry.apply.errors import PatchInapplicable, PatchUndecodable, StrategicPatchError
-from registry.apply.strategic_kinds import Fields, StrategicField, fields_of
-from registry.apply.strategic_order import comparable, order_list
+from registry.apply.patches.strategic_kinds import Fields, StrategicField, fields_of
+from registry.apply.patches.strategic_order import comparable, order_list
 from registry.apply.validate import go_plain, go_text
 from registry.codec.go_text import json_type
 from registry.schema.model import Json

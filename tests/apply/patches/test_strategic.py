@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from registry.apply.errors import PatchInapplicable, PatchUndecodable, StrategicPatchError
-from registry.apply.strategic import apply_strategic
+from registry.apply.patches.strategic import apply_strategic
 
 
 def owners(*uids: str, **more: Any) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from registry.apply.errors import PatchInapplicable, PatchTooLong, PatchUndecodable
-from registry.apply.json_pointer import BadIndex, Pointed, copy_value, delete, get, index, insert
+from registry.apply.patches.json_pointer import BadIndex, Pointed, copy_value, delete, get, index, insert
 from registry.apply.values import equal
 from registry.codec.go_text import json_type
 from registry.schema.model import Json

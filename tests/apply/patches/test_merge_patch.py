@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from registry.apply.errors import PatchUndecodable
-from registry.apply.merge_patch import apply_merge_patch, decode_merge_patch
+from registry.apply.patches.merge_patch import apply_merge_patch, decode_merge_patch
 
 
 @pytest.mark.parametrize(

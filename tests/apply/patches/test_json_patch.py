@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from registry.apply.errors import PatchInapplicable, PatchTooLong, PatchUndecodable
-from registry.apply.json_patch import MAX_OPERATIONS, apply_json_patch, decode
+from registry.apply.patches.json_patch import MAX_OPERATIONS, apply_json_patch, decode
 
 DOCUMENT: dict[str, Any] = {
     "spec": {
