@@ -33,7 +33,7 @@ NO_TENANT: Final = Tenant(TenantId(0), TenantName(""), DomainId(0), Guards(0, 0)
 
 @dataclass(slots=True)
 class RequestState:
-    """`headers` has each name once, with its first value, like Go's Header.Get; `started` is of time.perf_counter."""
+    """`headers` has each name once (see middleware/request_info.py); `started` is of time.perf_counter."""
 
     info: RequestInfo
     headers: Mapping[bytes, bytes]

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from registry.http.middleware.request_info import RequestInfoMiddleware
+from registry.http.request_state import STATE
 from tests.api.client import Client
 from tests.api.errors import failure
 from tests.application import shares_application
@@ -11,6 +15,35 @@ from tests.application import shares_application
 pytestmark = shares_application
 
 ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
+
+
+@pytest.mark.parametrize(
+    "headers, found",
+    [
+        pytest.param([(b"accept", b"a"), (b"accept", b"b")], {b"accept": b"a"}, id="the first"),
+        pytest.param(
+            [(b"connection", b"keep-alive"), (b"upgrade", b"a"), (b"connection", b"Upgrade"), (b"upgrade", b"b")],
+            {b"connection": b"keep-alive, Upgrade", b"upgrade": b"a"},
+            id="a list",
+        ),
+        pytest.param(
+            [(b"sec-websocket-protocol", b"a"), (b"sec-websocket-protocol", b"b, c")],
+            {b"sec-websocket-protocol": b"a, b, c"},
+            id="subprotocols",
+        ),
+        pytest.param([], {}, id="none"),
+    ],
+)
+async def test_headers_by_name(headers: list[tuple[bytes, bytes]], found: dict[bytes, bytes]) -> None:
+    states = []
+
+    async def endpoint(scope: Any, receive: Any, send: Any) -> None:
+        states.append(scope[STATE])
+
+    scope = {"type": "http", "method": "GET", "path": "/api", "query_string": b"", "headers": headers}
+    unused: Any = None
+    await RequestInfoMiddleware(endpoint)(scope, unused, unused)
+    assert states[0].headers == found
 
 
 @pytest.mark.parametrize("other", ["Bearer wrong", "Basic eDp5"])

@@ -7,14 +7,20 @@ from __future__ import annotations
 
 import html
 import time
+from collections.abc import Sequence
+from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from registry import logs
+from registry.authentication.websocket_protocol import PROTOCOLS
 from registry.codec.go_text import go_quote
 from registry.http.request_info import UnknownResource, request_info
 from registry.http.request_state import STATE, RequestState
 from registry.http.responses import send_text
+
+# Go's httpstream.IsUpgradeRequest and its websocket authenticator read all of these.
+_LISTS: Final = frozenset({b"connection", PROTOCOLS})
 
 
 class RequestInfoMiddleware:
@@ -23,7 +29,7 @@ class RequestInfoMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = time.perf_counter()
-        headers = dict(reversed(scope["headers"]))
+        headers = _by_name(scope["headers"])
         logged = logs.begin_request(headers.get(b"audit-id", b"").decode("latin-1"))
         try:
             info = request_info(scope["method"], scope["path"], scope["query_string"])
@@ -36,6 +42,15 @@ class RequestInfoMiddleware:
             await self._app(scope, receive, send)
         finally:
             logged.audit_id = ""
+
+
+def _by_name(headers: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    """Returns the first value of each header, which is all that kube-apiserver looks at, and all values of lists."""
+    values = dict(reversed(headers))
+    if len(values) < len(headers):
+        for name in _LISTS & values.keys():
+            values[name] = b", ".join(value for other, value in headers if other == name)
+    return values
 
 
 def _unknown_resource(scope: Scope) -> str:
