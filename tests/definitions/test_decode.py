@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
+from registry.codec.model import Repeated
 from registry.codec.structs.structs import MAX_JSON_DEPTH
 from registry.definitions.decode import StructDecodeError, canonical, decode_definition, without_empty_fields
 from tests.definitions.crds import crd, version
@@ -301,3 +303,14 @@ def test_without_empty_fields(field: dict[str, Any]) -> None:
         body = crd(versions=[version("v1", schema), version("v2", {"type": "object"}), version("v3") | {"schema": {}}])
         decoded = decode_definition(body).definition
         assert without_empty_fields(decoded) == canonical(decoded)
+
+
+def test_repeated_fields_within_items_are_dropped_silently() -> None:
+    """kube-apiserver decodes items by a decoder of their own, which keeps the last member."""
+    repeated = Repeated([("title", "a"), ("maxLength", None), ("title", "b")])
+    for items in (repeated, {"not": repeated}, {"items": [repeated]}, {"additionalProperties": {"items": repeated}}):
+        last = json.loads(json.dumps(items))
+        decoded = decode_definition(crd({"type": "array", "items": items}))
+        assert decoded == decode_definition(crd({"type": "array", "items": last}))
+        assert decoded.unknown == []
+    assert decode_definition(crd({"not": repeated})).unknown == ["spec.versions[0].schema.openAPIV3Schema.not.title"]

@@ -33,11 +33,13 @@ class DecodingContext:
 
     `unknown` collects the paths of unknown fields and, as RepeatedField, of repeated ones, in document order; None
     drops them silently. `is_reencoded` says that the value was decoded and encoded before it is decoded as a struct:
-    its members are sorted, each stands once, and whole floats are integers.
+    its members are sorted, each stands once, and whole floats are integers. `has_repeated` says that some object may
+    have members of the same name.
     """
 
     unknown: list[str] | None
     is_reencoded: bool = False
+    has_repeated: bool = True
     characters: int = 0  # in the paths of unknown fields
     fault: StructDecodeError | None = None
 

@@ -125,7 +125,8 @@ class OneOf(GoType):
         # An error ends the decoding, so that the context need not be restored then.
         unknown, fault = context.unknown, context.fault
         context.unknown = context.fault = None
-        decoded = context.finish(self._decode(plain(value), (link[0], link[1], link[2], True), context))
+        value = plain(value) if context.has_repeated else value
+        decoded = context.finish(self._decode(value, (link[0], link[1], link[2], True), context))
         context.unknown, context.fault = unknown, fault
         return decoded
 
@@ -273,10 +274,11 @@ class Typed:
 
 def decode(struct: Struct, body: Any) -> Typed:
     """`body` as `struct`; null is the zero value. Raises StructDecodeError with Go's text. `body` is not changed."""
-    if deeper_than(body, MAX_JSON_DEPTH):
+    is_deep, has_repeated = _survey(body, MAX_JSON_DEPTH)
+    if is_deep:
         raise StructDecodeError("exceeded max depth")
     unknown: list[str] = []
-    context = DecodingContext(unknown)
+    context = DecodingContext(unknown, has_repeated=has_repeated)
     return Typed(context.finish({} if body is None else struct.decode(body, ROOT, context)), unknown)
 
 
@@ -293,15 +295,23 @@ def zero_members(struct: Struct) -> dict[str, Any]:
 
 def deeper_than(value: Any, limit: int) -> bool:
     """Whether JSON is nested more than `limit` levels deep. Does not recurse."""
-    level = [value]
+    return _survey(value, limit)[0]
+
+
+def _survey(value: Any, limit: int) -> tuple[bool, bool]:
+    """Returns whether JSON is nested more than `limit` levels deep, and whether an object has members of the same name,
+    if it is not that deep. Does not recurse."""
+    level, has_repeated = [value], False
     for _ in range(limit):
         below: list[Any] = []
         for v in level:
             if isinstance(v, dict):
                 below.extend(v.values())
+                if type(v) is not dict:
+                    has_repeated = True
             elif type(v) is list:
                 below.extend(v)
         if not below:
-            return False
+            return False, has_repeated
         level = below
-    return any(isinstance(v, dict | list) for v in level)
+    return any(isinstance(v, dict | list) for v in level), has_repeated
