@@ -249,8 +249,15 @@ async def test_a_malformed_strategic_patch_in_1_36(api: Client, patch: Body, mes
 
 
 @pytest.mark.parametrize("validation", ["Strict", "Warn", "Ignore"])
-async def test_a_merge_patch_shares_what_it_leaves_with_the_old_object(
-    api: Client, validation: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "form, changes",
+    [
+        pytest.param(MERGE, {"spec": {"size": 2}}, id="merge patch"),
+        pytest.param(JSON_PATCH, [{"op": "replace", "path": "/spec/size", "value": 2}], id="json patch"),
+    ],
+)
+async def test_a_patch_shares_what_it_leaves_with_the_old_object(
+    api: Client, validation: str, form: str, changes: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So that only what has changed is pruned, defaulted and validated."""
     (await api.post(WIDGETS, widget("a", size=1, parts=["x"]))).ok(201)
@@ -263,7 +270,7 @@ async def test_a_merge_patch_shares_what_it_leaves_with_the_old_object(
         return decode(self, obj, unknown, old)
 
     monkeypatch.setattr(CustomStrategy, "decode", observed)
-    (await api.patch(f"{A}?fieldValidation={validation}", {"spec": {"size": 2}}, MERGE)).ok(200)
+    (await api.patch(f"{A}?fieldValidation={validation}", changes, form)).ok(200)
     assert shared == [True]
 
 
@@ -283,18 +290,32 @@ async def test_a_merge_patch_shares_what_it_leaves_with_the_old_object(
             id="a list in place of an object",
         ),
         pytest.param(
+            [{"op": "add", "path": "/spec", "value": {"size": 2, "parts": ["x"], "shape": {"sides": 3}}}],
+            "spec.shape",
+            '{"size":2,"parts":["x"],"shape":{"sides":3}}}',
+            id="a value of a json patch",
+        ),
+        pytest.param(
+            [
+                {"op": "test", "path": "/spec/free/b", "value": 1.0},
+                {"op": "add", "path": "/spec/shape", "value": {"sides": 3}},
+            ],
+            "spec.shape",
+            '"parts":["x"],"shape":{"sides":3},"size":1}}',
+            id="a json patch with a test of a number",
+        ),
+        pytest.param(
             {"apiVersion": f"{GROUP}/v9"}, "spec", '"free":{"b":1},"parts":["x"],"size":1}}', id="another version"
         ),
     ],
 )
-async def test_a_refused_merge_patch_is_shown_as_a_whole(
-    api: Client, changes: dict[str, Any], unknown: str, shown: str
-) -> None:
+async def test_a_refused_patch_is_shown_as_a_whole(api: Client, changes: Any, unknown: str, shown: str) -> None:
     """As the patch makes it, before anything is pruned; and the stored object is left as it is."""
     (await api.post(WIDGETS, widget("a", size=1, parts=["x"], free={"b": 1}))).ok(201)
     before = (await api.get(A)).ok(200)
     for _ in range(2):
-        answer = await api.patch(f"{A}?fieldValidation=Strict", changes, MERGE)
+        form = JSON_PATCH if isinstance(changes, list) else MERGE
+        answer = await api.patch(f"{A}?fieldValidation=Strict", changes, form)
         message = failure(answer, 422, "Invalid")["message"]
         assert f'unknown field "{unknown}"' in message
         assert shown in message.replace('\\"', '"')

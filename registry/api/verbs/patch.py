@@ -7,7 +7,6 @@ Follows apiserver pkg/endpoints/handlers/patch.go.
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -81,8 +80,8 @@ class PatchReader:
         self._decoded: Decoded | None = None
         self.faults: list[str] = []
         self._strategic: Any = None
-        # The values of a JSON patch, which errors quote in the order of their own keys.
-        self._values: list[Any] = []
+        # A JSON patch; errors quote its values in the order of their own keys.
+        self._operations: json_patch.Patch | None = None
 
     def require_json(self) -> None:
         """Raises 400 if the patch is not JSON: 1.37 parses it for the audit log, before it loads the object."""
@@ -107,7 +106,10 @@ class PatchReader:
         if self._patcher is None:
             self._patcher = self._read(kind)
         try:
-            return self._patcher(old)
+            if self._operations is None:
+                return self._patcher(old)
+            # Decoding changes the result in place, and the patch may be applied again.
+            return json_patch.apply_json_patch(old, self._operations.with_own_values())
         except PatchInapplicable as error:
             raise unprocessable(_REJECTED) from error
         except PatchUndecodable as error:  # a strategic merge patch that is not an object
@@ -161,7 +163,7 @@ class PatchReader:
                 if strict:
                     duplicates = [f"json patch {fault}" for fault in self.faults]
                     self.faults = sorted([*duplicates, *operations.unknown_members], key=_operation_of)
-                self._values = [operation.value for operation in operations.operations]
+                self._operations = operations
                 return lambda old: json_patch.apply_json_patch(old, operations)
             case media if media == MERGE_PATCH:
                 changes = decode_merge_patch(decoded.value, strict=strict)
@@ -179,10 +181,10 @@ class PatchReader:
             raise refuse(result, "Object 'Kind' is missing in 'null'")
         if self._strategic is not None and not all(isinstance(result.get(name), str | None) for name in _TYPE):
             raise _bad_patch(go_plain(self._strategic), served.strategy.conversion_fault(result) or "")
-        # Decoding prunes in place, and an error of strict validation shows the whole object. That of a merge patch is
-        # made again from the old object: a copy would share nothing with that, and be validated as a whole.
-        text, is_kept = result, self._body.media_type == MERGE_PATCH and not served.definition.builtin
-        if options.field_validation == "Strict" and not is_kept:
+        # Decoding prunes in place, and an error of strict validation shows the whole object. That of a custom resource
+        # is made again from the old object: a copy would share nothing with that, and be validated as a whole.
+        text = result
+        if options.field_validation == "Strict" and served.definition.builtin:
             result = deep_copy(result)
         # Without a version, kube-apiserver decodes a built-in kind into its internal struct with other field names.
         is_internal = served.definition.builtin and self._strategic is None and not result.get("apiVersion")
@@ -230,11 +232,15 @@ class PatchReader:
         """
         if self._strategic is not None:
             return _bad_patch(go_json(result, MAX_TEXT), why)
+        assert self._patcher is not None
         ordered = in_struct_order(old)
         in_order = _containers(ordered)
-        with contextlib.suppress(ApplyError):  # a test of a number
+        try:
             result = self._quoting_patcher()(old if ordered is None else ordered)
-        in_order |= _containers(self._values)
+        except ApplyError:  # a test of a number
+            result = self._patcher(old)
+        if self._operations is not None:
+            in_order |= _containers([operation.value for operation in self._operations.operations])
         return _bad_patch(go_json(_in_text_order(result, in_order), MAX_TEXT), why)
 
     def _quoting_patcher(self) -> Patcher:

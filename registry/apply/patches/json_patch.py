@@ -9,7 +9,7 @@ member copies null, `-1` is the last item, a pointer that starts without `/` los
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from registry.apply.errors import PatchInapplicable, PatchTooLong, PatchUndecodable
@@ -17,6 +17,7 @@ from registry.apply.patches.json_pointer import BadIndex, Pointed, copy_value, d
 from registry.apply.values import equal
 from registry.codec.go_text import json_type
 from registry.schema.model import Json
+from registry.schema.values import deep_copy
 
 MAX_OPERATIONS = 10_000
 # The limit of a request body: a few `copy` operations could otherwise double a document until memory is exhausted.
@@ -44,6 +45,17 @@ class Patch:
 
     operations: tuple[PatchOperation, ...]
     unknown_members: tuple[str, ...] = ()
+
+    def with_own_values(self) -> Patch:
+        """Returns the patch with copies of its values, for a result that is changed in place."""
+        return Patch(
+            tuple(
+                [
+                    replace(one, value=deep_copy(one.value)) if isinstance(one.value, dict | list) else one
+                    for one in self.operations
+                ]
+            )
+        )
 
 
 def decode(document: Json, *, strict: bool = True) -> Patch:

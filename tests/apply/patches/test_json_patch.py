@@ -207,6 +207,18 @@ def test_unknown_members_are_reported_only_on_request() -> None:
     assert decode(document, strict=False).unknown_members == ()
 
 
+@pytest.mark.parametrize("kind, path", [("add", "/spec/new"), ("replace", "/spec/opts"), ("replace", "")])
+def test_a_result_of_own_values_shares_none_with_the_patch(kind: str, path: str) -> None:
+    patch = decode([op(kind, path, value={"a": [{"b": 1}]})])
+    expected = copy.deepcopy(apply_json_patch(DOCUMENT, patch))
+    result = apply_json_patch(DOCUMENT, patch.with_own_values())
+    assert result == expected
+    value = result if not path else result["spec"][path.rpartition("/")[2]]
+    value["a"][0]["b"] = 2
+    value["c"] = 3
+    assert apply_json_patch(DOCUMENT, patch) == expected
+
+
 def test_null_is_the_empty_patch() -> None:
     assert apply_json_patch(DOCUMENT, decode(None)) is DOCUMENT
 
