@@ -244,11 +244,14 @@ BEGIN
         FROM accepted a
         WHERE a.new_words IS NOT NULL AND a.new_words IS DISTINCT FROM a.o_words
         ON CONFLICT (tenant_id, resource, key) DO UPDATE SET words = excluded.words
+    ), entries_gone AS MATERIALIZED (
+        -- Made first: joined to the objects alone, the planner may read all entries of a tenant to find those of a key.
+        SELECT a.tenant_id, gone.entry, a.key
+        FROM accepted a CROSS JOIN LATERAL unnest(a.o_index_entries) AS gone (entry)
+        WHERE gone.entry <> ALL (coalesce(a.new_index_entries, '{}')) AND get_byte(gone.entry, 8) <> 2
     ), entries_removed AS (
-        DELETE FROM index_entries e
-        USING accepted a CROSS JOIN LATERAL unnest(a.o_index_entries) AS gone (entry)
-        WHERE e.tenant_id = a.tenant_id AND e.entry = gone.entry AND e.key = a.key
-            AND gone.entry <> ALL (coalesce(a.new_index_entries, '{}')) AND get_byte(gone.entry, 8) <> 2
+        DELETE FROM index_entries e USING entries_gone g
+        WHERE e.tenant_id = g.tenant_id AND e.entry = g.entry AND e.key = g.key
     ), entries_added AS (
         INSERT INTO index_entries (tenant_id, entry, key)
         SELECT a.tenant_id, added.entry, a.key

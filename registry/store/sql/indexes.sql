@@ -33,7 +33,14 @@ $function$;
 CREATE OR REPLACE FUNCTION registry_index_put(
     tenant bigint, domain bigint, of_resource text, build_id bigint, layout bigint,
     keys text[], revisions bigint[], entries text[], labels text[]
-) RETURNS text LANGUAGE plpgsql AS $function$
+) RETURNS text LANGUAGE plpgsql
+-- Looks up the objects of the page alone, whatever the statistics say (commit.sql). Tables are joined on columns of rows, not on
+-- arguments, so that no plan reads all objects of a resource, or all entries of a tenant, for each page.
+SET enable_seqscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET plan_cache_mode = force_generic_plan
+AS $function$
 DECLARE
     growth bigint;
     used record;
@@ -47,29 +54,37 @@ BEGIN
         coalesce(registry_index_bytes(w.entries::bytea[]), 0) - coalesce(registry_index_bytes(o.index_entries), 0)), 0)
     INTO growth
     FROM unnest(keys, revisions, entries) AS w (key, revision, entries)
-    JOIN objects o ON o.tenant_id = tenant AND o.resource = of_resource AND o.key = w.key AND o.revision = w.revision;
+    CROSS JOIN LATERAL (
+        SELECT o.* FROM objects o WHERE o.tenant_id = tenant AND o.resource = of_resource AND o.key = w.key OFFSET 0
+    ) o
+    WHERE o.revision = w.revision;
     SELECT t.bytes, t.max_bytes INTO used FROM tenants t WHERE t.id = tenant;
     IF growth > 0 AND used.bytes + growth > used.max_bytes THEN
         RETURN concat_ws(' ', 'full', growth, used.bytes, used.max_bytes);
     END IF;
     UPDATE tenants t SET bytes = t.bytes + growth WHERE t.id = tenant AND growth <> 0;
     WITH found AS MATERIALIZED (
-        SELECT o.key, o.index_entries AS old, w.entries::bytea[] AS new, w.labels::text[] AS labels
+        SELECT o.tenant_id, o.resource, o.key, o.index_entries AS old, w.entries::bytea[] AS new,
+            w.labels::text[] AS labels
         FROM unnest(keys, revisions, entries, registry_index_put.labels) AS w (key, revision, entries, labels)
-        JOIN objects o ON o.tenant_id = tenant AND o.resource = of_resource AND o.key = w.key
-            AND o.revision = w.revision
+        CROSS JOIN LATERAL (
+            SELECT o.* FROM objects o WHERE o.tenant_id = tenant AND o.resource = of_resource AND o.key = w.key OFFSET 0
+        ) o
+        WHERE o.revision = w.revision
+    ), gone AS MATERIALIZED (
+        SELECT f.tenant_id, g.entry, f.key FROM found f CROSS JOIN LATERAL unnest(f.old) AS g (entry)
+        WHERE g.entry <> ALL (coalesce(f.new, '{}')) AND get_byte(g.entry, 8) <> 2
     ), updated AS (
         UPDATE objects o SET index_layout = layout, index_entries = f.new,
             labels = CASE WHEN registry_index_put.labels IS NULL THEN o.labels ELSE f.labels END
         FROM found f
-        WHERE o.tenant_id = tenant AND o.resource = of_resource AND o.key = f.key
+        WHERE o.tenant_id = f.tenant_id AND o.resource = f.resource AND o.key = f.key
     ), removed AS (
-        DELETE FROM index_entries e USING found f CROSS JOIN LATERAL unnest(f.old) AS gone (entry)
-        WHERE e.tenant_id = tenant AND e.entry = gone.entry AND e.key = f.key
-            AND gone.entry <> ALL (coalesce(f.new, '{}')) AND get_byte(gone.entry, 8) <> 2
+        DELETE FROM index_entries e USING gone g
+        WHERE e.tenant_id = g.tenant_id AND e.entry = g.entry AND e.key = g.key
     ), words_removed AS (
         DELETE FROM search_words s USING found f
-        WHERE s.tenant_id = tenant AND s.resource = of_resource AND s.key = f.key
+        WHERE s.tenant_id = f.tenant_id AND s.resource = f.resource AND s.key = f.key
             AND registry_words(tenant, f.new) IS NULL
     ), words_added AS (
         INSERT INTO search_words AS s (tenant_id, resource, key, words)
