@@ -76,10 +76,10 @@ class Backend:
     tokens: AccountTokens
     # Notifies controllers of committed writes.
     events: WriteEvents
-    # How definitions with a conversion webhook or rules are served; with None only the apiVersion is converted.
-    conversions: SharedConversions | None = None
-    # Calls admission webhooks; None where none are called.
-    webhooks: WebhookClient | None = None
+    # How definitions with a conversion webhook or rules are served.
+    conversions: SharedConversions
+    # Calls admission webhooks.
+    webhooks: WebhookClient
     # Whether objects are written with the documents that SQL reports read.
     reports: bool = False
     # Whether clusterpedia's label keys are parameters of queries.
@@ -184,8 +184,7 @@ class ResourceRequest(NamedTuple):
 
     def converting(self, served: Served) -> Served:
         """Returns `served` with conversions of its own, if a webhook or rules convert."""
-        shared = self.backend.conversions
-        return served.converting(shared, self.tenant.id) if served.converts_contents and shared is not None else served
+        return served.converting(self.backend.conversions, self.tenant.id) if served.converts_contents else served
 
     def fork(self) -> ResourceRequest:
         """The request for one attempt (Context.fork)."""

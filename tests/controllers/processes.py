@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 
 from registry import builtin
 from registry.api.catalogs import Catalogs
+from registry.api.conversions import SharedConversions
 from registry.api.options import WriteOptions
 from registry.api.request import Backend, ResourceRequest
 from registry.api.served import Object, Served
@@ -23,8 +24,12 @@ from registry.authorization.tenants import DEFAULT
 from registry.controllers.controller_client import ControllerClient
 from registry.controllers.garbage.references import served_by_name
 from registry.controllers.manager import ControllerManager
+from registry.conversion.converter import Converter
 from registry.store.store import Store
 from registry.store.types import ObjectKey, ResourceName
+from registry.webhooks.client import WebhookClient
+from registry.webhooks.egress import EgressPolicy
+from registry.webhooks.services import Services
 from tests.api.widgets import GROUP, widget
 
 WIDGETS = ResourceName(f"widgets.{GROUP}")
@@ -34,6 +39,7 @@ WIDGETS = ResourceName(f"widgets.{GROUP}")
 async def process(database_url: str) -> AsyncIterator[ControllerClient]:
     """A process without controllers, as one that dies right after its commits; seen as by a controller."""
     store = await Store.open(database_url, housekeeping=False)
+    converter = Converter(WebhookClient(EgressPolicy(), Services()))
     try:
         backend = Backend(
             store,
@@ -42,9 +48,12 @@ async def process(database_url: str) -> AsyncIterator[ControllerClient]:
             Authentication([]),
             AccountTokens(store, SigningKeys(store), "https://registry.example"),
             WriteEvents(),
+            SharedConversions(converter),
+            converter.client,
         )
         yield ControllerClient(backend, await store.tenant(DEFAULT))
     finally:
+        await converter.aclose()
         await store.close()
 
 

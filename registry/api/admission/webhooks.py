@@ -44,7 +44,6 @@ from registry.flowcontrol.evaluation import Large, evaluate, large, noted_size
 from registry.schema.names import label_key
 from registry.tasks import gather_all
 from registry.webhooks.answers import run_aside
-from registry.webhooks.client import WebhookClient
 from registry.webhooks.endpoint import endpoint_of
 from registry.webhooks.errors import CallFailed
 
@@ -232,7 +231,7 @@ class WebhookAdmission:
         return answer
 
     async def _call(self, hook: Webhook, body: bytes, decode: Callable[[bytes], Verdict], dry_run: bool) -> Verdict:
-        client = self._client()
+        client = self._request.backend.webhooks
         return await client.call(
             self._request.tenant.id,
             endpoint_of(hook.client, client.services),
@@ -254,12 +253,6 @@ class WebhookAdmission:
         if left <= 0:
             raise deadline_exceeded()
         return min(hook.timeout_seconds, math.ceil(left))
-
-    def _client(self) -> WebhookClient:
-        client = self._request.backend.webhooks
-        if client is None:
-            raise CallFailed("this process calls no webhooks")
-        return client
 
     def _fail(self, hook: Webhook, reason: str) -> None:
         """Raises if a failed call refuses the request; otherwise logs it."""
