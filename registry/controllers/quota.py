@@ -61,9 +61,7 @@ class Recount:
     `count` is called with each namespace, perhaps several times.
     """
 
-    def __init__(
-        self, store: Store, count: Callable[[Tenant, ObjectKey], object], *, seconds: float = RECOUNT_SECONDS
-    ) -> None:
+    def __init__(self, store: Store, count: Callable[[Tenant, ObjectKey], object], *, seconds: float) -> None:
         self._store = store
         self._count = count
         self._seconds = seconds

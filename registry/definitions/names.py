@@ -18,7 +18,7 @@ Json = Mapping[str, Any]
 MAX_NAMES = 1_000
 
 
-def definition_name(name: str, spec: Json, prefix: bool = False) -> list[str]:
+def definition_name(name: str, spec: Json, prefix: bool) -> list[str]:
     """The errors of metadata.name (or, as a prefix, of generateName) of a definition with this spec."""
     errors = list(name_is_dns_subdomain(name, prefix))
     names = spec.get("names") or {}

@@ -72,7 +72,7 @@ STRICT = Leniency()
 
 
 def validate_schema(
-    validation: Json | None, path: str, *, status: bool, old: Json | None, leniency: Leniency = STRICT
+    validation: Json | None, path: str, *, status: bool, old: Json | None, leniency: Leniency
 ) -> list[FieldError]:
     """The errors of `{"openAPIV3Schema": ...}`, whose path is `path`.
 

@@ -12,7 +12,7 @@ from registry.schema.validation import validate
 from registry.schema.values import Json
 
 
-def drop_nulls(value: Json, schema: Structural, *, only_valid: bool = False) -> None:
+def drop_nulls(value: Json, schema: Structural, *, only_valid: bool) -> None:
     """Removes such nulls from `value`, in place. Recursion follows the schema, whose depth is bounded.
 
     With `only_valid`, nulls that are invalid by their schemas remain, for validation to refuse.

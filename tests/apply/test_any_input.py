@@ -120,5 +120,5 @@ def test_other_patches(document: Any, metadata: Any, patch: Any) -> None:
     inputs = copy.deepcopy((document, patch))
     with contextlib.suppress(ApplyError):
         apply_strategic("ServiceAccount", document, patch)
-    apply_merge_patch(document, decode_merge_patch(patch))
+    apply_merge_patch(document, decode_merge_patch(patch, strict=True))
     assert (document, patch) == inputs

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from registry.definitions.schemas import validate_schema
+from registry.definitions.schemas import STRICT, validate_schema
 from registry.schema.structural.bounds import MAX_DEPTH
 from tests.definitions.crds import messages
 
@@ -20,7 +20,7 @@ COSTLY = {"rule": "self.all(x, self.all(y, x == y))"}
 
 
 def errors_of(schema: Schema, *, status: bool = False, old: Schema | None = None) -> list[str]:
-    return messages(validate_schema({"openAPIV3Schema": schema}, "v", status=status, old=old))
+    return messages(validate_schema({"openAPIV3Schema": schema}, "v", status=status, old=old, leniency=STRICT))
 
 
 def fields_of(schema: Schema) -> list[str]:

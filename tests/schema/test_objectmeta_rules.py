@@ -219,7 +219,7 @@ def test_finalizer_warnings() -> None:
         f'metadata.finalizers: "a.b": prefer a domain-qualified finalizer name including a path (/) {tail}',
         f'metadata.finalizers: "zeta": prefer a domain-qualified finalizer name {tail}',
     ]
-    assert finalizer_warnings({}) == []
+    assert finalizer_warnings({}, None) == []
 
 
 def test_duplicate_owner_references_are_merged() -> None:

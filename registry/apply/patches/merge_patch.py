@@ -16,7 +16,7 @@ from registry.schema.values import deep_copy
 INVALID_MERGE_PATCH: Final = "Invalid JSON Patch"
 
 
-def decode_merge_patch(document: Json, *, strict: bool = True) -> Json:
+def decode_merge_patch(document: Json, *, strict: bool) -> Json:
     """`document` itself if it can be a merge patch of an object.
 
     With fieldValidation=Ignore (`strict` false) kube-apiserver accepts lists, too, and fails on the result.

@@ -162,7 +162,7 @@ def validate_common_fields(new: Meta, old: Meta, *, namespaced: bool) -> list[Fi
     return errors + _update_errors(new, old, errors)
 
 
-def finalizer_warnings(new: Meta, old: Meta | None = None) -> list[str]:
+def finalizer_warnings(new: Meta, old: Meta | None) -> list[str]:
     """The warnings on finalizers that `new` adds, sorted by name, for custom resources."""
     finalizers = new.get("finalizers")
     if not finalizers:

@@ -34,7 +34,7 @@ class _NodePlace:
     types: bool = True
 
 
-def validate_keywords(schema: Schema, path: str, *, types: bool = True, no_default: str = "") -> list[FieldError]:
+def validate_keywords(schema: Schema, path: str, *, types: bool, no_default: str) -> list[FieldError]:
     """`no_default` says why no node can have a default; unknown types are allowed without `types`."""
     errors: list[FieldError] = []
     _check(schema, path, _NodePlace(no_default, types=types), True, errors)
