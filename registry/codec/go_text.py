@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any
 
 from registry.codec.model import Repeated
+from registry.codec.sorting import sorted_keys
 
 GO_ESCAPES = {"\\": "\\\\", "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v"}
 
@@ -103,7 +104,7 @@ def type_meta(value: Mapping[str, Any], *, is_sorted: bool = False) -> dict[str,
     """The kind and apiVersion of a document without a type_meta_error, as encoding/json reads them: in any case, and of
     several the last. `is_sorted` says that the document was YAML, whose members Go sorts."""
     members: dict[str, str] = {}
-    for name in sorted(value) if is_sorted else value:
+    for name in sorted_keys(value) if is_sorted else value:
         field = _TYPE_FIELDS.get(name.casefold())
         if field is not None and value[name] is not None:
             members[field] = value[name]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from registry.budget import spend
+from registry.codec.sorting import sorted_keys
 
 Json = Any
 
@@ -83,7 +84,7 @@ def with_sorted_keys(value: Json) -> Json:
         holder = pending.pop()
         for key, inner in holder.items() if holder.__class__ is dict else enumerate(holder):
             if inner.__class__ is dict:
-                holder[key] = inner = {name: inner[name] for name in sorted(inner)}
+                holder[key] = inner = {name: inner[name] for name in sorted_keys(inner)}
             elif inner.__class__ is list:
                 holder[key] = inner = inner.copy()
             else:

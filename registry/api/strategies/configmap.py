@@ -6,6 +6,7 @@ from registry.api.strategies.base import Object
 from registry.api.strategies.data_keys import MAX_DATA_BYTES, base64_length, immutable_errors, key_errors
 from registry.api.strategies.typed import TypedStrategy
 from registry.builtin.structs import CORE
+from registry.codec.sorting import sorted_keys
 from registry.schema.field import FieldError, invalid, too_long
 from registry.schema.field import key as key_path
 
@@ -20,7 +21,7 @@ class ConfigMapStrategy(TypedStrategy):
         errors = self.meta_errors(obj) + key_errors(data, "data")
         errors += [
             invalid(key_path("data", key), key, "duplicate of key present in binaryData")
-            for key in sorted(data)
+            for key in sorted_keys(data)
             if key in binary
         ]
         errors += key_errors(binary, "binaryData")

@@ -6,8 +6,9 @@ Follows apimachinery pkg/util/validation (IsConfigMapKey) and kubernetes pkg/api
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
+from registry.codec.sorting import sorted_keys
 from registry.schema.field import FieldError, forbidden, invalid
 from registry.schema.field import key as key_path
 from registry.schema.names import regex_error
@@ -27,8 +28,8 @@ _KEY_ERROR = regex_error(
 IMMUTABLE = "field is immutable when `immutable` is set"
 
 
-def key_errors(keys: Iterable[str], path: str) -> list[FieldError]:
-    return [invalid(key_path(path, key), key, problem) for key in sorted(keys) for problem in key_problems(key)]
+def key_errors(keys: Collection[str], path: str) -> list[FieldError]:
+    return [invalid(key_path(path, key), key, problem) for key in sorted_keys(keys) for problem in key_problems(key)]
 
 
 def key_problems(key: str) -> list[str]:

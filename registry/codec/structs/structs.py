@@ -24,6 +24,7 @@ from operator import itemgetter
 from typing import Any
 
 from registry.codec.model import Repeated
+from registry.codec.sorting import sorted_keys
 from registry.codec.structs.base import ROOT, DecodingContext, GoType, Link, RepeatedField, StructDecodeError
 from registry.codec.structs.scalars import STRING, GoScalar
 
@@ -105,7 +106,7 @@ class GoMap(GoType):
 
     def encode(self, value: Any) -> Any:
         encode = self.element.encode
-        return {k: encode(value[k]) for k in sorted(value)}
+        return {k: encode(value[k]) for k in sorted_keys(value)}
 
 
 class OneOf(GoType):
