@@ -165,6 +165,16 @@ def _identity_of(catalog: TenantCatalog) -> tuple[int, int]:
     return catalog.serial, catalog.guards.definitions
 
 
+class _Taken(NamedTuple):
+    """A request that is answered by a plan, or given back."""
+
+    plan: GetPlan
+    cycle: Cycle
+    give_back: Callable[[], None]
+    seat: Seat
+    started: float
+
+
 class FastGets:
     """The plans of one connection."""
 
@@ -192,7 +202,7 @@ class FastGets:
         seat = self._queue.try_acquire(plan.flow, started)
         if seat is None:
             return False
-        if not self._begin_load(plan, target, cycle, partial(self._end, plan, cycle, give_back, seat, started)):
+        if not self._begin_load(plan, target, cycle, partial(self._end, _Taken(plan, cycle, give_back, seat, started))):
             self._queue.release(seat)
             return False
         metrics.IN_FLIGHT.count += 1
@@ -225,18 +235,9 @@ class FastGets:
         backend.activity.begin(tenant.name, watch=False, write=False)
         return True
 
-    def _end(
-        self,
-        plan: GetPlan,
-        cycle: Cycle,
-        give_back: Callable[[], None],
-        seat: Seat,
-        started: float,
-        served: Served,
-        loaded: Loaded | None,
-        _: StoreError | None,
-    ) -> None:
+    def _end(self, taken: _Taken, served: Served, loaded: Loaded | None, _: StoreError | None) -> None:
         """Answers the request, or returns it to the handler chain."""
+        plan, cycle, give_back, seat, started = taken
         if seat is not EXEMPT:
             self._queue.release(seat)
         metrics.IN_FLIGHT.count -= 1
