@@ -194,13 +194,13 @@ def _not_acceptable(accept: str, builtin: bool, *, collection: bool = False, cbo
     return NotAcceptable(f"only the following media types are accepted: {named}")
 
 
-def error_encoding(accept: str, *, cbor: bool = True) -> str:
-    """Returns the encoding of a Status: the best of the clauses without a transformation, else JSON.
+def error_representation(accept: str, *, cbor: bool = True) -> Representation:
+    """Returns the representation of a Status: the best of the clauses without a transformation, else indented JSON.
 
     Follows apiserver pkg/endpoints/handlers/responsewriters/writers.go (WriteObjectNegotiated).
     """
     representation = _represent(accept, _UNTRANSFORMED if cbor else _WITHOUT_CBOR)
-    return representation.encoding if representation is not None else JSON
+    return representation if representation is not None else Representation(pretty=True)
 
 
 # Longer headers are ignored: kubectl's longest Accept has some 200 bytes.

@@ -19,7 +19,7 @@ from registry.http.negotiation import (
     Representation,
     UnsupportedMediaType,
     body_encoding,
-    error_encoding,
+    error_representation,
     negotiate,
     negotiate_discovery,
     patch_type,
@@ -171,7 +171,7 @@ def test_routes_know_no_single_star(accept: str) -> None:
 
 def test_only_resources_have_a_server_version() -> None:
     assert negotiate(f"{Y};sv=v1") == Representation(YAML)
-    assert error_encoding(f"{Y};sv=v1") == JSON
+    assert error_representation(f"{Y};sv=v1") == Representation(pretty=True)
     with pytest.raises(NotAcceptable):
         negotiate_discovery(f"{Y};sv=v1", aggregated=True)
 
@@ -212,7 +212,7 @@ def test_discovery() -> None:
     ],
 )
 def test_encoding_of_errors(accept: str, encoding: str) -> None:
-    assert error_encoding(accept) == encoding
+    assert error_representation(accept).encoding == encoding
 
 
 @pytest.mark.parametrize(
@@ -309,7 +309,7 @@ def test_pretty(parameter: str, user_agent: str, expected: bool) -> None:
 
 @given(st.text(max_size=40) | st.text('application/json*;=q.0,as v1"', max_size=60))
 def test_arbitrary_accept_headers_never_raise(text: str) -> None:
-    for read in (negotiate, body_encoding, patch_type, error_encoding):
+    for read in (negotiate, body_encoding, patch_type, error_representation):
         with contextlib.suppress(NotAcceptable, UnsupportedMediaType):
             assert read(text)
 
@@ -334,7 +334,7 @@ def test_long_headers_are_parsed_in_linear_time(text: str) -> None:
             negotiate(text)
         with pytest.raises(NotAcceptable):
             negotiate(text, builtin=True, collection=True)
-        assert error_encoding(text) == JSON
+        assert error_representation(text).encoding == JSON
         with pytest.raises(UnsupportedMediaType):
             body_encoding(text)
         with pytest.raises(UnsupportedMediaType):

@@ -66,6 +66,34 @@ async def test_browsers_and_curl_get_indented_json(shared_api: Client, agent: st
 
 
 @shares_application
+@pytest.mark.parametrize(
+    "accept, agent, query, pretty",
+    [
+        ("", "kubectl/1.36", "", False),
+        ("application/json;stream=watch", "kubectl/1.36", "", False),
+        ("", "curl/8", "", True),
+        ("", "kubectl/1.36", "?pretty=true", True),
+        ("", "curl/8", "?pretty=false", False),
+        ("application/json;pretty=1", "kubectl/1.36", "", True),
+        # No clause is served for a Status: upstream writes it without negotiation, and always indented.
+        (TABLE, "kubectl/1.36", "?pretty=false", True),
+        ("text/html", "kubectl/1.36", "", True),
+    ],
+)
+async def test_indented_errors(shared_api: Client, accept: str, agent: str, query: str, pretty: bool) -> None:
+    answer = await shared_api.get(A + query, accept=accept, headers={"user-agent": agent})
+    failure(answer, 406 if accept == "text/html" else 404, "NotAcceptable" if accept == "text/html" else "NotFound")
+    assert (b'\n  "status"' in answer.body) is pretty
+
+
+@shares_application
+async def test_the_version_is_indented(shared_api: Client) -> None:
+    answer = await shared_api.get("/version")
+    assert answer.ok()["major"] == "1"
+    assert answer.text.startswith('{\n  "major": "1",\n')
+
+
+@shares_application
 @pytest.mark.parametrize("accept", ["application/xml", "application/json;as=Nothing;v=v1;g=meta.k8s.io", "text/html"])
 async def test_an_unsupported_media_type(shared_api: Client, accept: str) -> None:
     await make(shared_api, "a")

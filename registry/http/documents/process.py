@@ -9,16 +9,16 @@ from starlette.types import Receive, Scope, Send
 
 from registry.emulation import emulated
 from registry.http import metrics
-from registry.http.documents.answers import require_get, send_document, send_json
+from registry.http.documents.answers import require_get, send_document
+from registry.http.forms import encode_document
+from registry.http.negotiation import Representation
 
 
 async def version(scope: Scope, receive: Receive, send: Send) -> None:
     """Returns the version: the build is this Python's, the API the emulated one, by which clients detect features."""
     require_get(scope, "application/json")
     version = emulated()
-    await send_json(
-        send,
-        scope,
+    document = encode_document(
         {
             "major": "1",
             "minor": str(version.minor),
@@ -34,7 +34,9 @@ async def version(scope: Scope, receive: Receive, send: Send) -> None:
             "compiler": platform.python_implementation(),
             "platform": f"{platform.system().lower()}/{platform.machine()}",
         },
+        Representation(pretty=True),
     )
+    await send_document(send, scope, 200, "application/json", document)
 
 
 class MetricsEndpoint:

@@ -21,9 +21,10 @@ from registry.flowcontrol.byte_shares import ABORT
 from registry.flowcontrol.fair_queue import TooManyRequests
 from registry.flowcontrol.time_slice import ClientGone
 from registry.flowcontrol.watchdog import EvaluationStopped
+from registry.http.forms import prettify
 from registry.http.middleware.access_log import loggable
 from registry.http.middleware.instrumentation import CLIENT_CLOSED_REQUEST
-from registry.http.negotiation import Representation, error_encoding
+from registry.http.negotiation import error_representation
 from registry.http.request_state import STATE, RequestState
 from registry.http.responses import PageNotFound, send_page_not_found, send_status
 from registry.logs import RateLimited
@@ -60,7 +61,8 @@ class ErrorsMiddleware:
             status = _status_of(error, scope, state)
             _drop_tracebacks(error)
             cbor = state.served is not None and not _is_of_route(status)
-            representation = Representation(error_encoding(state.header(b"accept"), cbor=cbor))
+            representation = error_representation(state.header(b"accept"), cbor=cbor)
+            representation = prettify(representation, state.info.query, state.headers)
             await send_status(send, scope, status, representation, state.warnings)
         finally:
             if state.when_streamed is not None:
