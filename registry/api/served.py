@@ -23,6 +23,8 @@ from registry.api.tables.table import Table, custom_table
 from registry.budget import Budget
 from registry.builtin import definitions as builtin_definitions
 from registry.codec.json_encode import encode_canonical, encode_json_text
+from registry.codec.json_size import has_more_keys
+from registry.codec.model import MAX_STORED_KEYS
 from registry.codec.stored import decode_stored
 from registry.definitions.compiled import schema_digest
 from registry.definitions.deprecation import deprecation_warning
@@ -240,6 +242,8 @@ class Served:
         form = self.stored_form(obj)
         if len(form.body) > MAX_BODY_CHARACTERS:
             raise too_large(f"the object would have {len(form.body)} characters, limit is {MAX_BODY_CHARACTERS}")
+        if form.body.count(":") > MAX_STORED_KEYS and has_more_keys(form.body.encode(), MAX_STORED_KEYS):
+            raise too_large(f"the object would have more than {MAX_STORED_KEYS} keys")
         return form
 
     def stored_form(self, obj: Object) -> StoredForm:

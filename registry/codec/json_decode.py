@@ -24,10 +24,11 @@ import orjson
 
 from registry.codec.json_encode import encode_json
 from registry.codec.json_scan import TOO_COSTLY, scan
-from registry.codec.json_size import has_more_containers
+from registry.codec.json_size import has_more_containers, has_more_keys
 from registry.codec.model import (
     MAX_CONTAINERS,
     MAX_DEPTH,
+    MAX_KEYS,
     Decoded,
     JsonSyntaxError,
     NumberLiteral,
@@ -49,23 +50,34 @@ _ESCAPE = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)
 _UNUSUAL = re.compile(rb"\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]|\xef\xbb\xbf|\xef\xbf[\xbe\xbf]")
 
 
-def decode_json(data: bytes, max_depth: int = MAX_DEPTH) -> Decoded:
+def decode_json(data: bytes, max_depth: int = MAX_DEPTH, max_keys: int = MAX_KEYS) -> Decoded:
     """The value of `data`: `{"a": 1, "a": 2}` gives `{"a": 2}` and the duplicate `duplicate field "a"`.
 
     Raises JsonSyntaxError with encoding/json's text, or JsonNumberError. The value may have more than about 900 levels
     (`max_depth` is the limit): callers that recurse must support that or pass a lower limit.
 
-    Raises TooManyValues for more than MAX_CONTAINERS objects and lists, unless the syntax is known to be wrong.
+    Raises TooManyValues for more than MAX_CONTAINERS objects and lists, or `max_keys` keys, unless the syntax is known
+    to be wrong.
     """
-    if has_more_containers(data, MAX_CONTAINERS):
+    try:
+        _require_few_values(data, max_keys)
+    except TooManyValues:
         _require_syntax(data, max_depth)
-        raise TooManyValues(MAX_CONTAINERS)
+        raise
     value = _canonical(data)
     if value is _NOT_READ:
         value = _decode_with_hook(data, max_depth)
     if value is _NOT_READ:
         return scan(data, max_depth)
     return Decoded(value)
+
+
+def _require_few_values(data: bytes, max_keys: int) -> None:
+    """Raises TooManyValues."""
+    if has_more_containers(data, MAX_CONTAINERS):
+        raise TooManyValues(MAX_CONTAINERS)
+    if has_more_keys(data, max_keys):
+        raise TooManyValues(max_keys, "keys")
 
 
 def _require_syntax(data: bytes, max_depth: int) -> None:
@@ -118,8 +130,7 @@ def decode_canonical_json(data: bytes) -> Decoded | None:
     valid YAML with the same value; else None. Raises TooManyValues."""
     if not _is_yaml(data):
         return None
-    if has_more_containers(data, MAX_CONTAINERS):
-        raise TooManyValues(MAX_CONTAINERS)
+    _require_few_values(data, MAX_KEYS)
     value = _canonical(data)
     if value is _NOT_READ or encode_json(value).translate(None, _BLANKS) != data.translate(None, _BLANKS):
         return None

@@ -26,6 +26,11 @@ def has_more_containers(data: bytes, limit: int) -> bool:
     return _has_more(data, _OPENING, limit)
 
 
+def has_more_keys(data: bytes, limit: int) -> bool:
+    """Whether the objects of `data`, which is JSON, have more than `limit` keys together."""
+    return _has_more(data, (b":",), limit)
+
+
 def _has_more(data: bytes, marks: tuple[bytes, ...], limit: int) -> bool:
     """Whether there are more than `limit` of `marks` outside of strings. Other threads run between two strings."""
     if len(data) <= limit:

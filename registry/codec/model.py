@@ -26,6 +26,10 @@ MAX_DEPTH = 10000
 # Objects and lists in a body. Nothing else runs while C code creates them, a million in some tenths of a second; what
 # etcd can hold (1.5 MiB) has fewer unless they are nearly all empty.
 MAX_CONTAINERS = 200_000
+# Keys in a body of JSON, and in a stored object, whose managedFields name each up to three times. Nothing else runs
+# while C code reads or writes a text, some 40 ms for these; what etcd can hold has fewer.
+MAX_KEYS = 150_000
+MAX_STORED_KEYS = 3 * MAX_KEYS
 
 # The limit of sigs.k8s.io/json on the strict errors of one body.
 MAX_STRICT_ERRORS = 100

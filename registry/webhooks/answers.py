@@ -45,7 +45,7 @@ def decode_bounded_json(data: bytes, *, max_values: int = MAX_VALUES) -> Any:
     if has_more_values(data, max_values):
         raise DecodeError(f"more than {max_values} values")
     try:
-        return decode_json(data, MAX_DEPTH).value
+        return decode_json(data, MAX_DEPTH, max_values).value
     except TooManyValues as error:
         raise DecodeError(str(error)) from None
 

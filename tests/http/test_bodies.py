@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from registry.codec.model import MAX_CONTAINERS
+from registry.codec.model import MAX_CONTAINERS, MAX_KEYS, MAX_STORED_KEYS
 from registry.http import bodies
 from tests.api.client import APPLY, JSON_PATCH, MERGE, Client
 from tests.api.errors import failure
@@ -81,6 +81,27 @@ async def test_objects_and_lists_are_limited(shared_api: Client, method: str, co
         path += "?fieldManager=me"
     answer = await shared_api.request(method, path, orjson.dumps(value), content_type=content_type)
     assert failure(answer, 413, "RequestEntityTooLarge")["message"] == TOO_MANY
+
+
+@shares_application
+async def test_keys_are_limited(shared_api: Client) -> None:
+    """Of a body, and of the object that several bodies have made, with its managedFields."""
+    body = {**widget("a"), "spec": {"free": dict.fromkeys(map(str, range(MAX_KEYS)), 1)}}
+    answer = await shared_api.post(WIDGETS, body)
+    message = failure(answer, 413, "RequestEntityTooLarge")["message"]
+    assert message == f"Request entity too large: more than {MAX_KEYS} keys"
+    await make(shared_api, "a", free=dict.fromkeys(map(str, range(100_000)), 1))
+    more = {"spec": {"free": dict.fromkeys(map(str, range(100_000, 240_000)), 1)}}
+    answer = await shared_api.patch(f"{WIDGETS}/a", more, MERGE)
+    message = failure(answer, 413, "RequestEntityTooLarge")["message"]
+    assert message == f"Request entity too large: the object would have more than {MAX_STORED_KEYS} keys"
+    assert len((await shared_api.get(f"{WIDGETS}/a")).ok()["spec"]["free"]) == 100_000
+
+
+@shares_application
+async def test_colons_in_strings_are_not_counted(shared_api: Client) -> None:
+    text = ':\\":' * MAX_KEYS
+    assert (await make(shared_api, "a", free={"text": text}))[0]["spec"]["free"] == {"text": text}
 
 
 @shares_application
