@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -48,8 +48,19 @@ def _parse_short(text: str) -> LabelSelector:
 
 def _parse(text: str) -> LabelSelector:
     requirements = tuple(sorted(_SelectorParser(text).requirements(), key=lambda requirement: requirement.key))
-    tests = [_label_test(requirement) for requirement in requirements]
-    return LabelSelector(requirements, lambda labels: all(test(labels) for test in tests))
+    return LabelSelector(requirements, _labels_test(requirements))
+
+
+def _labels_test(requirements: Sequence[Requirement]) -> Callable[[Mapping[str, str]], bool]:
+    """Returns a test of labels, which is made when it is first used: lists and watches test rows, not labels."""
+    tests: list[Callable[[Mapping[str, str]], bool]] = []
+
+    def matches(labels: Mapping[str, str]) -> bool:
+        if not tests:
+            tests.extend([_label_test(requirement) for requirement in requirements])
+        return all(test(labels) for test in tests)
+
+    return matches
 
 
 _EVERYTHING = LabelSelector((), lambda labels: True)

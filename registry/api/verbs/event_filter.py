@@ -53,7 +53,9 @@ class EventFilter:
         self._prefix = f"{selection.request.namespace}/" if selection.request.namespace else ""
         self._key = selection.fields.key
         self._accepts = selection.fields.accepts
-        self._by_labels, self._by_text = _tests(selection), _tests(selection.by_text())
+        by_text = selection.by_text()
+        self._by_labels = _tests(selection)
+        self._by_text = self._by_labels if by_text is selection else _tests(by_text)
         self._selects_all = self._by_labels == (None, None)
 
     async def convert(self, changes: Sequence[Change]) -> None:
