@@ -31,10 +31,17 @@ FIELDS = st.recursive(
 )
 # An entry of a map `properties` with a key, and the schema `{"type": text}` twice.
 ENTRY = encode_delimited(29, encode_delimited(1, b"a") + encode_delimited(2, encode_delimited(5, b"text")) * 2)
+# Entries with something else: a key that is no text, a value that is no message, a third field, a group.
+OTHER_ENTRIES = [
+    encode_delimited(29, encode_delimited(1, b"abcdefgh") + other)
+    for other in (tag(1, 1) + bytes(8), tag(2, 0) + varint(1), encode_delimited(3, b"c"), tag(7, 3) + tag(7, 4))
+]
 
 
 @given(FIELDS, st.sampled_from(["apiextensions.k8s.io/v1/JSONSchemaProps", "v1/ConfigMap", "v1/Service"]))
 @example(ENTRY * 2, "apiextensions.k8s.io/v1/JSONSchemaProps")
+@example(b"".join(OTHER_ENTRIES), "apiextensions.k8s.io/v1/JSONSchemaProps")
+@example(ENTRY + OTHER_ENTRIES[0], "apiextensions.k8s.io/v1/JSONSchemaProps")
 def test_a_message_in_pieces_is_the_same(data: bytes, key: str) -> None:
     whole, divided = _parsed(key, data, 1 << 20), _parsed(key, data, 8)
     assert divided == whole
@@ -46,9 +53,25 @@ def _parsed(key: str, data: bytes, piece_bytes: int) -> Message | None:
         patch.setattr(pieces, "PIECE_BYTES", piece_bytes)
         try:
             pieces.merge(message, data)
+            _read_keys(message)
         except (DecodeError, UnicodeDecodeError):
             return None
+    message.DiscardUnknownFields()  # which nobody reads
     return message
+
+
+def _read_keys(message: Message) -> None:
+    """Raises UnicodeDecodeError for the key of a map that is no text: the library reads it only then."""
+    for field, content in message.ListFields():
+        if field.message_type is None:
+            continue
+        if field.message_type.GetOptions().map_entry:
+            values = [content[key] for key in content]
+        else:
+            values = list(content) if field.is_repeated else [content]
+        for value in values:
+            if isinstance(value, Message):
+                _read_keys(value)
 
 
 def test_a_definition_that_is_larger_than_a_piece() -> None:

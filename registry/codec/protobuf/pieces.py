@@ -83,10 +83,14 @@ def _merge(message: Message, data: bytes, limits: _Limits) -> None:
 def _merge_field(message: Message, field: FieldDescriptor, data: bytes, limits: _Limits) -> None:
     value: Any = getattr(message, field.name)
     if _is_map(field):
-        key, content = _entry(data)
-        if key in value:
-            del value[key]
-        _merge(value[key], content, limits)
+        key, content, is_known = _entry(data)
+        if not is_known:
+            _merge(value.GetEntryClass()().value, content, limits)  # for its errors
+            return
+        name = key.decode()
+        if name in value:
+            del value[name]
+        _merge(value[name], content, limits)
     elif field.is_repeated:
         _merge(value.add(), data, limits)
     else:
@@ -94,15 +98,18 @@ def _merge_field(message: Message, field: FieldDescriptor, data: bytes, limits: 
         _merge(value, data, limits)
 
 
-def _entry(data: bytes) -> tuple[str, bytes]:
-    """The key and the encoded message of an entry of a map."""
-    key, contents = b"", []
+def _entry(data: bytes) -> tuple[bytes, bytes, bool]:
+    """The key and the encoded message of an entry of a map, and whether there is nothing else: the library takes any
+    other entry for an unknown field."""
+    key, contents, is_known = b"", [], True
     for number, wire_type, _, content, end in _fields(data):
         if number == 1 and wire_type == _DELIMITED:
             key = data[content:end]
         elif number == 2 and wire_type == _DELIMITED:
             contents.append(data[content:end])
-    return key.decode(), b"".join(contents)
+        else:
+            is_known = False
+    return key, b"".join(contents), is_known
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int, int, int, int]]:
