@@ -15,6 +15,8 @@ pytestmark = pytest.mark.slow
 
 # As benchmarks use it; what is printed is the server's process and its folder.
 BENCHMARK = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 from benchmarks import server
 with server.folder() as data, server.running(data, 1, None) as running:
     print(running.process.pid, data, flush=True)
