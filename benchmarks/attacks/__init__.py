@@ -34,6 +34,7 @@ ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
     "anyof": found.any_of,
     "jsonpatch": found.json_patch,
     "containers": found.containers,
+    "keys": found.keys,
     "pages": found.pages,
     "yaml": found.yaml,
     "uploads": found.uploads,

@@ -12,7 +12,7 @@ import json
 import ssl
 import tempfile
 from collections.abc import AsyncIterator
-from itertools import cycle
+from itertools import count, cycle
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,17 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from benchmarks.attacks.attacker import ADMISSION, ANYTHING, DEFINITIONS, MAPS, TABLE, TENANT, Attacker, an_object
+from benchmarks.attacks.attacker import (
+    ADMISSION,
+    ANYTHING,
+    DEFINITIONS,
+    MAPS,
+    MERGE_PATCH,
+    TABLE,
+    TENANT,
+    Attacker,
+    an_object,
+)
 from benchmarks.client import JSON
 
 # ---- without a token
@@ -176,6 +186,28 @@ async def containers(attacker: Attacker) -> None:
 
     async def work(one: Attacker) -> None:
         await one.ask("POST", f"{path}?dryRun=All", next(bodies))
+
+    await attacker.parallel(4, work)
+
+
+async def keys(attacker: Attacker) -> None:
+    """Objects of as many keys as a body may have, which are made, patched and read; and bodies of more."""
+    path = await attacker.define("keyed", ANYTHING)
+    many = dict.fromkeys([f"k{i}" for i in range(149_000)], 0)
+    await attacker.ask("POST", path, an_object(path, "kept", many))
+    more = an_object(path, "", many | dict.fromkeys([f"m{i}" for i in range(200_000)], 0))
+    numbers = count()
+
+    async def work(one: Attacker) -> None:
+        match (n := next(numbers)) % 4:
+            case 0:
+                await one.ask("POST", f"{path}?dryRun=All", an_object(path, "", many))
+            case 1:
+                await one.ask("PATCH", f"{path}/kept", {"spec": {"k1": n}}, kind=MERGE_PATCH)
+            case 2:
+                await one.ask("GET", path)
+            case _:
+                await one.ask("POST", path, more)
 
     await attacker.parallel(4, work)
 
