@@ -47,6 +47,12 @@ class ListOptions:
         """Whether the list is of exactly its resource version, as the first page of one with a limit is by default."""
         return self.resource_version_match == "Exact" or (self.limit > 0 and not self.resource_version_match)
 
+    @property
+    def is_of_any_revision(self) -> bool:
+        """Whether no resource version is required. kube-apiserver adds sendInitialEvents and a match to such watches
+        (defaults.go); the text counts, so it does not for `00`."""
+        return self.resource_version in ("", "0")
+
 
 _NO_LIST_OPTIONS = ListOptions()
 
@@ -157,8 +163,7 @@ def _watch_errors(options: ListOptions) -> list[FieldError]:
     if options.send_initial_events is not None and match != "NotOlderThan":
         errors.append(forbidden(_MATCH, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"))
     if not match:
-        # kube-apiserver returns this message although no match was given.
-        if options.continue_ and not errors:
+        if options.continue_ and options.is_of_any_revision and not errors:
             errors.append(forbidden(_MATCH, f"{_MATCH} is forbidden when continue is provided"))
         return errors
     if options.send_initial_events is None:

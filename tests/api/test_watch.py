@@ -152,6 +152,77 @@ async def test_no_bookmark_ends_the_initial_events_of_the_old_path(api: Client) 
         assert short(await old.event()) == ("ADDED", "b")
 
 
+@pytest.mark.parametrize(
+    ("path", "zeros"),
+    [
+        pytest.param("/api/v1/configmaps", {}, id="configmaps"),
+        pytest.param("/api/v1/namespaces", {"spec": {}, "status": {}}, id="namespaces"),
+        pytest.param("/api/v1/services", {"spec": {}, "status": {"loadBalancer": {}}}, id="services"),
+        pytest.param("/api/v1/limitranges", {"spec": {"limits": None}}, id="limit ranges"),
+        pytest.param(
+            "/api/v1/events",
+            {
+                "involvedObject": {},
+                "source": {},
+                **dict.fromkeys(("firstTimestamp", "lastTimestamp", "eventTime")),
+                **dict.fromkeys(("reportingComponent", "reportingInstance"), ""),
+            },
+            id="events",
+        ),
+        pytest.param(
+            "/apis/events.k8s.io/v1/events",
+            {
+                "regarding": {},
+                "deprecatedSource": {},
+                **dict.fromkeys(("eventTime", "deprecatedFirstTimestamp", "deprecatedLastTimestamp")),
+            },
+            id="events of events.k8s.io",
+        ),
+        pytest.param("/apis/rbac.authorization.k8s.io/v1/roles", {"rules": None}, id="roles"),
+        pytest.param("/apis/coordination.k8s.io/v1/leases", {"spec": {}}, id="leases"),
+        pytest.param(
+            "/apis/apiregistration.k8s.io/v1/apiservices",
+            {"spec": {"groupPriorityMinimum": 0, "versionPriority": 0}, "status": {}},
+            id="APIServices",
+        ),
+        pytest.param(
+            DEFINITIONS,
+            {
+                "spec": {"group": "", "names": {"plural": "", "kind": ""}, "scope": "", "versions": None},
+                "status": {"conditions": None, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": None},
+            },
+            id="definitions",
+        ),
+    ],
+)
+async def test_the_object_of_a_bookmark_has_the_empty_fields_of_its_kind(
+    api: Client, path: str, zeros: dict[str, Any]
+) -> None:
+    """As compared with kube-apiserver 1.36."""
+    query = "watch=1&allowWatchBookmarks=true&labelSelector=no=such"
+    async with api.watch(f"{path}?{query}") as watch:
+        event = await watch.event()
+    assert event["type"] == "BOOKMARK"
+    assert {name: v for name, v in event["object"].items() if name not in ("apiVersion", "kind", "metadata")} == zeros
+
+
+async def test_a_bookmark_in_a_table_of_times_has_the_time_of_none(api: Client) -> None:
+    query = "watch=1&allowWatchBookmarks=true&labelSelector=no=such"
+    async with api.watch(f"/apis/rbac.authorization.k8s.io/v1/roles?{query}", accept=TABLE) as watch:
+        event = await watch.event()
+    assert event["object"]["rows"][0]["cells"] == ["", "0001-01-01T00:00:00Z"]
+
+
+@has_own_application
+async def test_no_bookmark_ends_the_state_of_a_zero_with_two_digits(api: Client) -> None:
+    """It begins with the objects, but upstream adds sendInitialEvents to a watch from `0` or from no revision only."""
+    await make(api, "a")
+    query = "watch=1&allowWatchBookmarks=true&timeoutSeconds=1"
+    for revision_, expected in (("00", ["ADDED"]), ("0", ["ADDED", "BOOKMARK"])):
+        async with api.watch(f"{WIDGETS}?{query}&resourceVersion={revision_}") as watch:
+            assert [event["type"] for event in await watch.until_end()] == expected
+
+
 @has_own_application
 async def test_a_quiet_watch_gets_bookmarks(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("registry.api.verbs.watch.BOOKMARK_SECONDS", 0.05)
@@ -251,11 +322,21 @@ async def test_metadata_only(api: Client) -> None:
         ("resourceVersion=abc", 500, ""),
         ("sendInitialEvents=true", 422, "Invalid"),
         ("resourceVersionMatch=Exact&resourceVersion=1", 422, "Invalid"),
+        ("continue=x", 422, "Invalid"),
+        ("continue=x&resourceVersion=0", 422, "Invalid"),
+        ("continue=x&resourceVersion=abc", 500, ""),
         ("timeoutSeconds=x", 400, "BadRequest"),
     ],
 )
 async def test_an_invalid_watch_is_refused_before_streaming(api: Client, query: str, code: int, reason: str) -> None:
     failure(await api.get(f"{WIDGETS}?watch=1&{query}"), code, reason)
+
+
+async def test_a_watch_from_a_revision_ignores_a_continue_token(api: Client) -> None:
+    start = await revision(api)
+    await make(api, "a")
+    async with api.watch(f"{WIDGETS}?watch=1&continue=x&resourceVersion={start}") as watch:
+        assert short(await watch.event()) == ("ADDED", "a")
 
 
 async def test_watches_when_their_definition_is_deleted(api: Client) -> None:

@@ -29,11 +29,12 @@ def name(obj: Object, now: float) -> str:
 
 
 def creation_time(obj: Object, now: float) -> str:
-    return obj["metadata"].get("creationTimestamp") or ""
+    """The time as Go formats it; the object of a bookmark has none."""
+    return obj["metadata"].get("creationTimestamp") or "0001-01-01T00:00:00Z"
 
 
 def age(obj: Object, now: float) -> str:
-    return human_age(creation_time(obj, now), now)
+    return human_age(obj["metadata"].get("creationTimestamp") or "", now)
 
 
 def at(path: str) -> Cell:

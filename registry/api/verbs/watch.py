@@ -164,6 +164,11 @@ def begins_with_state(options: ListOptions, revision: int) -> bool:
     return revision == 0 if wanted is None else wanted
 
 
+def _tells_end_of_state(options: ListOptions) -> bool:
+    """Whether sendInitialEvents is true, or added by upstream's defaults.go, which it is not on the old path."""
+    return not options.of_watch_path and (bool(options.send_initial_events) or options.is_of_any_revision)
+
+
 def start_of(options: ListOptions) -> int:
     """Returns the revision to continue from; 0 begins with the present state."""
     return requested_revision(options.resource_version) if options.resource_version else 0
@@ -184,8 +189,7 @@ async def _events(
                     if page.rows:
                         yield [Event("ADDED", text) for text in await source.texts(page.rows)]
                     page = await anext(others, None)
-            # On the old path upstream does not turn such a watch into one with sendInitialEvents (defaults.go).
-            if options.allow_watch_bookmarks and not options.of_watch_path:
+            if options.allow_watch_bookmarks and _tells_end_of_state(options):
                 yield [bookmark(source.request, revision, ends_initial_events=True)]
         elif revision == 0:
             revision = await source.revision()
@@ -301,7 +305,7 @@ def bookmark(request: ResourceRequest, revision: int, *, ends_initial_events: bo
     metadata: dict[str, object] = {"resourceVersion": str(revision)}
     if ends_initial_events:
         metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
-    obj = {"kind": served.kind.name, "apiVersion": served.api_version, "metadata": metadata}
+    obj = {"kind": served.kind.name, "apiVersion": served.api_version, "metadata": metadata, **served.strategy.zeros}
     return Event("BOOKMARK", encode_json_text(obj))
 
 
