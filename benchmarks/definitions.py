@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 
 from benchmarks import server
-from benchmarks.client import JSON, Connection, Failed, spread
+from benchmarks.client import JSON, served, spread
 from benchmarks.data import definition
 from benchmarks.measures import Row
 from benchmarks.report import keep, machine, table
@@ -53,17 +53,8 @@ async def _define(started: server.Server, name: str, count: int, fields: int) ->
     before, began = started.usage(), time.monotonic()
     await spread(started.target, [("POST", PATH, json.dumps(one).encode(), JSON) for one in made])
     posted = time.monotonic() - began
-    # Over one connection: a handshake for each would take as long as what is measured.
-    connection = await Connection.open(started.target)
-    for one in made:
-        path = f"/apis/{one['spec']['group']}/v1/{one['spec']['names']['plural']}?limit=1"
-        for _ in range(60_000):
-            if (await connection.request("GET", path))[0] == 200:
-                break
-            await asyncio.sleep(0.01)
-        else:
-            raise Failed(f"{path} is not served")
-    await connection.close()
+    paths = (f"/apis/{one['spec']['group']}/v1/{one['spec']['names']['plural']}?limit=1" for one in made)
+    await served(started.target, *paths, patience_seconds=600.0)
     took = time.monotonic() - began
     used = started.usage().since(before)
     return [

@@ -107,8 +107,8 @@ class Bench:
     async def _define(self, definitions: list[dict[str, Any]]) -> None:
         path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         await spread(self._target, [("POST", path, json.dumps(d).encode(), JSON) for d in definitions])
-        for one in definitions:
-            await served(self._target, f"/apis/{one['spec']['group']}/v1/{one['spec']['names']['plural']}?limit=1")
+        specs = [one["spec"] for one in definitions]
+        await served(self._target, *(f"/apis/{s['group']}/v1/{s['names']['plural']}?limit=1" for s in specs))
 
     async def _walk(self) -> list[str]:
         """Returns the paths of all pages of a list. Their tokens are valid as long as the log is kept."""
