@@ -169,7 +169,7 @@ class Store:
         if write.resource in self._sealing.resources:
             write = await self._sealing.write(tenant, write)
         try:
-            committed = await self._writer.commit(tenant, write)
+            return await self._writer.commit(tenant, write)
         except TenantNotFound:
             self.tenancy.forget(tenant)
             raise
@@ -179,10 +179,6 @@ class Store:
         finally:
             if write.tenancy is not None:
                 self.tenancy.forget_name(write.key)
-        if committed.previous is None:
-            return committed
-        previous = await self._sealing.row(tenant.id, committed.previous)
-        return committed if previous is committed.previous else replace(committed, previous=previous)
 
     async def load(self, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> tuple[Row | None, State]:
         try:

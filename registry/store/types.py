@@ -189,10 +189,9 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The outcome of a write. `previous` is the row that an update or delete replaced."""
+    """The outcome of a write."""
 
     revision: int
-    previous: Row | None
     guards: Guards
 
 

@@ -88,8 +88,7 @@ async def test_a_commit_whose_answer_was_lost_is_found_in_the_log(
     )
     first, second, third, fourth = results
     assert isinstance(first, Committed)
-    assert first.previous is not None
-    assert (first.revision, first.previous.body) == (2, '"n":1}')
+    assert first.revision == 2
     assert isinstance(second, AlreadyExists)
     assert isinstance(third, Committed)
     assert third.revision == 3

@@ -135,9 +135,7 @@ async def test_every_read_path_decrypts(store: Store, tenant: Tenant) -> None:
     with pytest.raises(RevisionConflict) as conflict:
         await store.commit(tenant, write(WriteOperation.UPDATE, expected_revision=1))
     assert "hidden two" in conflict.value.current.body
-    committed = await store.commit(tenant, write(WriteOperation.DELETE))
-    assert committed.previous is not None
-    assert "hidden two" in committed.previous.body
+    await store.commit(tenant, write(WriteOperation.DELETE))
 
 
 async def test_other_resources_are_not_encrypted(store: Store, tenant: Tenant, database_url: str) -> None:

@@ -21,12 +21,9 @@ from registry.store.types import Committed, Guards, Row, Uid, Write
 
 
 def outcome_of(write: Write, row: tuple[Any, ...]) -> Committed | StoreError:
-    _, outcome, revision, definitions, namespaces, uid, stored_uid, version, schema, body, refusal = row
-    current = (
-        None if stored_uid is None else Row(write.resource, write.key, Uid(uid), stored_uid, version, schema, body)
-    )
+    _, outcome, revision, definitions, namespaces, uid, stored_revision, version, schema, body, refusal = row
     if outcome == "ok":
-        return Committed(revision, current, Guards(definitions, namespaces))
+        return Committed(revision, Guards(definitions, namespaces))
     if outcome == "missing":
         return NotFound(f"{write.resource} {write.key} does not exist")
     if outcome == "used":
@@ -46,5 +43,5 @@ def outcome_of(write: Write, row: tuple[Any, ...]) -> Committed | StoreError:
     if outcome == "sharing":
         reason, _, detail = refusal.partition(" ")
         return SharingRefused(reason, detail)
-    assert current is not None
+    current = Row(write.resource, write.key, Uid(uid), stored_revision, version, schema, body)
     return AlreadyExists(current) if outcome == "exists" else RevisionConflict(current)

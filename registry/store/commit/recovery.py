@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import psycopg
 
@@ -31,7 +31,7 @@ from registry.store.errors import Uncertain
 from registry.store.exchange import CallTimeout
 from registry.store.session import Connection
 from registry.store.statements import statement
-from registry.store.types import Committed, Guards, Row, Uid
+from registry.store.types import Committed, Guards
 
 WHO_AM_I: Final = statement(
     "who-am-i",
@@ -63,8 +63,7 @@ FIND_BATCH: Final = statement(
     "find-batch",
     "The changes that were logged for the writes of a batch, if it was committed; by the log's index of keys.",
     """
-    SELECT w.ordinal, c.revision, c.uid, c.previous_revision, c.previous_version, c.previous_schema_id, c.previous_body,
-        t.definitions_revision, t.namespaces_revision
+    SELECT w.ordinal, c.revision, t.definitions_revision, t.namespaces_revision
     FROM unnest(%(tenants)s::bigint[], %(resources)s::text[], %(keys)s::text[])
         WITH ORDINALITY AS w (tenant_id, resource, key, ordinal)
     JOIN changes c ON c.tenant_id = w.tenant_id AND c.resource = w.resource AND c.key = w.key
@@ -121,8 +120,8 @@ async def outcome(
     )
     outcomes: list[Committed | None] = [None] * len(batch)
     async for row in cursor:
-        ordinal = row[0] - 1
-        outcomes[ordinal] = _committed_write(batch[ordinal], row)
+        ordinal, revision, definitions, namespaces = row
+        outcomes[ordinal - 1] = Committed(revision, Guards(definitions, namespaces))
     if any(outcomes):
         await wait_for_replication(connection)
     return outcomes
@@ -155,10 +154,3 @@ async def _end(connection: Connection, lost: BackendConnection) -> None:
         if asyncio.get_running_loop().time() > deadline:
             raise Uncertain("the backend of a lost connection does not end")
         await asyncio.sleep(0.02)
-
-
-def _committed_write(pending: Pending, row: tuple[Any, ...]) -> Committed:
-    _, revision, uid, previous, version, schema, body, definitions, namespaces = row
-    write = pending.write
-    replaced = None if previous is None else Row(write.resource, write.key, Uid(uid), previous, version, schema, body)
-    return Committed(revision, replaced, Guards(definitions, namespaces))

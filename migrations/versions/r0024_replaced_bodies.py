@@ -1,0 +1,24 @@
+"""Commits do not return the bodies that they replace.
+
+The functions are made with all others (migrations/functions.py); no table changes.
+"""
+
+from __future__ import annotations
+
+from migrations.locks import Lock
+
+revision = "0024"
+down_revision = "0023"
+branch_labels = None
+depends_on = None
+
+LOCKS: tuple[Lock, ...] = ()
+SERVERS = "0013"
+
+
+def upgrade() -> None:
+    pass
+
+
+def downgrade() -> None:
+    pass
