@@ -23,6 +23,7 @@ from typing import Any, NoReturn
 import orjson
 
 from registry.codec.json_encode import encode_json
+from registry.codec.json_pieces import decode_in_pieces
 from registry.codec.json_scan import TOO_COSTLY, scan
 from registry.codec.json_size import has_more_containers, has_more_keys
 from registry.codec.model import (
@@ -93,12 +94,16 @@ def decode_verbatim_json(data: bytes) -> Any:
     """The value of JSON that has been decoded before, with a Repeated for each object with duplicate keys and a
     NumberLiteral for each number that is no int64. None if C scanners do not accept it."""
     try:
-        text = decode_utf8(data)
-        if _MAY_ESCAPE_SURROGATE.search(text):
-            text = _ESCAPE.sub(_without_half_surrogate, text)
-        return _VERBATIM_DECODER.decode(text)
+        return decode_in_pieces(data, _decode_verbatim, keeps_repeated=True)
     except (ValueError, RecursionError):
         return None
+
+
+def _decode_verbatim(data: bytes) -> Any:
+    text = decode_utf8(data)
+    if _MAY_ESCAPE_SURROGATE.search(text):
+        text = _ESCAPE.sub(_without_half_surrogate, text)
+    return _VERBATIM_DECODER.decode(text)
 
 
 def _without_half_surrogate(escape: re.Match[str]) -> str:
@@ -154,7 +159,7 @@ _NOT_READ = _NotRead()
 
 def _canonical(data: bytes) -> Any:
     try:
-        value = orjson.loads(data)
+        value = decode_in_pieces(data, orjson.loads)
         encoded = orjson.dumps(value)  # rejects more than 254 levels
     except (ValueError, TypeError):
         return _NOT_READ
@@ -173,7 +178,7 @@ def _decode_with_hook(data: bytes, max_depth: int) -> Any:
     # The C scanner's depth limit is Python's recursion limit, which other code may have raised.
     may_be_deep = data.count(b"{") + data.count(b"[") > max_depth
     try:
-        value = decoder.decode(decode_utf8(data))
+        value = decode_in_pieces(data, lambda piece: decoder.decode(decode_utf8(piece)))
         if may_be_deep or (_BACKSLASH in data and (b"\\ud" in data or b"\\uD" in data)):
             orjson.dumps(value)  # rejects lone surrogates and more than 254 levels
     except (ValueError, TypeError, RecursionError):

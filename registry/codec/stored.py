@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-import orjson
-
+from registry.codec.json_pieces import PIECE_BYTES, loads
 from registry.codec.json_scan import scan
 
 # Stops at the end of a value.
@@ -17,7 +16,8 @@ def decode_metadata(body: str) -> dict[str, Any]:
     """The metadata of the body of an object: {"name": "a"} of `"name":"a"},"spec":{}}`. The rest, which may be
     megabytes, is not decoded."""
     try:
-        value: dict[str, Any] = _first_value("{" + body)[0]
+        # A longer one is decoded in pieces.
+        value: dict[str, Any] = _first_value("{" + body[: 4 * PIECE_BYTES])[0]
     except (ValueError, RecursionError):
         value = decode_stored('{"metadata":{' + body)["metadata"]
     return value
@@ -26,7 +26,7 @@ def decode_metadata(body: str) -> dict[str, Any]:
 def decode_stored(text: str) -> dict[str, Any]:
     """The object of a stored text. orjson decodes as deep as it encodes; json_encode wrote anything deeper."""
     try:
-        value: dict[str, Any] = orjson.loads(text)
+        value: dict[str, Any] = loads(text)
     except ValueError:
         value = scan(text.encode()).value
     return value

@@ -286,6 +286,12 @@ def test_the_metadata_of_a_body(body: str, expected: dict[str, Any]) -> None:
     assert decode_metadata(body) == expected
 
 
+def test_metadata_of_any_length() -> None:
+    metadata = {"labels": {f"l{i}": "é" for i in range(60_000)}, "name": "a"}
+    body = json.dumps(metadata, ensure_ascii=False)[1:] + ',"spec":{}}'
+    assert decode_metadata(body) == metadata
+
+
 def test_metadata_of_any_depth() -> None:
     depth = 5_000
     body = '"managedFields":' + "[" * depth + "]" * depth + '},"spec":{}}'

@@ -13,10 +13,9 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-import orjson
-
 from registry.cel.common.values import evaluation_budget
 from registry.codec.json_encode import encode_canonical
+from registry.codec.json_pieces import loads
 from registry.conversion.declarative import complement
 from registry.conversion.declarative.expression import (
     NOTHING,
@@ -287,7 +286,7 @@ class _Conversion:
                 with evaluation_budget():
                     if lossless is None:
                         return convert_both_ways(name, metadata, text)
-                    obj: Object = orjson.loads(text)
+                    obj: Object = loads(text)
                     if reads_head:
                         obj["apiVersion"] = api_version
                         obj["kind"] = kind
@@ -313,21 +312,21 @@ class _Conversion:
 
     def _round_trip(self, head: Object | None, metadata: str, text: str) -> str:
         """Converts and converts back."""
-        obj: Object = orjson.loads(text)
+        obj: Object = loads(text)
         body = _through(self._forward, obj, head, self._heads[0])
         losses = None
         if self._keeps_losses:
             # The text has been encoded already, so the object may be changed in place.
             again = _through(self._back, obj, head, self._heads[1])
             if again != text:
-                losses = complement.compare_values(orjson.loads(text), obj)
+                losses = complement.compare_values(loads(text), obj)
         return _join_body(metadata, body, self._source, losses)
 
 
 def _names(name: str, metadata: str) -> Object:
     """The metadata that expressions can read; the rest of its text, mostly managedFields, is not decoded."""
     if '"generateName":' in metadata:
-        generated = orjson.loads(f"{{{metadata}}}").get("generateName")
+        generated = loads(f"{{{metadata}}}").get("generateName")
         if generated is not None:
             return {"name": name, "generateName": generated}
     return {"name": name}
@@ -341,7 +340,7 @@ def _path(entry: dict[str, Json]) -> list[str]:
 def _join_body(metadata: str, rest: str, source: str, losses: list[dict[str, Json]] | None) -> str:
     """Joins the unterminated text of the metadata and the text of the rest, and notes the losses in an annotation."""
     if losses:
-        document = orjson.loads(f"{{{metadata}}}")
+        document = loads(f"{{{metadata}}}")
         complement.put_annotation(document, {source: losses})
         metadata = encode_canonical(document)[1:-1]
     return f"{metadata}}},{rest[1:]}" if rest != "{}" else f"{metadata}}}}}"
