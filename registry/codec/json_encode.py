@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from typing import Any
+import threading
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
 
 import orjson
 
 from registry.codec.go_text import whole_number
+from registry.codec.sorting import sorted_keys
 from registry.codec.utf8 import decode_utf8
 
 # Where a whole float may have been written, below 1e16 and from there on. Each begins with a literal, for which `re`
@@ -21,6 +23,10 @@ _WHOLE_FLOAT = re.compile(rb"\.0(?:[,}\]]|\Z)")
 _LARGE_FLOAT = re.compile(rb"e\+(?:1[6-9]|20)(?:[,}\]]|\Z)")
 # json.dumps would create an encoder for each call.
 _encode = json.JSONEncoder(ensure_ascii=False).encode
+# What is encoded at once: some three milliseconds.
+MEMBERS_AT_ONCE: Final = 20_000
+_CONTAINERS = (dict, list)
+_LOOP_THREAD: Final = threading.main_thread().ident
 _POINT = ord(".")
 _PLUS = ord("+")
 
@@ -28,25 +34,16 @@ _PLUS = ord("+")
 def encode_json(value: Any) -> bytes:
     """`{"a": [1.0, "é"]}` gives `{"a":[1,"é"]}` in UTF-8. The value must be of decode_json's types."""
     try:
-        data = orjson.dumps(value)
+        data = _dumps(value)
     except TypeError:  # more than 254 levels
         return "".join(_pieces(value)).encode()
     if _may_have_whole_float(data):
         value = _with_integers(value)
         try:
-            return orjson.dumps(value)
+            return _dumps(value)
         except TypeError:  # an integer beyond 64 bits
             return "".join(_pieces(value)).encode()
     return data
-
-
-def encode_json_in_parts(value: Any, levels: int = 3) -> bytes:
-    """As `encode_json`, for documents of megabytes: an entry of the outer three levels at a time, so that other threads
-    run in between. Keys must be strings."""
-    if not levels or not isinstance(value, dict):
-        return encode_json(value)
-    entries = (encode_json(key) + b":" + encode_json_in_parts(one, levels - 1) for key, one in value.items())
-    return b"{" + b",".join(entries) + b"}"
 
 
 def encode_json_text(value: Any) -> str:
@@ -56,12 +53,69 @@ def encode_json_text(value: Any) -> str:
 def encode_canonical(value: Any) -> str:
     """With keys sorted by their bytes, as Go writes maps: equal objects have equal texts."""
     try:
-        data = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+        data = _dumps(value, orjson.OPT_SORT_KEYS)
         if _may_have_whole_float(data):
-            data = orjson.dumps(_with_integers(value), option=orjson.OPT_SORT_KEYS)
+            data = _dumps(_with_integers(value), orjson.OPT_SORT_KEYS)
     except TypeError:  # more than 254 levels, or an integer beyond 64 bits
         return encode_json_text(value)
     return decode_utf8(data)
+
+
+def _dumps(value: Any, option: int = 0) -> bytes:
+    """As orjson.dumps, which holds the interpreter's lock to its end: 30 ms for 150,000 keys. What is large is encoded
+    beside the event loop, in another thread, and there in pieces, so that the loop runs in between."""
+    if threading.get_ident() == _LOOP_THREAD or _members(value, MEMBERS_AT_ONCE) < MEMBERS_AT_ONCE:
+        return orjson.dumps(value, option=option)
+    return dumps_in_pieces(value, option, MEMBERS_AT_ONCE)
+
+
+def dumps_in_pieces(value: Any, option: int, at_once: int, levels: int = 200) -> bytes:
+    """As orjson.dumps, which is given no more than about `at_once` members at a time, except below 200 levels."""
+    if not levels or _members(value, at_once) < at_once:
+        return orjson.dumps(value, option=option)
+    is_object = isinstance(value, dict)
+    keys: Iterable[Any] = range(len(value))
+    if is_object:
+        keys = sorted_keys(value) if option & orjson.OPT_SORT_KEYS else value
+    pieces: list[bytes] = []
+    gathered: dict[Any, Any] = {}
+    count = 0
+
+    def encode_gathered() -> None:
+        nonlocal count
+        if gathered:
+            part = gathered if is_object else list(gathered.values())
+            pieces.append(orjson.dumps(part, option=option)[1:-1])
+            gathered.clear()
+            count = 0
+
+    for key in keys:
+        member = value[key]
+        weight = 1 + _members(member, at_once) if member and member.__class__ in _CONTAINERS else 1
+        if count + weight > at_once:
+            encode_gathered()
+        if weight <= at_once:
+            gathered[key] = member
+            count += weight
+        else:
+            text = dumps_in_pieces(member, option, at_once, levels - 1)
+            pieces.append(orjson.dumps(key) + b":" + text if is_object else text)
+    encode_gathered()
+    return b",".join(pieces).join((b"{", b"}") if is_object else (b"[", b"]"))
+
+
+def _members(value: Any, limit: int) -> int:
+    """How many members the objects and lists in `value` have, or `limit` if there are more."""
+    count = 0
+    containers = [value] if isinstance(value, dict | list) else []
+    while containers:
+        container = containers.pop()
+        count += len(container)
+        if count >= limit:
+            return limit
+        members = container.values() if isinstance(container, dict) else container
+        containers += [member for member in members if member.__class__ in _CONTAINERS and member]
+    return count
 
 
 def _may_have_whole_float(data: bytes) -> bool:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from registry.codec.json_decode import decode_json
-from registry.codec.json_encode import encode_json, encode_json_in_parts, encode_json_text
+from registry.codec.json_encode import MEMBERS_AT_ONCE, dumps_in_pieces, encode_canonical, encode_json, encode_json_text
 from tests.codec.strategies import JSON_VALUES, as_written
 
 
@@ -59,4 +62,35 @@ def test_round_trip(value: Any) -> None:
     assert again.value == as_written(value)
     assert again.duplicates == []
     assert encode_json(again.value) == data
-    assert encode_json_in_parts(again.value) == data
+
+
+@pytest.mark.parametrize("option", [0, orjson.OPT_SORT_KEYS], ids=["in order", "sorted"])
+@given(value=JSON_VALUES, at_once=st.integers(1, 8))
+def test_pieces_are_the_same_text(option: int, value: Any, at_once: int) -> None:
+    assert dumps_in_pieces(value, option, at_once) == orjson.dumps(value, option=option)
+
+
+LARGE = {
+    "keys": {f"k{i}": {} if i % 2 else 1.0 for i in range(3 * MEMBERS_AT_ONCE)},
+    "a list": [[i] for i in range(3 * MEMBERS_AT_ONCE)],
+    "objects": {"b": [{"b": 1, "a": [2]} for _ in range(MEMBERS_AT_ONCE)], "a": 1, "c": {"d": [1] * MEMBERS_AT_ONCE}},
+}
+
+
+@pytest.mark.parametrize("value", LARGE.values(), ids=LARGE)
+def test_large_values_in_another_thread(value: Any) -> None:
+    """Where they are encoded in pieces."""
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(encode_json, value).result() == encode_json(value)
+        assert pool.submit(encode_canonical, value).result() == encode_canonical(value)
+
+
+def test_pieces_of_what_is_nested_deeply() -> None:
+    value: Any = [1] * 100
+    for _ in range(240):
+        value = {"a": value, "b": 2}
+    assert dumps_in_pieces(value, 0, 10) == orjson.dumps(value)
+    for _ in range(1_000):
+        value = {"a": value}
+    with pytest.raises(TypeError):
+        dumps_in_pieces(value, 0, 10)

@@ -18,7 +18,7 @@ from registry.api.catalog import TenantCatalog
 from registry.api.catalogs import Catalogs
 from registry.builtin.subresources import subresources_of
 from registry.caches import LruCache
-from registry.codec.json_encode import encode_json, encode_json_in_parts
+from registry.codec.json_encode import encode_json
 from registry.controllers.api_services.monitor import Monitor
 from registry.definitions.openapi.documents import (
     document_path,
@@ -76,7 +76,7 @@ class OpenAPIEndpoint:
             value = openapi_v2(list(catalog.definitions()), subresources_of)
             if parts:
                 value = merge_v2(value, parts)
-            return document(encode_v2(value) if protobuf else encode_json_in_parts(value), tag)
+            return document(encode_v2(value) if protobuf else encode_json(value), tag)
 
         answer = await self._cache.get(
             ("v2", tag, protobuf), make, catalog.documented_size, lambda: _expected_bytes(catalog)
@@ -122,7 +122,7 @@ class OpenAPIEndpoint:
         def make() -> Document:
             value = openapi_v3_document(list(catalog.definitions()), name, subresources_of)
             assert value is not None, "there is a hash, and so a document"
-            return document(encode_v3(value) if protobuf else encode_json_in_parts(value), tag)
+            return document(encode_v3(value) if protobuf else encode_json(value), tag)
 
         answer = await self._cache.get(
             ("v3", name, tag, protobuf), make, catalog.documented_size, lambda: _expected_bytes(catalog, name)
