@@ -22,8 +22,10 @@ import cbor2
 
 from registry.codec.binary_fields import binary_members, tag_bytes
 from registry.codec.go_time import TimeError, canonical_time
+from registry.codec.json_encode import count_members
 from registry.codec.model import MAX_CONTAINERS, CborError, Decoded, TooManyValues
 from registry.codec.protobuf.messages import kind_key
+from registry.codec.sorting import sorted_keys
 
 Json = Any
 
@@ -31,7 +33,9 @@ _SELF_DESCRIBED: Final = b"\xd9\xd9\xf7"
 # Deeper than any schema. Decoding recurses, with two frames of Python for each level.
 _MAX_DEPTH: Final = 300
 _INT_64: Final = 1 << 63
-_ARRAY, _MAP = 0x80, 0xA0
+_BYTES, _ARRAY, _MAP = 0x40, 0x80, 0xA0
+# The library encodes these in some ten milliseconds, in which nothing else runs.
+_MEMBERS_AT_ONCE: Final = 2_000
 # The first bytes of arrays and maps; continued characters of UTF-8 are among them.
 _CONTAINERS: Final = bytes(range(0x80, 0xC0))
 
@@ -263,28 +267,41 @@ def encode_item(value: Json, head: Mapping[str, Json] | None = None) -> bytes:
     """
     value = _with_bytes(value, head)
     try:
-        return cbor2.dumps(_in_bytes(value), canonical=True)
+        if count_members(value, _MEMBERS_AT_ONCE) < _MEMBERS_AT_ONCE:
+            return cbor2.dumps(_in_bytes(value), canonical=True)
     except RecursionError:
-        return b"".join(_encode_deep(value))
+        pass
+    return b"".join(_encode_in_pieces(value))
 
 
-def _encode_deep(value: Json) -> Iterator[bytes]:
-    """The same of a value of any depth, without recursion. What is encoded already waits as bytes."""
-    waiting = [value]
-    while waiting:
-        match waiting.pop():
-            case bytes() as encoded:
-                yield encoded
-            case Mapping() as members:
-                yield _head(_MAP, len(members))
-                pairs = [(cbor2.dumps(_in_bytes(name)), item) for name, item in members.items()]
-                for name, item in sorted(pairs, key=lambda pair: (len(pair[0]), pair[0]), reverse=True):
-                    waiting += (item, name)
-            case list() | tuple() as items:
-                yield array_head(len(items))
-                waiting += reversed(items)
-            case leaf:
-                yield cbor2.dumps(_in_bytes(leaf), canonical=True)
+def _encode_in_pieces(value: Json) -> Iterator[bytes]:
+    """The same without recursion, so of any depth, and between the pieces other threads run."""
+    containers: list[Iterator[tuple[bytes, Json]]] = [iter([(b"", value)])]
+    while containers:
+        for name, item in containers[-1]:
+            if isinstance(item, Mapping) and item:
+                yield name + _head(_MAP, len(item))
+                containers.append(_in_order(item))
+                break
+            if isinstance(item, list | tuple) and item:
+                yield name + array_head(len(item))
+                containers.append((b"", each) for each in item)
+                break
+            yield name + cbor2.dumps(_in_bytes(item), canonical=True)
+        else:
+            containers.pop()
+
+
+def _in_order(members: Mapping[str, Json]) -> Iterator[tuple[bytes, Json]]:
+    """The encoded names with their values in canonical order: the shorter name first."""
+    lengths: dict[int, dict[bytes, Json]] = {}
+    for name, item in members.items():
+        encoded = name.encode("utf-8", "replace")
+        lengths.setdefault(len(encoded), {})[encoded] = item
+    for length, items in sorted(lengths.items(), key=lambda entry: entry[0]):
+        head = _head(_BYTES, length)
+        for encoded in sorted_keys(items):
+            yield head + encoded, items[encoded]
 
 
 def _with_bytes(value: Json, head: Mapping[str, Json] | None) -> Json:

@@ -64,14 +64,14 @@ def encode_canonical(value: Any) -> str:
 def _dumps(value: Any, option: int = 0) -> bytes:
     """As orjson.dumps, which holds the interpreter's lock to its end: 30 ms for 150,000 keys. What is large is encoded
     beside the event loop, in another thread, and there in pieces, so that the loop runs in between."""
-    if threading.get_ident() == _LOOP_THREAD or _members(value, MEMBERS_AT_ONCE) < MEMBERS_AT_ONCE:
+    if threading.get_ident() == _LOOP_THREAD or count_members(value, MEMBERS_AT_ONCE) < MEMBERS_AT_ONCE:
         return orjson.dumps(value, option=option)
     return dumps_in_pieces(value, option, MEMBERS_AT_ONCE)
 
 
 def dumps_in_pieces(value: Any, option: int, at_once: int, levels: int = 200) -> bytes:
     """As orjson.dumps, which is given no more than about `at_once` members at a time, except below 200 levels."""
-    if not levels or _members(value, at_once) < at_once:
+    if not levels or count_members(value, at_once) < at_once:
         return orjson.dumps(value, option=option)
     is_object = isinstance(value, dict)
     keys: Iterable[Any] = range(len(value))
@@ -91,7 +91,7 @@ def dumps_in_pieces(value: Any, option: int, at_once: int, levels: int = 200) ->
 
     for key in keys:
         member = value[key]
-        weight = 1 + _members(member, at_once) if member and member.__class__ in _CONTAINERS else 1
+        weight = 1 + count_members(member, at_once) if member and member.__class__ in _CONTAINERS else 1
         if count + weight > at_once:
             encode_gathered()
         if weight <= at_once:
@@ -104,7 +104,7 @@ def dumps_in_pieces(value: Any, option: int, at_once: int, levels: int = 200) ->
     return b",".join(pieces).join((b"{", b"}") if is_object else (b"[", b"]"))
 
 
-def _members(value: Any, limit: int) -> int:
+def count_members(value: Any, limit: int) -> int:
     """How many members the objects and lists in `value` have, or `limit` if there are more."""
     count = 0
     containers = [value] if isinstance(value, dict | list) else []

@@ -23,11 +23,11 @@ Json = Any  # dict, list, str, int (int64), float, bool or None
 # The depth limit of encoding/json and sigs.k8s.io/yaml.
 MAX_DEPTH = 10000
 
-# Objects and lists in a body. Nothing else runs while C code creates them, a million in some tenths of a second; what
-# etcd can hold (1.5 MiB) has fewer unless they are nearly all empty.
+# Objects and lists in a body: large bodies are decoded in pieces, so these limits are for the time and memory that one
+# request takes. What etcd can hold (1.5 MiB) has fewer unless they are nearly all empty.
 MAX_CONTAINERS = 200_000
-# Keys in a body of JSON, and in a stored object, whose managedFields name each up to three times. Nothing else runs
-# while C code reads or writes a text, some 40 ms for these; what etcd can hold has fewer.
+# Keys in a body of JSON, and in a stored object, whose managedFields name each up to three times. What etcd can hold
+# has fewer.
 MAX_KEYS = 150_000
 MAX_STORED_KEYS = 3 * MAX_KEYS
 

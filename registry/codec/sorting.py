@@ -9,13 +9,15 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain, pairwise
-from typing import Final
+from typing import Any, Final, TypeVar
+
+Key = TypeVar("Key", str, bytes)
 
 # Sorted at once: some three milliseconds.
 RUN_LENGTH: Final = 10_000
 
 
-def sorted_keys(keys: Collection[str]) -> Iterable[str]:
+def sorted_keys(keys: Collection[Key]) -> Iterable[Key]:
     """The keys, which are different, in their order."""
     if len(keys) <= RUN_LENGTH:
         return sorted(keys)
@@ -26,7 +28,7 @@ def sorted_keys(keys: Collection[str]) -> Iterable[str]:
     return _merge(runs)
 
 
-def _merge(runs: Sequence[list[str]]) -> Iterator[str]:
+def _merge(runs: Sequence[list[Any]]) -> Iterator[Any]:
     """Sorts what all runs have between two bounds, and so on. The bounds are samples that lie evenly in each run, so
     that no more than twice the length of a run is between two of them (parallel sorting by regular sampling)."""
     samples = sorted(chain.from_iterable(run[:: RUN_LENGTH // len(runs) or 1] for run in runs))

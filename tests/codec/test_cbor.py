@@ -110,7 +110,23 @@ def test_deep_values_are_encoded(member: str | None) -> None:
 
 @given(JSON)
 def test_deep_values_are_encoded_as_others(value: Any) -> None:
-    assert b"".join(cbor._encode_deep(value)) == encode_item(value)
+    assert b"".join(cbor._encode_in_pieces(value)) == encode_item(value)
+
+
+def test_large_maps() -> None:
+    """Which are encoded in pieces, as small ones are at once: shorter names first."""
+    names = [f"{number:b}" for number in range(30_000)]
+    value = {"b": {name: [{}] for name in names}, "a": dict.fromkeys(reversed(names), 1.5)}
+    encoded = {name: cbor2.dumps(name.encode()) for name in names}
+    expected = b"".join(
+        cbor2.dumps(member.encode())
+        + b"\xb9"
+        + len(names).to_bytes(2)
+        + b"".join(encoded[name] + item for name in names)
+        for member, item in [("a", cbor2.dumps(1.5, canonical=True)), ("b", b"\x81\xa0")]
+    )
+    assert encode_item(value) == b"\xa2" + expected
+    assert decode_cbor(TAG + encode_item(value["a"])).value == value["a"]
 
 
 def test_shared_references_are_numbers() -> None:
