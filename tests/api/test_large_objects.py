@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 import pytest
 
-from registry.codec import json_decode, json_encode, stored
+from registry.codec import json_decode, json_encode, json_pieces
 from tests.api.client import APPLY, Client, eventually
 from tests.api.widgets import DEFINITIONS, define, definition
 from tests.application import shares_application
@@ -28,8 +28,9 @@ class Watched:
         self.on_loop: list[str] = []
         self.beside = 0
         watched = SimpleNamespace(**{**vars(orjson), "loads": self._loads, "dumps": self._dumps})
-        for module in (stored, json_decode, json_encode):
+        for module in (json_pieces, json_decode, json_encode):
             monkeypatch.setattr(module, "orjson", watched)
+        self.watch(monkeypatch, "registry.codec.json_pieces.divide")
 
     def _note(self, what: str, size: int) -> None:
         if size < LARGE_BYTES:
