@@ -64,6 +64,7 @@ ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
     "discovery": storms.discovery,
     "definitions": storms.definitions,
     "applies": storms.applies,
+    "conflicts": storms.conflicts,
     "namespaces": storms.namespaces,
     "collections": background.collections,
     "migrations": background.migrations,

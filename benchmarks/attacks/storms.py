@@ -9,6 +9,7 @@ import socket
 import ssl
 import struct
 from itertools import count, cycle
+from random import Random
 from typing import Any
 
 from benchmarks.attacks.attacker import (
@@ -296,6 +297,25 @@ async def applies(attacker: Attacker) -> None:
         body = an_object(path, "a", {"items": [{"name": f"n{j}", "value": i} for j in range(8_000)]})
         await one.ask("PATCH", f"{path}/a?fieldManager=m{i}&force=true", json.dumps(body).encode(), kind=APPLY)
 
+    await attacker.parallel(4, work)
+
+
+async def conflicts(attacker: Attacker) -> None:
+    """Applies of 60,000 list elements that another manager owns, and errors about all of them."""
+    item = {"type": "object", "properties": {"name": {"type": "string"}, "value": {"type": "integer"}}}
+    listed = {"type": "array", "items": {**item, "required": ["name"]}}
+    listed |= {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
+    path = await attacker.define("contested", {"type": "object", "properties": {"items": listed}})
+    places = [*range(60_000)]
+    Random(1).shuffle(places)
+    numbers = count()
+
+    async def work(one: Attacker) -> None:
+        i = next(numbers)
+        body = an_object(path, "a", {"items": [{"name": f"n{j}", "value": i} for j in places]})
+        await one.ask("PATCH", f"{path}/a?fieldManager=m{i}", json.dumps(body).encode(), kind=APPLY)
+
+    await work(attacker)
     await attacker.parallel(4, work)
 
 

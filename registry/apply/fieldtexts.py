@@ -13,6 +13,7 @@ from typing import Any
 
 from registry.apply.fieldsets import FieldSet, union
 from registry.codec.go_text import go_json, go_number, go_quote
+from registry.codec.sorting import sorted_by
 from registry.schema.field import MAX_PATH, below
 from registry.schema.model import Json
 
@@ -26,7 +27,7 @@ def paths(fields: FieldSet) -> Iterator[tuple[str, ...]]:
     stack: list[tuple[tuple[str, ...], FieldSet]] = [((), fields)]
     while stack:
         prefix, node = stack.pop()
-        elements = sorted((name for name in node if name != "."), key=_rank)
+        elements = sorted_by([name for name in node if name != "."], _rank)
         for element in elements:
             child = node[element]
             if not child or "." in child:
@@ -34,8 +35,9 @@ def paths(fields: FieldSet) -> Iterator[tuple[str, ...]]:
         stack.extend(((*prefix, element), node[element]) for element in reversed(elements) if node[element])
 
 
-def _rank(element: str) -> tuple[int, Any]:
-    """Names come first, then keys, set items and indexes; numbers are ordered as numbers."""
+def _rank(element: str) -> tuple[Any, ...]:
+    """Names come first, then keys, set items and indexes; numbers are ordered as numbers. Nested tuples would take
+    several times as long to compare."""
     kind, text = element[0], element[2:]
     if kind == "f":
         return 0, text
@@ -43,8 +45,8 @@ def _rank(element: str) -> tuple[int, Any]:
         return 3, int(text)
     value = json.loads(text)
     if kind == "v":
-        return 2, _value_rank(value)
-    return 1, [(name, _value_rank(value[name])) for name in sorted(value)]
+        return 2, *_value_rank(value)
+    return 1, *(part for name in sorted(value) for part in (name, *_value_rank(value[name])))
 
 
 def _value_rank(value: Json) -> tuple[int, Any]:

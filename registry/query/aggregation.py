@@ -16,9 +16,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from operator import itemgetter
 from typing import Final, Protocol
 
 from registry.cel.common.values import INT_MAX, INT_MIN
+from registry.codec.sorting import sorted_by
 from registry.query.values import BinaryQuantity, Reading, Value, ValueType
 
 # Limits of one query: its groups, and the values held by all its distinct counts and percentiles.
@@ -238,7 +240,7 @@ class _Percentile:
 
     def result(self) -> Value | None:
         place = max(math.ceil(self._fraction * self._count), 1)
-        for value, weight in sorted(self._values):
+        for value, weight in sorted_by(self._values, itemgetter(0)):
             place -= weight
             if place <= 0:
                 return value

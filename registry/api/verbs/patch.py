@@ -40,6 +40,7 @@ from registry.codec.json_decode import decode_json, decode_verbatim_json, has_fl
 from registry.codec.json_scan import patch_syntax_error
 from registry.codec.model import Decoded, JsonNumberError, JsonSyntaxError, NumberLiteral, Repeated
 from registry.codec.model import DecodeError as CodecError
+from registry.codec.sorting import sorted_by, sorted_keys
 from registry.codec.structs.base import StructDecodeError
 from registry.emulation import emulated
 from registry.flowcontrol.evaluation import evaluate
@@ -162,7 +163,7 @@ class PatchReader:
                 operations = json_patch.decode(decoded.value, strict=strict)
                 if strict:
                     duplicates = [f"json patch {fault}" for fault in self.faults]
-                    self.faults = sorted([*duplicates, *operations.unknown_members], key=_operation_of)
+                    self.faults = sorted_by([*duplicates, *operations.unknown_members], _operation_of)
                 self._operations = operations
                 return lambda old: json_patch.apply_json_patch(old, operations)
             case media if media == MERGE_PATCH:
@@ -194,14 +195,14 @@ class PatchReader:
             raise refuse(result, f"unexpected GroupVersion string: {result['apiVersion']}")
         if not result.get("kind"):
             raise refuse(result, f"Object 'Kind' is missing in '{go_json(result, MAX_TEXT)}'")
-        unknown = sorted(result.keys() - _TYPE) if is_internal else []
+        unknown = [*sorted_keys(result.keys() - _TYPE)] if is_internal else []
         try:
             result_of_kind = {name: result[name] for name in _TYPE} if is_internal else {**result}
             obj = served.strategy.decode(result_of_kind, unknown, old)
         except ObjectDecodeError as error:
             raise self._refusal(served, result, text, error, refuse) from error
         if self._strategic is None and len(unknown) > 1:
-            unknown.sort(key=_in_document_order)
+            unknown = sorted_by(unknown, _in_document_order)
         self._report(request, field_faults(self.faults, unknown), text, refuse)
         return obj
 
@@ -257,7 +258,7 @@ class PatchReader:
         In its text the keys of the maps that it has merged are sorted; a JSON patch leaves its values as they are.
         """
         is_merge = self._body.media_type == MERGE_PATCH
-        ordered = with_sorted_keys(result) if is_merge else {name: result[name] for name in sorted(result)}
+        ordered = with_sorted_keys(result) if is_merge else {name: result[name] for name in sorted_keys(result)}
         try:
             decode(ordered, [])
         except (ObjectDecodeError, StructDecodeError) as error:

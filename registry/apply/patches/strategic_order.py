@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from registry.codec.sorting import sorted_by
 from registry.schema.model import Json
 
 
@@ -18,12 +19,12 @@ def order_list(
 ) -> list[Json]:
     """`merged` in its final order; `key` returns the identity of an item."""
     patched, server = _places(patch_order, key), _places(server_order, key)
-    right = sorted(
-        (item for item in merged if comparable(key(item)) in patched), key=lambda item: patched[comparable(key(item))]
+    right = sorted_by(
+        [item for item in merged if comparable(key(item)) in patched], lambda item: patched[comparable(key(item))]
     )
-    left = sorted(
-        (item for item in merged if comparable(key(item)) not in patched),
-        key=lambda item: server.get(comparable(key(item)), 0),
+    left = sorted_by(
+        [item for item in merged if comparable(key(item)) not in patched],
+        lambda item: server.get(comparable(key(item)), 0),
     )
     result: list[Json] = []
     i = j = 0

@@ -8,7 +8,8 @@ Follows apiserver pkg/cel/library/lists.go and cel-go ext/lists.go.
 from __future__ import annotations
 
 from functools import cmp_to_key
-from itertools import pairwise
+from itertools import islice, pairwise
+from operator import le
 from typing import Any
 
 from registry.budget import spend
@@ -37,6 +38,7 @@ from registry.cel.ext.table import (
     member,
     refuse_beyond_limit,
 )
+from registry.codec.sorting import sorted_by
 
 
 @member("isSorted", 1, cost=list_traversal)
@@ -45,7 +47,7 @@ def is_sorted(value: Value) -> bool:
     spend(len(items))
     kinds = set(map(type, items))
     if kinds == {int} or kinds == {str}:
-        return items == sorted(items)
+        return all(map(le, items, islice(items, 1, None)))
     for item in items:
         if not is_ordered(item):
             raise no_such_overload()
@@ -227,7 +229,7 @@ def sort_by(value: Value, sort_keys: Value) -> list[Value]:
     order: Any = keys.__getitem__
     if kind not in (int, str, bytes, bool, Uint):
         order = cmp_to_key(lambda a, b: _less_first(keys[a], keys[b]))
-    return [items[position] for position in sorted(range(len(keys)), key=order)]
+    return [items[position] for position in sorted_by(range(len(keys)), order)]
 
 
 def _less_first(left: Value, right: Value) -> int:
