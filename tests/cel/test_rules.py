@@ -400,8 +400,15 @@ _ITEM: dict[str, Any] = {"l": _NUMBERS, "s": [f"a{n}" for n in _NUMBERS], "m": {
         "self.l.all(a, self.l.all(b, string(a) + string(b) != ''))",
     ],
 )
-def test_the_time_of_all_rules_of_an_object_is_bounded(rule: str) -> None:
-    """A second, whatever they cost: some functions take ten times as long as others for what they cost."""
+def test_the_time_of_all_rules_of_an_object_is_bounded(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second, whatever they cost: some functions take ten times as long as others for what they cost.
+
+    Here it is a quarter of one, except in the first row.
+    """
+    limit = 1.0
+    if "exists" not in rule:
+        limit = 0.25
+        monkeypatch.setattr("registry.cel.rules.rules._SECONDS", limit)
     properties = {
         "l": {"type": "array", "items": {"type": "integer"}},
         "s": {"type": "array", "items": {"type": "string"}},
@@ -415,5 +422,5 @@ def test_the_time_of_all_rules_of_an_object_is_bounded(rule: str) -> None:
     )
     began = time.process_time()
     errors = compile_rules(schema).validate([_ITEM] * 60)
-    assert time.process_time() - began < 2
+    assert time.process_time() - began < limit + 1
     assert all("cost" in error.message() for error in errors)
