@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from tests import fast_yaml
 from tests.api.client import APPLY, TABLE, Client
 from tests.api.widgets import define
 from tests.application import shares_application
@@ -30,7 +30,7 @@ FILES = sorted(FOLDER.glob("**/*.[yj]*")) if FOLDER.is_dir() else []
 async def test_an_object_of_each_definition_can_be_written_and_read(api: Client, start: int) -> None:
     seen = set()
     for file in FILES[start::8]:
-        crd = yaml.load(file.read_text(), Loader=yaml.CSafeLoader)
+        crd = fast_yaml.load(file.read_text())
         if crd["metadata"]["name"] in seen:  # one stands in two channels of its project
             continue
         seen.add(crd["metadata"]["name"])

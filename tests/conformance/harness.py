@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import IO, Any
 
 import httpx
-import yaml
 
+from tests import fast_yaml
 from tests.conformance.results import LEVELS, CaseNames, Result
 from tests.emulating import AS_1_36
 from tests.running import RunningServer
@@ -119,7 +119,7 @@ def replay_scenario(server: RunningServer, name: str) -> Result:
 
 
 def load_yaml(path: Path) -> Any:
-    return yaml.load(path.read_text(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    return fast_yaml.load(path.read_text())
 
 
 def _compare(name: str, answered: list[dict[str, Any]]) -> Iterator[tuple[str, str, list[str]]]:

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from registry.definitions.compiled import compile_definition
 from registry.definitions.decode import canonical, decode_definition
 from registry.definitions.defaulting import default_definition
 from registry.definitions.strategy import prepare_for_create
 from registry.definitions.validation import validate_create
+from tests import fast_yaml
 from tests.definitions.instances import instance
 from tests.definitions.real import FOLDER
 
@@ -31,7 +31,7 @@ def _documents() -> list[Any]:
 
 
 def _prepared(file: Path) -> dict[str, Any]:
-    decoded = decode_definition(yaml.load(file.read_text(), Loader=yaml.CSafeLoader))
+    decoded = decode_definition(fast_yaml.load(file.read_text()))
     assert decoded.unknown == []
     definition = decoded.definition
     default_definition(definition)

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from registry.definitions.decode import StructDecodeError, canonical, decode_definition
 from registry.definitions.defaulting import default_definition
 from registry.definitions.strategy import prepare_for_create
 from registry.definitions.validation import validate_create
 from registry.definitions.warnings import warnings
+from tests import fast_yaml
 from tests.conformance.harness import KNOWN_FAILURES
 from tests.conformance.results import read as read_cases
 
@@ -39,7 +39,7 @@ def tables() -> list[Path]:
 
 def read(path: Path) -> Json:
     text = path.read_text().replace("${group}", "g1.example.com").replace("${tail}", "t1")
-    found: Json = yaml.load(text, Loader=yaml.CSafeLoader)
+    found: Json = fast_yaml.load(text)
     return found
 
 

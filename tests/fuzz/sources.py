@@ -17,8 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from tests import fast_yaml
 from tests.conformance.harness import SCENARIOS, replay
 from tests.definitions.instances import instance
 from tests.fuzz.calls import PREFIX, Call, parse_target
@@ -53,13 +52,13 @@ def plan_of(source: Path | None) -> Plan:
 
 def _recorded(path: Path) -> Plan:
     text = path.read_text()
-    setup, steps = replay.steps_of(yaml.load(text, yaml.CSafeLoader))
+    setup, steps = replay.steps_of(fast_yaml.load(text))
     isolated = "clientConfig" in text or ("http" in text and "webhook" in text)
     return Plan(path.relative_to(SCENARIOS).as_posix(), setup, steps, isolated)
 
 
 def _real(path: Path) -> Plan:
-    crd = yaml.load(path.read_text(), yaml.CSafeLoader)
+    crd = fast_yaml.load(path.read_text())
     crd.pop("status", None)
     spec = crd["spec"]
     spec.pop("conversion", None)
