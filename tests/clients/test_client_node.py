@@ -7,18 +7,16 @@ import os
 import queue
 import shutil
 import subprocess
-import tempfile
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.clients.installed import installed
 from tests.clients.kinds import PATIENCE_SECONDS, Kind, connected
 from tests.running import RunningServer
 
-INSTALL_SECONDS = 120
 # By their major versions: each has a way of its own to call, and to be stopped. The newest needs node 22.15.
 PACKAGES = {"0": "@kubernetes/client-node@0.22", "1": "@kubernetes/client-node@1", "2": "@kubernetes/client-node@2"}
 NODE_FOR_NEWEST = (22, 15)
@@ -31,32 +29,24 @@ def major(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def node_modules(major: str) -> Iterator[Path]:
-    """The client, installed for this run; or in the folder that REGISTRY_TEST_NODE_MODULES names."""
+def node_modules(major: str, request: pytest.FixtureRequest) -> Path:
+    """The client, installed; or in the folder that REGISTRY_TEST_NODE_MODULES names."""
     given = os.environ.get("REGISTRY_TEST_NODE_MODULES")
     if given:
         found = json.loads((Path(given) / "@kubernetes" / "client-node" / "package.json").read_text())["version"]
         if not found.startswith(f"{major}."):
             pytest.skip(f"REGISTRY_TEST_NODE_MODULES has version {found}")
-        yield Path(given)
-        return
+        return Path(given)
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:
         pytest.skip("node and npm are not installed")
-    with tempfile.TemporaryDirectory(prefix="registry-node-") as folder:
-        version = subprocess.run([node, "--version"], check=True, capture_output=True, text=True).stdout
-        newer = tuple(int(part) for part in version.strip().removeprefix("v").split(".")[:2]) >= NODE_FOR_NEWEST
-        if major == max(PACKAGES) and not newer:
-            pytest.skip(f"version {major} of the client needs node 22.15 or newer, not {version.strip()}")
-        package = PACKAGES[major]
-        command = [npm, "install", "--silent", "--no-audit", "--no-fund", "--no-save", package]
-        try:
-            subprocess.run(
-                command, cwd=folder, check=True, timeout=INSTALL_SECONDS, capture_output=True, stdin=subprocess.DEVNULL
-            )
-        except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as problem:
-            pytest.skip(f"npm cannot install {package}: {problem}")
-        yield Path(folder) / "node_modules"
+    version = subprocess.run([node, "--version"], check=True, capture_output=True, text=True).stdout.strip()
+    newer = tuple(int(part) for part in version.removeprefix("v").split(".")[:2]) >= NODE_FOR_NEWEST
+    if major == max(PACKAGES) and not newer:
+        pytest.skip(f"version {major} of the client needs node 22.15 or newer, not {version}")
+    command = [npm, "install", "--prefix", ".", "--silent", "--no-audit", "--no-fund", "--no-save", PACKAGES[major]]
+    assert request.config.cache is not None
+    return installed(request.config.cache, f"client-node-{major}", command, runtime=version) / "node_modules"
 
 
 class Informer:

@@ -5,6 +5,7 @@ Its last release (21.2) needs Jinja2 2, and so a MarkupSafe from before 2.1; the
 
 from __future__ import annotations
 
+import platform
 import socket
 import subprocess
 import sys
@@ -15,11 +16,11 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.clients.installed import installed
 from tests.clients.kinds import PATIENCE_SECONDS, Kind, connected
 from tests.running import RunningServer
 
 PACKAGES = ("kube-web-view==21.2.0", "markupsafe<2.1", "aiohttp<4", "setuptools<81")
-INSTALL_SECONDS = 300
 # It listens on all addresses, and has no flag to change that.
 ON_LOOPBACK = """
 import functools, sys
@@ -31,23 +32,13 @@ main()
 
 
 @pytest.fixture(scope="module")
-def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def packages(request: pytest.FixtureRequest) -> Path:
     """A folder with the program and what it needs, which is on no lock of ours."""
-    folder = tmp_path_factory.mktemp("kube-web-view")
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-compile", "--disable-pip-version-check"]
-    try:
-        done = subprocess.run(
-            [*command, "--target", str(folder), *PACKAGES],
-            capture_output=True,
-            text=True,
-            timeout=INSTALL_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        pytest.skip(f"pip did not install {PACKAGES[0]} within {INSTALL_SECONDS} s")
-    if done.returncode:
-        pytest.skip(f"pip cannot install {PACKAGES[0]}: {done.stderr.strip().splitlines()[-1]}")
-    return folder
+    assert request.config.cache is not None
+    return installed(
+        request.config.cache, "kube-web-view", [*command, "--target", ".", *PACKAGES], runtime=platform.python_version()
+    )
 
 
 @pytest.fixture

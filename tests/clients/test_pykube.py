@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib
-import subprocess
+import platform
 import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from tests.clients.installed import installed
 from tests.clients.kinds import Kind
 from tests.running import RunningServer
 
@@ -17,29 +18,28 @@ PACKAGE = "pykube-ng>=23.6,<24"
 
 
 @pytest.fixture(scope="module")
-def pykube(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """It is on no lock of ours: what is not installed is installed for this run, beside what is."""
-    folder = tmp_path_factory.mktemp("pykube")
+def pykube(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """It is on no lock of ours: where it is not installed, it is installed beside what is."""
+    try:
+        yield importlib.import_module("pykube")
+        return
+    except ImportError:
+        pass
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--target",
+        ".",
+        PACKAGE,
+    ]
+    assert request.config.cache is not None
+    folder = installed(request.config.cache, "pykube", command, runtime=platform.python_version())
     sys.path.append(str(folder))
     try:
-        try:
-            yield importlib.import_module("pykube")
-            return
-        except ImportError:
-            pass
-        command = [
-            sys.executable,
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-            "--target",
-            str(folder),
-        ]
-        done = subprocess.run([*command, PACKAGE], capture_output=True, text=True, timeout=180, check=False)
-        if done.returncode:
-            pytest.skip(f"pip cannot install {PACKAGE}: {done.stderr.strip().splitlines()[-1]}")
         importlib.invalidate_caches()
         yield importlib.import_module("pykube")
     finally:
