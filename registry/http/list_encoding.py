@@ -50,15 +50,15 @@ async def _plain_list(answer: ListAnswer) -> AsyncGenerator[bytes, None]:
     """`{"apiVersion":"g/v1","items":[...],"kind":"WidgetList","metadata":{...}}`, many small items at a time."""
     served = answer.served
     yield f'{{"apiVersion":"{served.api_version}","items":['.encode()
-    separator = ""
+    former: tuple[str, ...] = ()
     # Items of built-in kinds omit apiVersion and kind.
     head = f'{{"apiVersion":"{served.api_version}","kind":"{served.kind.name}",' if served.definition.builtin else ""
     async for texts in answer.chunks:
         if head:
             texts = ["{" + text.removeprefix(head) if text.startswith(head) else text for text in texts]
         for some in _batches(texts):
-            yield (separator + ",".join(some)).encode()
-            separator = ","
+            yield ",".join((*former, *some)).encode()
+            former = ("",)  # so that the next begins with a comma
     kind = served.definition.names.list_kind
     yield f'],"kind":"{kind}","metadata":{encode_json(list_metadata(answer)).decode()}}}\n'.encode()
 

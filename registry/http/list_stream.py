@@ -69,8 +69,9 @@ async def _stream(
 
 
 async def _send_piece(send: Send, piece: bytes, slices: TimeSlice) -> None:
+    parts = memoryview(piece)  # copied once, when they are enclosed
     for start in range(0, len(piece), PART_BYTES):
-        await send_part(send, piece if len(piece) <= PART_BYTES else piece[start : start + PART_BYTES])
+        await send_part(send, parts[start : start + PART_BYTES])
         if slices.expired():
             await slices.yield_now()
 

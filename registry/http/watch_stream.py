@@ -31,7 +31,7 @@ from registry.http import metrics
 from registry.http.forms import Form
 from registry.http.negotiation import CBOR, CBOR_SEQUENCE, JSON, PARTIAL_LIST, PROTOBUF, TABLE
 from registry.http.request_state import STATE, RequestState
-from registry.http.responses import HELD_TIMES, headers_for, hold, send_part
+from registry.http.responses import CHUNK_BYTES, HELD_TIMES, headers_for, hold, send_part
 from registry.http.serving.stopping import Stopping
 from registry.http.serving.tunnel import TunnelClosed
 from registry.http.websocket import WebSocket, accept, binary_message, text_message
@@ -39,7 +39,7 @@ from registry.tasks import cancel
 
 # What is encrypted at a time: a TLS record. For each connection OpenSSL keeps a buffer as large as the largest such
 # part, and a watch keeps its connection for long.
-PART_BYTES = 16 * 1024
+PART_BYTES = 16 * 1024 - CHUNK_BYTES
 
 
 async def respond_watch(

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from registry.flowcontrol.loop_share import LoopShare, ReadWindow
+from registry.http import responses, watch_stream
 from registry.http.serving.tls import ensure_certificates, server_context
+from registry.http.serving.tls_session import PIECE_BYTES
 from tests.http.acceptors import accepting
 from tests.http.loops import on_asyncio, on_uvloop
 from tests.http.streams import POST
@@ -69,6 +71,14 @@ def test_a_request_in_tiny_records_is_answered(run: Callable[[Any], None], tmp_p
             client.socket.close()
 
     run(slow)
+
+
+@pytest.mark.parametrize("part", [responses.PART_BYTES, watch_stream.PART_BYTES], ids=["a list", "a watch"])
+def test_a_part_of_an_answer_fills_its_records(part: int) -> None:
+    """A further record for the last nine bytes of each chunk was a fifth of all records of a list."""
+    chunk = len(b"%x\r\n" % part) + part + len(b"\r\n")
+    assert chunk // PIECE_BYTES + 1 == round(chunk / PIECE_BYTES), "records"
+    assert -chunk % PIECE_BYTES < 32, "bytes that a record lacks"
 
 
 def test_a_window_grows_while_long_records_fill_it() -> None:

@@ -11,9 +11,10 @@ follows from that of the page before, which the caller passes on (docs/decisions
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice, repeat
 from typing import Any, Final, LiteralString, NamedTuple, TypedDict
 
@@ -224,6 +225,8 @@ class Pages:
         return counted if counted < MAX_COUNTED else None
 
 
+_row: Final = partial(tuple.__new__, Row)
+
 # Rows converted between two checks of the clock: 20 µs.
 _ROWS_A_SLICE: Final = 50
 
@@ -232,7 +235,8 @@ async def _page_of(query: Query, fetched: _Fetched, limit: int) -> Page:
     state, _, total, columns = fetched
     selected: list[Row] = []
     if total:
-        rows = map(Row, repeat(query.resource), *columns)
+        # Row(*values) calls a function of Python for each.
+        rows: Iterator[Row] = map(_row, zip(repeat(query.resource), *columns, strict=False))
         slices = TimeSlice.current()
         while some := list(islice(rows, _ROWS_A_SLICE)):
             selected += some
