@@ -7,10 +7,10 @@ are compiled.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from registry.aggregation.model import NOTHING_AGGREGATED
 from registry.api.admission.loading import NOTHING, load_admission
@@ -19,6 +19,7 @@ from registry.api.bound_definitions import DEFINITION_HEAD, DEFINITIONS, SharedE
 from registry.api.catalog import CatalogEntry, StrategyFor, TenantCatalog, versions_by_group
 from registry.api.definition_changes import DefinitionChanges
 from registry.api.first_reading import FirstReading, SingleEntry
+from registry.api.served import Object
 from registry.builtin.sharing import binding_definition, export_definition
 from registry.builtin.tenancy import GROUP, PLURAL, SYSTEM, tenant_definition
 from registry.caches import LruCache
@@ -39,6 +40,14 @@ CATALOG_BYTES: Final = 256 * 1024 * 1024
 # More definitions than this are decoded in a thread: they take about 0.3 ms each.
 FEW = 20
 NOTHING_KNOWN: Final[Mapping[ObjectKey, CatalogEntry]] = {}
+
+
+class WrittenDefinition(NamedTuple):
+    """A stored definition; `decoded` is its object, with the keys of its spec in the order of the stored text, if it is
+    known."""
+
+    row: Row
+    decoded: Object | None = None
 
 
 class Catalogs:
@@ -119,6 +128,27 @@ class Catalogs:
         if catalog is not None and catalog.statuses_until == before.definitions:
             catalog.statuses_until = after.definitions
 
+    async def adopt(self, tenant: Tenant, before: Guards, after: Guards, written: Sequence[WrittenDefinition]) -> None:
+        """Puts definitions that this process has written into the cached catalog, which need not be read then. From
+        `before` to `after` nothing but `written` has changed."""
+        async with self._reloads(tenant):
+            known = self._catalogs.get(tenant.id)
+            if known is None or not before.definitions <= known.guards.definitions < after.definitions:
+                return
+            compiled = await self._compile(written, known.entries)
+            guards = Guards(after.definitions, max(known.guards.namespaces, after.namespaces))
+            entries = {**known.entries, **compiled}
+            fresh = TenantCatalog(
+                guards,
+                self._builtin_of(tenant),
+                entries,
+                self._strategy_for,
+                known.configured,
+                known.bound,
+                known.aggregated,
+            )
+            self._catalogs.put(tenant.id, fresh)
+
     async def current(self, tenant: Tenant) -> TenantCatalog:
         """Returns a current catalog: for discovery, and before reporting that a resource does not exist."""
         state = await self._store.state(tenant)
@@ -129,10 +159,16 @@ class Catalogs:
         catalog = self._catalogs.get(tenant.id)
         if catalog is not None and guards is not None and catalog.guards == guards:
             return catalog
+        async with self._reloads(tenant):
+            return await self._reload(tenant, guards)
+
+    @asynccontextmanager
+    async def _reloads(self, tenant: Tenant) -> AsyncIterator[None]:
+        """Within the block, nobody else replaces the catalog of the tenant."""
         lock = self._reloading.setdefault(tenant.id, asyncio.Lock())
         try:
             async with lock:
-                return await self._reload(tenant, guards)
+                yield
         finally:
             if not lock.locked():
                 self._reloading.pop(tenant.id, None)
@@ -232,17 +268,23 @@ class Catalogs:
     async def _entries(
         self, rows: Sequence[Row], known: Mapping[ObjectKey, CatalogEntry] = NOTHING_KNOWN
     ) -> dict[ObjectKey, CatalogEntry]:
+        return await self._compile([WrittenDefinition(row) for row in rows], known)
+
+    async def _compile(
+        self, written: Sequence[WrittenDefinition], known: Mapping[ObjectKey, CatalogEntry]
+    ) -> dict[ObjectKey, CatalogEntry]:
         """Compiles many or large ones beside the event loop. `known` are entries of the same tenant."""
 
         def compiled() -> dict[ObjectKey, CatalogEntry]:
-            return {row.key: self._entry(row, known.get(row.key)) for row in rows}
+            return {one.row.key: self._entry(one, known.get(one.row.key)) for one in written}
 
-        few = len(rows) <= FEW and sum(len(row.body) for row in rows) <= LARGE_BYTES
+        few = len(written) <= FEW and sum(len(one.row.body) for one in written) <= LARGE_BYTES
         return compiled() if few else await shared_aside(compiled)
 
-    def _entry(self, row: Row, known: CatalogEntry | None) -> CatalogEntry:
+    def _entry(self, written: WrittenDefinition, known: CatalogEntry | None) -> CatalogEntry:
         """Compiles a stored definition. Its versions that are built in are not served: built-in resources precede."""
-        stored = decode_stored(f'{DEFINITION_HEAD}{row.revision}",{row.body}')
+        row = written.row
+        stored = written.decoded or decode_stored(f'{DEFINITION_HEAD}{row.revision}",{row.body}')
         definition = compile_definition(stored, None if known is None else known.definition)
         return CatalogEntry(
             row.revision,

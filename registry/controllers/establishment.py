@@ -23,6 +23,7 @@ from typing import Final, NamedTuple
 
 from registry.api.bound_definitions import DEFINITIONS
 from registry.api.catalog import TenantCatalog
+from registry.api.catalogs import WrittenDefinition
 from registry.api.clock import timestamp
 from registry.api.errors import StatusError
 from registry.api.request import ResourceRequest
@@ -115,6 +116,10 @@ class _StatusWriter:
         self._catalog = catalog
         self._in_use = catalog.names_in_use()
         self._guards = catalog.guards
+        # The definitions that the process need not read, as nothing but this has changed definitions since `_adopted`;
+        # None once it has written a status that affects others.
+        self._written: dict[ObjectKey, WrittenDefinition] | None = {}
+        self._adopted = catalog.guards
         definition = catalog.definition(GROUP, PLURAL)
         assert definition is not None, "it is built in"
         self._definition, self._version = definition, definition.versions["v1"]
@@ -145,6 +150,14 @@ class _StatusWriter:
             }
             while pending:
                 await self._step(pending)
+            await self._hand_over()
+
+    async def _hand_over(self) -> None:
+        """Puts what has been written into the process's catalog of the tenant."""
+        if self._written:
+            written, self._written = list(self._written.values()), {}
+            before, self._adopted = self._adopted, self._guards
+            await self._controlled.backend.catalogs.adopt(self._controlled.tenant, before, self._guards, written)
 
     def _is_unchanged(self, key: ObjectKey) -> bool:
         entry = self._catalog.entries.get(key)
@@ -241,6 +254,10 @@ class _StatusWriter:
             self._guards = outcome.guards
         written = copy_of(draft.new)
         written["metadata"]["resourceVersion"] = str(outcome.row.revision)
+        if before.alone:
+            self._written = None
+        elif self._written is not None:
+            self._written[key] = WrittenDefinition(outcome.row, written)
         pending[key] = _Definition(outcome.row, written, before.is_shared, released, written=True)
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import psycopg
 import pytest
 
+from registry.api.bound_definitions import DEFINITIONS as DEFINITIONS_RESOURCE
 from registry.api.catalog import TenantCatalog
-from registry.api.catalogs import Catalogs
+from registry.api.catalogs import Catalogs, WrittenDefinition
 from registry.api.request import CatalogStale, ResourceRequest
 from registry.api.served import Served
 from registry.api.strategies.definition import DefinitionStrategy
@@ -19,7 +21,7 @@ from registry.codec.json_encode import encode_json_text
 from registry.definitions.decode import decode_definition
 from registry.flowcontrol.evaluation import Evaluations
 from registry.store.store import Store
-from registry.store.types import ObjectKey, ResourceName, Row, State, Tenant
+from registry.store.types import Guards, ObjectKey, ResourceName, Row, State, Tenant
 from tests.api.client import Client, eventually
 from tests.api.widgets import DEFINITIONS, define, definition, established
 from tests.application import shares_application
@@ -75,6 +77,46 @@ async def test_a_definition_is_read_once_for_its_statuses(api: Client, monkeypat
     assert read == [one["metadata"]["name"] for one in made]
 
 
+async def test_what_this_process_has_established_is_not_read(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The catalog gets it as it was written: the same as it would read, and only if nothing else has changed."""
+    read: list[ResourceName] = []
+    adopted: list[tuple[Catalogs, Tenant, Sequence[WrittenDefinition]]] = []
+    changes, adopt = Store.changes, Catalogs.adopt
+
+    def note_changes(store: Store, tenant: Tenant, resource: ResourceName, **upto: int) -> Any:
+        read.append(resource)
+        return changes(store, tenant, resource, **upto)
+
+    async def note_adopted(
+        catalogs: Catalogs, tenant: Tenant, before: Guards, after: Guards, written: Sequence[WrittenDefinition]
+    ) -> None:
+        await adopt(catalogs, tenant, before, after, written)
+        adopted.append((catalogs, tenant, written))
+
+    await define(api, OTHER)
+    monkeypatch.setattr(Store, "changes", note_changes)
+    monkeypatch.setattr(Catalogs, "adopt", note_adopted)
+    for n in range(3):
+        await api.post(DEFINITIONS, definition(f"given{n}s", f"Given{n}", group="given.example.com"))
+        await eventually(partial(_has, adopted, n + 1))
+        (await api.get(f"/apis/given.example.com/v1/given{n}s")).ok(200)
+    assert DEFINITIONS_RESOURCE not in read
+    catalogs, tenant, written = adopted[-1]
+    known = catalogs.recall(tenant)
+    assert known is not None
+    stored = await catalogs._entries([one.row for one in written])
+    # By their texts, in which equal schemas are the same: versions are not compared by value.
+    assert repr([known.entries[key] for key in stored]) == repr([*stored.values()])
+    now = known.guards.definitions
+    for before, after in ((now + 1, now + 2), (0, now)):
+        await catalogs.adopt(tenant, Guards(before, 0), Guards(after, 0), written)
+        assert catalogs.recall(tenant) is known
+
+
+async def _has(things: Sequence[Any], count: int) -> bool:
+    return len(things) >= count
+
+
 async def test_a_request_is_evaluated_again_only_if_its_own_definition_has_changed(
     api: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -91,7 +133,9 @@ async def test_a_request_is_evaluated_again_only_if_its_own_definition_has_chang
         try:
             check_fresh(request, state)
         except CatalogStale:
-            stale.append(request.served.resource.name)
+            # A read of the definition itself may find a status before the process knows that it has written it.
+            if request.served.resource_name != DEFINITIONS_RESOURCE:
+                stale.append(request.served.resource.name)
             raise
 
     one = definition("calms", "Calm", group="calm.example.com")
@@ -154,7 +198,8 @@ async def test_a_definition_is_decoded_once_for_its_statuses(api: Client, monkey
     object_of = Served.object
 
     def note_object(served: Served, row: Row) -> Any:
-        decoded.append(row.key)
+        if row.resource == DEFINITIONS_RESOURCE:  # a policy of the test before may still be reconciled
+            decoded.append(row.key)
         return object_of(served, row)
 
     monkeypatch.setattr(Served, "object", note_object)
