@@ -205,9 +205,10 @@ class ResourceRequest(NamedTuple):
         """Returns the object of a row, decoded, at the request's version."""
         return await run_with_conversions(self.served, lambda: self.served.object(row), len(row.body))
 
-    async def encode(self, obj: Object) -> StoredForm:
-        """Returns the stored form of an object that a client writes at the request's version."""
-        return await run_with_conversions(self.served, lambda: self.served.storable(obj))
+    async def encode(self, obj: Object, spec: str | None = None) -> StoredForm:
+        """Returns the stored form of an object that a client writes at the request's version; `spec` is the text of its
+        spec, if known."""
+        return await run_with_conversions(self.served, lambda: self.served.storable(obj, spec))
 
     async def as_stored(self, obj: Object, stored: StoredForm) -> Object:
         """Returns `obj` as read from its stored form, with its own resourceVersion: the answer of a dry run.

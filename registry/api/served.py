@@ -236,17 +236,17 @@ class Served:
         return obj
 
     # -- into the store
-    def storable(self, obj: Object) -> StoredForm:
-        """Returns `stored_form` of a client's object. Raises 413 if patches, defaults or managedFields made it too
-        large."""
-        form = self.stored_form(obj)
+    def storable(self, obj: Object, spec: str | None = None) -> StoredForm:
+        """Returns `stored_form` of a client's object; `spec` is the text of its spec, if known. Raises 413 if patches,
+        defaults or managedFields made it too large."""
+        form = self.stored_form(obj, spec)
         if len(form.body) > MAX_BODY_CHARACTERS:
             raise too_large(f"the object would have {len(form.body)} characters, limit is {MAX_BODY_CHARACTERS}")
         if form.body.count(":") > MAX_STORED_KEYS and has_more_keys(form.body.encode(), MAX_STORED_KEYS):
             raise too_large(f"the object would have more than {MAX_STORED_KEYS} keys")
         return form
 
-    def stored_form(self, obj: Object) -> StoredForm:
+    def stored_form(self, obj: Object, spec: str | None = None) -> StoredForm:
         """Returns the stored form of an object that this version's schema has processed.
 
         The version is the storage version. An object that has not been processed by that version's own schema is
@@ -262,8 +262,8 @@ class Served:
         if not self.is_storage and (self.converts_contents or storage.schema().identity != identity):
             obj = self.convert({**obj, "metadata": dict(obj["metadata"])}, self._storage_api_version)
             storage.schema().prune(obj)
-            identity = 0
-        body = body_of(obj)
+            identity, spec = 0, None
+        body = body_of(obj, spec)
         if identity == 0 and self.definition.selectable_fields and not self.converts_contents:
             # Selectors match the object as it will be read (at_storage_version).
             obj = self.at_storage_version(0, storage.name, identity, body)
@@ -293,17 +293,33 @@ def kind_of(served: Served, obj: Mapping[str, Any]) -> Qualified:
 
 
 _HEAD_KEYS = ("apiVersion", "kind", "metadata")
+# In no JSON text.
+_MARK = "\0"
 
 
-def body_of(obj: Mapping[str, Any]) -> str:
-    """Returns the JSON of an object without apiVersion, kind and resourceVersion, to be appended to a head.
+def body_of(obj: Mapping[str, Any], spec: str | None = None) -> str:
+    """Returns the JSON of an object without apiVersion, kind and resourceVersion, to be appended to a head; `spec` is
+    the text of its spec, if known.
 
     `{"apiVersion": .., "kind": .., "metadata": {"name": "a"}, "spec": {}}` gives `"name":"a"},"spec":{}}`.
     """
     metadata = {k: v for k, v in obj["metadata"].items() if k != "resourceVersion"}
     rest = {k: v for k, v in obj.items() if k not in _HEAD_KEYS}
     text = encode_canonical(metadata)[1:]
-    return f"{text},{encode_canonical(rest)[1:]}" if rest else f"{text}}}"
+    if spec is None or "spec" not in rest:
+        return f"{text},{encode_canonical(rest)[1:]}" if rest else f"{text}}}"
+    members = [(name, spec if name == "spec" else encode_canonical(rest[name])) for name in sorted(rest)]
+    return f"{text},{','.join([f'{encode_canonical(name)}:{value}' for name, value in members])}}}"
+
+
+def stored_spec(row: Row, obj: Mapping[str, Any]) -> str | None:
+    """Returns the text of the spec of a stored object: `obj` is the object of the row. None if it is stored otherwise
+    than `body_of` writes it."""
+    before, _, after = body_of(obj, _MARK).partition(_MARK)
+    body = row.body
+    if not after or len(body) <= len(before) + len(after) or not (body.startswith(before) and body.endswith(after)):
+        return None
+    return body[len(before) : len(body) - len(after)]
 
 
 def labels_of(obj: Object, strategy: Strategy) -> list[str]:

@@ -27,7 +27,7 @@ from registry.api.catalogs import WrittenDefinition
 from registry.api.clock import timestamp
 from registry.api.errors import StatusError
 from registry.api.request import ResourceRequest
-from registry.api.served import Object, Served
+from registry.api.served import Object, Served, stored_spec
 from registry.api.strategies.definition import UnsharedStatus
 from registry.api.verbs.pipeline import Draft, Outcome, Start, draft_of
 from registry.api.verbs.update import UpdateOperation, copy_of
@@ -230,7 +230,8 @@ class _StatusWriter:
             operation = UpdateOperation(_replacing_status(status), "update", self._controlled.manager)
             try:
                 draft = await draft_of(request, operation, Start(row, self._guards, obj=before.crd))
-                draft.stored = await request.encode(draft.new)
+                is_kept = draft.new["spec"] is before.crd["spec"]  # the largest part by far
+                draft.stored = await request.encode(draft.new, stored_spec(row, before.crd) if is_kept else None)
                 return request, operation, draft
             except EvaluationStopped:
                 if not begins_again():

@@ -141,7 +141,7 @@ def validate_update(
 def validate_status_update(crd: Json, old: Json) -> list[FieldError]:
     """The errors of an update of /status; `crd` must have been prepared for it."""
     errors = validate_update_thrice(_metadata(crd), _metadata(old), namespaced=False)
-    return errors + _validate_accepted_names(crd)
+    return errors + validate_accepted_names(crd)
 
 
 def _metadata(crd: Json) -> Json:
@@ -151,7 +151,7 @@ def _metadata(crd: Json) -> Json:
 
 
 def _validate_rest(crd: Json, spec: InternalSpec, old: Json | None, demands: Demands) -> list[FieldError]:
-    errors = _validate_accepted_names(crd)
+    errors = validate_accepted_names(crd)
     stored = (crd.get("status") or {}).get("storedVersions")
     errors += validate_stored_versions(stored, spec.versions, "status.storedVersions")
     if demands.approval:
@@ -168,7 +168,7 @@ def _validate_rest(crd: Json, spec: InternalSpec, old: Json | None, demands: Dem
     return errors
 
 
-def _validate_accepted_names(crd: Json) -> list[FieldError]:
+def validate_accepted_names(crd: Json) -> list[FieldError]:
     return validate_names((crd.get("status") or {}).get("acceptedNames") or {}, "status.acceptedNames")
 
 

@@ -178,6 +178,9 @@ class UnsharedStatus(StatusOfDefinitions):
     def as_written(self, obj: Object) -> Object:
         return self.finish(obj)  # the controller leaves the stored spec
 
+    def validate_update(self, new: Object, old: Object, warnings: list[str]) -> Sequence[FieldError]:
+        return validation.validate_accepted_names(new)  # it leaves the metadata, too
+
     def write_effects(self, new: Object, old: Object | None) -> WriteEffects:
         effects = super().write_effects(new, None)
         return {"flags": effects["flags"] | WriteFlag.CHANGES_DEFINITIONS, "group": self._group}
