@@ -44,6 +44,7 @@ BUFFER_BYTES: Final = 64 * 1024
 # Go's transport allows 10 MiB; a tenth of that is ample.
 HEAD_LIMIT_BYTES: Final = 128 * 1024
 FIELDS_LIMIT: Final = 1000
+_END_OF_HEAD: Final = b"\r\n\r\n"
 # The most data between two pieces of a body: chunk extensions and trailers.
 _EXCESS_LIMIT_BYTES: Final = 64 * 1024
 # Pieces of an answer that are shorter than 64 bytes on average: each costs about as much as a kilobyte.
@@ -90,6 +91,7 @@ class HttpConnection(DecryptedProtocol):
         self._pieces: deque[bytes] = deque()
         self._buffered = 0
         self._reading_paused = False
+        self._end_of_last = b""
         self._reader: asyncio.Future[None] | None = None
         self._writer: asyncio.Future[None] | None = None
         self._writing_paused = False
@@ -124,6 +126,7 @@ class HttpConnection(DecryptedProtocol):
         More than `max_small_pieces` of less than 64 bytes on average end the exchange; 0 is no limit.
         """
         self.exchanges += 1
+        self._end_of_last = b""
         self._parser = httptools.HttpResponseParser(self)
         self._head = asyncio.get_running_loop().create_future()
         self._headers = []
@@ -278,15 +281,33 @@ class HttpConnection(DecryptedProtocol):
             self.close()
 
     def _parse(self, parser: httptools.HttpResponseParser, data: bytes) -> None:
+        """Parses heads one by one: what follows that of a 101 is no HTTP. The parser stops there, with an error, which
+        tells where it has stopped only if the head has the headers of an upgrade."""
+        fault = ""
         try:
-            parser.feed_data(data)
-        except httptools.HttpParserUpgrade as upgrade:
-            if not self.is_tunnel:
-                self._problem = "malformed HTTP response: it switches protocols"
-            else:
-                self._keep(data[upgrade.args[0] :])
+            while data and self._in_head and not self._problem:
+                head, data = self._up_to_end_of_head(data)
+                parser.feed_data(head)
+            if data:
+                parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            fault = "malformed HTTP response: it switches protocols"
         except httptools.HttpParserError:
-            self._problem = self._problem or "net/http: HTTP/1.x transport connection broken: malformed HTTP response"
+            fault = "net/http: HTTP/1.x transport connection broken: malformed HTTP response"
+        if self.is_tunnel:
+            self._keep(data)
+        else:
+            self._problem = self._problem or fault
+
+    def _up_to_end_of_head(self, data: bytes) -> tuple[bytes, bytes]:
+        """Divides data after the empty line that ends a head, which may have begun in `_end_of_last`."""
+        known = len(self._end_of_last)
+        end = (self._end_of_last + data).find(_END_OF_HEAD) + len(_END_OF_HEAD)
+        if end < len(_END_OF_HEAD):
+            self._end_of_last = (self._end_of_last + data)[1 - len(_END_OF_HEAD) :]
+            return data, b""
+        self._end_of_last = b""
+        return data[: end - known], data[end - known :]
 
     # -- called by the parser, which continues after a problem, up to the end of the data
     def on_message_begin(self) -> None:

@@ -82,6 +82,11 @@ async def test_upgrades(tmp_path: Path) -> None:
             await request.answer(b"no", 403)
         elif request.header("x-plain"):
             await request.answer(b"no")
+        elif request.header("x-bare"):
+            request.writer.write(b"HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 101 Switching Protocols\r\n\r\nhel")
+            await request.writer.drain()
+            request.writer.write(b"lo HTTP/1.1")
+            request.writer.close()
         else:
             await echo(request)
             closed.set()
@@ -120,6 +125,12 @@ async def test_upgrades(tmp_path: Path) -> None:
                 text = b"invalid upgrade response: status code 200\n"
                 assert await reader.readexactly(len(text)) == text
             writer.close()
+        # One that does not say to which protocol it switches: kube-apiserver passes on what it sends, too.
+        reader, writer = await connect(server)
+        writer.write(upgrade(server, "x-bare: 1"))
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 101 ")
+        assert await reader.read(-1) == b"hello HTTP/1.1"
+        writer.close()
         # What comes before the answer may be another request: it is never taken for a part of the stream.
         reader, writer = await connect(server)
         writer.write(upgrade(server) + b"GET /readyz HTTP/1.1\r\nhost: a\r\n\r\n")
