@@ -99,11 +99,10 @@ def fill_for_create(obj: Object, context: Context) -> None:
         memo.name = metadata["name"] = memo.name or generate_name(metadata["generateName"])
 
 
-# Fields that a write cannot change: missing or different values are restored silently. Another uid, or a
-# deletionTimestamp on an object without one, is refused by validation instead.
+# Fields that a write cannot change: missing or different values are restored silently. Another uid or grace period, or
+# a deletionTimestamp on an object without one, is refused by validation instead.
 _RESTORED = ("creationTimestamp", "generation", "selfLink")
-_KEPT_IF_MISSING = ("uid", "namespace")
-_KEPT_ONCE_SET = ("deletionTimestamp", "deletionGracePeriodSeconds")
+_KEPT_IF_MISSING = ("uid", "namespace", "deletionGracePeriodSeconds")
 
 
 def restore_for_update(new: Object, old: Object) -> None:
@@ -117,9 +116,8 @@ def restore_for_update(new: Object, old: Object) -> None:
     for name in _KEPT_IF_MISSING:
         if metadata.get(name) in (None, "") and name in stored:
             metadata[name] = stored[name]
-    for name in _KEPT_ONCE_SET:
-        if name in stored:
-            metadata[name] = stored[name]
+    if "deletionTimestamp" in stored:
+        metadata["deletionTimestamp"] = stored["deletionTimestamp"]
 
 
 def is_terminating(obj: Object) -> bool:

@@ -1,8 +1,8 @@
 """Ownership of the one field that is written through the scale subresource.
 
 An update takes the field from its owners and gives it an entry of the subresource without a time; if the field had no
-owner, or the replicas are 0, none is tracked. An apply is one of the object with that field alone; conflicts name it as
-in the Scale.
+owner, or the replicas are 0, none is tracked. An apply is one of the object with that field alone; conflicts name it,
+and the version of its owner, as in the Scale.
 kube-apiserver responds 500 to an apply of a Scale that would change a custom resource (it cannot convert the Scale);
 here it works as for built-in kinds.
 
@@ -11,6 +11,7 @@ Follows apimachinery pkg/util/managedfields/scalehandler.go.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
@@ -26,6 +27,8 @@ from registry.schema.model import Json
 
 API_VERSION = "autoscaling/v1"
 KIND = "Scale"
+# Of an update, in the text of a conflict; names end with a quotation mark.
+_VERSION: Final = re.compile(r' using [^ "]+\Z')
 _REPLICAS: Final = single(("f:spec", "f:replicas"))
 
 
@@ -99,7 +102,10 @@ def apply_scale(
         return fields.apply(live, configuration, *applier, force=force, subresource="scale")
     except Conflicts as error:
         raise Conflicts(
-            [Conflict(conflict.manager, conflict.path, ".spec.replicas") for conflict in error.conflicts]
+            [
+                Conflict(_VERSION.sub(f" using {API_VERSION}", conflict.manager), conflict.path, ".spec.replicas")
+                for conflict in error.conflicts
+            ]
         ) from error
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.api.client import Client
 from tests.api.errors import failure
 from tests.api.widgets import WIDGETS, make, widget
@@ -58,6 +60,24 @@ async def test_the_deletion_timestamp_cannot_be_removed(api: Client) -> None:
     marked = (await api.delete(A)).ok()
     kept = (await api.patch(A, {"metadata": {"deletionTimestamp": None}})).ok()
     assert kept["metadata"]["deletionTimestamp"] == marked["metadata"]["deletionTimestamp"]
+
+
+@pytest.mark.parametrize("seconds", [3, -1])
+async def test_the_grace_period_of_a_terminating_object_is_immutable(api: Client, seconds: int) -> None:
+    await held(api)
+    terminating = (await api.delete(A)).ok()
+    changed = {**terminating, "metadata": {**terminating["metadata"], "deletionGracePeriodSeconds": seconds}}
+    for answer in (
+        await api.put(A, changed),
+        await api.patch(A, {"metadata": {"deletionGracePeriodSeconds": seconds}}),
+    ):
+        causes = failure(answer, 422, "Invalid")["details"]["causes"]
+        assert {(cause["field"], cause["message"]) for cause in causes} == {
+            ("metadata.deletionGracePeriodSeconds", f"Invalid value: {seconds}: field is immutable")
+        }
+    for kept in (0, None):
+        answer = await api.patch(A, {"metadata": {"deletionGracePeriodSeconds": kept}})
+        assert answer.ok()["metadata"]["deletionGracePeriodSeconds"] == 0
 
 
 async def test_the_name_of_a_terminating_object_is_in_use(api: Client) -> None:

@@ -113,7 +113,14 @@ async def test_an_atomic_map_with_a_default(api: Client, monkeypatch: pytest.Mon
 async def test_a_put_of_no_managed_fields_clears_those_of_a_built_in_kind(api: Client) -> None:
     """For custom resources `[]` says nothing, as in kube-apiserver."""
     path, widget = APPLIED["a custom object"]
-    for where, obj, is_builtin in ((MAPS, config_map(), True), (path, widget, False)):
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "a"},
+        "spec": {"type": "ExternalName", "externalName": "a.example.com"},
+    }
+    services = MAPS.replace("configmaps", "services")
+    for where, obj, is_builtin in ((MAPS, config_map(), True), (services, service, True), (path, widget, False)):
         made = (await api.patch(f"{where}/a?fieldManager=m", json.dumps(obj), APPLY)).ok(201)
         assert made["metadata"]["managedFields"]
         version = made["metadata"]["resourceVersion"]

@@ -120,6 +120,9 @@ async def test_a_patch_must_set_replicas_that_the_object_lacks(api: Client) -> N
     lowest = [{"op": "test", "path": "/spec/replicas", "value": -(1 << 31)}]
     assert failure(await api.patch(f"{A}/scale", lowest, JSON_PATCH), 400, "BadRequest")["message"] == empty
     assert (await api.get(A)).ok() == made
+    # Names are compared before.
+    named = failure(await api.patch(f"{A}/scale", {"metadata": {"name": "b"}}), 400, "BadRequest")["message"]
+    assert named == "the name of the object (b) does not match the name on the URL (a)"
     assert (await api.patch(f"{A}/scale", {"spec": {"replicas": None}})).ok()["spec"] == {}
     assert (await api.get(A)).ok()["spec"]["replicas"] == 0
     assert (await api.patch(f"{A}/scale", {})).ok()["spec"] == {}

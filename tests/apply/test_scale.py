@@ -40,6 +40,15 @@ def test_replicas_of_another_owner_conflict() -> None:
     assert str(caught.value) == 'Apply failed with 1 conflict: conflict with "a": .spec.replicas'
 
 
+@pytest.mark.parametrize("subresource, text", [("", '"u"'), ("scale", '"u" with subresource "scale"')])
+def test_the_version_of_an_owner_by_update_is_that_of_the_scale(subresource: str, text: str) -> None:
+    owned = FIELDS.update(live(), {**live(), "spec": {"size": 2, "color": "x"}}, "u", V1, T0, subresource)
+    with pytest.raises(Conflicts) as caught:
+        run(scale(), owned)
+    [conflict] = caught.value.conflicts
+    assert conflict.message == f"conflict with {text} using autoscaling/v1"
+
+
 def test_force_takes_the_replicas_and_nothing_else() -> None:
     result = run(scale(metadata={"name": "a", "labels": {"x": "y"}}), force=True)
     assert result["spec"] == {"size": 5, "color": "x"}

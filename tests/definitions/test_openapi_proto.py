@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from registry.codec.wire import encode_delimited
 from registry.definitions.compiled import compile_definition
 from registry.definitions.openapi.documents import openapi_v3_document
 from registry.definitions.openapi.proto import NotOpenAPI, encode_v2, encode_v3
@@ -102,6 +103,30 @@ def test_document() -> None:
     responses = parts(patch, 9)[0]
     answer = parts(named(responses, 1, "200"), 1)[0]
     assert parts(parts(parts(answer, 2)[0], 1)[0], 1) == [b"#/definitions/com.example.g.v1.Widget"]
+
+
+@pytest.mark.parametrize(
+    "value, yaml",
+    [
+        pytest.param("patch", "patch\n", id="text"),
+        pytest.param(True, "true\n", id="flag"),
+        pytest.param(["k", "l"], "- k\n- l\n", id="list"),
+        pytest.param(
+            [{"rule": "self.a != 1: 2", "message": "a: b"}, {"rule": "true"}],
+            "- message: 'a: b'\n  rule: 'self.a != 1: 2'\n- rule: \"true\"\n",
+            id="rules",
+        ),
+        pytest.param([{"rule": "a\n|| b"}], "- rule: |-\n    a\n    || b\n", id="several lines"),
+        pytest.param("word " * 30 + "end", "word " * 30 + "end\n", id="a long line"),
+        pytest.param(["yes", "12:30", "null", "1e3"], '- yes\n- 12:30\n- "null"\n- "1e3"\n', id="words"),
+        pytest.param({"a10": 1e-7, "a2": 1e20}, "a10: 1e-7\na2: 100000000000000000000\n", id="map"),
+    ],
+)
+def test_extension_values_are_yaml_in_block_style(value: Any, yaml: str) -> None:
+    """As compared with kube-apiserver 1.36."""
+    document = {"definitions": {"B": {"x-kubernetes-a": value}}}
+    schema = named(parts(encode_v2(document), 9)[0], 1, "B")
+    assert named(schema, 31, "x-kubernetes-a") == encode_delimited(2, yaml.encode())
 
 
 def test_schema() -> None:

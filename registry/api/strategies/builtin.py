@@ -87,6 +87,15 @@ class BuiltinStrategy(CustomStrategy):
             return True
         return is_known_version(self._kind, self.definition.group, api_version)
 
+    def decode(self, obj: Object, unknown: list[str], old: Object | None = None) -> Object:
+        """Keeps an empty managedFields, which clears the owners; custom resources are decoded without it."""
+        metadata = obj.get("metadata")
+        clears = isinstance(metadata, dict) and metadata.get("managedFields") == []
+        decoded = super().decode(obj, unknown, old)
+        if clears:
+            decoded = {**decoded, "metadata": {**decoded["metadata"], "managedFields": []}}
+        return decoded
+
     def name_function(self) -> NameFunction:
         return name_is_dns_subdomain
 

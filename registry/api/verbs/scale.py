@@ -247,9 +247,9 @@ async def _write(
     def make(request: ResourceRequest, old: Object) -> Object:
         scale_of(old, paths)  # raises what is wrong with the object before
         scale = scale_from(request, old)
+        _agree(request, scale)
         if scale["replicas"] == _UNSET:
             raise bad_request(f'the spec replicas field "{paths.spec_replicas_path}" cannot be empty')
-        _agree(request, scale)
         new = _with(old, paths.spec_replicas_path, scale["replicas"])
         metadata = dict(old["metadata"])
         if scale["metadata"].get("resourceVersion"):

@@ -26,7 +26,7 @@ from importlib import resources
 from typing import Any, Final, TypeVar
 
 from registry.codec.wire import encode_delimited, tag, varint
-from registry.codec.yaml_encode import encode_yaml
+from registry.codec.yaml_encode import NODES, encode_yaml
 
 MEDIA_TYPE_V2: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 MEDIA_TYPE_V3: Final = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
@@ -132,7 +132,7 @@ def _double(number: int, value: Any) -> bytes:
 
 def _any(number: int, value: Any) -> bytes:
     text = json.dumps(value, ensure_ascii=False)
-    yaml = _short_yaml_of(text) if len(text) <= _SHORT else encode_yaml(value)
+    yaml = _short_yaml_of(text) if len(text) <= _SHORT else encode_yaml(value, NODES)
     return encode_delimited(number, encode_delimited(2, yaml))
 
 
@@ -142,7 +142,7 @@ _SHORT: Final = 1000
 
 @lru_cache(1024)
 def _short_yaml_of(text: str) -> bytes:
-    return encode_yaml(json.loads(text))
+    return encode_yaml(json.loads(text), NODES)
 
 
 def _extension(number: int, member: tuple[str, Any]) -> bytes:
