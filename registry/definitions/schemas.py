@@ -110,10 +110,10 @@ def _validate(schema: Json, schema_path: str, status: bool, unchanged: bool, len
         rules_make_sense = not structural_errors
     if not leniency.structural:
         errors.extend(_pattern_errors(schema, schema_path))
-    keyword_errors = validate_keywords(schema, schema_path, types=leniency.types, no_default=leniency.no_defaults)
-    errors.extend(keyword_errors)
+    keywords = validate_keywords(schema, schema_path, types=leniency.types, no_default=leniency.no_defaults)
+    errors.extend(keywords.errors)
     errors.extend(
-        check_rules(schema, schema_path, schema_errors=keyword_errors, compiles=rules_make_sense, unchanged=unchanged)
+        check_rules(schema, schema_path, faulty=keywords.places, compiles=rules_make_sense, unchanged=unchanged)
     )
     if not errors and not_convertible is not None:
         errors.append(invalid(schema_path, "", not_convertible))

@@ -321,7 +321,7 @@ def test_node_without_a_type() -> None:
 def test_schema_errors_stop_compilation_at_and_above_them() -> None:
     schema = rules(obj(a=rules(obj(x=STRING), "1"), ab=rules(STRING, "2")), "3")
     errors = [forbidden("S.properties[a].properties[x].type", "")]
-    assert [error.field for error in check_rules(schema, "S", schema_errors=errors)] == [
+    assert [error.field for error in check_rules(schema, "S", faulty=[error.field for error in errors])] == [
         "S.properties[ab].x-kubernetes-validations[0].rule"
     ]
     assert check_rules(schema, "S", compiles=False) == []

@@ -57,6 +57,34 @@ def fields_of(schema: Schema) -> list[str]:
             {
                 **OBJECT,
                 "properties": {
+                    "l": {
+                        "type": "array",
+                        "x-kubernetes-list-type": "map",
+                        "items": {**STRING, "x-kubernetes-validations": [BAD_RULE]},
+                        "x-kubernetes-validations": [BAD_RULE],
+                    }
+                },
+            },
+            [
+                ".properties[l].x-kubernetes-list-map-keys",
+                ".properties[l].items.type",
+                ".properties[l].items.x-kubernetes-validations[0].rule",
+            ],
+            id="rules of items, whatever is wrong with their list",
+        ),
+        pytest.param(
+            {
+                **OBJECT,
+                "properties": {"a": {**STRING, "$ref": "#/a"}},
+                "x-kubernetes-validations": [{"rule": "true", "fieldPath": ".b"}],
+            },
+            [".properties[a].$ref"],
+            id="any fieldPath where it cannot be structural",
+        ),
+        pytest.param(
+            {
+                **OBJECT,
+                "properties": {
                     "a": {**STRING, "x-kubernetes-validations": [BAD_RULE]},
                     "b": {**STRING, "uniqueItems": True},
                 },

@@ -16,7 +16,7 @@ KEYS = "x-kubernetes-list-map-keys"
 
 
 def at_a(field: Schema) -> list[str]:
-    errors = validate_keywords({"type": "object", "properties": {"a": field}}, "s", types=True, no_default="")
+    errors = validate_keywords({"type": "object", "properties": {"a": field}}, "s", types=True, no_default="").errors
     return [e.message().replace("s.properties[a]", "A") for e in errors]
 
 
@@ -212,7 +212,7 @@ def test_no_defaults_in_metadata_of_the_root() -> None:
             "metadata": {**OBJECT, "properties": {"name": {**STRING, "default": "x"}}},
         },
     }
-    assert [e.message() for e in validate_keywords(schema, "s", types=True, no_default="")] == [
+    assert [e.message() for e in validate_keywords(schema, "s", types=True, no_default="").errors] == [
         "s.properties[kind].default: Forbidden: must not be set in top-level kind",
         "s.properties[metadata].properties[name].default: Forbidden: must not be set in top-level metadata",
     ]

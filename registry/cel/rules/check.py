@@ -23,6 +23,7 @@ from registry.schema.field import ErrorType, FieldError, forbidden, index, inval
 from registry.schema.field_paths import SchemaPathError, resolve
 from registry.schema.model import Structural, ValidationRule, from_json
 from registry.schema.structural.go_schema import go_rule
+from registry.schema.structural.structural import find_unsupported
 
 Json = Mapping[str, Any]
 
@@ -36,16 +37,17 @@ _MOST_EXPENSIVE: Final = 4
 
 
 def check_rules(
-    schema: Json, path: str, *, schema_errors: Sequence[FieldError] = (), compiles: bool = True, unchanged: bool = False
+    schema: Json, path: str, *, faulty: Sequence[str] = (), compiles: bool = True, unchanged: bool = False
 ) -> list[FieldError]:
     """The errors of all rules in `schema`, whose path is `path`.
 
-    Rules are not compiled at and above nodes with `schema_errors`, and not at all unless `compiles`, which means that
-    the schema is structural. The rules of an `unchanged` schema have no cost limit of their own.
+    Rules are not compiled at and above the `faulty` paths, which have errors of other kinds, and not at all unless
+    `compiles`, which means that the schema is structural. The rules of an `unchanged` schema have no cost limit of
+    their own.
     """
     if not _mentions_rules(schema):
         return []
-    walk = Walk(tuple(error.field for error in schema_errors), unchanged)
+    walk = Walk(tuple(faulty), unchanged)
     walk.entries(schema, path)
     if compiles:
         walk.blocked += tuple(error.field for error in walk.errors)
@@ -119,6 +121,23 @@ def _max_elements(schema: Structural) -> int | None:
     return None if limit is None else max(limit, 0)
 
 
+class _Fields:
+    """The fields of a schema, which must not change. One that cannot be structural may have any."""
+
+    def __init__(self, schema: Json) -> None:
+        self._schema = schema
+        self._may_have_any: bool | None = None
+
+    def may_have(self, path: str) -> bool:
+        try:
+            resolve(path, self._schema)
+        except SchemaPathError:
+            if self._may_have_any is None:
+                self._may_have_any = find_unsupported(self._schema) is not None
+            return self._may_have_any
+        return True
+
+
 @dataclass(slots=True)
 class Walk:
     """The walk over one schema: the errors so far, the paths of schema errors, and the cost of all rules."""
@@ -144,8 +163,9 @@ class Walk:
                 self.entries(clause, index(f"{path}.{junctor}", position))
         if isinstance(schema.get("items"), dict):
             self.entries(schema["items"], f"{path}.items")
+        fields = _Fields(schema)
         for position, entry in enumerate(schema.get(_VALIDATIONS) or ()):
-            self.errors.extend(entry_errors(entry or {}, schema, f"{path}.{_VALIDATIONS}[{position}]"))
+            self.errors.extend(entry_errors(entry or {}, fields, f"{path}.{_VALIDATIONS}[{position}]"))
 
     def compile(self, node: SchemaNode, path: str, uncorrelatable: str | None) -> None:
         """Compiles the rules at `node` and below. `uncorrelatable` is the path of the outermost enclosing list whose
@@ -253,8 +273,8 @@ class Walk:
         self.errors.append(forbidden(path, _too_expensive(name, self.total_cost, TOTAL_COST_LIMIT)))
 
 
-def entry_errors(entry: Json, schema: Json, path: str) -> list[FieldError]:
-    """The errors of one entry of x-kubernetes-validations of `schema`, without compiling it."""
+def entry_errors(entry: Json, fields: _Fields, path: str) -> list[FieldError]:
+    """The errors of one entry of x-kubernetes-validations of a schema with the `fields`, without compiling it."""
     errors = []
     rule, message = entry.get("rule") or "", entry.get("message") or ""
     if not rule.strip():
@@ -276,21 +296,13 @@ def entry_errors(entry: Json, schema: Json, path: str) -> list[FieldError]:
         errors.append(invalid(f"{path}.fieldPath", field_path, "must be non-empty if specified"))
     if _has_line_breaks(field_path):
         errors.append(invalid(f"{path}.fieldPath", field_path, "must not contain line breaks"))
-    if field_path and not _leads_somewhere(field_path, schema):
+    if field_path and not fields.may_have(field_path):
         errors.append(invalid(f"{path}.fieldPath", field_path, "must be a valid path"))
     return errors
 
 
 def _has_line_breaks(text: str) -> bool:
     return "\n" in text or "\r" in text
-
-
-def _leads_somewhere(path: str, schema: Json) -> bool:
-    try:
-        resolve(path, schema)
-    except SchemaPathError:
-        return False
-    return True
 
 
 def _go_text(rule: ValidationRule) -> GoText:

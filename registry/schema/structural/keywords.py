@@ -12,7 +12,7 @@ random order.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from registry.codec.go_text import GoText, go_json
@@ -34,14 +34,27 @@ class _NodePlace:
     types: bool = True
 
 
-def validate_keywords(schema: Schema, path: str, *, types: bool, no_default: str) -> list[FieldError]:
+@dataclass(slots=True)
+class KeywordErrors:
+    """`places` has the fields of the errors; of what a list requires of its items, the path of the list."""
+
+    errors: list[FieldError] = field(default_factory=list)
+    places: list[str] = field(default_factory=list)
+
+    def note_places(self, place: str = "") -> None:
+        self.places += [place or error.field for error in self.errors[len(self.places) :]]
+
+
+def validate_keywords(schema: Schema, path: str, *, types: bool, no_default: str) -> KeywordErrors:
     """`no_default` says why no node can have a default; unknown types are allowed without `types`."""
-    errors: list[FieldError] = []
-    _check(schema, path, _NodePlace(no_default, types=types), True, errors)
-    return errors
+    checked = KeywordErrors()
+    _check(schema, path, _NodePlace(no_default, types=types), True, checked)
+    checked.note_places()
+    return checked
 
 
-def _check(schema: Schema, path: str, place: _NodePlace, is_root: bool, errors: list[FieldError]) -> None:
+def _check(schema: Schema, path: str, place: _NodePlace, is_root: bool, found: KeywordErrors) -> None:
+    errors = found.errors
     _check_unsupported(schema, path, place, errors)
     if schema.get("uniqueItems"):
         errors.append(
@@ -50,29 +63,31 @@ def _check(schema: Schema, path: str, place: _NodePlace, is_root: bool, errors: 
                 "uniqueItems cannot be set to true since the runtime complexity becomes quadratic",
             )
         )
-    _check_properties(schema, path, place, is_root, errors)
+    _check_properties(schema, path, place, is_root, found)
     if "not" in schema:
-        _check(schema["not"], f"{path}.not", place, False, errors)
+        _check(schema["not"], f"{path}.not", place, False, found)
     for junctor in ("allOf", "oneOf", "anyOf"):
         for i, clause in enumerate(schema.get(junctor) or ()):
-            _check(clause, index(f"{path}.{junctor}", i), place, False, errors)
+            _check(clause, index(f"{path}.{junctor}", i), place, False, found)
     for name, definition in sorted((schema.get("definitions") or {}).items()):
-        _check(definition, key(f"{path}.definitions", name), place, False, errors)
+        _check(definition, key(f"{path}.definitions", name), place, False, found)
     items = schema.get("items")
     if type(items) is dict:
-        _check(items, f"{path}.items", place, False, errors)
+        _check(items, f"{path}.items", place, False, found)
     elif type(items) is list:
         for i, item in enumerate(items):
-            _check(item, index(f"{path}.items", i), place, False, errors)
+            _check(item, index(f"{path}.items", i), place, False, found)
     for name, dependency in sorted((schema.get("dependencies") or {}).items()):
         if type(dependency) is dict:
-            _check(dependency, key(f"{path}.dependencies", name), place, False, errors)
+            _check(dependency, key(f"{path}.dependencies", name), place, False, found)
     if schema.get("x-kubernetes-preserve-unknown-fields") is False:
         errors.append(invalid(f"{path}.x-kubernetes-preserve-unknown-fields", False, "must be true or undefined"))
     if schema.get("x-kubernetes-map-type") is not None:
         _check_map_type(schema, path, errors)
     if schema.get("x-kubernetes-list-type") is not None or schema.get("x-kubernetes-list-map-keys"):
+        found.note_places()
         _check_list_type(schema, path, errors)
+        found.note_places(path)
 
 
 def _check_unsupported(schema: Schema, path: str, place: _NodePlace, errors: list[FieldError]) -> None:
@@ -99,26 +114,26 @@ def _check_unsupported(schema: Schema, path: str, place: _NodePlace, errors: lis
         errors.append(forbidden(f"{path}.x-kubernetes-embedded-resource", "must not be used inside of resource meta"))
 
 
-def _check_properties(schema: Schema, path: str, place: _NodePlace, is_root: bool, errors: list[FieldError]) -> None:
+def _check_properties(schema: Schema, path: str, place: _NodePlace, is_root: bool, found: KeywordErrors) -> None:
     properties = schema.get("properties") or {}
     additional = schema.get("additionalProperties")
     if additional is not None:
         if properties and additional is not True:
-            errors.append(
+            found.errors.append(
                 forbidden(f"{path}.additionalProperties", "additionalProperties and properties are mutual exclusive")
             )
         if type(additional) is dict:
             below = place
             if place.inside_meta:
                 below = replace(place, no_default="inside additionalProperties applying to object metadata")
-            _check(additional, f"{path}.additionalProperties", below, False, errors)
+            _check(additional, f"{path}.additionalProperties", below, False, found)
     for name in sorted(properties):
         below = place
         if name in _META_FIELDS and (is_root or schema.get("x-kubernetes-embedded-resource")):
             below = replace(place, inside_meta=True)
             if is_root:
                 below = replace(below, no_default=f"in top-level {name}")
-        _check(properties[name], key(f"{path}.properties", name), below, False, errors)
+        _check(properties[name], key(f"{path}.properties", name), below, False, found)
 
 
 def _check_map_type(schema: Schema, path: str, errors: list[FieldError]) -> None:
