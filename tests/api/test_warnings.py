@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.api.client import Client
 from tests.api.widgets import DEFINITIONS, GROUP, WIDGETS, define, definition, make, widget
 from tests.application import shares_application
@@ -58,3 +60,16 @@ async def test_a_write_that_is_evaluated_again_warns_once(api: Client) -> None:
     answer = await api.patch(f"{WIDGETS}/a", {"spec": {"bogus": 1, "size": 4}})
     answer.ok()
     assert answer.warnings == ['unknown field "spec.bogus"']
+
+
+@pytest.mark.parametrize("path", [f"{DEFINITIONS}/widgets.{GROUP}", "/api/v1/namespaces/default", f"{WIDGETS}/a"])
+@pytest.mark.parametrize("subresource", ["", "/status"])
+async def test_owners_that_a_patch_repeats_are_warned_of_whatever_is_patched(
+    api: Client, path: str, subresource: str
+) -> None:
+    await make(api, "a")
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": "71ac64c5-1ffb-4f79-a8bc-066d0c639222"}
+    answer = await api.patch(f"{path}{subresource}?dryRun=All", {"metadata": {"ownerReferences": [owner] * 2}})
+    assert answer.ok()["metadata"].get("ownerReferences", [owner]) == [owner]
+    [warning] = answer.warnings
+    assert warning.startswith(".metadata.ownerReferences contains duplicate entries after mutating admission happens;")

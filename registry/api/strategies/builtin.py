@@ -17,7 +17,6 @@ from registry.schema.field import FieldError
 from registry.schema.names import NameFunction, name_is_dns_subdomain
 from registry.schema.objectmeta.rules import (
     finalizer_name_errors,
-    late_owner_warnings,
     validate_common_fields,
     validate_object_meta,
     validate_object_meta_update,
@@ -100,7 +99,7 @@ class BuiltinStrategy(CustomStrategy):
         return name_is_dns_subdomain
 
     def prepare_for_create(self, obj: Object, context: Context) -> None:
-        context.warnings.extend(late_owner_warnings(obj["metadata"]))
+        return
 
     def meta_errors(self, obj: Object) -> list[FieldError]:
         """Returns the errors that the kind's own rules find in the metadata of a whole object."""
@@ -121,7 +120,7 @@ class BuiltinStrategy(CustomStrategy):
         return errors + self.schema.validate_values(obj) + self.schema.validate_list_types(obj)
 
     def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
-        context.warnings.extend(late_owner_warnings(new["metadata"]))
+        return
 
     def validate_update(self, new: Object, old: Object, warnings: list[str]) -> Sequence[FieldError]:
         errors = validate_common_fields(

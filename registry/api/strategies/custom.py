@@ -20,12 +20,7 @@ from registry.definitions.model import Definition, Version
 from registry.schema.compiled import CompiledSchema, blocks_rules, compile_schema, unchecked_rules_error
 from registry.schema.field import FieldError, invalid
 from registry.schema.objectmeta.decoding import decode_object_meta, drop_malformed
-from registry.schema.objectmeta.rules import (
-    finalizer_warnings,
-    late_owner_warnings,
-    validate_object_meta,
-    validate_update_thrice,
-)
+from registry.schema.objectmeta.rules import finalizer_warnings, validate_object_meta, validate_update_thrice
 from registry.schema.values import deep_copy
 
 _HEAD = ("apiVersion", "kind", "metadata")
@@ -117,7 +112,6 @@ class CustomStrategy(Strategy):
             default = self._default_status()
             if default is not None:
                 obj["status"] = default
-        context.warnings.extend(late_owner_warnings(obj["metadata"]))
         obj["metadata"]["generation"] = 1
 
     def _default_status(self) -> Any:
@@ -159,7 +153,6 @@ class CustomStrategy(Strategy):
                 new["status"] = old["status"]
             else:
                 new.pop("status", None)
-        context.warnings.extend(late_owner_warnings(new["metadata"]))
         ignored = {*_HEAD, "status"} if self.version.status else set(_HEAD)
         raise_generation(new, old, ignored)
 

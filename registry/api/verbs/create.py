@@ -31,6 +31,7 @@ from registry.api.verbs.pipeline import Draft, Operation, Outcome, Start, render
 from registry.api.verbs.rows import insert
 from registry.authorization.attributes import Attributes, refusal
 from registry.flowcontrol.evaluation import evaluate
+from registry.schema.objectmeta.rules import late_owner_warnings
 from registry.schema.values import deep_copy
 from registry.store.errors import AlreadyExists, RevisionConflict
 from registry.store.types import Guards, Row
@@ -132,6 +133,7 @@ class CreateOperation(Operation[ObjectAnswer]):
         draft.revision = self._revision_of_client(obj["metadata"].pop("resourceVersion", None) or "")
         wipe_for_create(obj)
         fill_for_create(obj, request.context)
+        request.context.warnings.extend(late_owner_warnings(obj["metadata"]))
         request.served.strategy.prepare_for_create(obj, request.context)
         if managed:
             obj["metadata"]["managedFields"] = managed

@@ -34,6 +34,7 @@ from registry.apply.objects import is_unchanged
 from registry.emulation import emulated
 from registry.flowcontrol.evaluation import evaluate
 from registry.schema.field import invalid as invalid_field
+from registry.schema.objectmeta.rules import late_owner_warnings
 from registry.store.types import Row
 
 # Attempts of a patch at an object that others change at the same time (rest/update.go,
@@ -172,6 +173,7 @@ class UpdateOperation(Operation[ObjectAnswer]):
         _check_revision(request, new, draft.start.row)
         new["metadata"].pop("resourceVersion", None)
         restore_for_update(new, old)
+        request.context.warnings.extend(late_owner_warnings(new["metadata"]))
         request.served.strategy.prepare_for_update(new, old, request.context)
 
     def validate(self, request: ResourceRequest, draft: Draft) -> None:
