@@ -1,14 +1,13 @@
-"""Sends documents: as JSON, or with an ETag."""
+"""Sends documents: with an ETag where they are kept."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from starlette.types import Scope, Send
 
 from registry.api.errors import method_not_allowed, not_acceptable
-from registry.codec.json_encode import encode_json
 from registry.http.documents.cache import Document
 from registry.http.negotiation import NotAcceptable, require_type
 from registry.http.request_state import STATE, RequestState
@@ -41,10 +40,6 @@ async def send_nothing(send: Send, scope: Scope, code: int) -> None:
     state: RequestState = scope[STATE]
     headers = [header for header in headers_for("", state.warnings) if header[0] != b"content-type"]
     await send_body(send, scope, code, headers, b"")
-
-
-async def send_json(send: Send, scope: Scope, value: Mapping[str, Any]) -> None:
-    await send_document(send, scope, 200, "application/json", encode_json(value))
 
 
 async def send_with_etag(
