@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from typing import Any
 
@@ -158,6 +159,28 @@ async def test_a_spec_that_a_scale_creates_has_its_defaults(api: Client) -> None
     (await api.post(WIDGETS, {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "metadata": {"name": "a"}})).ok(201)
     (await api.patch(f"{A}/scale", {"spec": {"replicas": 1}})).ok()
     assert (await api.get(A)).ok()["spec"] == {"replicas": 1, "color": "grey"}
+
+
+@pytest.mark.parametrize("apply", [False, True])
+async def test_a_scale_at_a_version_that_is_not_stored_writes_no_default_of_it(api: Client, apply: bool) -> None:
+    paths = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
+    plural, kind = ("applied", "Applied") if apply else ("patched", "Patched")
+    made = definition(plural, kind, subresources={"scale": paths})
+    first = made["spec"]["versions"][0]
+    second = {**copy.deepcopy(first), "name": "v2", "storage": False}
+    second["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["shape"] = {
+        "type": "string",
+        "default": "x",
+    }
+    first["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["shape"] = {"type": "string"}
+    made["spec"]["versions"] = [first, second]
+    await define(api, made)
+    path = f"/apis/{GROUP}/v1/namespaces/default/{plural}"
+    (await api.post(path, {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": {"name": "a"}})).ok(201)
+    scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "a"}, "spec": {"replicas": 1}}
+    at_v2 = f"/apis/{GROUP}/v2/namespaces/default/{plural}/a/scale?fieldManager=m"
+    (await api.patch(at_v2, scale, APPLY if apply else MERGE)).ok()
+    assert (await api.get(f"{path}/a")).ok()["spec"] == {"replicas": 1, "color": "grey"}
 
 
 @pytest.mark.parametrize("method, content_type", [("PUT", JSON), ("PATCH", MERGE)])

@@ -169,7 +169,7 @@ async def _apply(request: ResourceRequest, body: Body, options: WriteOptions, pa
         scale_of(old, paths)  # raises what is wrong with the object before
         result = own_apply_scale(request, old, decoded.value, path, manager, force=bool(options.force))
         note_duplicates(request, decoded, options)
-        return request.served.strategy.complete({**result})
+        return _completed(request, {**result})
 
     return await _run(request, make, "apply", manager, options)
 
@@ -254,10 +254,16 @@ async def _write(
         metadata = dict(old["metadata"])
         if scale["metadata"].get("resourceVersion"):
             metadata["resourceVersion"] = scale["metadata"]["resourceVersion"]
-        # A spec that did not exist gets its defaults, which no manager owns.
-        return request.served.strategy.complete(own_scale(request, old, {**new, "metadata": metadata}, manager))
+        scaled = own_scale(request, old, {**new, "metadata": metadata}, manager)
+        return _completed(request, scaled)
 
     return await _run(request, make, verb, manager, options, uid)
+
+
+def _completed(request: ResourceRequest, obj: Object) -> Object:
+    """A spec that a Scale creates gets its defaults, which no manager owns: those of the stored version, which another
+    version gets when it is read."""
+    return request.served.strategy.complete(obj) if request.served.version.storage else obj
 
 
 def _agree(request: ResourceRequest, scale: dict[str, Any]) -> None:
