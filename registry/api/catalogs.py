@@ -131,7 +131,7 @@ class Catalogs:
     async def adopt(self, tenant: Tenant, before: Guards, after: Guards, written: Sequence[WrittenDefinition]) -> None:
         """Puts definitions that this process has written into the cached catalog, which need not be read then. From
         `before` to `after` nothing but `written` has changed."""
-        async with self._reloads(tenant):
+        async with self.writing(tenant):
             known = self._catalogs.get(tenant.id)
             if known is None or not before.definitions <= known.guards.definitions < after.definitions:
                 return
@@ -159,12 +159,22 @@ class Catalogs:
         catalog = self._catalogs.get(tenant.id)
         if catalog is not None and guards is not None and catalog.guards == guards:
             return catalog
-        async with self._reloads(tenant):
+        async with self.writing(tenant):
+            return await self._reload(tenant, guards)
+
+    async def serving(self, tenant: Tenant, guards: Guards) -> TenantCatalog:
+        """Returns a catalog that serves what it has as at `guards`, and has the policies of then: the cached one if
+        only statuses have been written since, which may be known a moment later than they are found."""
+        async with self.writing(tenant):
+            known = self._catalogs.get(tenant.id)
+            if known is not None and known.serves_as_at(guards):
+                return known
             return await self._reload(tenant, guards)
 
     @asynccontextmanager
-    async def _reloads(self, tenant: Tenant) -> AsyncIterator[None]:
-        """Within the block, nobody else replaces the catalog of the tenant."""
+    async def writing(self, tenant: Tenant) -> AsyncIterator[None]:
+        """Within the block, nobody else replaces the catalog of the tenant; what is written in it is noted before
+        others look for what has changed."""
         lock = self._reloading.setdefault(tenant.id, asyncio.Lock())
         try:
             async with lock:

@@ -179,7 +179,19 @@ class _StatusWriter:
             else:
                 due[key] = status
         drafts = await self._drafts(pending, due)
-        outcomes = await gather_all(_commit(*draft) for draft in drafts.values())
+        async with self._controlled.backend.catalogs.writing(self._controlled.tenant):
+            outcomes = await gather_all(_commit(*draft) for draft in drafts.values())
+            changed = self._note_outcomes(pending, drafts, outcomes)
+        if changed is not None:
+            raise GuardsChanged(changed)
+
+    def _note_outcomes(
+        self,
+        pending: dict[ObjectKey, _Definition],
+        drafts: Mapping[ObjectKey, tuple[ResourceRequest, UpdateOperation, Draft]],
+        outcomes: Iterable[Outcome | StatusError | StoreError],
+    ) -> Guards | None:
+        """Removes finished ones from `pending`. Returns the guards if others have changed definitions."""
         changed: Guards | None = None
         for key, outcome in zip(drafts, outcomes, strict=True):
             before = pending.pop(key)
@@ -191,8 +203,7 @@ class _StatusWriter:
                 self.results[key] = outcome
             else:
                 self._note(pending, before, drafts[key][2], outcome)
-        if changed is not None:
-            raise GuardsChanged(changed)
+        return changed
 
     async def _drafts(
         self, pending: dict[ObjectKey, _Definition], due: dict[ObjectKey, Object]

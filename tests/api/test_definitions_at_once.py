@@ -18,6 +18,7 @@ from registry.api.served import Served
 from registry.api.strategies.definition import DefinitionStrategy
 from registry.api.write_events import WriteEvents
 from registry.codec.json_encode import encode_json_text
+from registry.controllers import establishment
 from registry.definitions.decode import decode_definition
 from registry.flowcontrol.evaluation import Evaluations
 from registry.store.store import Store
@@ -111,6 +112,43 @@ async def test_what_this_process_has_established_is_not_read(api: Client, monkey
     for before, after in ((now + 1, now + 2), (0, now)):
         await catalogs.adopt(tenant, Guards(before, 0), Guards(after, 0), written)
         assert catalogs.recall(tenant) is known
+
+
+async def test_a_create_that_finds_a_status_waits_until_the_process_knows_it(
+    api: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The status is in the database a moment before its write is answered: nothing is read for it."""
+    read: list[ResourceName] = []
+    committed, found, known = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    changes, commit, state = Store.changes, establishment._commit, Store.state
+
+    def note_changes(store: Store, tenant: Tenant, resource: ResourceName, **upto: int) -> Any:
+        read.append(resource)
+        return changes(store, tenant, resource, **upto)
+
+    async def commit_late(*write: Any) -> Any:
+        outcome = await commit(*write)
+        committed.set()
+        await known.wait()
+        return outcome
+
+    async def note_state(store: Store, tenant: Tenant) -> State:
+        current = await state(store, tenant)
+        if committed.is_set():
+            found.set()
+        return current
+
+    await define(api, OTHER)
+    monkeypatch.setattr(Store, "changes", note_changes)
+    monkeypatch.setattr(Store, "state", note_state)
+    monkeypatch.setattr(establishment, "_commit", commit_late)
+    await api.post(DEFINITIONS, definition("firsts", "First", group="late.example.com"))
+    await committed.wait()
+    second = asyncio.create_task(api.post(DEFINITIONS, definition("seconds", "Second", group="late.example.com")))
+    await found.wait()
+    known.set()
+    assert (await second).code == 201
+    assert DEFINITIONS_RESOURCE not in read
 
 
 async def _has(things: Sequence[Any], count: int) -> bool:

@@ -224,7 +224,7 @@ async def _require_current_policies(request: ResourceRequest) -> None:
     known = request.catalog
     if known.serves_as_at(state.guards):
         return
-    current = await request.backend.catalogs.fresh(request.tenant, state.guards)
+    current = await request.backend.catalogs.serving(request.tenant, state.guards)
     if current.configured is not known.configured or current.bound != known.bound:
         raise CatalogStale(state.guards)
 
