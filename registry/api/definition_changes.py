@@ -32,7 +32,7 @@ _RETRY_SECONDS: Final = 1.0
 STILL_SECONDS: Final = 5.0
 
 
-class Following:
+class FollowedDefinition:
     """A watch's definition. From the revision `ended_at` on it is another one."""
 
     __slots__ = ("_leave", "definition", "ended_at", "is_bound", "tenant", "wake")
@@ -43,7 +43,7 @@ class Following:
         definition: Definition,
         is_bound: bool,
         wake: Callable[[], None],
-        leave: Callable[[Following], None],
+        leave: Callable[[FollowedDefinition], None],
     ) -> None:
         self.tenant = tenant
         self.definition = definition
@@ -57,11 +57,11 @@ class Following:
 
 
 class _Domain:
-    """Invariant: `task` runs while there are `followings`."""
+    """Invariant: `task` runs while there are `all_followed`."""
 
     def __init__(self, task: asyncio.Task[None]) -> None:
         self.task = task
-        self.followings: set[Following] = set()
+        self.all_followed: set[FollowedDefinition] = set()
 
 
 class Lookup(Protocol):
@@ -87,9 +87,9 @@ class DefinitionChanges:
 
     async def follow(
         self, tenant: Tenant, definition: Definition, *, is_bound: bool, wake: Callable[[], None]
-    ) -> Following:
+    ) -> FollowedDefinition:
         """Calls `wake` when the definition is no longer served as it was; perhaps at once. To be closed."""
-        following = Following(tenant, definition, is_bound, wake, self._forget)
+        followed = FollowedDefinition(tenant, definition, is_bound, wake, self._forget)
         domain = self._domains.get(tenant.domain)
         if domain is None:
             # In a context of its own: the task does not belong to the request that starts it.
@@ -97,14 +97,14 @@ class DefinitionChanges:
                 self._read(tenant.domain), name="registry definition changes", context=contextvars.Context()
             )
             domain = self._domains[tenant.domain] = _Domain(task)
-        domain.followings.add(following)
+        domain.all_followed.add(followed)
         try:
             # Finds changes from before the subscription.
-            await self._check(tenant, [following])
+            await self._check(tenant, [followed])
         except BaseException:
-            following.close()
+            followed.close()
             raise
-        return following
+        return followed
 
     def problem(self) -> str | None:
         """Returns why changes of definitions have not been read for a while; None if they are."""
@@ -112,15 +112,15 @@ class DefinitionChanges:
             return None
         return next(iter(self._failing.values()), None)
 
-    def _forget(self, following: Following) -> None:
-        domain = self._domains.get(following.tenant.domain)
+    def _forget(self, followed: FollowedDefinition) -> None:
+        domain = self._domains.get(followed.tenant.domain)
         if domain is None:
             return
-        domain.followings.discard(following)
-        if not domain.followings:
-            del self._domains[following.tenant.domain]
+        domain.all_followed.discard(followed)
+        if not domain.all_followed:
+            del self._domains[followed.tenant.domain]
             domain.task.cancel()
-            self._note_read(following.tenant.domain)
+            self._note_read(followed.tenant.domain)
 
     async def _read(self, domain: DomainId) -> None:
         while True:
@@ -135,17 +135,17 @@ class DefinitionChanges:
             await asyncio.sleep(_RETRY_SECONDS)
 
     async def _read_on(self, domain: DomainId) -> None:
-        followings = self._domains[domain].followings
+        all_followed = self._domains[domain].all_followed
         # The state of any served tenant will do; one of them may be gone by now.
-        revision = (await self._store.state(next(iter(followings)).tenant)).revision
+        revision = (await self._store.state(next(iter(all_followed)).tenant)).revision
         subscription = await self._store.subscribe_wildcard(domain, DEFINITIONS, revision)
         try:
             # Changes may have been missed after a failure.
-            await self._check_all(followings)
+            await self._check_all(all_followed)
             self._note_read(domain)
             async for batch in subscription:
                 for change in batch.changes:
-                    await self._check_all(self._followings_of(domain, change), change.revision)
+                    await self._check_all(self._followed_of(domain, change), change.revision)
         finally:
             subscription.close()
 
@@ -154,29 +154,31 @@ class DefinitionChanges:
         if not self._failing:
             self._unread.end()
 
-    def _followings_of(self, domain: DomainId, change: Change) -> list[Following]:
-        followings = self._domains[domain].followings
+    def _followed_of(self, domain: DomainId, change: Change) -> list[FollowedDefinition]:
+        all_followed = self._domains[domain].all_followed
         return [
-            following
-            for following in followings
-            if following.definition.name == change.key and (following.is_bound or following.tenant.id == change.tenant)
+            followed
+            for followed in all_followed
+            if followed.definition.name == change.key and (followed.is_bound or followed.tenant.id == change.tenant)
         ]
 
-    async def _check_all(self, followings: Iterable[Following], revision: int | None = None) -> None:
-        by_tenant: dict[TenantId, list[Following]] = {}
-        for following in followings:
-            by_tenant.setdefault(following.tenant.id, []).append(following)
+    async def _check_all(self, all_followed: Iterable[FollowedDefinition], revision: int | None = None) -> None:
+        by_tenant: dict[TenantId, list[FollowedDefinition]] = {}
+        for followed in all_followed:
+            by_tenant.setdefault(followed.tenant.id, []).append(followed)
         for some in by_tenant.values():
             with contextlib.suppress(TenantNotFound):  # the store ends its watches
                 await self._check(some[0].tenant, some, revision)
 
-    async def _check(self, tenant: Tenant, followings: Iterable[Following], revision: int | None = None) -> None:
+    async def _check(
+        self, tenant: Tenant, all_followed: Iterable[FollowedDefinition], revision: int | None = None
+    ) -> None:
         """Ends those whose definition has changed, from `revision` on; None if that revision is unknown."""
         state = await self._store.state(tenant)
         catalog = await self._fresh(tenant, state.guards)
-        for following in followings:
-            known = following.definition
+        for followed in all_followed:
+            known = followed.definition
             current = catalog.definition(known.group, known.names.plural)
-            if following.ended_at is None and (current is None or not is_served_alike(known, current)):
-                following.ended_at = state.revision + 1 if revision is None else revision
-                following.wake()
+            if followed.ended_at is None and (current is None or not is_served_alike(known, current)):
+                followed.ended_at = state.revision + 1 if revision is None else revision
+                followed.wake()

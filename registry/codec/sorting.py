@@ -23,7 +23,7 @@ _MAX_SAMPLES: Final = 64
 
 
 def sorted_keys(keys: Collection[Key]) -> Iterable[Key]:
-    """The keys, which are different, in their order."""
+    """The keys, which are distinct, in ascending order."""
     return sorted(keys) if len(keys) <= RUN_LENGTH else _sort(list(keys), RUN_LENGTH)
 
 

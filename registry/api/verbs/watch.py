@@ -19,7 +19,7 @@ from functools import partial
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from registry.api.answers import Event, WatchAnswer
-from registry.api.definition_changes import Following
+from registry.api.definition_changes import FollowedDefinition
 from registry.api.errors import StatusError, expired, too_large
 from registry.api.freshness import wait_until
 from registry.api.list_options import ListOptions, list_options
@@ -218,16 +218,16 @@ async def _live(
     # The schemas of the changes so far; none of them is newer than this watch's.
     schemas = {request.served.identity}
     subscription = await read(partial(source.subscribe, revision))
-    following: Following | None = None
+    followed: FollowedDefinition | None = None
     # At least one batch: a client of short watches progresses even if starting one has taken all its time.
     begun = False
     try:
         if source.follows_definition and not request.served.definition.builtin:
-            following = await read(partial(follow, request, subscription.wake))
+            followed = await read(partial(follow, request, subscription.wake))
         while (left := deadline - now()) > 0 or not begun:
             begun = True
             silence = quiet_since + BOOKMARK_SECONDS - now()
-            ended_at = following.ended_at if following is not None else None
+            ended_at = followed.ended_at if followed is not None else None
             wait = max(0.0, min(left, silence, source.refresh_seconds)) if ended_at is None else 0.0
             batch = await read(partial(subscription.next_batch, wait))
             # After the read, so at least as new as the batch: changes go to those who may see their revision.
@@ -253,8 +253,8 @@ async def _live(
                 return
             del batch, changes, events  # a watch does not hold on to what it has sent
     finally:
-        if following is not None:
-            following.close()
+        if followed is not None:
+            followed.close()
         subscription.close()
 
 
@@ -274,7 +274,7 @@ async def _read(deadline: float, call: Callable[[], Awaitable[T]]) -> T:
         await asyncio.sleep(RETRY_SECONDS)
 
 
-async def follow(request: ResourceRequest, wake: Callable[[], None]) -> Following:
+async def follow(request: ResourceRequest, wake: Callable[[], None]) -> FollowedDefinition:
     """Wakes the watch when its definition changes."""
     definition = request.served.definition
     is_bound = ResourceName(definition.name) in request.catalog.bound

@@ -61,7 +61,7 @@ class HeadRefused(Exception):
 def check_head(
     method: bytes, version: str, url: bytes, headers: Iterable[tuple[bytes, bytes]], *, upgrades: bool
 ) -> None:
-    """Raises Refused. Names of headers are in lower case; `upgrades`: the parser skips the body because of an upgrade.
+    """Raises HeadRefused. Names of headers are in lower case; `upgrades`: the parser skips the body because of one.
 
     Does not check what the parser itself refuses: invalid or differing lengths, a length beside an encoding.
     """
