@@ -263,7 +263,13 @@ async def test_changing_the_type_drops_fields_of_the_old_type(api: Client) -> No
     assert moved.keys() & {"externalTrafficPolicy", "allocateLoadBalancerNodePorts"} == set()
     named = {"spec": {"type": "ExternalName", "externalName": "a.example.com"}}
     moved = (await api.patch(f"{SERVICES}/s", named)).ok()["spec"]
-    assert moved.keys() & {"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"} == set()
+    assert moved.keys() & {"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"} == set()
+    patched = (await api.patch(f"{SERVICES}/s", {"spec": {"internalTrafficPolicy": "Local"}})).ok()["spec"]
+    assert "internalTrafficPolicy" not in patched
+    failure(await api.patch(f"{SERVICES}/s", {"spec": {"internalTrafficPolicy": "x"}}), 422, "Invalid")
+    named["spec"]["internalTrafficPolicy"] = "Local"
+    created = (await api.post(SERVICES, service("named", **named["spec"]))).ok(201)["spec"]
+    assert "internalTrafficPolicy" not in created
 
 
 async def test_fields_of_selectors(api: Client) -> None:

@@ -128,7 +128,11 @@ def _load_balancer(service: Object) -> Object:
 
 
 def _complete(new: Object, old: Object | None) -> None:
-    """Completes the addresses. Raises a StatusError for addresses that do not fit together (initIPFamilyFields)."""
+    """Completes the addresses, and drops a valid policy for what no cluster IP receives. Raises a StatusError for
+    addresses that do not fit together (initIPFamilyFields)."""
+    spec = new["spec"]
+    if spec.get("type") == "ExternalName" and spec.get("internalTrafficPolicy") in ("Cluster", "Local"):
+        del spec["internalTrafficPolicy"]
     errors = complete_addresses(new["spec"], None if old is None else old.get("spec") or {})
     if errors:
         raise invalid_object(Qualified("Service"), new["metadata"].get("name") or "", errors)
