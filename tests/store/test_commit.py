@@ -87,11 +87,9 @@ async def test_a_commit_does_not_send_back_what_it_replaces(
     with pytest.raises(RevisionConflict):
         await store.commit(tenant, update("ns/a", body='"n":3}', expected=1))
     await store.commit(tenant, delete("ns/a", expected=2))
-    assert [(answer[1], '"n":2}' in answer, '"n":1}' in answer) for answer in answers] == [
-        ("ok", False, False),
-        ("conflict", True, False),
-        ("ok", False, False),
-    ]
+    # Servers of the previous release read the body wherever there is a revision.
+    found = [(outcome, revision, body) for _, outcome, _, _, _, _, revision, _, _, body, _ in answers]
+    assert found == [("ok", None, None), ("conflict", 2, '"n":2}'), ("ok", None, None)]
 
 
 async def test_a_create_of_what_exists_is_refused_and_shows_it(store: Store, tenant: Tenant) -> None:

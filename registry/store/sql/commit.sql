@@ -113,8 +113,8 @@ $function$;
 -- `writes` are in the order in which they take effect. The caller ensures that no two writes of a batch are of the same
 -- object, and that none follows a write of its tenant that changes a guard. The result has one row per write: the
 -- outcome ('ok', 'exists', 'missing', 'conflict', 'used', 'guards', 'suspended', 'near', 'quota' or 'tenant'), the
--- revision assigned to it, the guards after it, the object that it found (with 'ok' without its body), and with 'quota'
--- the limit that it would exceed, as 'objects <requested> <used> <limit>'.
+-- revision assigned to it, the guards after it, the object that it found (with 'ok' without revision and body), and
+-- with 'quota' the limit that it would exceed, as 'objects <requested> <used> <limit>'.
 --
 -- Limits of tenants: `room` is at least the bytes of all bodies and entries, so for a tenant with room for the whole
 -- batch one comparison suffices. Otherwise its writes that grow get the outcome 'near', and the caller sends them again
@@ -315,8 +315,11 @@ BEGIN
         c.ordinality, c.verdict, a.new_revision,
         CASE WHEN a.flags & 1 <> 0 THEN a.new_revision ELSE c.definitions_revision END,
         CASE WHEN a.flags & 2 <> 0 THEN a.new_revision ELSE c.namespaces_revision END,
-        c.o_uid, c.o_revision, c.o_version, c.o_schema_id,
-        -- What a write replaces is neither decompressed nor sent.
+        c.o_uid,
+        -- What a write replaces is neither decompressed nor sent. By the missing revision the previous release knows that
+        -- nothing was found.
+        CASE c.verdict WHEN 'ok' THEN NULL ELSE c.o_revision END,
+        c.o_version, c.o_schema_id,
         CASE c.verdict WHEN 'ok' THEN NULL ELSE c.o_body END,
         CASE c.verdict WHEN 'quota' THEN refusals[c.ordinality] END
     FROM checked c
