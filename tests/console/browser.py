@@ -189,14 +189,16 @@ class Browser:
         self._free: list[str] = []
 
     @contextlib.contextmanager
-    def page(self) -> Iterator[Page]:
-        target = self._free.pop() if self._free else self._new_tab()
+    def page(self, *, is_new: bool = False) -> Iterator[Page]:
+        """A tab; `is_new`: one that no other test has used or will use."""
+        target = self._free.pop() if self._free and not is_new else self._new_tab()
         page = Page(f"ws://127.0.0.1:{self._port}/devtools/page/{target}")
         page.size(1280, 800)
         try:
             yield page
-            page.leave()
-            self._free.append(target)
+            if not is_new:
+                page.leave()
+                self._free.append(target)
         finally:
             page.close()
 
