@@ -50,17 +50,6 @@ class Page:
     def close(self) -> None:
         self._socket.close()
 
-    def leave(self) -> None:
-        """Leaves the document, and drops what it has stored; what is set for the page alone ends with its connection."""
-        # No code runs now that would store anything again, or ask whether to leave.
-        self.call("Emulation.setScriptExecutionDisabled", value=True)
-        if self.evaluate("location.protocol").startswith("http"):
-            self.evaluate("sessionStorage.clear()")
-        self.open("about:blank")
-        self.call("Network.clearBrowserCookies")
-        self.call("Page.resetNavigationHistory")
-        self.call("Log.clear")
-
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         number = next(self._ids)
         self._socket.send(json.dumps({"id": number, "method": method, "params": parameters}))
@@ -172,10 +161,7 @@ class Page:
 
 
 class Browser:
-    """Pages are of contexts of their own, and none shares a session with another.
-
-    A tab that a test has left is used again: the first document of a new context takes thrice the processor time.
-    """
+    """Pages are of contexts of their own: none shares a session with another."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -185,26 +171,18 @@ class Browser:
         self._control._socket = websocket.create_connection(address, timeout=PATIENCE_SECONDS, suppress_origin=True)
         self._control._ids = itertools.count(1)
         self._control.problems, self._control.requests = [], []
-        # Tabs, each of a context of its own, that are left.
-        self._free: list[str] = []
 
     @contextlib.contextmanager
-    def page(self, *, is_new: bool = False) -> Iterator[Page]:
-        """A tab; `is_new`: one that no other test has used or will use."""
-        target = self._free.pop() if self._free and not is_new else self._new_tab()
+    def page(self) -> Iterator[Page]:
+        context = self._control.call("Target.createBrowserContext")["browserContextId"]
+        target = self._control.call("Target.createTarget", url="about:blank", browserContextId=context)["targetId"]
         page = Page(f"ws://127.0.0.1:{self._port}/devtools/page/{target}")
         page.size(1280, 800)
         try:
             yield page
-            if not is_new:
-                page.leave()
-                self._free.append(target)
         finally:
             page.close()
-
-    def _new_tab(self) -> str:
-        context = self._control.call("Target.createBrowserContext")["browserContextId"]
-        return str(self._control.call("Target.createTarget", url="about:blank", browserContextId=context)["targetId"])
+            self._control.call("Target.disposeBrowserContext", browserContextId=context)
 
     def close(self) -> None:
         self._control.close()

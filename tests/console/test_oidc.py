@@ -275,7 +275,7 @@ def test_an_expired_token_in_a_browser(
     """With a refresh token the page gets another token by itself; without one it asks, and what was typed is kept."""
     issuer.gives_refresh_tokens = renewable
     expired = issuer.token(aud=CLIENT_ID, exp=1)
-    with serving_issuer(issuer, tmp_path) as server, browser.page(is_new=True) as page:
+    with serving_issuer(issuer, tmp_path) as server, browser.page() as page:
         grant = {
             "metadata": {"name": "ann"},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
@@ -313,7 +313,7 @@ def test_an_expired_token_in_a_browser(
 @pytest.mark.slow
 def test_in_a_browser(browser: Browser, issuer: SigningIssuer, tmp_path: Path) -> None:
     """To the issuer, back with a code, and on the page that was left; neither code nor token is in a URL or a log."""
-    with serving_issuer(issuer, tmp_path) as server, browser.page(is_new=True) as page:
+    with serving_issuer(issuer, tmp_path) as server, browser.page() as page:
         page.open(f"{server.url}/console/#/~/kinds")
         page.click(f"Sign in at {issuer.url.removeprefix('https://')}")
         page.wait_text("oidc:ann")
