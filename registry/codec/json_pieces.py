@@ -30,7 +30,8 @@ _FLAT = rb"[\[{](?:" + _SCALARS + rb"){0,40}+[\]}]"
 _TOKEN = rb"(?:" + _SCALARS + rb"|" + _FLAT + rb"|[\[{](?:" + _SCALARS + rb"|" + _FLAT + rb"){0,40}+[\]}])"
 _TOKENS = re.compile(_TOKEN + rb"{0,100}+", re.DOTALL)
 _ONE_TOKEN = re.compile(_TOKEN + rb"?+", re.DOTALL)
-_NEXT_COMMA = re.compile(rb'[^"\[\]{},]*+,')
+# Limited, too: it is looked for again and again in a long text without one.
+_NEXT_COMMA = re.compile(rb'[^"\[\]{},]{0,1000}+,')
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _BLANKS = b" \t\r\n"
 _LIST, _OBJECT = (b"[", b"]"), (b"{", b"}")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import time
 from functools import partial
 from typing import Any
 
@@ -159,3 +160,11 @@ def test_large_texts_of_other_spellings() -> None:
     assert value.pairs[-1] == ("k1", 2)
     assert len(value.pairs) == 60_001
     assert decode_json(twice).duplicates == ['duplicate field "k1"']
+
+
+def test_blanks_between_values_are_read_once() -> None:
+    """Megabytes of them, where a comma is looked for."""
+    data = b'{"a":[' + b"1," * 60_000 + b'1],"b":' + b" " * 2_800_000 + b"1}"
+    began = time.thread_time()
+    assert decode_in_pieces(data, orjson.loads) == {"a": [1] * 60_001, "b": 1}
+    assert time.thread_time() - began < 1
