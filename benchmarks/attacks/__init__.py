@@ -56,6 +56,7 @@ ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
     "bindings": storms.bindings,
     "watches": storms.watches,
     "handshakes": storms.handshakes,
+    "keyexchanges": storms.key_exchanges,
     "resets": storms.resets,
     "leavers": storms.leavers,
     "timeouts": storms.timeouts,

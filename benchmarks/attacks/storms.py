@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import json
 import socket
 import ssl
@@ -23,6 +24,7 @@ from benchmarks.attacks.attacker import (
     an_object,
 )
 from benchmarks.client import JSON, tls
+from registry.flowcontrol.key_exchange import set_groups
 
 RBAC = f"{TENANT}/apis/rbac.authorization.k8s.io/v1"
 AUTHENTICATION = f"{TENANT}/apis/authentication.k8s.io/v1"
@@ -154,6 +156,28 @@ async def handshakes(attacker: Attacker) -> None:
             one.answers["closed"] += 1
 
     await attacker.parallel(20, work)
+
+
+async def key_exchanges(attacker: Attacker) -> None:
+    """Handshakes without a token in the largest finite field of TLS, each with the same first message."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    assert set_groups(context, "ffdhe8192")
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    with contextlib.suppress(ssl.SSLWantReadError):
+        context.wrap_bio(incoming, outgoing).do_handshake()
+    hello = outgoing.read()
+
+    async def work(one: Attacker) -> None:
+        reader, writer = await asyncio.open_connection(*one.target.address)
+        try:
+            writer.write(hello)
+            answer = await reader.read(1 << 16)
+            one.answers["handshakes" if answer[:1] == b"\x16" else "refused"] += 1
+        finally:
+            writer.close()
+
+    await attacker.parallel(16, work)
 
 
 async def resets(attacker: Attacker) -> None:

@@ -23,6 +23,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from registry.certificates import certificate_pem, issue_authority, issue_certificate, key_pem
 from registry.files import write_private
+from registry.flowcontrol.key_exchange import allow_cheap_key_exchanges
 from registry.settings import WILDCARD_HOSTS
 
 CA_LIFETIME = datetime.timedelta(days=3650)
@@ -74,6 +75,7 @@ def server_context(certificate: Path, key: Path, client_ca: Path | None = None) 
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     # Forward secrecy and authenticated encryption only; TLS 1.3 has no others.
     context.set_ciphers("ECDHE+AESGCM:ECDHE+CHACHA20")
+    allow_cheap_key_exchanges(context)
     # As Go's servers: OpenSSL's default of two takes a third of the time in which a handshake ends.
     context.num_tickets = 1
     context.options |= ssl.OP_CIPHER_SERVER_PREFERENCE | ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
