@@ -24,7 +24,7 @@ from registry.codec.stored import decode_stored
 from registry.conversion.converter import Converter
 from registry.conversion.declarative.plan import ConversionPlan
 from registry.conversion.errors import ConversionError
-from registry.definitions.model import Definition
+from registry.definitions.model import Definition, Version
 from registry.flowcontrol.evaluation import evaluate
 from registry.flowcontrol.time_slice import TimeSlice
 from registry.store.types import TenantId
@@ -105,15 +105,21 @@ class Conversions:
         """Converts for managedFields. Raises ConversionFailed, which managedFields tolerate."""
         if obj.get("apiVersion") == api_version:
             return obj
-        version = self.definition.versions.get(api_version.rpartition("/")[2])
+        version = self._version(api_version)
         if version is None:
             raise ConversionFailed(f"request to convert CR to an invalid group/version: {api_version}")
+        if self._version(obj.get("apiVersion") or "") is None:  # a patch may set it to anything: validation refuses it
+            raise ConversionFailed(f"request to convert CR from an invalid group/version: {obj.get('apiVersion')}")
         try:
             converted = self.convert_object(obj, api_version)
         except StatusError as error:
             raise ConversionFailed(error.message) from error
         version.schema().prune(converted)  # a webhook may return fields that the version does not have
         return converted
+
+    def _version(self, api_version: str) -> Version | None:
+        group, _, name = api_version.rpartition("/")
+        return self.definition.versions.get(name) if group == self.definition.group else None
 
     async def convert_all(self, objects: Sequence[Object], api_version: str) -> list[Object]:
         """Converts `objects`, which are all of one version. Raises ConversionError."""

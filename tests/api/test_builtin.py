@@ -217,6 +217,18 @@ async def test_an_empty_series_of_an_event_has_a_count_in_its_newer_form(api: Cl
     assert (await api.get(f"{EVENTS}/s")).ok()["series"] == {"lastObservedTime": None}
 
 
+async def test_a_write_through_the_newer_api_keeps_the_form_of_a_core_event(api: Client) -> None:
+    """The core group never omits fields that events.k8s.io omits when they are empty, and the other way around."""
+    made = {"metadata": {"name": "old"}, "involvedObject": {"namespace": "default"}, "series": {}}
+    before = (await api.post(EVENTS, made)).ok(201)
+    (await api.patch(f"{NEW_EVENTS}/old", {"metadata": {"labels": {"a": "b"}}})).ok()
+    after = (await api.get(f"{EVENTS}/old")).ok()
+    (listed,) = (await api.get(EVENTS)).ok()["items"]
+    assert {**after, "metadata": None} == {**before, "metadata": None}
+    assert listed == {name: value for name, value in after.items() if name not in ("apiVersion", "kind")}
+    assert (after["reportingComponent"], after["metadata"]["labels"]) == ("", {"a": "b"})
+
+
 async def test_an_update_creates_a_missing_event(api: Client) -> None:
     made = (await api.put(f"{NEW_EVENTS}/made", new_event("made"))).ok(201)
     assert (await api.get(f"{EVENTS}/made")).ok()["metadata"]["uid"] == made["metadata"]["uid"]

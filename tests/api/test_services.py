@@ -488,6 +488,18 @@ async def test_empty_fields_and_a_missing_spec(shared_api: Client) -> None:
     (await shared_api.delete(f"{SERVICES}/2-empty")).ok()
 
 
+async def test_a_put_to_status_that_creates_completes_no_addresses(shared_api: Client) -> None:
+    """So one that needs them is refused (registry/core/service/storage/storage.go)."""
+    path = f"{SERVICES}/by-status/status"
+    refused = failure(await shared_api.put(path, service("by-status", clusterIP="None", ports=[HTTP])), 422, "Invalid")
+    assert [(c["reason"], c["field"]) for c in refused["details"]["causes"]] == [
+        ("FieldValueRequired", "spec.clusterIPs")
+    ]
+    made = (await shared_api.put(path, service("by-status", ports=[HTTP]))).ok(201)
+    assert not made["spec"].keys() & {"clusterIPs", "ipFamilies", "ipFamilyPolicy"}
+    (await shared_api.delete(f"{SERVICES}/by-status")).ok()
+
+
 async def test_a_strategic_patch_merges_ports(shared_api: Client) -> None:
     """As kubectl apply and kubectl patch send it: only what has changed."""
     path = f"{SERVICES}/merged"

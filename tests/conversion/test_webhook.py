@@ -391,6 +391,32 @@ async def test_an_apply_where_the_webhook_returns_unknown_fields(defined: Client
     assert again.json["spec"] == {"hostPort": "h:2"}
 
 
+@pytest.mark.parametrize("api_version", ["nonsense", f"{GROUP}/v3", "other.example.com/v1"])
+async def test_only_objects_of_versions_of_the_definition_are_converted(
+    defined: Client, webhook: Webhook, api_version: str
+) -> None:
+    """A patch may set any apiVersion: it is refused by validation, and the webhook does not see it."""
+    inner = webhook.application
+    seen: set[str] = set()
+
+    async def recorded(scope: Scope, receive: Receive, send: Send) -> None:
+        body = await receive()
+        seen.update(obj["apiVersion"] for obj in json.loads(body["body"])["request"]["objects"])
+
+        async def receive_again() -> MutableMapping[str, Any]:
+            return body
+
+        await inner(scope, receive_again, send)
+
+    (await defined.post(V1, endpoint("a", "v1", host="h", port=1))).ok(201)
+    webhook.application = recorded
+    change = {"apiVersion": api_version, "spec": {"hostPort": "h:2"}}
+    refused = await defined.patch(f"{BETA}/a", change)
+    assert refused.code == 422
+    assert refused.json["details"]["causes"][0]["field"] == "apiVersion"
+    assert seen <= {f"{GROUP}/v1", f"{GROUP}/v1beta1"}
+
+
 async def with_unknown_fields(request: Request) -> JSONResponse:
     review = await request.json()
     version = review["request"]["desiredAPIVersion"]

@@ -12,6 +12,7 @@ from registry.api.strategies.base import Object, Translation
 from registry.api.strategies.typed import TypedStrategy
 from registry.builtin.structs import CORE, EVENTS
 from registry.codec.go_text import GoText, go_json
+from registry.codec.structs import structs
 from registry.schema.field import MAX_TEXT, FieldError, invalid, required
 from registry.schema.names import (
     NameFunction,
@@ -74,7 +75,7 @@ class NewEventStrategy(EventStrategy):
 
     @property
     def translation(self) -> Translation:
-        return Translation("events", to_core, from_core)
+        return Translation("events", _stored_form, from_core)
 
     def stored_field(self, label: str) -> str:
         first, dot, rest = label.partition(".")
@@ -218,6 +219,12 @@ def _series_errors(event: Object) -> list[FieldError]:
     if not series.get("lastObservedTime"):
         errors.append(required("series.lastObservedTime"))
     return errors
+
+
+def _stored_form(event: Object) -> Object:
+    """Returns an event of events.k8s.io as the core group's strategy stores it, with the fields that are never omitted
+    there."""
+    return structs.encode(CORE["Event"], to_core(event))
 
 
 def to_core(event: Object) -> Object:

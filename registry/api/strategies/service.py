@@ -115,6 +115,10 @@ class ServiceStatusStrategy(ServiceStrategy):
         path = "status.loadBalancer.ingress"
         return [w for i, one in enumerate(ingress) for w in ip_warnings(index(path, i), one.get("ip") or "")]
 
+    def prepare_for_create(self, obj: Object, context: Context) -> None:
+        """Completes no addresses: that is a hook of the other store upstream, which a PUT to /status does not pass."""
+        obj["status"] = {"loadBalancer": {}}
+
     def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
         new["spec"] = old.get("spec") or {}
         new["status"] = new.get("status") or {"loadBalancer": {}}
