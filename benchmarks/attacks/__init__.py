@@ -92,6 +92,7 @@ ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
     "hangingconversions": conversions.hanging_conversions,
     "params": policies.params,
     "mutations": policies.mutations,
+    "doublings": policies.doublings,
     "manypolicies": policies.namespaced_policies,
     "largeroles": configuration.roles,
     "largepolicies": configuration.configurations,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import count
+from itertools import count, cycle
 from typing import Any
 
 from benchmarks.attacks.attacker import ADMISSION, ANYTHING, MAPS, Attacker, an_object
@@ -45,6 +45,28 @@ async def mutations(attacker: Attacker) -> None:
     body = an_object(path, "", {"list": [{"k": i} for i in range(15_000)]})
 
     async def work(one: Attacker) -> None:
+        await one.ask("POST", f"{path}?dryRun=All", body)
+
+    await attacker.parallel(4, work)
+
+
+async def doublings(attacker: Attacker) -> None:
+    """Policies whose values contain an object of a megabyte, or numbers, a thousand or a billion times."""
+    path = await attacker.define("doubled", ANYTHING)
+    for name, value, times in (("texts", "object.spec.text", 10), ("numbers", "1", 30)):
+        value = f"[{value}]" + "".join(f".map(v{i}, [v{i}, v{i}])" for i in range(times))
+        patch = f"object.spec.as == '{name}' ? [JSONPatch{{op: 'add', path: '/spec/more', value: {value}}}] : []"
+        spec = {
+            "failurePolicy": "Fail",
+            "reinvocationPolicy": "Never",
+            "matchConstraints": {"resourceRules": [_rule("doubled")]},
+            "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": patch}}],
+        }
+        await _make(attacker, "Mutating", name, spec, {})
+    kinds = cycle(("texts", "numbers"))
+
+    async def work(one: Attacker) -> None:
+        body = an_object(path, "", {"as": next(kinds), "text": "x" * 1_000_000})
         await one.ask("POST", f"{path}?dryRun=All", body)
 
     await attacker.parallel(4, work)

@@ -32,6 +32,9 @@ from registry.cel.common.values import (
 
 Json = Any
 
+# What a value costs in JSON, whatever it is, in elements of an evaluation; each character of a text costs one: with the
+# budget of an evaluation, 250,000 values or 10 MB.
+VALUE_UNITS = 40
 # The depth limit of decoded bodies (registry/codec) also holds for what expressions construct.
 _MAX_DEPTH = 200
 # Integers beyond this become strings in JSON, so that no decoder rounds them (cel-go common/types/int.go).
@@ -122,9 +125,19 @@ def to_value(value: Json) -> Value:
 
 
 def plain(value: Value, depth: int = 0) -> Json:
-    """The JSON of a CEL value, as cel-go converts it to structpb.Value; raises EvalError for values that have none."""
+    """The JSON of a CEL value, as cel-go converts it to structpb.Value; raises EvalError for values that have none.
+
+    A value may contain another one many times, in few bytes; its JSON is charged as often. Raises BudgetExceeded.
+    """
     kind = type(value)
-    if value is None or kind in (bool, str):
+    if kind is DynamicMap or kind is DynamicList:
+        _charge(value.value)
+        return value.value
+    spend(VALUE_UNITS)
+    if kind is str:
+        spend(len(value))
+        return value
+    if value is None or kind is bool:
         return value
     if kind is float:
         if not math.isfinite(value):
@@ -132,8 +145,6 @@ def plain(value: Value, depth: int = 0) -> Json:
         return value
     if isinstance(value, int):  # includes Uint
         return int(value) if abs(value) <= _MAX_EXACT else str(int(value))
-    if kind is DynamicMap or kind is DynamicList:
-        return value.value
     if depth > _MAX_DEPTH:
         raise EvalError("the value is nested too deeply")
     if is_list(value):
@@ -141,6 +152,7 @@ def plain(value: Value, depth: int = 0) -> Json:
     if isinstance(value, MapValue):
         return {_key(key): plain(value.find(key), depth + 1) for key in value.all_keys()}
     if kind is bytes:
+        spend(len(value))
         return base64.b64encode(value).decode()
     if kind is Timestamp or kind is Duration:
         return value.text()
@@ -151,9 +163,25 @@ def plain(value: Value, depth: int = 0) -> Json:
     raise EvalError(f"type conversion error from '{type_of(value).name.rpartition('.')[2]}' to '*structpb.Value'")
 
 
+def _charge(value: Json) -> None:
+    """Charges decoded JSON."""
+    parts = [value]
+    while parts:
+        part = parts.pop()
+        spend(VALUE_UNITS)
+        if type(part) is str:
+            spend(len(part))
+        elif type(part) is dict:
+            spend(sum(map(len, part)))
+            parts += part.values()
+        elif type(part) is list:
+            parts += part
+
+
 def _key(key: Value) -> str:
     if type(key) is bool:
         raise EvalError("type conversion error from bool to 'string'")
     if type(key) is not str:
         raise EvalError(f"unsupported type conversion from '{type_of(key).name}' to string")
+    spend(len(key))
     return key

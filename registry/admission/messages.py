@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from registry.admission.dynamic import plain
+from registry.admission.dynamic import VALUE_UNITS, plain
+from registry.budget import spend
 from registry.cel.checker.declarations import Function, Overload, declared_functions
 from registry.cel.common import types
 from registry.cel.common.types import Type
@@ -80,7 +81,7 @@ MESSAGES: Final = MutationMessages()
 
 
 def configuration(value: Value) -> dict[str, Any]:
-    """The JSON of an `Object{...}`; raises EvalError where a part has the name of another path."""
+    """The JSON of an `Object{...}`; raises EvalError where a part has the name of another path, and BudgetExceeded."""
     if type(value) is not Made or value.name != "Object":
         raise EvalError("unexpected evaluation result type, expected Object")
     plain: dict[str, Any] = _unwrap(value, "Object")
@@ -94,11 +95,11 @@ def _unwrap(value: Value, path: str) -> Any:
                 f"type mismatch: unexpected type name {go_quote(value.name)}, expected {go_quote(path)}, which matches "
                 "field name path from root Object type"
             )
+        spend(VALUE_UNITS)
         return {name: _unwrap(part, f"{path}.{name}") for name, part in value.fields.items()}
     if type(value) is list:
+        spend(VALUE_UNITS)
         return [_unwrap(item, path) for item in value]
-    if isinstance(value, MapValue):
-        return plain_parts(value)
     return plain(value)
 
 
@@ -107,14 +108,16 @@ def plain_parts(value: Value) -> Any:
     if type(value) is Made:
         if value.name == "JSONPatch":
             raise EvalError("cannot convert to native type: *structpb.Value")
+        spend(VALUE_UNITS)
         return {name: plain_parts(part) for name, part in value.fields.items()}
     if type(value) is list:
+        spend(VALUE_UNITS)
         return [plain_parts(item) for item in value]
     return plain(value)
 
 
 def operations(values: list[Value]) -> list[dict[str, Any]]:
-    """The JSON patch of a list of `JSONPatch{...}`."""
+    """The JSON patch of a list of `JSONPatch{...}`. Raises EvalError and BudgetExceeded."""
     parts = []
     for value in values:
         if type(value) is not Made or value.name != "JSONPatch":
@@ -128,6 +131,7 @@ def _operation(fields: Mapping[str, Value]) -> dict[str, Any]:
     operation: dict[str, Any] = {"op": fields.get("op", ""), "path": fields.get("path", "")}
     if fields.get("from"):
         operation["from"] = fields["from"]
+    spend(VALUE_UNITS + sum(map(len, operation.values())))
     if "value" not in fields:
         return operation
     value = fields["value"]

@@ -9,9 +9,9 @@ Follows apiserver pkg/admission/plugin/policy/{validating/validator,mutating/dis
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from registry.admission.activation import OUT_OF_BUDGET, Activation, Failed, Inputs, OutOfBudget, values
 from registry.admission.environment import PolicyExpression, Scope, compile_expression
@@ -21,12 +21,15 @@ from registry.apply.configuration import apply_configuration
 from registry.apply.errors import ApplyError, TypedError
 from registry.apply.patches import json_patch
 from registry.apply.types import MergeType as AppliedType
+from registry.budget import BudgetExceeded
 from registry.cel.common import types
 from registry.cel.common.values import EvalError, Value, elements
 from registry.cel.ext.strings import trim_space
+from registry.schema.field import shorten
 
 Json = Any
 Object = dict[str, Any]
+T = TypeVar("T")
 
 # The longest result of a messageExpression that is used (celconfig.MaxEvaluatedMessageExpressionSizeBytes).
 _MAX_MESSAGE_BYTES: Final = 5120
@@ -229,6 +232,10 @@ class MutationFailed(Exception):
     """A mutation failed; the text follows `policy 'p' with binding 'b' denied request: `."""
 
 
+class _TooLarge(Exception):
+    """What an expression returned would be too large in JSON."""
+
+
 class MutatingPolicy(_Policy):
     def __init__(self, policy: Mapping[str, Any]) -> None:
         super().__init__(policy)
@@ -246,7 +253,7 @@ class MutatingPolicy(_Policy):
         try:
             value = inputs.activation(f"mutation {mutation}", self.variables).value(expression)
             return _patch(inputs.object, value) if is_patch else _apply(inputs.object, value, schema)
-        except OutOfBudget:
+        except (OutOfBudget, _TooLarge):
             raise MutationFailed(OUT_OF_BUDGET) from None
         except (Failed, EvalError) as failed:
             raise MutationFailed(str(failed)) from failed
@@ -260,8 +267,17 @@ def _mutation(mutation: Mapping[str, Any], scope: Scope) -> tuple[PolicyExpressi
     return compile_expression(text, scope, OBJECT), False
 
 
+def _json(convert: Callable[[], T]) -> T:
+    """Returns what `convert` makes of a value. Raises _TooLarge."""
+    try:
+        return convert()
+    except BudgetExceeded:
+        raise _TooLarge from None
+
+
 def _apply(obj: Object, value: Value, schema: AppliedType) -> Object:
-    applied = {**configuration(value), "apiVersion": obj.get("apiVersion"), "kind": obj.get("kind")}
+    configured = _json(lambda: configuration(value))
+    applied = {**configured, "apiVersion": obj.get("apiVersion"), "kind": obj.get("kind")}
     try:
         return apply_configuration(schema, obj, applied)
     except TypedError as error:
@@ -270,11 +286,12 @@ def _apply(obj: Object, value: Value, schema: AppliedType) -> Object:
 
 def _patch(obj: Object, value: Value) -> Object:
     try:
-        patched = json_patch.apply_json_patch(obj, json_patch.decode(operations(elements(value))))
+        patch = json_patch.decode(_json(lambda: operations(elements(value))))
+        patched = json_patch.apply_json_patch(obj, patch)
     except ApplyError as error:
         if str(error).endswith("test failed"):
             return obj  # a failed test operation leaves the object unchanged
-        raise MutationFailed(f"JSON Patch: {error}") from error
+        raise MutationFailed(f"JSON Patch: {shorten(str(error))}") from error
     if not isinstance(patched, dict):
         raise MutationFailed("JSON Patch: the result is not an object")
     return patched

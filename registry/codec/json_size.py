@@ -1,16 +1,20 @@
-"""Counts the values of a JSON text before it is decoded.
+"""Counts the values of a JSON text before it is decoded, and the characters of a value before it is encoded.
 
-Decoding takes memory and time by the number of values: `[[],[],[]]` takes 3 bytes a list as text and 60 in Python.
+Decoding takes memory and time by the number of values: `[[],[],[]]` takes 3 bytes a list as text and 60 in Python. A
+value may contain another one many times at no cost, while its text has as many copies.
 """
 
 from __future__ import annotations
 
 import re
+from typing import Any, Final
 
 # A string to its end or the end of the text; possessive, so that there is no backtracking.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _OPENING = (b"[", b"{")
 _MARKS = (b",", b":", *_OPENING)
+# What an object or a list counts for, so that few of them are allowed, which take little in a text.
+_CONTAINER_CHARACTERS: Final = 16
 
 
 def has_more_values(data: bytes, limit: int) -> bool:
@@ -45,3 +49,25 @@ def _has_more(data: bytes, marks: tuple[bytes, ...], limit: int) -> bool:
                 return True
         start = match.end()
     return count + sum(data.count(mark, start) for mark in marks) > limit
+
+
+def is_longer(value: Any, limit: int) -> bool:
+    """Whether the JSON of `value` has more than `limit` characters, if each object and list has 16.
+
+    Quotes, escapes and the digits of numbers are not counted.
+    """
+    parts = [value]
+    while parts and limit >= 0:
+        part = parts.pop()
+        kind = type(part)
+        if kind is str:
+            limit -= len(part)
+        elif kind is dict:
+            limit -= _CONTAINER_CHARACTERS + sum(map(len, part)) + 2 * len(part)
+            parts += part.values()
+        elif kind is list:
+            limit -= _CONTAINER_CHARACTERS + len(part)
+            parts += part
+        else:
+            limit -= 1
+    return limit < 0

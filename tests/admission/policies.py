@@ -53,9 +53,12 @@ async def mutate(api: Client, expression: str, *, name: str = "m", reinvocation:
     policy = named(
         "MutatingAdmissionPolicy",
         name,
-        **{"matchConstraints": {"resourceRules": [rule("CREATE", "UPDATE")]}, **spec},
+        **{
+            "matchConstraints": {"resourceRules": [rule("CREATE", "UPDATE")]},
+            "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}],
+            **spec,
+        },
         reinvocationPolicy=reinvocation,
-        mutations=[{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}],
     )
     (await api.post(MUTATING, policy)).ok(201)
     (await api.post(MUTATING_BINDINGS, named("MutatingAdmissionPolicyBinding", name, policyName=name))).ok(201)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from registry.admission.activation import Inputs
+from registry.admission.activation import EvaluationRounds, Inputs
 from registry.admission.policies import MutatingPolicy, MutationFailed, ValidatingPolicy
 from registry.admission.typecheck import TypedKind, type_warnings
 from registry.apply.types import compile_type
@@ -306,6 +306,53 @@ def test_mutations_that_fail(expression: str, patch: bool, why: str) -> None:
     with pytest.raises(MutationFailed) as caught:
         mutated(obj(size=1), expression, patch=patch)
     assert str(caught.value) == why
+
+
+def doubled(value: str, times: int) -> str:
+    """An expression for a value that contains `value` 2 to the power of `times` times."""
+    loops = "".join(f".map(v{i}, [v{i}, v{i}])" for i in range(times))
+    return f"[{value}]{loops}"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param(doubled("1", 30), id="numbers"),
+        pytest.param(doubled("{'a': 1}", 30), id="maps"),
+        pytest.param(doubled("object.spec.text", 10), id="a long text"),
+        pytest.param(doubled("object.spec.tags", 10), id="a long list of the object"),
+        pytest.param(doubled("object.spec.opts", 10), id="a long map of the object"),
+        pytest.param(doubled("bytes(object.spec.text)", 10), id="bytes"),
+        pytest.param(doubled("{object.spec.text: 1}", 10), id="a long key"),
+        pytest.param(doubled("Object.spec{tags: object.spec.tags}", 10), id="messages"),
+    ],
+)
+@pytest.mark.parametrize("patch", [True, False], ids=["patch", "configuration"])
+def test_values_that_are_large_only_in_json_are_refused(value: str, patch: bool) -> None:
+    """An expression refers to a value many times at no cost: its JSON would take gigabytes."""
+    made = obj(text="x" * 100_000, tags=["a"] * 10_000, opts={f"k{i}": "v" for i in range(10_000)})
+    expression = (
+        f"[JSONPatch{{op: 'add', path: '/spec/x', value: {value}}}]"
+        if patch
+        else f"Object{{spec: Object.spec{{x: {value}}}}}"
+    )
+    if not patch:
+        expression = expression.replace("Object.spec{tags", "Object.spec.x{tags")
+    with pytest.raises(MutationFailed, match="running out of cost budget"):
+        EvaluationRounds().run(lambda: mutated(made, expression, patch=patch))
+
+
+def test_many_operations_of_long_paths_are_refused() -> None:
+    made = obj(text="/x" * 100_000)
+    patches = "lists.range(1000).map(i, JSONPatch{op: 'remove', path: object.spec.text})"
+    with pytest.raises(MutationFailed, match="running out of cost budget"):
+        EvaluationRounds().run(lambda: mutated(made, patches, patch=True))
+
+
+def test_the_error_of_a_long_path_is_shortened() -> None:
+    with pytest.raises(MutationFailed) as failed:
+        mutated(obj(text="/x" * 100_000), "[JSONPatch{op: 'remove', path: object.spec.text}]", patch=True)
+    assert len(str(failed.value)) < 11_000
 
 
 def kind(group: str, version: str, plural: str) -> TypedKind | None:

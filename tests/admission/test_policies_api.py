@@ -30,6 +30,7 @@ from tests.admission.policies import (
     widget,
 )
 from tests.api.client import MERGE, Client, eventually
+from tests.api.errors import failure
 from tests.api.widgets import GROUP, NAMESPACES, WIDGETS
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -443,3 +444,17 @@ async def test_policies_do_not_apply_to_reviews(api: Client) -> None:
     question = {"spec": {"user": "u", "nonResourceAttributes": {"path": "/", "verb": "get"}}}
     assert (await api.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", question)).code == 201
     assert (await api.post(WIDGETS, widget("a"))).code == 422
+
+
+async def test_mutations_that_enlarge_an_object_again_and_again_end_when_it_is_too_large(api: Client) -> None:
+    """Each adds eight references to a long text, of which the JSON would have copies: 160 MB in all."""
+    constraints = {"resourceRules": [rule("CREATE", resources="configmaps", group="")]}
+    patches = [
+        f"lists.range(8).map(i, JSONPatch{{op: 'add', path: '/data/m{number}-' + string(i), value: object.data.text}})"
+        for number in range(20)
+    ]
+    mutations = [{"patchType": "JSONPatch", "jsonPatch": {"expression": patch}} for patch in patches]
+    await mutate(api, "", matchConstraints=constraints, mutations=mutations)
+    answer = await api.post(CONFIG_MAPS, {"metadata": {"name": "a"}, "data": {"text": "x" * 1_000_000}})
+    status = failure(answer, 413, "RequestEntityTooLarge")
+    assert status["message"] == "Request entity too large: the object would have more than 8388608 characters"

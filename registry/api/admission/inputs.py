@@ -19,14 +19,15 @@ from registry.api.admission.namespace_lifecycle import NAMESPACES
 from registry.api.bodies import field_faults
 from registry.api.catalog import TenantCatalog
 from registry.api.converted_texts import run_with_conversions
-from registry.api.errors import Qualified, StatusError, internal_error, not_found
+from registry.api.errors import Qualified, StatusError, internal_error, not_found, too_large
 from registry.api.request import ResourceRequest
 from registry.api.selectors.labels import parse_label_selector
-from registry.api.served import Object, Served
+from registry.api.served import MAX_BODY_CHARACTERS, Object, Served
 from registry.api.strategies.base import ObjectDecodeError
 from registry.authentication.user import AUTHENTICATED, User
 from registry.authorization.attributes import Attributes as AuthorizationAttributes
 from registry.codec.go_text import go_json, type_meta_error
+from registry.codec.json_size import is_longer
 from registry.codec.stored import decode_stored
 from registry.flowcontrol.evaluation import LARGE_BYTES, evaluate
 from registry.flowcontrol.time_slice import TimeSlice
@@ -127,9 +128,12 @@ class AdmissionInputs:
         """Decodes the result of a mutation: applies its kind's defaults, and drops unknown fields.
 
         Metadata of another type is dropped from custom resources, as in kube-apiserver.
-        Raises a StatusError (500) for another kind or version, for wrong types and, if `is_strict`, for fields that a
-        built-in kind does not have.
+        Raises a StatusError: 500 for another kind or version, for wrong types and, if `is_strict`, for fields that a
+        built-in kind does not have; 413 for an object that is too large to be stored, since the next mutation might
+        double it.
         """
+        if await evaluate(partial(is_longer, obj, MAX_BODY_CHARACTERS), repeatable=True):
+            raise too_large(f"the object would have more than {MAX_BODY_CHARACTERS} characters")
         if attributes.subresource == "scale":
             return obj
         served = self.served_at(resource)
