@@ -2,9 +2,10 @@
 
 For each attack (benchmarks/attacks), and for all at once, separate processes attack a server with one worker as tenant
 `attacker`, while tenant `neighbour` gets an object every few milliseconds. A row shows the latency of these gets, the
-attacker's answers by status, the server's CPU time per second and its peak resident memory. Quiet rows before and after
-show what the machine allows at that moment: on a busy machine compare with them, not with the limits. All at once
-attack a new server, since what single attacks leave behind in the tenant would make most of them wait.
+attacker's answers by status, the CPU time of the server and of PostgreSQL per second, and the server's peak resident
+memory. Quiet rows before and after show what the machine allows at that moment: on a busy machine compare with them,
+not with the limits. All at once attack a new server, since what single attacks leave behind in the tenant would make
+most of them wait.
 
 The limits: a p99 of 50 ms, a maximum of 500 ms, and 600 MB under all attacks at once.
 """
@@ -82,6 +83,7 @@ def measure(
         "max_ms": round(times[-1], 1),
         "gets": len(times),
         "server_cpu": round(used.server / took, 2),
+        "postgres_cpu": round(used.postgres / took, 2),
         "peak_mb": _peak_mb(process),
         "answers": answers,
     }
@@ -154,7 +156,8 @@ def _line(name: str, row: dict[str, Any]) -> str:
     ]
     return (
         f"{name:22} {row['p50_ms']:8.1f} {row['p99_ms']:8.1f} {row['max_ms']:9.1f} {row['gets']:6} "
-        f"{row['server_cpu']:6.2f} {row['peak_mb']:6}  {answers}{'  over: ' + ' '.join(missed) if missed else ''}"
+        f"{row['server_cpu']:6.2f} {row['postgres_cpu']:6.2f} {row['peak_mb']:6}  {answers}"
+        f"{'  over: ' + ' '.join(missed) if missed else ''}"
     )
 
 
@@ -199,7 +202,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     singly = [] if given.together else [(name, [name]) for name in chosen]
     together = [("all at once", chosen), ("quiet again", [])] if len(chosen) > 1 else []
     rows: dict[str, dict[str, Any]] = {}
-    print(f"{'':22} {'p50 ms':>8} {'p99 ms':>8} {'max ms':>9} {'gets':>6} {'CPU':>6} {'MB':>6}  answers", flush=True)
+    columns = f"{'':22} {'p50 ms':>8} {'p99 ms':>8} {'max ms':>9} {'gets':>6} {'CPU':>6} {'SQL':>6} {'MB':>6}  answers"
+    print(columns, flush=True)
     # What single attacks have left behind would make most of the others wait before they begin: a new server.
     for runs in filter(None, ([("quiet", []), *singly], together)):
         rows |= _run(runs, given.seconds, given.pause)

@@ -140,7 +140,7 @@ class _Container:
             return self._decode(self._data[self.opened : end])
         if (text := self._text(end - 1)) is not None:
             self._add(text)
-        return self._joined_list() if isinstance(self._pieces[0], list) else self._joined_object()
+        return self._joined()
 
     def _text(self, end: int) -> bytes | None:
         """What has not been decoded before `end`, without the comma after an inserted value; None if nothing follows
@@ -160,6 +160,12 @@ class _Container:
             raise ValueError("there is nothing beside a comma")
         self._pieces.append(piece)
         return piece
+
+    def _joined(self) -> Any:
+        joined = self._joined_list() if isinstance(self._pieces[0], list) else self._joined_object()
+        while self._pieces:  # one after the other: all at once would take long, too
+            self._pieces.pop()
+        return joined
 
     def _joined_list(self) -> list[Any]:
         return [item for piece in self._pieces for item in piece]

@@ -14,8 +14,8 @@ from typing import Any, Final, TypeVar
 Key = TypeVar("Key", str, bytes)
 Item = TypeVar("Item")
 
-# Sorted at once: some three milliseconds.
-RUN_LENGTH: Final = 10_000
+# Sorted at once: a millisecond.
+RUN_LENGTH: Final = 3_000
 # Of what is compared less quickly than texts.
 _SHORT_RUN: Final = 2_000
 # A part that is merged at once has at most the length of a run and this fraction of everything.

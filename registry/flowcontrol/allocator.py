@@ -9,9 +9,11 @@ used is returned every few seconds.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import gc
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,16 +32,19 @@ _HEAPS: Final = 2
 # gc.set_threshold. Nearly all objects of requests are freed by reference counting. Whichever thread searches holds the
 # interpreter, so each search is to be short: the first of these costs a millisecond, the second 3 ms, where 10,000 and
 # 50,000 young objects cost 4 and 37 ms in a thread that decodes a large definition. A create takes 1% longer with it.
-COLLECTOR_THRESHOLDS: Final = (2_000, 2, 5_000)
-
+# The last visits what has survived at most five of the second, which takes up to 20 ms.
+_THRESHOLDS: Final = (2_000, 2, 5)
 
 # How often the heaps are looked at. How much has to be freed until they are trimmed, which takes some 20 ms beside the
-# event loop; and how much the process must have grown since the last search of all of it for cycles, and at how many
-# looks in a row. Nothing else runs during a search, for tenths of a second, so no short peak is to cause one.
+# event loop; and how much the process must have grown since the last search for cycles that growth has caused, and at
+# how many looks in a row.
 _CHECK_SECONDS: Final = 5.0
 _TRIM_BYTES: Final = 32 * 1024 * 1024
 _COLLECT_BYTES: Final = 128 * 1024 * 1024
 _COLLECT_LOOKS: Final = 12
+# By how much the number of exempt objects must have grown for a search of all of them while tenants share the process:
+# 600,000 take 0.4 s, in which nothing else runs.
+_MANY_OBJECTS: Final = 1_000_000
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -67,11 +72,37 @@ def return_freed_memory() -> None:
         mallopt(parameter, value)
 
 
-async def return_free_memory(check_seconds: float = _CHECK_SECONDS) -> None:
+@contextlib.contextmanager
+def short_searches() -> Iterator[None]:
+    """Within the block a search for cycles takes no longer than what is new requires, however much the caches hold.
+
+    What a search of everything has left is exempt from later ones, as is all that exists at the start. That is freed by
+    reference counting, as nearly all objects are; cycles that become garbage later are found when the process has grown
+    (`return_free_memory`). With the usual thresholds a tenth of a create's time is spent on searches.
+    """
+    before = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(*_THRESHOLDS)
+    gc.callbacks.append(_exempt_survivors)
+    gc.enable()
+    try:
+        yield
+    finally:
+        gc.callbacks.remove(_exempt_survivors)
+        gc.set_threshold(*before)
+
+
+def _exempt_survivors(phase: str, search: dict[str, int]) -> None:
+    if phase == "stop" and search["generation"] == 2:
+        gc.freeze()
+
+
+async def return_free_memory(is_shared: Callable[[], bool], check_seconds: float = _CHECK_SECONDS) -> None:
     """Returns to the system what has been freed, again and again until it is cancelled. Only with glibc 2.33 or newer.
 
-    Reference cycles are searched for, too, when the process has grown: the collector itself does so only when there are
-    a quarter more objects than at its last search, however much memory they hold.
+    Reference cycles are searched for, too, when the process has grown, however few objects have caused it. Exempt
+    objects take part if they have become many, or if there is nobody who would have to wait: `is_shared` returns
+    whether other tenants have been present lately.
     """
     trim, heaps = _function("malloc_trim"), _function("mallinfo2")
     if trim is None or heaps is None:
@@ -79,12 +110,17 @@ async def return_free_memory(check_seconds: float = _CHECK_SECONDS) -> None:
     heaps.restype = _MallInfo
     # What was free when the heaps were last trimmed, less what has been used again since.
     returned = 0
-    collected, grown = _resident_bytes(), 0
+    collected, grown, exempt = _resident_bytes(), 0, gc.get_freeze_count()
     while True:
         await asyncio.sleep(check_seconds)
         grown = grown + 1 if _resident_bytes() > collected + _COLLECT_BYTES else 0
         if grown >= _COLLECT_LOOKS:
-            gc.collect()
+            if not is_shared() or gc.get_freeze_count() > exempt + _MANY_OBJECTS:
+                gc.unfreeze()
+                gc.collect()
+                exempt = gc.get_freeze_count()
+            else:
+                gc.collect()
         free = (await asyncio.to_thread(heaps)).fordblks
         if free > returned + _TRIM_BYTES:
             await asyncio.to_thread(trim, 0)

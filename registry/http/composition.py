@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
-import gc
 import os
 import secrets
 import sys
@@ -48,7 +47,7 @@ from registry.controllers.reporting import ReportingController
 from registry.controllers.storage_migration.runner import MigrationSettings
 from registry.conversion.converter import Converter
 from registry.emulation import emulate
-from registry.flowcontrol.allocator import COLLECTOR_THRESHOLDS, return_free_memory, return_freed_memory
+from registry.flowcontrol.allocator import return_free_memory, return_freed_memory, short_searches
 from registry.flowcontrol.byte_shares import MIB
 from registry.flowcontrol.evaluation import Evaluations
 from registry.flowcontrol.fair_queue import FairQueue
@@ -110,9 +109,9 @@ async def serving(settings: Settings, stopping: Stopping) -> AsyncIterator[Servi
         stack.enter_context(health.expose_checks(backend))
         handler = handler_chain(settings, backend, tenants, audit, aggregation, queue, stopping)
         stack.enter_context(_run_watchdog(settings))
-        _spare_the_collector()
+        stack.enter_context(short_searches())
         return_freed_memory()
-        await stack.enter_async_context(running(return_free_memory(), "heap trimming"))
+        await stack.enter_async_context(running(return_free_memory(queue.is_shared), "heap trimming"))
         yield Serving(handler, backend)
 
 
@@ -189,17 +188,6 @@ def _migration(settings: Settings) -> MigrationSettings:
     return MigrationSettings(
         settings.migrate_storage == "auto", settings.migrate_storage_after_seconds, settings.migrate_storage_rate
     )
-
-
-def _spare_the_collector() -> None:
-    """Exempts existing objects from garbage collection; those of requests are nearly all freed by reference counting.
-
-    With the usual thresholds a tenth of a create's time is spent on the search for cycles. A last search would take a
-    tenth of a second, and find some hundred objects of the imports.
-    """
-    gc.freeze()
-    gc.set_threshold(*COLLECTOR_THRESHOLDS)
-    gc.enable()
 
 
 def _credentials(settings: Settings, store: Store) -> tuple[Authentication, AccountTokens]:

@@ -43,7 +43,7 @@ def grow():
         node = Node()
         node.text, node.itself = bytearray(b"x") * 1_000_000, node
 async def main():
-    task = asyncio.create_task(return_free_memory(0.05)) if sys.argv[2] == "trimmed" else None
+    task = asyncio.create_task(return_free_memory(lambda: True, 0.05)) if sys.argv[2] == "trimmed" else None
     await asyncio.sleep(0.1)
     before = resident()
     kept = grow()
@@ -55,6 +55,48 @@ async def main():
     print(resident() - before)
 asyncio.run(main())
 """
+
+# Prints the most objects that a search for cycles visits while half a million of them come to stay, and whether a cycle
+# was freed that was made afterwards; then whether one was that had been exempt, and by which search.
+SEARCHED = """
+import asyncio, gc, sys, weakref
+from registry.flowcontrol import allocator
+class Node: pass
+visited = []
+def note(phase, search):
+    if phase == "start":
+        visited.append(sum(len(gc.get_objects(one)) for one in range(search["generation"] + 1)))
+def cycle(bytes_):
+    node = Node()
+    node.text, node.itself = bytearray(b"x") * bytes_, node
+    return node
+async def main():
+    is_shared = sys.argv[1] == "shared"
+    allocator._COLLECT_LOOKS = 2
+    with allocator.short_searches():
+        gc.callbacks.append(note)
+        exempt = cycle(1)
+        kept = [[] for _ in range(500_000)]
+        late = weakref.ref(cycle(1))
+        kept += [[] for _ in range(100_000)]
+        gc.callbacks.remove(note)
+        found = weakref.ref(exempt)
+        del exempt
+        task = asyncio.create_task(allocator.return_free_memory(lambda: is_shared, 0.05))
+        await asyncio.sleep(0.1)
+        grown = bytearray(b"x") * 200_000_000
+        await asyncio.sleep(0.6)
+        print(max(visited), late() is None, found() is None)
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the C library is not glibc")
+@pytest.mark.parametrize("whose", ["shared", "alone"])
+def test_no_search_for_cycles_takes_long_unless_nobody_else_waits(whose: str) -> None:
+    most, late, exempt = _output(SEARCHED, whose).split()
+    assert int(most) < 100_000
+    assert (late, exempt) == ("True", str(whose == "alone"))
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the C library is not glibc")
@@ -71,5 +113,9 @@ def test_freed_texts_are_returned_to_the_system() -> None:
 
 
 def _printed(script: str, *arguments: str) -> int:
+    return int(_output(script, *arguments))
+
+
+def _output(script: str, *arguments: str) -> str:
     done = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=True)
-    return int(done.stdout)
+    return done.stdout
