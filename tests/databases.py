@@ -74,9 +74,9 @@ def _close() -> None:
 
 
 @contextlib.contextmanager
-def temporary_database(server: str, template: str) -> Iterator[str]:
+def temporary_database(server: str, template: str, *, name: str = "") -> Iterator[str]:
     """The URL of a copy of the database `template`, which must have no connections. It is dropped at the end."""
-    name = f"registry_test_{os.getpid()}_{next(_numbers)}"
+    name = name or f"registry_test_{os.getpid()}_{next(_numbers)}"
     with _administrator(server) as connection:
         # Copying files takes half of the processor time of writing each page to the log, the default since 15.
         copy = "STRATEGY file_copy" if connection.info.server_version >= 150_000 else ""

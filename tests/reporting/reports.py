@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 import psycopg
 
@@ -146,13 +147,8 @@ class Reports:
 
 
 @contextlib.asynccontextmanager
-async def open_reports(roles: Callable[[str], None], url: str) -> AsyncIterator[Reports]:
-    """A database prepared for reports. `roles` is given the prefixes of the roles that this creates."""
-    with psycopg.connect(url) as connection:
-        row = connection.execute("SELECT current_database()").fetchone()
-        assert row is not None
-        roles(f"{row[0]}_re")
-        roles(f"login_{row[0]}_")
+async def open_reports(url: str) -> AsyncIterator[Reports]:
+    """A database prepared for reports, which `register_roles` is called for."""
     store = await Store.open(url, housekeeping=False)
     try:
         made = Reports(store, reporting_of(store.reporting_pool), url, {})
@@ -160,3 +156,10 @@ async def open_reports(roles: Callable[[str], None], url: str) -> AsyncIterator[
         yield made
     finally:
         await store.close()
+
+
+def register_roles(roles: Callable[[str], None], url: str) -> None:
+    """Gives `roles` the prefixes of the roles that reports of a database create."""
+    name = urlsplit(url).path[1:]
+    roles(f"{name}_re")
+    roles(f"login_{name}_")

@@ -22,7 +22,7 @@ from tests.api.client import eventually
 from tests.application import running
 from tests.databases import temporary_database, temporary_roles
 from tests.reporting.outsiders import Outsiders, logged_in
-from tests.reporting.reports import Reports, open_reports
+from tests.reporting.reports import Reports, open_reports, register_roles
 
 
 @pytest.fixture
@@ -34,7 +34,8 @@ async def outsiders(reports: Reports) -> Outsiders:
 async def shared_outsiders(postgres_server: str, template_database: str) -> AsyncIterator[Outsiders]:
     """One database for the tests that leave all logins as they were granted."""
     with temporary_roles(postgres_server) as roles, temporary_database(postgres_server, template_database) as url:
-        async with open_reports(roles, url) as reports:
+        register_roles(roles, url)
+        async with open_reports(url) as reports:
             yield await _with_a_schema(reports)
 
 

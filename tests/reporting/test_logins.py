@@ -18,7 +18,7 @@ from registry.store.reporting.logins import TEMP_FILES, LoginError, LoginSpec, g
 from tests.databases import temporary_database, temporary_roles
 from tests.processes import wait_until
 from tests.reporting.outsiders import VIEW, Outsiders, logged_in
-from tests.reporting.reports import Reports, open_reports
+from tests.reporting.reports import Reports, open_reports, register_roles
 
 
 @pytest.fixture
@@ -30,7 +30,8 @@ async def outsiders(reports: Reports) -> Outsiders:
 async def shared_outsiders(postgres_server: str, template_database: str) -> AsyncIterator[Outsiders]:
     """One database for the tests that leave all logins, and what they may see, as they are."""
     with temporary_roles(postgres_server) as roles, temporary_database(postgres_server, template_database) as url:
-        async with open_reports(roles, url) as reports:
+        register_roles(roles, url)
+        async with open_reports(url) as reports:
             yield await logged_in(reports)
 
 

@@ -14,7 +14,7 @@ import pytest_asyncio
 from registry.store.feed.signals import channel_of, decode
 from tests.databases import temporary_database, temporary_roles
 from tests.reporting.outsiders import CRD, VIEW, Outsiders, logged_in
-from tests.reporting.reports import Reports, open_reports
+from tests.reporting.reports import Reports, open_reports, register_roles
 
 # Tests that use `shared` run on the event loop of its store.
 reads_only = pytest.mark.asyncio(loop_scope="module")
@@ -30,7 +30,8 @@ async def outsiders(reports: Reports) -> Outsiders:
 async def shared(postgres_server: str, template_database: str) -> AsyncIterator[Outsiders]:
     """For the tests that only read."""
     with temporary_roles(postgres_server) as roles, temporary_database(postgres_server, template_database) as url:
-        async with open_reports(roles, url) as reports:
+        register_roles(roles, url)
+        async with open_reports(url) as reports:
             made = await logged_in(reports)
             # A provider, of whose tenants `some` sees none.
             await reports.tenant("zeta")
