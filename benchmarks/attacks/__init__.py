@@ -90,6 +90,7 @@ ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
     "reconnects": aggregated.reconnects,
     "bundles": aggregated.bundles,
     "hangingconversions": conversions.hanging_conversions,
+    "longrules": conversions.long_rules,
     "params": policies.params,
     "mutations": policies.mutations,
     "doublings": policies.doublings,

@@ -1,15 +1,16 @@
-"""Conversion webhooks of a tenant that never answer."""
+"""Conversions of a tenant: webhooks that never answer, and rules that make short objects long."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
 import contextlib
+import json
 import ssl
 from itertools import cycle
 from typing import Any
 
-from benchmarks.attacks.attacker import ANYTHING, DEFINITIONS, MERGE_PATCH, Attacker, an_object
+from benchmarks.attacks.attacker import ANYTHING, DEFINITIONS, MERGE_PATCH, Attacker, a_definition, an_object
 from benchmarks.attacks.found import tls_server
 
 
@@ -41,3 +42,30 @@ async def hanging_conversions(attacker: Attacker) -> None:
             await one.ask("GET", next(ways))
 
         await attacker.parallel(150, work)
+
+
+async def long_rules(attacker: Attacker) -> None:
+    """Gets and lists of short objects, each of whose 20,000 elements gets a default or a value of 60 kB by rules."""
+    text = {"type": "string"}
+    items = {"type": "array", "items": {"type": "object", "properties": {"a": text, "b": text}}}
+    schema = {"type": "object", "properties": {"items": items}}
+    ways = []
+    for plural, rule in (
+        ("defaulted", {"default": {"path": "spec.items[*].a", "value": "x" * 60_000}}),
+        ("mapped", {"map": {"path": "spec.items[*].b", "values": [{"from": "b", "to": "x" * 60_000}]}}),
+    ):
+        definition = a_definition(plural, schema)
+        version = definition["spec"]["versions"][0]
+        definition["spec"]["versions"].append({**version, "name": "v2", "storage": False})
+        rules = {"conversions": [{"from": "v1", "to": "v2", "loss": "Drop", "rules": [rule], "back": []}]}
+        definition["metadata"]["annotations"] = {"conversion.registry/rules": json.dumps(rules)}
+        await attacker.ask("POST", DEFINITIONS, definition)
+        path = await attacker.define(plural, schema)
+        await attacker.ask("POST", path, an_object(path, "a", {"items": [{"b": "b"}] * 20_000}))
+        ways += [f"{path}/a".replace("/v1/", "/v2/"), path.replace("/v1/", "/v2/")]
+    paths = cycle(ways)
+
+    async def work(one: Attacker) -> None:
+        await one.ask("GET", next(paths))
+
+    await attacker.parallel(4, work)

@@ -29,12 +29,10 @@ from registry.cel.common.values import (
     register_type,
     type_of,
 )
+from registry.codec.json_size import VALUE_UNITS, charge_json
 
 Json = Any
 
-# What a value costs in JSON, whatever it is, in elements of an evaluation; each character of a text costs one: with the
-# budget of an evaluation, 250,000 values or 10 MB.
-VALUE_UNITS = 40
 # The depth limit of decoded bodies (registry/codec) also holds for what expressions construct.
 _MAX_DEPTH = 200
 # Integers beyond this become strings in JSON, so that no decoder rounds them (cel-go common/types/int.go).
@@ -131,7 +129,7 @@ def plain(value: Value, depth: int = 0) -> Json:
     """
     kind = type(value)
     if kind is DynamicMap or kind is DynamicList:
-        _charge(value.value)
+        charge_json(value.value)
         return value.value
     spend(VALUE_UNITS)
     if kind is str:
@@ -161,21 +159,6 @@ def plain(value: Value, depth: int = 0) -> Json:
     if kind is TypeValue:
         raise EvalError("type conversion not supported for 'type'")
     raise EvalError(f"type conversion error from '{type_of(value).name.rpartition('.')[2]}' to '*structpb.Value'")
-
-
-def _charge(value: Json) -> None:
-    """Charges decoded JSON."""
-    parts = [value]
-    while parts:
-        part = parts.pop()
-        spend(VALUE_UNITS)
-        if type(part) is str:
-            spend(len(part))
-        elif type(part) is dict:
-            spend(sum(map(len, part)))
-            parts += part.values()
-        elif type(part) is list:
-            parts += part
 
 
 def _key(key: Value) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from registry.admission.dynamic import VALUE_UNITS, plain
+from registry.admission.dynamic import plain
 from registry.budget import spend
 from registry.cel.checker.declarations import Function, Overload, declared_functions
 from registry.cel.common import types
@@ -19,6 +19,7 @@ from registry.cel.common.values import MISSING, EvalError, MapValue, Value, equa
 from registry.cel.common.values import TypeValue as RuntimeType
 from registry.cel.ext.table import function
 from registry.codec.go_text import go_quote
+from registry.codec.json_size import VALUE_UNITS
 
 OBJECT: Final = types.struct("Object", {})
 JSON_PATCH: Final = types.struct(

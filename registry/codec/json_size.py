@@ -9,10 +9,15 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from registry.budget import spend
+
 # A string to its end or the end of the text; possessive, so that there is no backtracking.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _OPENING = (b"[", b"{")
 _MARKS = (b",", b":", *_OPENING)
+# What a value costs in JSON, whatever it is, in elements of an evaluation; each character of a text costs one. With the
+# budget of an evaluation of CEL: 250,000 values or 10 MB.
+VALUE_UNITS: Final = 40
 # What an object or a list counts for, so that few of them are allowed, which take little in a text.
 _CONTAINER_CHARACTERS: Final = 16
 
@@ -71,3 +76,17 @@ def is_longer(value: Any, limit: int) -> bool:
         else:
             limit -= 1
     return limit < 0
+
+
+def charge_json(value: Any) -> None:
+    """Charges the JSON of `value` to the budget, as often as it contains each part. Raises BudgetExceeded."""
+    parts = [value]
+    while parts:
+        part = parts.pop()
+        kind = type(part)
+        spend(VALUE_UNITS + len(part) if kind is str else VALUE_UNITS)
+        if kind is dict:
+            spend(sum(map(len, part)))
+            parts += part.values()
+        elif kind is list:
+            parts += part

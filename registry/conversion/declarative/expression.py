@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from registry.budget import BudgetExceeded
+from registry.budget import BudgetExceeded, spend
 from registry.cel.checker.checked import Checked
 from registry.cel.checker.checker import check
 from registry.cel.checker.schema_types import Declared, declare
@@ -25,6 +25,7 @@ from registry.cel.rules.literals import literal_issues
 from registry.cel.syntax import ast
 from registry.cel.syntax.errors import display
 from registry.cel.syntax.parser import parse
+from registry.codec.json_size import VALUE_UNITS, charge_json
 from registry.conversion.declarative.paths import STAR, Path
 from registry.schema.model import Structural
 
@@ -135,7 +136,7 @@ def compile_expression(text: str, schema: Structural, *, is_root: bool = True) -
     def value(obj: Json) -> Json:
         try:
             result, _ = evaluate_bounded(obj)
-            return result if result.__class__ in _SCALARS else json_of(result)
+            return _charged(result)
         except _FAILURES as error:
             raise _failure(error) from error
 
@@ -144,7 +145,7 @@ def compile_expression(text: str, schema: Structural, *, is_root: bool = True) -
             result, spends = evaluate_bounded(element)
             if spent + spends > PER_CALL_LIMIT:
                 raise CostExceeded
-            return result if result.__class__ in _SCALARS else json_of(result), spent + spends
+            return _charged(result), spent + spends
         except _FAILURES as error:
             raise _failure(error) from error
 
@@ -176,11 +177,20 @@ def _failure(error: Exception) -> ExpressionError:
     return ExpressionError(str(error) or "the value is nested too deeply")
 
 
+def _charged(value: Any) -> Json:
+    """The JSON of a value: in many elements or fields, the same text takes more room than in the expression."""
+    kind = value.__class__
+    if kind is str:
+        spend(len(value))
+    return value if kind in _SCALARS else json_of(value)
+
+
 def json_of(value: Any, depth: int = 0) -> Json:
-    """Converts a CEL value to JSON; raises EvalError where that is not possible."""
+    """Converts a CEL value to JSON; raises EvalError where that is not possible, and BudgetExceeded."""
     if depth > _DEPTH:
         raise EvalError("the value is nested too deeply")
     kind = value.__class__
+    spend(VALUE_UNITS + len(value) if kind is str else VALUE_UNITS)
     if kind is str or kind is bool or kind is int or kind is float:
         return value
     if kind is Optional:
@@ -188,6 +198,7 @@ def json_of(value: Any, depth: int = 0) -> Json:
     if value is None:
         return NOTHING if depth == 0 else None
     if kind is Preserved:
+        charge_json(value.value)
         return value.value
     if isinstance(value, list):
         return [json_of(v, depth + 1) for v in value]

@@ -11,6 +11,7 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from registry.codec.json_size import charge_json
 from registry.conversion.declarative.codegen import Lines, Write
 from registry.conversion.declarative.paths import STAR, Path
 
@@ -240,6 +241,7 @@ def fill_in(path: Path, value: Json, *, pruned: bool) -> LosslessStep:
         if obj.__class__ is dict and obj.get(name) is None:
             if not pruned or name in obj:
                 return False
+            charge_json(value)
             obj[name] = value if scalar else copy.deepcopy(value)
         return True
 

@@ -13,9 +13,11 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from registry.cel.common.values import evaluation_budget
+from registry.budget import Budget, BudgetExceeded
+from registry.cel.common.values import EVALUATION_ELEMENTS, evaluation_budget
 from registry.codec.json_encode import encode_canonical
 from registry.codec.json_pieces import loads
+from registry.codec.json_size import VALUE_UNITS, is_longer
 from registry.conversion.declarative import complement
 from registry.conversion.declarative.expression import (
     NOTHING,
@@ -40,6 +42,8 @@ Schemas = Mapping[str, Callable[[], CompiledSchema]]
 # Takes an object's name, uid and stored body; returns the body at another version, or None.
 ConvertBody = Callable[[str, str, str], str | None]
 
+# As many as an object that is stored may have (registry/api/served.py).
+_MOST_CHARACTERS: Final = 8 * 1024 * 1024
 # The beginning of the body of an object that has annotations: they are the first key of the sorted metadata.
 _ANNOTATED: Final = '"annotations":'
 
@@ -51,6 +55,7 @@ class ConversionPlan:
         links, errors = read_rules(text)
         self._error = errors[0].message() if errors else ""
         self._links = links
+        self._rules_characters = len(text)
         self._group = group
         self._schemas = schemas
         self._conversions: dict[tuple[str, str], _Conversion] = {}
@@ -64,7 +69,7 @@ class ConversionPlan:
             conversion = self._conversion(source, target)
             with evaluation_budget():
                 return conversion.run(obj)
-        except (ExpressionError, ValueError, RecursionError) as error:
+        except (ExpressionError, ValueError, RecursionError, BudgetExceeded) as error:
             raise ConversionError(
                 f"conversion of {obj.get('kind')} {name!r} from {source} to {target} failed: {error}"
             ) from error
@@ -104,6 +109,7 @@ class ConversionPlan:
                 keeps_losses=keeps_losses,
                 reads_head=reads_head,
                 group=self._group,
+                rules_characters=self._rules_characters,
             )
             self._conversions[source, target] = compiled
         return compiled
@@ -222,7 +228,8 @@ class _Steps(NamedTuple):
 class _Conversion:
     """A conversion from one version to another, with the reverse conversion that checks it for losses.
 
-    `reads_head`: whether expressions may read the object's apiVersion, kind or metadata.
+    `reads_head`: whether expressions may read the object's apiVersion, kind or metadata. `rules_characters`: the length
+    of all rules.
     """
 
     def __init__(
@@ -233,7 +240,9 @@ class _Conversion:
         keeps_losses: bool,
         reads_head: bool,
         group: str,
+        rules_characters: int,
     ) -> None:
+        self._rules_characters = rules_characters
         self._source, self._target, self._forward, self._back = steps
         self._lossless = lossless
         self._keeps_losses = keeps_losses
@@ -251,12 +260,14 @@ class _Conversion:
         converted = _copy_with(obj, metadata)
         for step in self._forward:
             step(converted)
+        _refuse_longer(converted)
         if own is not None:
             complement.restore(converted, own)
         if self._keeps_losses:
             again = _copy_with(converted, metadata)
             for step in self._back:
                 step(again)
+            _refuse_longer(again)
             losses = complement.differences(obj, again)
             if losses:
                 complements[self._source] = losses
@@ -283,7 +294,7 @@ class _Conversion:
                 return None
             metadata, text = body[:end], "{" + body[end + 2 :]
             try:
-                with evaluation_budget():
+                with evaluation_budget() as budget:
                     if lossless is None:
                         return convert_both_ways(name, metadata, text)
                     obj: Object = loads(text)
@@ -297,11 +308,18 @@ class _Conversion:
                             return convert_both_ways(name, metadata, text)
                     if reads_head:
                         del obj["apiVersion"], obj["kind"], obj["metadata"]
+                    if may_be_longer(text, budget):
+                        _refuse_longer(obj)
                     return _join_body(
                         metadata, encode_canonical(obj), source, sorted(losses, key=_path) if losses else None
                     )
-            except (ExpressionError, ValueError, RecursionError):
+            except (ExpressionError, ValueError, RecursionError, BudgetExceeded):
                 return None  # converting the decoded object raises the error
+
+        def may_be_longer(text: str, budget: Budget) -> bool:
+            """A rule makes a value or a name at most as long as all rules. Values that are new were charged."""
+            values = len(text) // 2 + (EVALUATION_ELEMENTS - budget.left) // VALUE_UNITS
+            return values * self._rules_characters > _MOST_CHARACTERS
 
         def convert_both_ways(name: str, metadata: str, text: str) -> str:
             return self._round_trip(
@@ -352,10 +370,17 @@ def _through(steps: Sequence[Step], obj: Object, head: Object | None, api_versio
         obj.update(head, apiVersion=api_version)
     for step in steps:
         step(obj)
+    _refuse_longer(obj)
     if head is not None:
         del obj["kind"], obj["metadata"]
     del obj["apiVersion"]
     return encode_canonical(obj)
+
+
+def _refuse_longer(obj: Object) -> None:
+    """Raises ValueError for an object that cannot be stored: a few letters may be renamed or mapped to many."""
+    if is_longer(obj, _MOST_CHARACTERS):
+        raise ValueError(f"the object would have more than {_MOST_CHARACTERS} characters")
 
 
 def _copy_with(obj: Object, metadata: Object) -> Object:

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from registry.codec.json_size import charge_json
 from registry.conversion.declarative.model import ConversionRule, Default, Drop, MapValues, Move
 from registry.conversion.declarative.paths import STAR, Path, split
 
@@ -146,6 +147,7 @@ def _default(path: Path, value: Json) -> Step:
                 return
             holder = holder.get(name)
             if holder is None:
+                charge_json(value)
                 put(obj, path, value if scalar else copy.deepcopy(value))
                 return
 
