@@ -1,4 +1,4 @@
-"""The key exchanges of TLS that a peer may choose: those on elliptic curves, as with Go.
+"""What a peer may make TLS compute: key exchanges on elliptic curves, as with Go, and short chains of certificates.
 
 OpenSSL also has the finite fields of RFC 7919, of up to 8,192 bits. They take up to 0.15 s in one call of C code on
 the event loop, for a client that need not compute anything. In TLS 1.2 a server may send a field of its own, of up to
@@ -11,7 +11,7 @@ import _ssl
 import ctypes
 import ssl
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
 # Python's default without the suites that exchange keys in a finite field, which Go's client does not have either.
 CLIENT_CIPHERS: Final = "@SECLEVEL=2:ECDHE+AESGCM:ECDHE+CHACHA20:ECDHE+AES:!aNULL:!eNULL:!aDSS:!SHA1:!AESCCM"
@@ -22,12 +22,22 @@ _LISTS: Final = (f"X25519MLKEM768:{_CURVES}", _CURVES)
 _COMMON_CURVE: Final = "prime256v1"
 # SSL_CTX_set1_groups_list(3) is a macro of SSL_CTX_ctrl(3).
 _SET_GROUPS_LIST: Final = 92
+# Certificates between a server's and a trusted one. OpenSSL allows 100, each of whose keys may take 10 ms.
+_INTERMEDIATES: Final = 3
 
 
 def allow_cheap_key_exchanges(context: ssl.SSLContext) -> None:
     """Limits the key exchanges of the context, on either side."""
     if not any(set_groups(context, groups) for groups in _LISTS):
         context.set_ecdh_curve(_COMMON_CURVE)
+
+
+def allow_short_chains(context: ssl.SSLContext) -> None:
+    """Limits how many certificates of a server are verified, in the same call of C code. Without OpenSSL's function
+    they are as many as OpenSSL allows."""
+    openssl = _openssl()
+    if openssl is not None:
+        openssl.SSL_CTX_set_verify_depth(ctypes.c_void_p(_openssl_context(context)), _INTERMEDIATES)
 
 
 def set_groups(context: ssl.SSLContext, groups: str) -> bool:
@@ -41,10 +51,11 @@ def set_groups(context: ssl.SSLContext, groups: str) -> bool:
         except ssl.SSLError:
             return False
         return True
-    control = _control()
-    if control is None:
+    openssl = _openssl()
+    if openssl is None:
         return False
-    return bool(control(_openssl_context(context), _SET_GROUPS_LIST, 0, groups.encode()))
+    address, names = ctypes.c_void_p(_openssl_context(context)), ctypes.c_char_p(groups.encode())
+    return bool(openssl.SSL_CTX_ctrl(address, _SET_GROUPS_LIST, ctypes.c_long(0), names))
 
 
 def _openssl_context(context: ssl.SSLContext) -> int:
@@ -55,12 +66,12 @@ def _openssl_context(context: ssl.SSLContext) -> int:
 
 
 @cache
-def _control() -> Any:
-    """Returns OpenSSL's function in the library that Python's module is linked with; None if it is not to be seen."""
+def _openssl() -> ctypes.CDLL | None:
+    """Returns the library that Python's module is linked with; None if its functions are not to be seen."""
     try:
-        function = ctypes.CDLL(_ssl.__file__).SSL_CTX_ctrl
+        openssl = ctypes.CDLL(_ssl.__file__)
+        openssl.SSL_CTX_ctrl.restype = ctypes.c_long
+        openssl.SSL_CTX_set_verify_depth.restype = None
     except (AttributeError, OSError):  # it is part of the interpreter
         return None
-    function.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_long, ctypes.c_char_p]
-    function.restype = ctypes.c_long
-    return function
+    return openssl

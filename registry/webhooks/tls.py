@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from registry.caches import LruCache
 from registry.flowcontrol.evaluation import aside
-from registry.flowcontrol.key_exchange import CLIENT_CIPHERS, allow_cheap_key_exchanges
+from registry.flowcontrol.key_exchange import CLIENT_CIPHERS, allow_cheap_key_exchanges, allow_short_chains
 from registry.webhooks.connection import Unreachable
 from registry.webhooks.slots import Slots
 
@@ -126,6 +126,7 @@ def _context(ca: str, *, insecure: bool = False) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.set_ciphers(CLIENT_CIPHERS)
     allow_cheap_key_exchanges(context)
+    allow_short_chains(context)
     context.verify_flags |= ssl.VerifyFlags.VERIFY_X509_PARTIAL_CHAIN
     # Newer Pythons set it; CAs that Go creates without key identifiers fail it.
     context.verify_flags &= ~ssl.VerifyFlags.VERIFY_X509_STRICT
