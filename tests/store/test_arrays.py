@@ -23,8 +23,8 @@ from registry.store.encoding import label_element, label_elements
         pytest.param(["x" * 1_000_000], id="long"),
     ],
 )
-async def test_texts(database_url: str, items: list[str | None]) -> None:
-    async with await psycopg.AsyncConnection.connect(database_url) as connection:
+async def test_texts(postgres_server: str, items: list[str | None]) -> None:
+    async with await psycopg.AsyncConnection.connect(postgres_server) as connection:
         arrays.register(connection)
         cursor = await connection.execute("SELECT %s", [TextArray(items)])
         assert await cursor.fetchone() == (items,)
@@ -38,8 +38,8 @@ async def test_texts(database_url: str, items: list[str | None]) -> None:
         pytest.param([2**63 - 1, -(2**63)], id="extremes"),
     ],
 )
-async def test_integers(database_url: str, items: list[int | None]) -> None:
-    async with await psycopg.AsyncConnection.connect(database_url) as connection:
+async def test_integers(postgres_server: str, items: list[int | None]) -> None:
+    async with await psycopg.AsyncConnection.connect(postgres_server) as connection:
         arrays.register(connection)
         cursor = await connection.execute("SELECT %s", [BigintArray(items)])
         assert await cursor.fetchone() == (items,)
@@ -53,8 +53,8 @@ async def test_integers(database_url: str, items: list[int | None]) -> None:
         pytest.param(['q"', "\\", '\\"', "{}", ",", "NULL", "ä\n"], id="odd"),
     ],
 )
-def test_literals_are_read_back_by_postgresql(database_url: str, items: list[str]) -> None:
-    with psycopg.connect(database_url) as connection:
+def test_literals_are_read_back_by_postgresql(postgres_server: str, items: list[str]) -> None:
+    with psycopg.connect(postgres_server) as connection:
         text = sql.Literal(arrays.literal(items))
         row = connection.execute(sql.SQL("SELECT {}::text[]").format(text)).fetchone()
     assert row == (items,)

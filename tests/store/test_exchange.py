@@ -42,8 +42,9 @@ END = statement("end", "Ends its own session.", "SELECT pg_terminate_backend(pg_
 
 
 @pytest_asyncio.fixture
-async def connection(database_url: str) -> AsyncIterator[Connection]:
-    made = await session.connect(database_url, "test")
+async def connection(postgres_server: str) -> AsyncIterator[Connection]:
+    """Of the server's own database: these tests create nothing."""
+    made = await session.connect(postgres_server, "test")
     try:
         yield made
     finally:
@@ -334,7 +335,7 @@ async def test_a_call_that_nothing_waits_for_and_that_fails(connection: Connecti
 
 @pytest.mark.parametrize("end", ["limit", "closed", "cut", "ended by PostgreSQL"])
 async def test_a_call_that_nothing_waits_for_and_that_loses_its_connection(
-    connection: Connection, database_url: str, end: str
+    connection: Connection, postgres_server: str, end: str
 ) -> None:
     await connection.call(NAP, {"seconds": 0})
     if end == "limit":
@@ -346,16 +347,16 @@ async def test_a_call_that_nothing_waits_for_and_that_loses_its_connection(
     elif end == "cut":
         connection.abort()
     elif end == "ended by PostgreSQL":
-        await _terminate(database_url, connection)
+        await _terminate(postgres_server, connection)
     error = (await answer.come()).error
     assert isinstance(error, CallTimeout if end == "limit" else psycopg.OperationalError)
     assert connection.closed
     assert answer.count == 1
 
 
-async def test_an_idle_connection_that_is_lost_is_closed(connection: Connection, database_url: str) -> None:
+async def test_an_idle_connection_that_is_lost_is_closed(connection: Connection, postgres_server: str) -> None:
     await connection.call(ONE, {})
-    await _terminate(database_url, connection)
+    await _terminate(postgres_server, connection)
     async with asyncio.timeout(30):
         while not connection.closed:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
@@ -372,6 +373,6 @@ async def test_a_shorter_limit_holds_after_a_longer_one(connection: Connection) 
             await connection.call(SLEEP, {})
 
 
-async def _terminate(database_url: str, connection: Connection) -> None:
-    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as other:
+async def _terminate(postgres_server: str, connection: Connection) -> None:
+    async with await psycopg.AsyncConnection.connect(postgres_server, autocommit=True) as other:
         await other.execute("SELECT pg_terminate_backend(%s)", [connection.info.backend_pid])

@@ -10,6 +10,7 @@ import pytest
 from tests.api.client import Client, eventually
 from tests.api.errors import failure
 from tests.api.widgets import DEFINITIONS, GROUP, WIDGETS, define, widget, widgets_definition
+from tests.application import shares_application, shares_tenant
 from tests.tenancy.tenants import CONFIG_MAPS, TENANTS, change, config_map, make, tenant
 
 
@@ -62,6 +63,8 @@ async def test_a_tenant_is_usable_once_its_creation_is_answered(system: Client) 
         ("all", "reserved"),
     ],
 )
+@shares_tenant
+@shares_application
 async def test_invalid_tenant_names(system: Client, name: str, message: str) -> None:
     answer = await system.post(TENANTS, tenant(name))
     assert message in failure(answer, 422, "Invalid")["message"]
@@ -80,6 +83,8 @@ async def test_invalid_tenant_names(system: Client, name: str, message: str) -> 
         ({"quotas": {"concurrentRequests": 0}}, "greater than or equal to 1"),
     ],
 )
+@shares_tenant
+@shares_application
 async def test_invalid_tenants(system: Client, spec: dict[str, Any], message: str) -> None:
     assert message in failure(await system.post(TENANTS, tenant("acme", **spec)), 422, "Invalid")["message"]
     failure(await system.of_tenant("acme").get(CONFIG_MAPS), 404, "NotFound")
