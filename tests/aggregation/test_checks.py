@@ -27,7 +27,7 @@ from tests.aggregation.backend import (
 )
 from tests.aggregation.objects import PATH, api_service
 from tests.api.client import Client, eventually
-from tests.application import serving
+from tests.application import serving, shares_application, shares_tenant
 
 SERVICES = "/api/v1/namespaces/kube-system/services"
 
@@ -198,6 +198,8 @@ async def test_many_writes_lead_to_few_checks(
         pytest.param("LoadBalancer", 443, "FailedDiscoveryCheck", "has no address", id="lb address"),
     ],
 )
+@shares_tenant
+@shares_application
 async def test_types_of_services(api: Client, kind: str, port: int, reason: str, message: str) -> None:
     """Ports and endpoints have a reason of their own for services of type ClusterIP only, as in kube-aggregator."""
     name = f"v1.{kind.lower()}{port}.example.com"

@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 
 from registry.store.errors import Unavailable
 from tests.api.client import Client, eventually
-from tests.application import serving
+from tests.application import serving, shares_application, shares_tenant
 
 # What the server looks at in addition.
 OTHERS = "".join(f"[+]{name} ok\n" for name in ("migrations", "feed", "disk", "writes", "clock", "definitions"))
@@ -19,6 +19,8 @@ OTHERS = "".join(f"[+]{name} ok\n" for name in ("migrations", "feed", "disk", "w
 @pytest.mark.parametrize(
     "path", ["/healthz", "/livez", "/readyz", "/livez/ping", "/readyz/shutdown", "/readyz/database"]
 )
+@shares_tenant
+@shares_application
 async def test_a_healthy_server(api: Client, path: str) -> None:
     answer = await api.get(path)
     assert (answer.code, answer.body) == (200, b"ok")
@@ -68,6 +70,8 @@ async def test_an_application_serves_between_startup_and_shutdown(api_database: 
         ("exclude=database", "ok"),
     ],
 )
+@shares_tenant
+@shares_application
 async def test_the_checks_are_listed_as_kube_apiserver_lists_them(api: Client, query: str, text: str) -> None:
     answer = await api.get(f"/readyz?{query}")
     assert (answer.code, answer.text) == (200, text)
@@ -118,10 +122,14 @@ async def test_a_server_that_stops_is_not_ready(api: Client, app: Starlette) -> 
     assert (await api.get("/livez")).code == 200
 
 
+@shares_tenant
+@shares_application
 async def test_the_path_of_an_unknown_check_is_not_found(api: Client) -> None:
     assert (await api.get("/readyz/absent")).code == 404
 
 
+@shares_tenant
+@shares_application
 async def test_the_version_is_that_of_the_api(api: Client) -> None:
     version = (await api.get("/version")).ok()
     assert (version["major"], version["minor"], version["gitVersion"]) == ("1", "37", "v1.37.0")
