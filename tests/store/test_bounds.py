@@ -235,6 +235,31 @@ async def test_point_reads_of_large_bodies_are_answered_one_after_the_other(
     assert isinstance(store._reader, PointReader)
 
 
+async def test_nobody_waits_for_the_large_objects_of_another_tenant(store: Store, tenant: Tenant) -> None:
+    large = await store.create_tenant(TenantName("large"))
+    keys = [f"ns/{i}" for i in range(30)]
+    for key in keys:
+        await commit_all(store, large, [create(key, body=BODY)])
+    await commit_all(store, tenant, [create("ns/small")])
+    ended: list[str] = []
+
+    async def load(of: Tenant, key: str) -> None:
+        row, _ = await store.load(of, WIDGETS, ObjectKey(key))
+        assert row is not None
+        ended.append(key)
+
+    await load(large, keys[0])  # from now on this tenant's reads are taken for large
+    async with asyncio.TaskGroup() as tasks:
+        for some in (keys[1:15], keys[15:]):  # one after the other, so that each could have a connection
+            for key in some:
+                tasks.create_task(load(large, key))
+            await asyncio.sleep(0.001)
+        await load(tenant, "ns/small")
+        before = len(ended)
+    assert before < 10
+    assert len(ended) == 1 + len(keys)
+
+
 async def test_no_tenant_keeps_the_changes_of_another_from_being_read(
     store: Store, filled: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:

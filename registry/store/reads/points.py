@@ -3,6 +3,9 @@ query.
 
 Ten keys in a query cost the process a third of ten queries, fifty a seventh (docs: facts on PostgreSQL). Equal requests
 share one result. Each result carries the tenant's state from the same snapshot as the row.
+
+A tenant that has just read a large object shares no query with others, and such tenants leave one connection free, so
+that nobody waits for their megabytes.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any, Final, cast
@@ -30,8 +33,16 @@ from registry.store.types import Guards, ObjectKey, ResourceName, Row, State, Te
 
 logger = logging.getLogger(__name__)
 
+_CONNECTIONS: Final = 2
+
 # Larger batches gain little and delay the first caller.
 MAX_KEYS: Final = 100
+
+# A body from which on a read is large, and for how many seconds after it those of its tenant are taken for large, too.
+LARGE_BYTES: Final = 64 * 1024
+_LARGE_SECONDS: Final = 10.0
+# The number of such tenants beyond which those whose time is over are forgotten.
+_MANY_TENANTS: Final = 1_000
 
 # The queue; at 15,000 reads a second this is more than a second's worth.
 MAX_WAITING: Final = 20_000
@@ -39,6 +50,8 @@ MAX_WAITING: Final = 20_000
 # A batch of lookups takes milliseconds. After this time without a response the connection counts as frozen.
 ANSWER_SECONDS: Final = 5.0
 
+# The column of the body.
+_BODY: Final = 8
 _LOAD: Final = """
     SELECT w.ordinal, d.revision, t.definitions_revision, t.namespaces_revision,
         o.uid, o.revision AS changed, o.version, o.schema_id, o.body
@@ -67,12 +80,13 @@ _Records = Sequence[tuple[Any, ...]]
 
 
 class _Reader:
-    """A connection of the reader, once it is open."""
+    """A connection of the reader, once it is open. `is_large` says what it reads."""
 
-    __slots__ = ("connection",)
+    __slots__ = ("connection", "is_large")
 
     def __init__(self) -> None:
         self.connection: Connection | None = None
+        self.is_large = False
 
     def begin(self, keys: list[_Which], done: Callable[[_Records, Exception | None], None]) -> bool:
         """Begins to read, if the connection has read before and is usable."""
@@ -86,11 +100,14 @@ class PointReader:
     """Reads by callbacks while its connections are usable: each task that has to be woken takes another iteration of
     the event loop, and in each of them another thread may hold the interpreter."""
 
-    def __init__(self, database: Database, *, connections: int = 2) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._connections = connections
-        self._idle = [_Reader() for _ in range(connections)]
-        self._waiting: _Batch = {}
+        self._idle = [_Reader() for _ in range(_CONNECTIONS)]
+        # What waits: small and large reads; and how many connections are free for large ones.
+        self._waiting: list[_Batch] = [{}, {}]
+        self._free_for_large = _CONNECTIONS - 1
+        # When the reads of a tenant are no longer taken for large, by the clock of the loop.
+        self._large_until: dict[TenantId, float] = {}
         # The tracing spans of waiting requests, if tracing is on.
         self._spans: list[Any] = []
         # Whether `_flush` is due.
@@ -119,7 +136,7 @@ class PointReader:
 
     async def close(self) -> None:
         self._closing = True
-        while self._waiting or len(self._idle) < self._connections:
+        while any(self._waiting) or len(self._idle) < _CONNECTIONS:
             self._idled.clear()
             self._flush()
             await self._idled.wait()
@@ -137,16 +154,17 @@ class PointReader:
         if self._closing:
             raise Closed("the store is closed")
         self._database.require()
-        if len(self._waiting) >= MAX_WAITING:
+        if sum(map(len, self._waiting)) >= MAX_WAITING:
             raise Unavailable("too many reads wait")
         if tracing.is_on():
             self._spans.append(tracing.current())
-        askers = self._waiting.get(which)
+        waiting = self._waiting[self._reads_large(which[0])]
+        askers = waiting.get(which)
         if askers is not None:
             askers.append(done)
             return
-        self._waiting[which] = [done]
-        if len(self._idle) == self._connections:
+        waiting[which] = [done]
+        if len(self._idle) == _CONNECTIONS:
             # Nothing to wait for: no other read is under way.
             self._flush()
         elif self._idle and not self._flushes:
@@ -156,20 +174,33 @@ class PointReader:
     def _flush(self) -> None:
         """Begins to read what waits, as far as connections are idle."""
         self._flushes = False
-        while self._waiting and self._idle:
+        while self._idle and (self._waiting[False] or (self._waiting[True] and self._free_for_large)):
             reader = self._idle.pop()
-            batch = self._take()
+            batch = self._take(reader)
             keys = list(batch)
             if tracing.is_on() or not reader.begin(keys, partial(self._finish, reader, batch, keys)):
                 self._start_task(reader, batch, keys, attempts=2)
 
-    def _take(self) -> _Batch:
-        if len(self._waiting) <= MAX_KEYS:
-            batch, self._waiting = self._waiting, {}
-        else:
-            first = list(self._waiting)[:MAX_KEYS]
-            batch = {which: self._waiting.pop(which) for which in first}
-        return batch
+    def _take(self, reader: _Reader) -> _Batch:
+        """Returns what the reader reads next: large ones first, which never have all connections."""
+        is_large = bool(self._waiting[True] and self._free_for_large)
+        reader.is_large = is_large
+        self._free_for_large -= is_large
+        waiting = self._waiting[is_large]
+        if len(waiting) <= MAX_KEYS:
+            self._waiting[is_large] = {}
+            return waiting
+        return {which: waiting.pop(which) for which in list(waiting)[:MAX_KEYS]}
+
+    def _reads_large(self, tenant: TenantId) -> bool:
+        until = self._large_until.get(tenant)
+        return until is not None and until > asyncio.get_running_loop().time()
+
+    def _note_large(self, tenants: Iterable[TenantId]) -> None:
+        now = asyncio.get_running_loop().time()
+        self._large_until |= dict.fromkeys(tenants, now + _LARGE_SECONDS)
+        if len(self._large_until) > _MANY_TENANTS:
+            self._large_until = {tenant: until for tenant, until in self._large_until.items() if until > now}
 
     def _finish(
         self, reader: _Reader, batch: _Batch, keys: list[_Which], rows: _Records, error: Exception | None
@@ -219,13 +250,14 @@ class PointReader:
         """Has the connection read on, and answers the requests of the rows. The others of the batch, for which there
         was no room, are requested again, ahead of newer ones."""
         answers = _loaded(batch, keys, rows)
-        left: _Batch = {}
+        if large := {keys[row[0] - 1][0] for row in rows if len(row[_BODY] or "") >= LARGE_BYTES}:
+            self._note_large(large)
         if rows and len(rows) < len(keys):
-            left = {which: batch.pop(which) for which in keys[rows[-1][0] :]}
-        for which, askers in left.items():
-            askers += self._waiting.pop(which, ())
-        if left:
-            self._waiting = left | self._waiting
+            left: list[_Batch] = [{}, {}]
+            for which in keys[rows[-1][0] :]:
+                is_large = self._reads_large(which[0])
+                left[is_large][which] = batch.pop(which) + self._waiting[is_large].pop(which, [])
+            self._waiting = [first | more for first, more in zip(left, self._waiting, strict=True)]
         self._release(reader)
         for askers, loaded in answers:
             for done in askers:
@@ -245,6 +277,8 @@ class PointReader:
             _report(done, None, type(error)(str(error)))
 
     def _release(self, reader: _Reader) -> None:
+        self._free_for_large += reader.is_large
+        reader.is_large = False
         self._idle.append(reader)
         self._idled.set()
         self._flush()
