@@ -82,16 +82,16 @@ _ITEMS = "-- the items --"
 async def _list_by_item(answer: ListAnswer, form: Form) -> AsyncGenerator[bytes, None]:
     """Yields the other forms of a list, item by item: no more than one object is decoded at a time."""
     item_bytes, separator, mark = _ITEM_FORMS[layout_of(form.representation)]
-    ending = b""
+    ending: bytes | None = None  # empty where the items come last, as in a Table in YAML
     async for items in _encoded_items(answer, form, item_bytes):
-        if ending:
+        if ending is not None:
             yield separator
         else:
             beginning, _, ending = _list_document(answer, form, [_ITEMS]).rpartition(mark)
             yield beginning
         yield separator.join(items)
         del items
-    yield ending or _list_document(answer, form, [])
+    yield _list_document(answer, form, []) if ending is None else ending
 
 
 async def _encoded_items(
