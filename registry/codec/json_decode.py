@@ -43,7 +43,8 @@ _DIGITS = bytes(0x30 if 0x30 <= code <= 0x39 else 0x20 for code in range(256))
 _LONG_INTEGER = b"0" * 19
 _BACKSLASH = ord("\\")
 _BLANKS = b" \t\r\n"
-_BREAK_BEFORE_COLON = re.compile(rb"[\r\n][ \r\n]*:")
+# From the beginning of a run of blanks only, each of which is read once: 40,000 line breaks took four seconds.
+_BREAK_BEFORE_COLON = re.compile(rb"(?<![ \r\n]) *+[\r\n][ \r\n]*+:")
 _MAY_ESCAPE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 # An escape in a string; the group is half of a surrogate pair, for which Go reads U+FFFD.
 _ESCAPE = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)")

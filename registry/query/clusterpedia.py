@@ -21,9 +21,10 @@ from registry.query.reserved import ReservedError, separate
 
 # Its keys begin with search.clusterpedia.io/ and internalstorage.clusterpedia.io/.
 PREFIX: Final = ".clusterpedia.io/"
+# As that of reserved.py.
 _TERM: Final = re.compile(
-    r"\s*((?:search|internalstorage)\.clusterpedia\.io/[^\s=!(),]+)\s*(?:==?\s*([^(),]*?)|\s+in\s*\(([^)]*)\))\s*",
-    re.DOTALL,
+    r"\s*+((?:search|internalstorage)\.clusterpedia\.io/[^\s=!(),]++)"
+    r"(?:\s*+==?+([^(),]*+)|\s++in\s*+\(([^)]*+)\)\s*+)"
 )
 _FIELDS: Final = {
     "name": "metadata.name",

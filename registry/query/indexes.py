@@ -49,7 +49,7 @@ MAX_FIELDS: Final = 4
 MAX_SEARCH_FIELDS: Final = 16
 # Increment when entries are computed differently.
 _ALGORITHM: Final = 2
-_PART: Final = re.compile(r"(.*?)(?:\s+(asc|desc))?", re.IGNORECASE | re.DOTALL)
+_PART: Final = re.compile(r"(.*?)(?:(?<!\s)\s+(asc|desc))?", re.IGNORECASE | re.DOTALL)
 # Fields that change with each write by themselves, or are not in a body.
 _NEVER: Final = (("metadata", "resourceVersion"), ("metadata", "managedFields"))
 

@@ -19,7 +19,8 @@ KEYS: Final = ("order-by", "offset", "count", "name-contains", "since", "before"
 _MAX_LENGTH: Final = 1000
 # Matches terms between commas outside parentheses.
 _TERMS: Final = re.compile(r"(?:[^,(]|\([^)]*\)?)+")
-_TERM: Final = re.compile(r"\s*query\.registry/([^\s=!(),]+)\s*(?:==?\s*([^(),]*?)|\s+in\s*\(([^)]*)\))\s*", re.DOTALL)
+# Possessive: a thousand blanks before a parenthesis would be divided in every way, for seconds. Values are stripped.
+_TERM: Final = re.compile(r"\s*+query\.registry/([^\s=!(),]++)(?:\s*+==?+([^(),]*+)|\s++in\s*+\(([^)]*+)\)\s*+)")
 
 
 class ReservedError(ValueError):

@@ -29,13 +29,14 @@ RESERVED: Final = frozenset({
     "tableoid", "xmin", "cmin", "xmax", "cmax", "ctid",
 })  # fmt: skip
 
-_ACRONYM = re.compile(r"([A-Z]+)([A-Z][a-z])")
+# Each run of capitals is read once, however long it is.
+_ACRONYM = re.compile(r"(?<![A-Z])([A-Z]+)([A-Z][a-z])")
 _WORD = re.compile(r"([a-z0-9])([A-Z])")
 
 
 def snake(text: str) -> str:
     """`readyReplicas` gives `ready_replicas`, `HTTPRoute` `http_route`, `clusterIPs` `cluster_ips`, `a.b` `a_b`."""
-    text = re.sub(r"([A-Z]{2,})s(?![a-z])", lambda m: m[1].capitalize() + "s", text)
+    text = re.sub(r"(?<![A-Z])([A-Z]{2,}+)s(?![a-z])", lambda m: m[1].capitalize() + "s", text)
     text = _WORD.sub(r"\1_\2", _ACRONYM.sub(r"\1_\2", unicodedata.normalize("NFC", text)))
     lowered = "".join(c.lower() if c.isalnum() else "_" for c in text)
     return re.sub(r"_+", "_", lowered).strip("_")

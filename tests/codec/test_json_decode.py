@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from registry.codec.json_decode import decode_canonical_json, decode_json, decode_verbatim_json
 from registry.codec.json_encode import encode_json
 from registry.codec.json_scan import scan
-from registry.codec.model import DecodeError, JsonNumberError, JsonSyntaxError
+from registry.codec.model import Decoded, DecodeError, JsonNumberError, JsonSyntaxError
 from registry.codec.stored import decode_metadata
 from tests.codec.strategies import JSON_VALUES
 
@@ -176,6 +176,46 @@ def test_decoding_many_escapes_is_linear(end: bytes) -> None:
     with contextlib.suppress(DecodeError):
         decode_json(data)
     assert time.process_time() - started < 1
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(b'{"a":' + b"9" * 2_000_000 + b"}", id="digits"),
+        pytest.param(b'{"a":1e' + b"9" * 2_000_000 + b"}", id="exponent"),
+        pytest.param(b'{"a":[1,' + b"9" * 2_000_000 + b"]}", id="digits in a list"),
+    ],
+)
+def test_long_numbers_are_read_once(data: bytes) -> None:
+    started = time.process_time()
+    with contextlib.suppress(DecodeError):
+        decode_json(data)
+    assert time.process_time() - started < 0.2
+
+
+@pytest.mark.parametrize("blanks", [b"\n" * 1_000_000, b" \n" * 500_000, b"\r\n  " * 250_000])
+@pytest.mark.parametrize("text", [b'{"a":1%s}', b'{%s"a":1}', b'{"a":%s1}'])
+def test_many_line_breaks_in_json_that_is_sent_as_yaml(blanks: bytes, text: bytes) -> None:
+    """It was looked for a colon behind each of them: in C code, for hours."""
+    started = time.process_time()
+    assert decode_canonical_json(text % blanks) == Decoded({"a": 1})
+    assert time.process_time() - started < 1
+
+
+@pytest.mark.parametrize(
+    "data, is_yaml",
+    [
+        (b'{"a":1}', True),
+        (b'{"a" :\n1}', True),
+        (b'{\n "a": 1\n}', True),
+        (b'{"a"\n:1}', False),
+        (b'{"a" \n :1}', False),
+        (b'{"a"\r\n  :1}', False),
+        (b'{"a"  \r:1}', False),
+    ],
+)
+def test_yaml_has_no_line_break_before_a_colon(data: bytes, is_yaml: bool) -> None:
+    assert (decode_canonical_json(data) is not None) == is_yaml
 
 
 def test_number_beyond_float64_is_reported_after_the_syntax() -> None:
