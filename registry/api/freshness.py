@@ -16,7 +16,8 @@ from registry.store.types import ResourceName
 # kube-apiserver's watch cache waits three seconds for a revision (cacher/watch_cache.go, blockTimeout).
 WAIT_SECONDS = 3.0
 STEP_SECONDS = 0.25
-_EVENTS = ResourceName("events")
+# Not in the watch cache.
+EVENTS = ResourceName("events")
 
 
 async def wait_for_revision(request: ResourceRequest, revision: int) -> None:
@@ -28,7 +29,7 @@ async def wait_for_revision(request: ResourceRequest, revision: int) -> None:
     async def now() -> int:
         return (await request.backend.store.state(request.tenant)).revision
 
-    if request.served.resource_name == _EVENTS:
+    if request.served.resource_name == EVENTS:
         if (current := await now()) < revision:
             raise revision_in_future(revision, current, retry_after_seconds=0)
         return

@@ -229,6 +229,17 @@ async def test_a_write_through_the_newer_api_keeps_the_form_of_a_core_event(api:
     assert (after["reportingComponent"], after["metadata"]["labels"]) == ("", {"a": "b"})
 
 
+async def test_events_are_paged_at_resource_version_0(api: Client) -> None:
+    """kube-apiserver has no watch cache for them, which ignores the limit for other resources."""
+    for name in "ab":
+        (await api.post(EVENTS, {"metadata": {"name": name}, "involvedObject": {"namespace": "default"}})).ok(201)
+    for path in (EVENTS, NEW_EVENTS):
+        page = (await api.get(f"{path}?limit=1&resourceVersion=0")).ok()
+        assert ([e["metadata"]["name"] for e in page["items"]], page["metadata"]["remainingItemCount"]) == (["a"], 1)
+        rest = (await api.get(f"{path}?limit=1&continue={page['metadata']['continue']}")).ok()
+        assert [e["metadata"]["name"] for e in rest["items"]] == ["b"]
+
+
 async def test_an_update_creates_a_missing_event(api: Client) -> None:
     made = (await api.put(f"{NEW_EVENTS}/made", new_event("made"))).ok(201)
     assert (await api.get(f"{EVENTS}/made")).ok()["metadata"]["uid"] == made["metadata"]["uid"]

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from registry.api import continuation
 from registry.api.errors import bad_request
-from registry.api.freshness import wait_for_revision
+from registry.api.freshness import EVENTS, wait_for_revision
 from registry.api.list_options import ListOptions, validate_list_options
 from registry.api.options import parse_revision
 from registry.api.query.filters import hidden_paths, text_test
@@ -251,7 +251,7 @@ def select(request: ResourceRequest, options: ListOptions) -> Selection:
     selection = parse_selection(request, options)
     if options.watch:
         return selection
-    position = list_position(options)
+    position = list_position(options, cached=request.served.resource_name != EVENTS)
     left = position.left if position.of == _list_name(request) else None
     return replace(selection, at=position.at, after=position.after, limit=position.limit, left=left)
 
@@ -288,10 +288,11 @@ class ListPosition(NamedTuple):
     of: str = ""
 
 
-def list_position(options: ListOptions) -> ListPosition:
-    """Returns where a list begins. At revision 0 the limit is ignored: the original serves it from the watch cache."""
+def list_position(options: ListOptions, *, cached: bool = True) -> ListPosition:
+    """Returns where a list begins. At revision 0 the limit is ignored: the original serves it from the watch cache, if
+    objects of the resource are `cached` there."""
     text = options.resource_version
-    limit = 0 if text == "0" else options.limit
+    limit = 0 if text == "0" and cached else options.limit
     if options.continue_:
         token = continuation.decode(options.continue_)
         if text not in ("", "0"):
