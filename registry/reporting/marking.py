@@ -42,7 +42,10 @@ def paths(text: str) -> tuple[Path, ...]:
     """`.spec.a, .spec.b[*].c` gives `(("spec", "a"), ("spec", "b", "c"))`: array brackets are dropped."""
     marked = []
     for one in text.replace("\x00", "").split(",")[:_LIMIT]:
-        steps = [step.replace("\\.", ".") for step in re.split(r"(?<!\\)\.", re.sub(r"\[[^\]]*\]", "", one.strip()))]
+        # Up to the last bracket each one is closed: others would be looked for again and again.
+        closed, bracket, rest = one.strip().rpartition("]")
+        plain = re.sub(r"\[[^\]]*\]", "", closed + bracket) + rest
+        steps = [step.replace("\\.", ".") for step in re.split(r"(?<!\\)\.", plain)]
         path = tuple(step for step in steps if step)
         if path:
             marked.append(path)

@@ -9,6 +9,7 @@ import pytest
 from registry.query import clusterpedia
 from registry.query.indexes import _PART
 from registry.query.reserved import ReservedError, split_reserved
+from registry.reporting.marking import paths
 from registry.reporting.names import snake
 
 
@@ -34,4 +35,5 @@ def test_long_runs_are_read_once() -> None:
     match = _PART.fullmatch("x" + " " * 100_000 + "y")
     assert match is not None
     assert match[2] is None
+    assert paths(".a]" + "[" * 100_000) == (("a]" + "[" * 100_000,),)
     assert time.process_time() - started < 1
