@@ -260,6 +260,29 @@ async def test_nobody_waits_for_the_large_objects_of_another_tenant(store: Store
     assert len(ended) == 1 + len(keys)
 
 
+async def test_nobody_waits_for_the_large_writes_of_another_tenant(store: Store) -> None:
+    large = await store.create_tenant(TenantName("writes-large"))
+    # One for each connection.
+    neighbours = [await store.create_tenant(TenantName(f"writes-small-{i}")) for i in range(2)]
+    assert neighbours[0].domain % 2 != neighbours[1].domain % 2
+    labels = tuple(f"l{i}=x" for i in range(60_000))
+    ended: list[str] = []
+
+    async def write(of: Tenant, key: str, **more: Any) -> None:
+        await store.commit(of, create(key, **more))
+        ended.append(of.name)
+
+    async with asyncio.TaskGroup() as tasks:
+        for i in range(6):  # three in a batch
+            tasks.create_task(write(large, f"ns/{i}", body=BODY, labels=labels))
+        await asyncio.sleep(0.05)
+        for each in neighbours:
+            await write(each, "ns/small")
+        before = ended.count(large.name)
+    assert before < 2
+    assert len(ended) == 8
+
+
 async def test_no_tenant_keeps_the_changes_of_another_from_being_read(
     store: Store, filled: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:

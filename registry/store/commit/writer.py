@@ -5,6 +5,7 @@ writer that queues for the counter inside PostgreSQL makes it worse (docs: facts
 own writes: it has a few writer connections, and a domain always uses the same one. A connection sends what waits, up to
 64 writes, and what arrives during the call waits for the next one. An idle connection sends at once; one that has just
 received the results of a batch lets the event loop run what is ready first, which adds an eighth to the next batch.
+Domains with large writes have a connection of their own: for 60,000 labels PostgreSQL takes a second.
 
 On failure, depending on what is known:
 
@@ -42,11 +43,16 @@ from registry.store.commit.outcomes import outcome_of
 from registry.store.database import Database
 from registry.store.documents import strip_document
 from registry.store.errors import Closed, StoreError, Unavailable, Uncertain, ValueRefused
+from registry.store.large import LargeLately
 from registry.store.session import Connection
 from registry.store.translate import first_line, is_conflict_of_transactions, is_transient, lacks_partition, translate
 from registry.store.types import Committed, DomainId, Tenant, Write
 
 logger = logging.getLogger(__name__)
+
+_CONNECTIONS: Final = 2
+# From here on a write is large, as `size_of` counts.
+LARGE_BYTES: Final = 256 * 1024
 
 # The queue of one connection. At 5,000 writes a second this is two seconds' worth; more would only time out.
 MAX_WAITING: Final = 10_000
@@ -72,9 +78,7 @@ class Refusal(NamedTuple):
 class Writer:
     """`on_commit` is called with the newest revision of each domain that a transaction has written to."""
 
-    def __init__(
-        self, database: Database, *, on_commit: OnCommit, make_partitions: MakePartitions, connections: int = 2
-    ) -> None:
+    def __init__(self, database: Database, *, on_commit: OnCommit, make_partitions: MakePartitions) -> None:
         refused = LoggedCondition(logger, "PostgreSQL refuses writes", "PostgreSQL takes writes again")
         lost = LoggedCondition(
             logger, "a commit lost its connection", "commits are answered again", level=logging.WARNING
@@ -82,15 +86,20 @@ class Writer:
         unconfirmed = LoggedCondition(logger, "commits are not confirmed", "commits are confirmed again")
         self._connections = [
             WriterConnection(database, on_commit, make_partitions, refused, lost, unconfirmed)
-            for _ in range(connections)
+            for _ in range(_CONNECTIONS + 1)
         ]
+        self._large: LargeLately[DomainId] = LargeLately()
 
     async def commit(self, tenant: Tenant, write: Write) -> Committed:
         """Commits one write, or raises the reason (registry.store.errors).
 
         Cancelled before the write was sent, nothing is written; cancelled later, it is written nevertheless.
         """
-        return await self._connections[tenant.domain % len(self._connections)].submit(tenant, write)
+        size = batches.size_of(write)
+        if size >= LARGE_BYTES:
+            self._large.note(tenant.domain)
+        position = _CONNECTIONS if tenant.domain in self._large else tenant.domain % _CONNECTIONS
+        return await self._connections[position].submit(tenant, write, size)
 
     def problem(self, *, full: bool) -> str | None:
         """Returns why PostgreSQL has rejected or not confirmed all recent writes: for lack of space (`full`), or for
@@ -131,7 +140,7 @@ class WriterConnection:
         self._refused, self._lost, self._unconfirmed = refused, lost, unconfirmed
         self._task: asyncio.Task[None] | None = None
 
-    def submit(self, tenant: Tenant, write: Write) -> asyncio.Future[Committed]:
+    def submit(self, tenant: Tenant, write: Write, size: int) -> asyncio.Future[Committed]:
         if self._closing:
             raise Closed("the store is closed")
         if self._link is None:
@@ -142,7 +151,7 @@ class WriterConnection:
         if self._task is None:
             # In its own context: the task does not belong to the request that happens to start it.
             self._task = loop.create_task(self._run(), name="registry writer", context=contextvars.Context())
-        pending = Pending(tenant, write, batches.size_of(write), loop.create_future(), tracing.current())
+        pending = Pending(tenant, write, size, loop.create_future(), tracing.current())
         self._waiting.append(pending)
         self._wake.set()
         return pending.done

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any, Final, cast
@@ -26,6 +26,7 @@ from registry.store.bounds import READ_BYTES, within_bytes
 from registry.store.database import Database
 from registry.store.errors import Closed, StoreError, TenantNotFound, Unavailable
 from registry.store.exchange import Value
+from registry.store.large import LargeLately
 from registry.store.session import Connection
 from registry.store.statements import Statement, statement
 from registry.store.translate import is_transient, translate
@@ -38,11 +39,8 @@ _CONNECTIONS: Final = 2
 # Larger batches gain little and delay the first caller.
 MAX_KEYS: Final = 100
 
-# A body from which on a read is large, and for how many seconds after it those of its tenant are taken for large, too.
+# A body from which on a read is large: PostgreSQL takes milliseconds for some of them.
 LARGE_BYTES: Final = 64 * 1024
-_LARGE_SECONDS: Final = 10.0
-# The number of such tenants beyond which those whose time is over are forgotten.
-_MANY_TENANTS: Final = 1_000
 
 # The queue; at 15,000 reads a second this is more than a second's worth.
 MAX_WAITING: Final = 20_000
@@ -106,8 +104,7 @@ class PointReader:
         # What waits: small and large reads; and how many connections are free for large ones.
         self._waiting: list[_Batch] = [{}, {}]
         self._free_for_large = _CONNECTIONS - 1
-        # When the reads of a tenant are no longer taken for large, by the clock of the loop.
-        self._large_until: dict[TenantId, float] = {}
+        self._large: LargeLately[TenantId] = LargeLately()
         # The tracing spans of waiting requests, if tracing is on.
         self._spans: list[Any] = []
         # Whether `_flush` is due.
@@ -158,7 +155,7 @@ class PointReader:
             raise Unavailable("too many reads wait")
         if tracing.is_on():
             self._spans.append(tracing.current())
-        waiting = self._waiting[self._reads_large(which[0])]
+        waiting = self._waiting[which[0] in self._large]
         askers = waiting.get(which)
         if askers is not None:
             askers.append(done)
@@ -191,16 +188,6 @@ class PointReader:
             self._waiting[is_large] = {}
             return waiting
         return {which: waiting.pop(which) for which in list(waiting)[:MAX_KEYS]}
-
-    def _reads_large(self, tenant: TenantId) -> bool:
-        until = self._large_until.get(tenant)
-        return until is not None and until > asyncio.get_running_loop().time()
-
-    def _note_large(self, tenants: Iterable[TenantId]) -> None:
-        now = asyncio.get_running_loop().time()
-        self._large_until |= dict.fromkeys(tenants, now + _LARGE_SECONDS)
-        if len(self._large_until) > _MANY_TENANTS:
-            self._large_until = {tenant: until for tenant, until in self._large_until.items() if until > now}
 
     def _finish(
         self, reader: _Reader, batch: _Batch, keys: list[_Which], rows: _Records, error: Exception | None
@@ -250,12 +237,13 @@ class PointReader:
         """Has the connection read on, and answers the requests of the rows. The others of the batch, for which there
         was no room, are requested again, ahead of newer ones."""
         answers = _loaded(batch, keys, rows)
-        if large := {keys[row[0] - 1][0] for row in rows if len(row[_BODY] or "") >= LARGE_BYTES}:
-            self._note_large(large)
+        for row in rows:
+            if len(row[_BODY] or "") >= LARGE_BYTES:
+                self._large.note(keys[row[0] - 1][0])
         if rows and len(rows) < len(keys):
             left: list[_Batch] = [{}, {}]
             for which in keys[rows[-1][0] :]:
-                is_large = self._reads_large(which[0])
+                is_large = which[0] in self._large
                 left[is_large][which] = batch.pop(which) + self._waiting[is_large].pop(which, [])
             self._waiting = [first | more for first, more in zip(left, self._waiting, strict=True)]
         self._release(reader)
