@@ -25,6 +25,7 @@ Path = tuple[str, ...]
 EACH: Final = "[*]"
 MAX_LENGTH: Final = 1000
 _STEP: Final = re.compile(r"""\.?([A-Za-z0-9_$-]+)|\['([^']*)'\]|\["([^"]*)"\]|(\[\*\])""")
+_BRACKET: Final = re.compile(r"[\[\]]")
 
 
 class FieldPathError(ValueError):
@@ -62,8 +63,21 @@ class QueryField:
 
 
 def split(text: str, separator: str) -> list[str]:
-    """Splits at separators outside of brackets: `spec.a, metadata.labels['x,y']` has two parts."""
-    return re.split(rf"{separator}(?![^\[]*\])", text)
+    """Splits at separators outside of brackets: `spec.a, metadata.labels['x,y']` has two parts.
+
+    A separator is inside if the next bracket closes.
+    """
+    parts, start, bracket = [], 0, -1
+    position = text.find(separator)
+    while position >= 0:
+        if bracket < position:
+            ahead = _BRACKET.search(text, position)
+            bracket = len(text) if ahead is None else ahead.start()
+        if not text.startswith("]", bracket):
+            parts.append(text[start:position])
+            start = position + 1
+        position = text.find(separator, position + 1)
+    return [*parts, text[start:]]
 
 
 def parse_path(text: str) -> Path:

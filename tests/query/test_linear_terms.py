@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from registry.query import clusterpedia
+from registry.query.fields import split
 from registry.query.indexes import _PART
 from registry.query.reserved import ReservedError, split_reserved
 from registry.reporting.marking import paths
@@ -36,4 +40,16 @@ def test_long_runs_are_read_once() -> None:
     assert match is not None
     assert match[2] is None
     assert paths(".a]" + "[" * 100_000) == (("a]" + "[" * 100_000,),)
+    assert time.process_time() - started < 1
+
+
+@given(st.text("a,;[]' "), st.sampled_from(",;"))
+def test_separators_inside_of_brackets_do_not_split(text: str, separator: str) -> None:
+    assert split(text, separator) == re.split(rf"{separator}(?![^\[]*\])", text)
+
+
+def test_many_separators_are_read_once() -> None:
+    """20,000 took 0.7 s."""
+    started = time.process_time()
+    assert split("a," * 100_000, ",") == ["a"] * 100_000 + [""]
     assert time.process_time() - started < 1
