@@ -89,7 +89,6 @@ class CreateOperation(Operation[ObjectAnswer]):
     tries: int = 1
     is_made: bool = False
     action = CREATE
-    is_stored = True
 
     def review_options(self, request: ResourceRequest, start: Start) -> Mapping[str, Any]:
         return write_options_json("CreateOptions", self.options)
@@ -97,7 +96,7 @@ class CreateOperation(Operation[ObjectAnswer]):
     async def load(self, request: ResourceRequest) -> Start:
         return Start(None, _guards(request))
 
-    async def make(self, request: ResourceRequest, start: Start) -> Callable[[], Draft]:
+    async def make(self, request: ResourceRequest, start: Start) -> Draft:
         obj = self.make_object(request) if self.is_made else await evaluate(partial(self.make_object, request))
         agree_on_namespace(request, obj)
         _require_living_definition(request, obj)
@@ -109,7 +108,7 @@ class CreateOperation(Operation[ObjectAnswer]):
             request.check_fresh(await request.backend.store.state(request.tenant))
         elif start.guards is None:
             await _require_current_policies(request)
-        return partial(self._draft, request, start, obj)
+        return await evaluate(partial(self._draft, request, start, obj))
 
     def _draft(self, request: ResourceRequest, start: Start, obj: Object) -> Draft:
         metadata = obj["metadata"]
@@ -167,7 +166,7 @@ class CreateOperation(Operation[ObjectAnswer]):
         if self.verb != "create":
             await _require_create(request, draft.name)
         async with reserve_quota(request, draft.new, dry_run=self.dry_run):
-            stored = draft.stored or await request.encode(draft.new)
+            stored = await request.encode(draft.new)
             if self.dry_run:
                 await _require_free_name(request, draft.name)
                 return Outcome(obj=await request.as_stored(draft.new, stored))

@@ -8,7 +8,7 @@ Follows apiserver pkg/registry/rest/delete.go and pkg/registry/generic/registry/
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from dataclasses import replace as replace_fields
@@ -80,11 +80,11 @@ class DeleteOperation(Operation[Answer]):
     async def load(self, request: ResourceRequest) -> Start:
         return Start(*await request.load())
 
-    async def make(self, request: ResourceRequest, start: Start) -> Callable[[], Draft]:
+    async def make(self, request: ResourceRequest, start: Start) -> Draft:
         assert start.row is not None
         old = await request.object(start.row)
         _check_preconditions(request, start.row, self.options)
-        return lambda: Draft(start, request.name if self.named else "", old, copy_of(old))
+        return Draft(start, request.name if self.named else "", old, copy_of(old))
 
     def present(self, draft: Draft) -> tuple[Object | None, Object | None]:
         """Presents the old object only: there is no new one that admission could change."""

@@ -12,14 +12,13 @@ Follows apiserver pkg/registry/generic/registry/store.go (Create, Update, Delete
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from registry.admission.attributes import DELETE
-from registry.api.admission.admitter import NullAdmitter, admitter_of
+from registry.api.admission.admitter import admitter_of
 from registry.api.admission.parameter_rights import require_parameter_rights
 from registry.api.answers import ObjectAnswer
 from registry.api.errors import StatusError, modified
@@ -27,7 +26,7 @@ from registry.api.options import DeleteOptions, WriteOptions
 from registry.api.ownership import keep_valid_ownership
 from registry.api.request import ResourceRequest
 from registry.api.served import Object, StoredForm
-from registry.flowcontrol.evaluation import COUNTED_BYTES, evaluate, noted_size
+from registry.flowcontrol.evaluation import evaluate
 from registry.store.errors import AlreadyExists, RevisionConflict
 from registry.store.types import Guards, Row
 
@@ -87,8 +86,6 @@ class Operation(ABC, Generic[A]):
     action: ClassVar[str]
     # Whether it waits for other writes of the object in this process (object_locks.py).
     is_serialized: ClassVar[bool] = False
-    # Whether the new object is stored, unless it is released.
-    is_stored: ClassVar[bool] = False
     options: WriteOptions | DeleteOptions
     # The number of attempts if other writes of the object come first.
     tries: int
@@ -106,9 +103,8 @@ class Operation(ABC, Generic[A]):
         """Loads what is stored now."""
 
     @abstractmethod
-    async def make(self, request: ResourceRequest, start: Start) -> Callable[[], Draft]:
-        """Reads what the draft depends on. Returns the pure function that makes it: of the old object, and of the new
-        one as the client wants it, with its managedFields."""
+    async def make(self, request: ResourceRequest, start: Start) -> Draft:
+        """Returns the old object, and the new one as the client wants it, with its managedFields."""
 
     def present(self, draft: Draft) -> tuple[Object | None, Object | None]:
         """Returns the new object and the old one as admission sees them."""
@@ -149,21 +145,13 @@ class Operation(ABC, Generic[A]):
 
 async def attempt(request: ResourceRequest, operation: Operation[Any], start: Start) -> Outcome:
     """Runs one attempt. Raises a StatusError, or a reason to start again (driver.py)."""
-    return await operation.commit(request, await draft_of(request, operation, start, encodes=operation.is_stored))
+    return await operation.commit(request, await draft_of(request, operation, start))
 
 
-async def draft_of(
-    request: ResourceRequest, operation: Operation[Any], start: Start, *, encodes: bool = False
-) -> Draft:
-    """Runs an attempt up to its commit. `encodes`: the draft has its stored form if nothing else is needed for it."""
+async def draft_of(request: ResourceRequest, operation: Operation[Any], start: Start) -> Draft:
+    """Runs an attempt up to its commit."""
     admitter = admitter_of(request, partial(operation.review_options, request, start), dry_run=operation.dry_run)
-    make = await operation.make(request, start)
-    if isinstance(admitter, NullAdmitter) and noted_size() <= COUNTED_BYTES:
-        draft = await evaluate(partial(_draft_at_once, request, operation, make, encodes=encodes))
-        if operation.action != DELETE:
-            await require_parameter_rights(request, draft.new, draft.old)
-        return draft
-    draft = await evaluate(make)
+    draft = await operation.make(request, start)
     if operation.skips_admission(request, draft):
         return draft
     new, old = operation.present_for_mutation(draft)
@@ -174,20 +162,6 @@ async def draft_of(
     if operation.action != DELETE:
         await require_parameter_rights(request, draft.new, draft.old)
     await admitter.validate(operation.action, draft.name, *operation.present(draft))
-    return draft
-
-
-def _draft_at_once(
-    request: ResourceRequest, operation: Operation[Any], make: Callable[[], Draft], *, encodes: bool
-) -> Draft:
-    """Runs all stages in one evaluation: there is no admission between them, and what they take together is short."""
-    draft = make()
-    if operation.skips_admission(request, draft):
-        return draft
-    _complete(request, operation, draft)
-    if encodes and request.served.conversions is None:
-        with suppress(StatusError):  # which the commit raises, after those that come first
-            draft.stored = request.served.storable(draft.new)
     return draft
 
 

@@ -8,7 +8,6 @@ pkg/registry/authentication/selfsubjectreview/rest.go.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 from registry.admission.configuration import webhooks_apply
@@ -46,11 +45,11 @@ class ReviewOperation(ComputedOperation):
     async def load(self, request: ResourceRequest) -> Start:
         return Start(None, None)
 
-    async def make(self, request: ResourceRequest, start: Start) -> Callable[[], Draft]:
+    async def make(self, request: ResourceRequest, start: Start) -> Draft:
         if _is_admitted(request):
             # Nothing is committed that would notice a webhook that another process has registered.
             request.check_fresh(await request.backend.store.state(request.tenant))
-        return partial(self._draft, request, start)
+        return await evaluate(partial(self._draft, request, start))
 
     def _draft(self, request: ResourceRequest, start: Start) -> Draft:
         served = request.served

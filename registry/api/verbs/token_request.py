@@ -7,7 +7,6 @@ pkg/apis/authentication/validation/validation.go.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
 from functools import cache, partial
 from typing import Any, Final
 
@@ -23,6 +22,7 @@ from registry.api.verbs.pipeline import Draft, Outcome, Start
 from registry.authentication.tokens.service_accounts import SECRETS, SERVICE_ACCOUNTS, AccountReference, BoundReference
 from registry.builtin import token_request_definition
 from registry.codec.go_text import go_quote
+from registry.flowcontrol.evaluation import evaluate
 from registry.schema.field import FieldError
 from registry.schema.field import invalid as invalid_field
 from registry.schema.names import name_is_path_segment
@@ -53,11 +53,11 @@ class TokenOperation(ComputedOperation):
             raise CatalogStale(state.guards)  # nothing is committed that would notice a terminating namespace
         return Start(row, state.guards)
 
-    async def make(self, request: ResourceRequest, start: Start) -> Callable[[], Draft]:
+    async def make(self, request: ResourceRequest, start: Start) -> Draft:
         accounts = request.catalog.served("", "v1", SERVICE_ACCOUNTS)
         assert accounts is not None
         await require_active_namespace(request._replace(served=accounts), request.name)
-        return partial(self._draft, request, start)
+        return await evaluate(partial(self._draft, request, start))
 
     def _draft(self, request: ResourceRequest, start: Start) -> Draft:
         served, spec = request.served, dict(self.obj.get("spec") or {})

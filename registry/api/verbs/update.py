@@ -113,7 +113,6 @@ class UpdateOperation(Operation[ObjectAnswer]):
     create: CreateOperation | None = None
     tries: int = CONFLICT_TRIES
     action = UPDATE
-    is_stored = True
     is_serialized = True
 
     def review_options(self, request: ResourceRequest, start: Start) -> Mapping[str, Any]:
@@ -125,14 +124,12 @@ class UpdateOperation(Operation[ObjectAnswer]):
             await require_namespace(request, guards)
         return Start(row, guards)
 
-    async def make(self, request: ResourceRequest, start: Start) -> Callable[[], Draft]:
+    async def make(self, request: ResourceRequest, start: Start) -> Draft:
         row = start.row
         assert row is not None
         old = start.obj or await request.object(row)
-        return partial(self._draft, request, start, row, old)
-
-    def _draft(self, request: ResourceRequest, start: Start, row: Row, old: Object) -> Draft:
-        return Draft(start, request.name, old, self._make(request, row, old))
+        new = await evaluate(partial(self._make, request, row, old))
+        return Draft(start, request.name, old, new)
 
     def _make(self, request: ResourceRequest, row: Row, old: Object) -> Object:
         new = self.make_object(request, old)
