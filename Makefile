@@ -6,9 +6,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 # Arguments of `registry serve`: make serve ARGS="--port 8443"
 ARGS ?=
-# Tests wait for servers and timers: on two cores a third of the processor time was left over with two processes, and a
-# quarter with four. Two more collect and import for some 30 seconds of it in all.
-TEST_PROCESSES ?= 6
+# Tests wait for servers and timers: with two on two cores a third of the processor time was left over; with three, areas
+# that were measured needed the processor for half to three fifths of their time.
+TEST_PROCESSES ?= 4
 # Where this is set, each process that a test starts would compile the whole package again: half of a server's start.
 export PYTHONDONTWRITEBYTECODE :=
 TOOLS := $(VENV)/tools
@@ -36,7 +36,7 @@ install: $(VENV)/.installed ## what serving needs, into .venv
 develop: $(VENV)/.developing ## what tests and tools need, too
 
 check: before-tests ## lint and the tests of the pure packages: before each commit, two minutes
-	$(BIN)/python -m pytest -q -n logical -m "not slow" $(UNIT) tests/test_*.py $(PYTEST)
+	$(BIN)/python -m pytest -q -n $(TEST_PROCESSES) -m "not slow" $(UNIT) tests/test_*.py $(PYTEST)
 
 test: before-tests ## lint and all tests
 	$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile $(PYTEST)

@@ -35,7 +35,7 @@ START_SECONDS = 180.0
 # A file system in memory, on Linux. A database is copied there in half of the processor time that a disk takes, and tests
 # that copy one each keep no disk busy.
 MEMORY = Path("/dev/shm")
-# What must be free, of it and of the machine's memory: a dozen times what a run of six processes fills.
+# What must be free, of it and of the machine's memory: twenty times what a run of four processes fills.
 MEMORY_BYTES = 8 << 30
 
 
