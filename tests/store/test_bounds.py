@@ -275,7 +275,7 @@ async def test_nobody_waits_for_the_large_writes_of_another_tenant(store: Store)
     async with asyncio.TaskGroup() as tasks:
         for i in range(6):  # three in a batch
             tasks.create_task(write(large, f"ns/{i}", body=BODY, labels=labels))
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.05)  # they are under way
         for each in neighbours:
             await write(each, "ns/small")
         before = ended.count(large.name)
