@@ -125,6 +125,7 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(2_000, 2, 5_000)
         gc.enable()
 
 

@@ -47,7 +47,7 @@ from registry.controllers.reporting import ReportingController
 from registry.controllers.storage_migration.runner import MigrationSettings
 from registry.conversion.converter import Converter
 from registry.emulation import emulate
-from registry.flowcontrol.allocator import return_free_memory, return_freed_memory, short_searches
+from registry.flowcontrol.allocator import return_free_memory, return_freed_memory
 from registry.flowcontrol.byte_shares import MIB
 from registry.flowcontrol.evaluation import Evaluations
 from registry.flowcontrol.fair_queue import FairQueue
@@ -109,7 +109,6 @@ async def serving(settings: Settings, stopping: Stopping) -> AsyncIterator[Servi
         stack.enter_context(health.expose_checks(backend))
         handler = handler_chain(settings, backend, tenants, audit, aggregation, queue, stopping)
         stack.enter_context(_run_watchdog(settings))
-        stack.enter_context(short_searches())
         return_freed_memory()
         await stack.enter_async_context(running(return_free_memory(queue.is_shared), "heap trimming"))
         yield Serving(handler, backend)

@@ -106,7 +106,7 @@ async def test_evaluation_beyond_the_time_limit_is_a_503(server: RunningServer, 
         address = f"{path}/a?fieldManager=m&force=true"
         return await client.patch(address, content=body, headers={"content-type": APPLY})
 
-    made = await client.post(path, json={**kind, "metadata": {"name": "a"}, "spec": {"l": keys[:100_000]}})
+    made = await client.post(path, json={**kind, "metadata": {"name": "a"}, "spec": {"l": keys[:50_000]}})
     assert made.status_code == 201, made.text[:1000]
     stopped = await metric(client, "registry_evaluations_stopped_total")
     stop = asyncio.Event()

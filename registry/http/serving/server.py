@@ -23,6 +23,7 @@ from types import FrameType
 import uvicorn
 from starlette.applications import Starlette
 
+from registry.flowcontrol.allocator import short_searches
 from registry.http.serving import tls
 from registry.http.serving.acceptor import Acceptor, most_connections
 from registry.http.serving.connection_shares import ConnectionShares, ConnectionSlot
@@ -190,12 +191,14 @@ class Server(uvicorn.Server):
         self._files = files
         self._settings = settings
         self._acceptor: Acceptor | None = None
+        self._while_serving = contextlib.ExitStack()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         # We accept connections, so uvicorn must not have a listener.
         await super().startup([])
         if self.lifespan.should_exit:
             raise ServeError("the application did not start; its messages are above")
+        self._while_serving.enter_context(short_searches())
         context = self.config.ssl if isinstance(self.config.ssl, ssl.SSLContext) else None
         shares = ConnectionShares(most_connections(self._settings.max_connections))
         self._acceptor = Acceptor(sockets or [], self._protocol, context, shares)
@@ -232,6 +235,7 @@ class Server(uvicorn.Server):
         for listener in sockets or []:
             listener.close()
         self._drain()
+        self._while_serving.close()
         # Part of the time is the application's, whose writes must not be lost for a client that does not read.
         await self._finish_requests(deadline - min(APPLICATION_SECONDS, self._settings.shutdown_seconds / 3))
         if self.force_exit:
