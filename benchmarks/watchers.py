@@ -28,14 +28,15 @@ class Watch:
     def __init__(self, target: Target, path: str, context: ssl.SSLContext) -> None:
         self.connection = context.wrap_socket(socket.create_connection(target.address))
         self.connection.sendall(request_bytes(target, "GET", path))
-        head = b""
-        while b"\r\n\r\n" not in head:
-            head += self.connection.recv(1)
+        received = b""
+        while b"\r\n\r\n" not in received:
+            received += self.connection.recv(1 << 12)
+        head, _, body = received.partition(b"\r\n\r\n")
         if b" 200 " not in head.split(b"\r\n", 1)[0]:
             raise SystemExit(f"the watch is refused: {head!r}")
         self.connection.setblocking(False)
-        self.events = 0
-        self.tail = b""
+        self.events = body.count(END)
+        self.tail = body[-1:]
 
     def read(self, buffer: bytearray) -> None:
         """Reads what has been received."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks import report, schemas
+from benchmarks import deliveries, report, schemas
 from benchmarks.data import definition, thing
 from benchmarks.load import _read
 from registry.schema.compiled import compile_schema
@@ -90,3 +90,11 @@ def test_schemas_are_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     rows = {row["name"]: row["value"] for row in json.loads(kept.read_text())["rows"]}
     equal, different = (value for name, value in rows.items() if "equal" in name)
     assert equal < different
+
+
+@pytest.mark.slow
+def test_deliveries_are_measured() -> None:
+    found = deliveries.measure(tenants=2, each=3, rate=20, seconds=1.0)
+    assert (found["watches"], found["writes"], found["missing_events"]) == (6, 20, 0)
+    assert found["answer_ms"]["p50"] > 0
+    assert found["delivery_ms"]["p50"] > 0
