@@ -54,6 +54,7 @@ ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
     "protobuf": queries.protobuf,
     "manywebhooks": storms.many_webhooks,
     "bindings": storms.bindings,
+    "bound": storms.bound,
     "watches": storms.watches,
     "handshakes": storms.handshakes,
     "keyexchanges": storms.key_exchanges,

@@ -105,6 +105,26 @@ async def bindings(attacker: Attacker) -> None:
     await attacker.parallel(4, work)
 
 
+async def bound(attacker: Attacker) -> None:
+    """A role of thousands of rules that is bound hundreds of times to one user, who lacks the right in question."""
+    rules = [
+        {"apiGroups": [""], "resources": ["pods"], "resourceNames": [f"{i}"], "verbs": ["get"]} for i in range(10_000)
+    ]
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "bound"}}
+    await attacker.ask("POST", f"{RBAC}/clusterroles", {**role, "rules": rules})
+    for i in range(500):
+        await attacker.ask("POST", f"{RBAC}/clusterrolebindings", _binding(f"bound{i}", "bound", 1))
+    numbers = count()
+
+    async def work(one: Attacker) -> None:
+        attributes = {"verb": "get", "resource": "pods", "name": f"none{next(numbers)}"}
+        review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview"}
+        spec = {"user": "u0", "resourceAttributes": attributes}
+        await one.ask("POST", f"{AUTHORIZATION}/subjectaccessreviews", {**review, "spec": spec})
+
+    await attacker.parallel(8, work)
+
+
 def _binding(name: str, role: str, subjects: int) -> dict[str, Any]:
     return {
         "apiVersion": "rbac.authorization.k8s.io/v1",

@@ -47,6 +47,7 @@ class SubjectRules:
     resources: Sequence[Mapping[str, Sequence[str]]] = ()
     paths: Sequence[Mapping[str, Sequence[str]]] = ()
     evaluation_error: str = ""
+    is_complete: bool = True
 
 
 def refusal(user: User, attributes: Attributes, reason: str = "") -> str:

@@ -17,6 +17,7 @@ from registry.authorization.authorizer import TENANT_BYTES
 from registry.authorization.rbac.defaults import default_objects
 from registry.authorization.rbac.stored import CLUSTER_ROLES, RESOURCES
 from registry.controllers import aggregation
+from registry.flowcontrol.evaluation import ASIDE
 from registry.store.types import Tenant, TenantName
 from tests.api.client import APPLY, Answer, Client, eventually
 from tests.api.errors import failure
@@ -377,6 +378,35 @@ async def test_reviews_return_rules_and_reasons(api: Client) -> None:
     rules = asked.ok(201)["status"]
     assert rules["incomplete"] is False
     assert {"verbs": ["list"], "apiGroups": ["test.example.com"], "resources": ["widgets"]} in rules["resourceRules"]
+
+
+@has_own_application
+async def test_decisions_by_many_rules_are_made_beside_the_event_loop(api: Client) -> None:
+    """Each took milliseconds on it, and one for each group that a request impersonates."""
+    rules = [
+        {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "resourceNames": [f"p{i}"]} for i in range(3_000)
+    ]
+    (await api.post(CLUSTER, role("many", *rules, rule("widgets", "get")))).ok(201)
+    (await api.post(CLUSTER_BINDINGS, binding("b", "many", "ann", "ClusterRole"))).ok(201)
+    ann = As(api, "ann")
+
+    async def aside(method: str, path: str, body: Any = None, **options: Any) -> tuple[int, float]:
+        before = ASIDE._value.get()
+        answer = await ann(method, path, body, **options)
+        return answer.code, ASIDE._value.get() - before
+
+    async def is_cached() -> bool:
+        """Controllers may be writing the default roles."""
+        return await aside("GET", f"{WIDGETS}/a") == (404, 0)
+
+    code, count = await aside("GET", f"{WIDGETS}/a")
+    assert (code, count > 0) == (404, True)
+    await eventually(is_cached)
+    code, count = await aside("DELETE", f"{WIDGETS}/b")
+    assert (code, count > 0) == (403, True)
+    reviews = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
+    code, count = await aside("POST", reviews, {"spec": {"namespace": "default"}})
+    assert (code, count > 0) == (201, True)
 
 
 @has_own_application

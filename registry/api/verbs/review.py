@@ -177,7 +177,7 @@ async def _rules(request: ResourceRequest, spec: Object) -> Object:
     status: Object = {
         "resourceRules": [dict(r) for r in rules.resources],
         "nonResourceRules": [dict(r) for r in rules.paths],
-        "incomplete": False,  # RBAC can list every rule; roles that are missing are an evaluationError
+        "incomplete": not rules.is_complete,  # roles that are missing are an evaluationError
     }
     if rules.evaluation_error:
         status["evaluationError"] = rules.evaluation_error

@@ -21,12 +21,16 @@ from registry.authorization.rbac.match import CompiledRole
 from registry.authorization.rbac.model import Binding, PolicyRule, RoleReference, Subject, SubjectKey
 from registry.caches import LruCache
 from registry.codec.go_text import go_quote
+from registry.schema.field import join_shortened, quote_shortened
 
 # Cached decisions of all policies of the process. One takes about 400 bytes, and its texts.
 REMEMBERED = 16_000
 # Longer names and groups, which only reviews and impersonation have, are not remembered.
 REMEMBERED_CHARACTERS = 1_000
 DECISIONS: Final[LruCache[tuple[object, ...], Decision]] = LruCache(REMEMBERED)
+# The most that a rules review returns: far more than anybody can read. Beyond it the answer says that it is incomplete.
+MAX_RULES = 5_000
+MAX_RULES_BYTES = 16 * 1024 * 1024  # as rules_size counts
 _SERIALS: Final = count()
 
 
@@ -41,8 +45,11 @@ class Policy:
         self._cluster_roles = cluster_roles
         self._roles = roles
         self._serial = next(_SERIALS)
+        # What a decision may have to look at: the rules and the bindings.
+        self.steps = sum(role.steps for role in (*cluster_roles.values(), *roles.values()))
         # ClusterRoleBindings come first: their namespace is "".
         self._bindings = sorted(bindings, key=lambda binding: (binding.namespace, binding.name))
+        self.steps += len(self._bindings)
         # By namespace and subject: places in `_bindings`.
         self._places: defaultdict[str, defaultdict[SubjectKey, list[int]]] = defaultdict(lambda: defaultdict(list))
         for place, binding in enumerate(self._bindings):
@@ -56,10 +63,24 @@ class Policy:
             return self._cluster_roles.get(reference.name)
         return self._roles.get((namespace, reference.name)) if reference.kind == "Role" and namespace else None
 
+    def recall(self, user: User, attributes: Attributes) -> Decision | None:
+        """The cached decision."""
+        is_short = len(user.groups) <= REMEMBERED_CHARACTERS
+        return DECISIONS.get(self._key(user, attributes)) if is_short else None
+
     def decide(self, user: User, attributes: Attributes) -> Decision:
         if len(user.groups) > REMEMBERED_CHARACTERS:
             return self._decide(user, attributes)
-        key = (
+        key = self._key(user, attributes)
+        decision = DECISIONS.get(key)
+        if decision is None:
+            decision = self._decide(user, attributes)
+            if _characters(key) <= REMEMBERED_CHARACTERS:
+                DECISIONS.put(key, decision)
+        return decision
+
+    def _key(self, user: User, attributes: Attributes) -> tuple[object, ...]:
+        return (
             self._serial,
             user.name,
             user.groups,
@@ -71,19 +92,12 @@ class Policy:
             attributes.name,
             attributes.path if not attributes.is_resource else None,
         )
-        decision = DECISIONS.get(key)
-        if decision is None:
-            decision = self._decide(user, attributes)
-            if _characters(key) <= REMEMBERED_CHARACTERS:
-                DECISIONS.put(key, decision)
-        return decision
 
     def _decide(self, user: User, attributes: Attributes) -> Decision:
-        problems: list[str] = []
-        for binding in self._bindings_of(user, attributes.namespace):
-            role = self.role(binding.role, binding.namespace)
+        missing: list[RoleReference] = []
+        for binding, role in self._roles_of(user, attributes.namespace):
             if role is None:
-                problems.append(_missing(binding.role))
+                missing.append(binding.role)
             elif (
                 role.allows_resource(
                     attributes.verb, attributes.group, attributes.resource, attributes.subresource, attributes.name
@@ -92,19 +106,48 @@ class Policy:
                 else role.allows_path(attributes.verb, attributes.path)
             ):
                 return Decision(True, _reason(binding, user))
-        return Decision(False, f"RBAC: {aggregate(problems)}") if problems else _DENIED
+        return Decision(False, f"RBAC: {aggregate(map(_missing, missing))}") if missing else _DENIED
 
     def rules_for(self, user: User, namespace: str) -> tuple[list[PolicyRule], list[RoleReference]]:
         """All rules of a user in a namespace, and the missing roles of the user's bindings."""
         rules: list[PolicyRule] = []
         missing: list[RoleReference] = []
-        for binding in self._bindings_of(user, namespace):
-            role = self.role(binding.role, binding.namespace)
+        for binding, role in self._roles_of(user, namespace):
             if role is None:
                 missing.append(binding.role)
             else:
                 rules.extend(role.rules)
         return rules, missing
+
+    def review(self, user: User, namespace: str, first: Sequence[PolicyRule] = ()) -> SubjectRules:
+        """What a rules review returns: the rules of a role once for each binding, as kube-apiserver does, after those
+        of `first` that are not among them.
+        """
+        rules: list[PolicyRule] = []
+        missing: list[RoleReference] = []
+        size, is_complete = 0, True
+        for binding in self._bindings_of(user, namespace):
+            role = self.role(binding.role, binding.namespace)
+            if role is None:
+                missing.append(binding.role)
+                continue
+            size += role.size
+            if len(rules) + len(role.rules) > MAX_RULES or size > MAX_RULES_BYTES:
+                is_complete = False
+                break
+            rules.extend(role.rules)
+        return review_rules([*(rule for rule in first if rule not in rules), *rules], missing, is_complete)
+
+    def _roles_of(self, user: User, namespace: str) -> Iterator[tuple[Binding, CompiledRole | None]]:
+        """The roles of a user, each with its first binding; None for a role that does not exist."""
+        seen: set[int] = set()
+        for binding in self._bindings_of(user, namespace):
+            role = self.role(binding.role, binding.namespace)
+            if role is None:
+                yield binding, None
+            elif id(role) not in seen:
+                seen.add(id(role))
+                yield binding, role
 
     def _bindings_of(self, user: User, namespace: str) -> list[Binding]:
         """The bindings of a user in order: those for everywhere, then those of the namespace."""
@@ -166,18 +209,17 @@ def _describe(subject: Subject, namespace: str) -> str:
 
 def _missing(reference: RoleReference) -> str:
     """`clusterrole.rbac.authorization.k8s.io "x" not found`."""
-    return f"{reference.kind.lower()}.rbac.authorization.k8s.io {go_quote(reference.name)} not found"
+    return f"{reference.kind.lower()}.rbac.authorization.k8s.io {quote_shortened(reference.name)} not found"
 
 
-def aggregate(problems: Sequence[str]) -> str:
-    """Several errors as Go prints them: `[a, b]` without duplicates; a single one by itself."""
+def aggregate(problems: Iterable[str]) -> str:
+    """Several errors as Go prints them: `[a, b]` without duplicates; a single one by itself. Truncated."""
     distinct = list(dict.fromkeys(problems))
-    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
+    return distinct[0] if len(distinct) == 1 else f"[{join_shortened(distinct, ', ')}]"
 
 
-def review_rules(rules: Iterable[PolicyRule], missing: Iterable[RoleReference]) -> SubjectRules:
+def review_rules(rules: Iterable[PolicyRule], missing: Sequence[RoleReference], is_complete: bool) -> SubjectRules:
     """Rules in the form of a rules review: resource and non-resource rules are separate."""
-    problems = [_missing(reference) for reference in missing]
     resources, paths = [], []
     for rule in rules:
         if rule.resources or rule.groups:
@@ -186,7 +228,7 @@ def review_rules(rules: Iterable[PolicyRule], missing: Iterable[RoleReference]) 
             )
         if rule.paths:
             paths.append(_present(verbs=rule.verbs, nonResourceURLs=rule.paths))
-    return SubjectRules(resources, paths, aggregate(problems) if problems else "")
+    return SubjectRules(resources, paths, aggregate(map(_missing, missing)) if missing else "", is_complete)
 
 
 def _present(**members: tuple[str, ...]) -> dict[str, tuple[str, ...]]:

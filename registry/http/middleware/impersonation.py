@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -15,8 +16,9 @@ from registry.api.errors import bad_request
 from registry.authentication.impersonation_headers import NoUserNamed, requested_groups, requested_user
 from registry.authentication.user import User
 from registry.authorization.attributes import Attributes, Decision
-from registry.authorization.authorizer import Authorizer
+from registry.authorization.authorizer import Authorizer, decision_size
 from registry.authorization.impersonation_authz import Impersonation, ImpersonationRefused
+from registry.flowcontrol.evaluation import evaluate
 from registry.http.middleware.authorization import forbidden_to
 from registry.http.request_state import NO_TENANT, STATE, RequestState
 from registry.store.types import Tenant
@@ -51,22 +53,23 @@ class ImpersonationMiddleware:
             # Whatever their groups, a user impersonated by an administrator of a tenant has no rights outside it.
             wanted = replace(wanted, tenant=tenant.name)
         groups = requested_groups(scope["headers"])
+        decide, size = await self._decider(tenant, requester)
+        questions = 3 + len(groups) + sum(map(len, wanted.extra.values()))
+        check = partial(self._impersonation.check, tenant.id, requester, wanted, groups, state.attributes, decide)
         try:
-            user, constraint = self._impersonation.check(
-                tenant.id, requester, wanted, groups, state.attributes, await self._decider(tenant, requester)
-            )
+            user, constraint = await evaluate(check, size * questions, repeatable=True)
         except ImpersonationRefused as refused:
             raise forbidden_to(requester, refused.attributes, refused.reason) from refused
         if state.trail is not None:
             state.trail.impersonates(user, constraint)
         return user
 
-    async def _decider(self, tenant: Tenant, user: User) -> Callable[[Attributes], Decision]:
-        """Returns a function that decides questions about a user, all by the same policy."""
+    async def _decider(self, tenant: Tenant, user: User) -> tuple[Callable[[Attributes], Decision], int]:
+        """Returns a function that decides questions about a user, all by the same policy, and the size of one."""
         if user.is_administrator:
-            return _allow
+            return _allow, 0
         policy = self._authorizer.default if tenant is NO_TENANT else await self._authorizer.of(tenant)
-        return lambda attributes: policy.decide(user, attributes)
+        return partial(policy.decide, user), decision_size(policy, user)
 
 
 def _allow(attributes: Attributes) -> Decision:
