@@ -20,7 +20,7 @@ from typing import Any, Final, Protocol
 from prometheus_client import Counter
 
 from registry.codec.json_encode import encode_json
-from registry.store.errors import StoreError
+from registry.store.errors import StoreError, Unstorable
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class Queued:
             while len(batch) < BATCH_EVENTS and not self._queue.empty():
                 batch.append(self._queue.get_nowait())
             ended = None in batch
-            lines = [encode_json(event) + b"\n" for event in batch if event is not None]
+            lines = [line for event in batch if event is not None and (line := _line(event))]
             if not lines:
                 continue
             try:
@@ -73,6 +73,16 @@ class Queued:
             except Exception:
                 LOST.inc(len(lines))
                 logger.exception("%d audit events are lost", len(lines))
+
+
+def _line(event: Event) -> bytes:
+    """The event as a line; empty if it cannot be encoded: others must not be lost with it."""
+    try:
+        return encode_json(event) + b"\n"
+    except Exception:
+        LOST.inc()
+        logger.exception("an audit event is lost")
+        return b""
 
 
 class Several:
@@ -144,16 +154,29 @@ class LogFile:
 
 
 def with_retries(insert: Callable[[Sequence[bytes]], Awaitable[None]]) -> Callable[[Sequence[bytes]], Awaitable[None]]:
-    """Retries for some seconds, since the database may be restarting."""
+    """Retries for some seconds, since the database may be restarting. What it refuses is tried in halves, so that only
+    the event that it does not accept is lost.
+    """
 
     async def write(lines: Sequence[bytes]) -> None:
         for left in range(_TRIES - 1, -1, -1):
             try:
                 await insert(lines)
                 return
+            except Unstorable:
+                if len(lines) == 1:
+                    raise
+                break
             except StoreError:
                 if not left:
                     raise
                 await asyncio.sleep(_PAUSE_SECONDS)
+        half = len(lines) // 2
+        for part in (lines[:half], lines[half:]):
+            try:
+                await write(part)
+            except Unstorable as problem:
+                LOST.inc()
+                logger.error("an audit event is lost: %s", problem)
 
     return write

@@ -48,6 +48,18 @@ class User:
         return {name: value for name, value in info.items() if value}
 
 
+def is_storable(user: User) -> bool:
+    """Whether the texts that a credential claims can be stored: without U+0000 and halves of surrogate pairs."""
+    values = (value for many in user.extra.values() for value in many)
+    texts = "".join((user.name, user.uid, *user.groups, *user.extra, *values))
+    if texts.isascii():
+        return "\0" not in texts
+    try:
+        return "\0" not in texts and bool(texts.encode())
+    except UnicodeEncodeError:
+        return False
+
+
 ANONYMOUS = User("system:anonymous", (UNAUTHENTICATED,))
 # The user and the field manager of the server's own writes.
 SERVER = User("system:apiserver", (ADMINISTRATORS, AUTHENTICATED))

@@ -17,7 +17,14 @@ from typing import Any, Final
 from cryptography import x509
 from cryptography.x509.oid import NameOID, ObjectIdentifier
 
-from registry.authentication.user import AUTHENTICATED, CREDENTIAL_ID, HOME_OF_STRANGERS, User, claims_foreign_name
+from registry.authentication.user import (
+    AUTHENTICATED,
+    CREDENTIAL_ID,
+    HOME_OF_STRANGERS,
+    User,
+    claims_foreign_name,
+    is_storable,
+)
 
 TENANT_UNIT: Final = "registry:tenant:"
 _UID: Final = ObjectIdentifier("1.3.6.1.4.1.57683.2")
@@ -74,7 +81,10 @@ def _read(der: bytes) -> tuple[User | None, float]:
         groups.append(AUTHENTICATED)
     extra = {CREDENTIAL_ID: (f"X509SHA256={hashlib.sha256(der).hexdigest()}",)}
     home = homes[0] if homes else HOME_OF_STRANGERS
-    return User(names[-1], tuple(groups), uids[0] if uids else "", extra, home), until
+    user = User(names[-1], tuple(groups), uids[0] if uids else "", extra, home)
+    if not is_storable(user):
+        raise ValueError("the certificate's names cannot be stored")
+    return user, until
 
 
 def _texts(name: x509.Name, kind: ObjectIdentifier) -> list[str]:

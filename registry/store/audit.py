@@ -13,6 +13,7 @@ from registry.store.statements import statement
 # Rows per DELETE statement, which keeps its locks and duration short.
 DELETE_ROWS: Final = 5_000
 
+# Clients choose the parts of a path. An index entry has at most 2,700 bytes: what does not fit is in the event alone.
 INSERT: Final = statement(
     "insert-audit-events",
     "Audit events, given as JSON.",
@@ -20,9 +21,15 @@ INSERT: Final = statement(
     INSERT INTO audit_events (at, tenant, username, verb, resource, namespace, name, code, event)
     SELECT (e ->> 'stageTimestamp')::timestamptz, e #>> '{annotations,tenancy.registry/tenant}',
         coalesce(e #>> '{user,username}', ''), e ->> 'verb',
-        concat_ws('.', e #>> '{objectRef,resource}', e #>> '{objectRef,apiGroup}'), e #>> '{objectRef,namespace}',
-        e #>> '{objectRef,name}', (e #>> '{responseStatus,code}')::int, e
+        left(resource, CASE WHEN octet_length(resource) > 600 THEN 150 ELSE 600 END),
+        left(namespace, CASE WHEN octet_length(namespace) > 600 THEN 150 ELSE 600 END),
+        left(name, CASE WHEN octet_length(name) > 600 THEN 150 ELSE 600 END),
+        (e #>> '{responseStatus,code}')::int, e
     FROM unnest(%(events)s::text[]) AS t (line) CROSS JOIN LATERAL (SELECT line::jsonb AS e) j
+    CROSS JOIN LATERAL (
+        SELECT concat_ws('.', e #>> '{objectRef,resource}', e #>> '{objectRef,apiGroup}') AS resource,
+            e #>> '{objectRef,namespace}' AS namespace, e #>> '{objectRef,name}' AS name
+    ) o
     """,
 )
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import psycopg
 import pytest
 
 from registry.audit import log as audited
-from registry.audit.sinks import LOST, LogFile, Queued
+from registry.audit.sinks import LOST, LogFile, Queued, with_retries
 from registry.codec.protobuf.envelope import encode_object
 from registry.settings import Settings, SettingsError
-from registry.store.errors import Unavailable
+from registry.store.errors import Unavailable, ValueRefused
 from tests.api.client import eventually
 from tests.api.widgets import GROUP, WIDGETS, define, definition, widget
 from tests.application import TOKEN
@@ -252,6 +254,45 @@ async def test_events_are_written_to_the_database(api_database: str, tmp_path: P
         ("default", "admin", "create", "widgets.test.example.com", "default", "a", 201),
     ]
     assert rows[1][7]["requestObject"]["spec"]["free"] == {"x": "nul \ufffd and \\u0000"}
+
+
+async def test_names_of_any_length_are_audited_in_the_database(api_database: str, tmp_path: Path) -> None:
+    """One path with a name of 3 kB, which needs no credential, lost the events of others in the same batch."""
+    name = base64.b32encode(os.urandom(20_000)).decode().lower()
+    other = "\N{FERRIS WHEEL}" * 1_000
+    async with auditing(api_database, tmp_path, METADATA, audit_log_path=None, audit_to_database=True) as api:
+        before = LOST._value.get()
+        for path in (
+            f"{WIDGETS}/{name}",
+            f"/api/v1/namespaces/{name}/configmaps/{name}",
+            f"/apis/{name}/v1/{name}",
+            f"/api/v1/namespaces/{quote(other)}/configmaps/{quote(other)}",
+        ):
+            await api.with_token("").get(path)
+    assert LOST._value.get() == before
+    with psycopg.connect(api_database) as connection:
+        rows = connection.execute(
+            "SELECT name, event FROM audit_events WHERE namespace = 'default' ORDER BY at"
+        ).fetchall()
+    assert [(found, event["objectRef"]["name"] == name) for found, event in rows] == [(name[:150], True)] * 2
+
+
+async def test_an_event_that_the_database_refuses_takes_no_other_with_it() -> None:
+    written: list[bytes] = []
+
+    async def insert(lines: Sequence[bytes]) -> None:
+        if any(b"bad" in line for line in lines):
+            raise ValueRefused("no")
+        written.extend(lines)
+
+    before = LOST._value.get()
+    sink = Queued(with_retries(insert))
+    for i in range(20):
+        await sink.put({"a": "bad" if i in (3, 4, 17) else str(i)})
+    await sink.put({"a": "\ud800"})
+    await sink.aclose()
+    assert len(written) == 17
+    assert LOST._value.get() == before + 4
 
 
 async def test_events_that_cannot_be_written_are_counted() -> None:

@@ -57,6 +57,7 @@ BAD: dict[str, tuple[tuple[ObjectIdentifier, str], ...]] = {
     "two tenants": ((CN, "ann"), (OU, "registry:tenant:a"), (OU, "registry:tenant:b")),
     "a stranger's name": ((CN, "system:tenant:acme:ann"),),
     "a stranger's group": ((CN, "ann"), (O, "system:tenant:a")),
+    "a zero character": ((CN, "a\0b"),),
 }
 
 

@@ -201,6 +201,21 @@ async def test_reserved_user_names_are_refused(issuer: Issuer, tmp_path: Path) -
             await tokens.identify(issuer.token(**claims))
 
 
+@pytest.mark.parametrize(
+    "claims",
+    [{"sub": "a\0b"}, {"sub": "\ud800"}, {"groups": ["a", "b\0"]}, {"groups": ["\udc00"]}, {"jti": "\ud800"}],
+    ids=["zero", "half a pair", "zero in a group", "half a pair in a group", "the token's id"],
+)
+async def test_names_that_cannot_be_stored_are_refused(issuer: Issuer, tmp_path: Path, claims: dict[str, Any]) -> None:
+    """Each write of such a user was a 500, and one audit event of theirs ended the audit log."""
+    with pytest.raises(Rejected, match="cannot be stored"):
+        await outside(tmp_path, configuration(issuer)).identify(issuer.token(**claims))
+
+
+async def test_a_token_may_end_at_any_time(issuer: Issuer, tmp_path: Path) -> None:
+    assert (await user_of(outside(tmp_path, configuration(issuer)), issuer.token(exp=10**400))).name == "oidc:ann"
+
+
 async def test_keys_are_reloaded(issuer: Issuer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "RETRY_SECONDS", 0.0)
     tokens = outside(tmp_path, configuration(issuer))
@@ -319,11 +334,26 @@ async def test_an_issuer_that_cannot_be_used(issuer: Issuer, tmp_path: Path, doc
         await tokens.identify(issuer.token())
 
 
-@pytest.mark.parametrize("bits, taken", [(2048, True), (16384, True), (16416, False), (1_200_000, False)])
-def test_keys_are_bounded(bits: int, taken: bool) -> None:
-    """OpenSSL multiplies numbers of any length when it makes a key."""
-    modulus = base64.urlsafe_b64encode(b"\xff" * (bits // 8)).decode().rstrip("=")
-    found = module._keys({"keys": [{"kty": "RSA", "kid": "k1", "e": "AQAB", "n": modulus}]})
+@pytest.mark.parametrize(
+    "bits, exponent, taken",
+    [
+        (2048, 65537, True),
+        (8192, 65537, True),
+        (8224, 65537, False),
+        (1_200_000, 65537, False),
+        (2048, (1 << 31) - 1, True),
+        (2048, (1 << 31) + 1, False),
+        (2048, (1 << 2046) + 1, False),
+    ],
+)
+def test_keys_are_bounded(bits: int, exponent: int, taken: bool) -> None:
+    """OpenSSL multiplies numbers of any length when it makes a key, and those of a key for each token that it verifies: 16
+    keys of 16,384 bits with exponents of 64 took a tenth of a second."""
+    modulus, power = (
+        base64.urlsafe_b64encode(data).decode().rstrip("=")
+        for data in (b"\xff" * (bits // 8), exponent.to_bytes(256).lstrip(b"\0"))
+    )
+    found = module._keys({"keys": [{"kty": "RSA", "kid": "k1", "e": power, "n": modulus}]})
     assert [key.id for key in found] == (["k1"] if taken else [])
 
 

@@ -19,7 +19,14 @@ from registry.authentication.oidc.configuration import TENANT_KEY, ClaimValidati
 from registry.authentication.oidc.expressions import ClaimExpression, ClaimFailed, claims_value, text_list
 from registry.authentication.oidc.provider import FetchFailed, Provider, PublicKey
 from registry.authentication.tokens.unverified import unverified_claims
-from registry.authentication.user import AUTHENTICATED, CREDENTIAL_ID, HOME_OF_STRANGERS, User, claims_foreign_name
+from registry.authentication.user import (
+    AUTHENTICATED,
+    CREDENTIAL_ID,
+    HOME_OF_STRANGERS,
+    User,
+    claims_foreign_name,
+    is_storable,
+)
 from registry.caches import ExpiringCache
 from registry.cel.common.values import Value
 from registry.codec.go_text import go_quote
@@ -29,6 +36,8 @@ from registry.webhooks.egress import EgressPolicy
 _CACHE_SECONDS: Final = 10.0
 _CACHE_SIZE: Final = 10_000
 _NOT_BEFORE_LEEWAY_SECONDS: Final = 300
+# A token may name a later end, of any number of digits.
+_LATEST: Final = 1 << 53
 # How many keys without an id are tried.
 _MAX_TRIED: Final = 16
 _MAX_GROUPS: Final = 1000
@@ -59,7 +68,8 @@ class IssuerTokens:
             user = user_of_claims(self._issuer, claims)
         except (FetchFailed, ClaimFailed) as error:
             raise Rejected(str(error)) from error
-        self._known.put(digest, (user, float(claims["exp"]), self._provider.generation), _CACHE_SECONDS)
+        expires = float(min(int(claims["exp"]), _LATEST))
+        self._known.put(digest, (user, expires, self._provider.generation), _CACHE_SECONDS)
         return Identified(user)
 
     async def _verify(self, token: str, header: Mapping[str, Any]) -> dict[str, Any]:
@@ -126,7 +136,10 @@ def user_of_claims(issuer: Issuer, claims: Mapping[str, Any]) -> User:
         extra[CREDENTIAL_ID] = (f"JTI={id}",)
     if AUTHENTICATED not in groups:
         groups.append(AUTHENTICATED)
-    return User(name, tuple(groups), uid, extra, home[0] if home else HOME_OF_STRANGERS)
+    user = User(name, tuple(groups), uid, extra, home[0] if home else HOME_OF_STRANGERS)
+    if not is_storable(user):
+        raise ClaimFailed("oidc: a name has characters that cannot be stored")
+    return user
 
 
 def _username(mapped: Mapped, claims: Mapping[str, Any], value: Value) -> str:

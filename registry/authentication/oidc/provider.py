@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import jwt
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from registry.authentication.oidc.configuration import Issuer
 from registry.codec.model import DecodeError
@@ -45,8 +46,10 @@ _LIMITS: Final = Limits(
 # Far more than real documents have: a key has ten.
 _MAX_VALUES: Final = 20_000
 _MAX_KEYS: Final = 100
-# The base64 length of an RSA modulus of 16,384 bits, OpenSSL's maximum: verification takes quadratic time.
-_MAX_NUMBER: Final = 2731
+# The base64 length of an RSA modulus of 8,192 bits, and the largest public exponent, as in Go: verification takes time
+# that is quadratic in the one and linear in the length of the other, for each token that anybody makes up.
+_MAX_NUMBER: Final = 1366
+_MAX_EXPONENT: Final = (1 << 31) - 1
 _WELL_KNOWN: Final = "/.well-known/openid-configuration"
 # The signature algorithms that a key may be used for; nothing symmetric, and never "none".
 _ALGORITHMS: Final = {
@@ -184,6 +187,8 @@ def _keys(document: dict[str, Any]) -> list[PublicKey]:
         try:
             key = jwt.PyJWK(public, algorithm=named or min(algorithms)).key
         except (jwt.PyJWTError, ValueError, TypeError, KeyError):
+            continue
+        if isinstance(key, RSAPublicKey) and key.public_numbers().e > _MAX_EXPONENT:
             continue
         id = entry.get("kid")
         keys.append(PublicKey(id if isinstance(id, str) else "", key, frozenset({named}) if named else algorithms))
