@@ -121,6 +121,7 @@ LOCKS = [
     "pg_try_advisory_lock(1, 2)",
     "pg_advisory_xact_lock_shared(1)",
     "pg_try_advisory_xact_lock(1)",
+    "pg_export_snapshot()",
     "pg_logical_emit_message(false, 'x', 'y')",
     "pg_logical_emit_message(true, 'x', 'y'::bytea)",
     "lo_truncate(1, 2)",

@@ -50,13 +50,18 @@ _WRITING: Final = (
     "pg_current_xact_id()",
     "txid_current()",
 )
-# The server uses advisory locks: a session that knows their numbers could make it wait forever.
-_LOCKING: Final = tuple(
-    f"pg_{trying}advisory_{xact}lock{shared}({arguments})"
-    for trying in ("", "try_")
-    for xact in ("", "xact_")
-    for shared in ("", "_shared")
-    for arguments in ("bigint", "integer, integer")
+# What remains the owner's. The server uses advisory locks: a session that knows their numbers could make it wait
+# forever.
+# An exported snapshot is a file until the end of its transaction, which no limit counts: 12,000 in a second.
+_OF_OWNER: Final = (
+    "pg_export_snapshot()",
+    *(
+        f"pg_{trying}advisory_{xact}lock{shared}({arguments})"
+        for trying in ("", "try_")
+        for xact in ("", "xact_")
+        for shared in ("", "_shared")
+        for arguments in ("bigint", "integer, integer")
+    ),
 )
 
 ENFORCE: Final = statement(
@@ -224,8 +229,8 @@ async def logins(connection: Connection) -> list[Login]:
 
 async def close_side_doors(connection: Connection, *, embedded: bool) -> None:
     """Revokes from PUBLIC what readers of reports do not need: temporary tables, large objects, messages in the WAL,
-    advisory locks, and with our embedded PostgreSQL the other databases. A database with another owner is left to that
-    owner (docs/sql.md)."""
+    advisory locks, exported snapshots, and with our embedded PostgreSQL the other databases. A database with another
+    owner is left to that owner (docs/sql.md)."""
     row = await (
         await connection.execute(
             "SELECT current_database(), pg_has_role(current_user, datdba, 'MEMBER'),"
@@ -246,9 +251,9 @@ async def close_side_doors(connection: Connection, *, embedded: bool) -> None:
                 )
             ).fetchone()
             assert owner is not None
-            for function in _LOCKING:
+            for function in _OF_OWNER:
                 await _do(connection, f"GRANT EXECUTE ON FUNCTION pg_catalog.{function} TO {identifier(owner[0])}")
-            for function in (*_WRITING, *_LOCKING):
+            for function in (*_WRITING, *_OF_OWNER):
                 await _do(connection, f"REVOKE EXECUTE ON FUNCTION pg_catalog.{function} FROM PUBLIC")
         if is_superuser and embedded:
             for other in ("postgres", "template1"):

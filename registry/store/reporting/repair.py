@@ -27,9 +27,10 @@ PASSWORD, SETTINGS = "password", "settings"
 STATES: Final = statement(
     "states-of-logins",
     "What report logins were granted and what they have; reads all logins. `elsewhere`: the role is also one of another"
-    " database, which it cannot make itself.",
+    " database, which it cannot make itself. A login can set 100 MB: only the beginning is compared.",
     r"""
-    SELECT l.name, l.across, l.tenant_ids, l.timeout_seconds, k.value AS kept, own.setconfig AS settings,
+    SELECT l.name, l.across, l.tenant_ids, l.timeout_seconds, k.value AS kept,
+        (SELECT array_agg(left(s, 10000)) FROM unnest(own.setconfig[:100]) AS s) AS settings,
         EXISTS (SELECT 1 FROM pg_db_role_setting s WHERE s.setrole = r.oid AND s.setdatabase = 0) AS everywhere,
         EXISTS (SELECT 1 FROM pg_auth_members m JOIN pg_roles p ON p.oid = m.roleid
             WHERE m.member = r.oid AND p.rolname <> ALL (%(readers)s)
@@ -50,8 +51,8 @@ READS_PASSWORDS: Final = statement(
 
 STORED_PASSWORDS: Final = statement(
     "stored-passwords",
-    "Passwords of report logins as they are stored.",
-    "SELECT a.rolname, coalesce(a.rolpassword, '') FROM pg_catalog.pg_authid a"
+    "Passwords of report logins as they are stored, as far as they may be granted ones.",
+    "SELECT a.rolname, left(coalesce(a.rolpassword, ''), 10000) FROM pg_catalog.pg_authid a"
     " JOIN report_logins l ON l.name = a.rolname",
 )
 
