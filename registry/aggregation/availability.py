@@ -50,6 +50,7 @@ _SERIALS: Final = itertools.count(1)
 _OPENAPI_INDEX_BYTES: Final = 1024 * 1024
 _MAX_VALUES: Final = 50_000
 _is_hash: Final = re.compile("[0-9A-Za-z_-]{1,256}").fullmatch
+_LONGEST_URL: Final = 4096
 _MESSAGE_CHARACTERS: Final = 1024
 _AGGREGATED: Final = tuple(
     f"application/json;g=apidiscovery.k8s.io;v={v};as=APIGroupDiscoveryList" for v in ("v2", "v2beta1")
@@ -151,7 +152,10 @@ async def _openapi_hash(backends: Backends, tenant: Tenant, server: APIServer) -
         )
         if answer.status != 200:
             return ""
-        return openapi_hash(decode_bounded_json(answer.body, max_values=_MAX_VALUES), server.path.strip("/"))
+        return await run_aside(
+            len(answer.body),
+            lambda: openapi_hash(decode_bounded_json(answer.body, max_values=_MAX_VALUES), server.path.strip("/")),
+        )
     except (Unreachable, TooManyConnections, TimeoutError, DecodeError):
         return ""
 
@@ -163,6 +167,8 @@ def openapi_hash(index: Any, path: str) -> str:
     url = entry.get("serverRelativeURL") if isinstance(entry, dict) else None
     if not isinstance(url, str):
         return ""
+    if len(url) > _LONGEST_URL:
+        return "0"
     [digest] = parse_qs(url.partition("?")[2]).get("hash", [""])[:1]
     # Without a hash any constant will do: it only tells clients when to fetch again.
     return digest if _is_hash(digest) else "0"

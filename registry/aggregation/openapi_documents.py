@@ -103,7 +103,8 @@ class OpenAPIDocuments:
             if answer.status == 200:
                 part, size = await run_aside(len(answer.body), lambda: _measured_part(answer.body, server))
                 etag = answer.headers.get(b"etag", b"").decode("latin-1")
-                serial = entry.serial if part == entry.document else next(_SERIALS)
+                is_same = await run_aside(len(answer.body), lambda: part == entry.document)
+                serial = entry.serial if is_same else next(_SERIALS)
                 entry = _CachedPart(server, part, etag, 0.0, size, serial)
         except (Unreachable, TooManyConnections, TimeoutError, DecodeError):
             pass  # keeps the previous document

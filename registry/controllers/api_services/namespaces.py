@@ -48,6 +48,8 @@ _PAGE: Final = 500
 # The most finalizers of a server's objects that are distinguished, and characters of one: qualified names have no more.
 _FINALIZERS: Final = 100
 _FINALIZER_CHARACTERS: Final = 317
+# The longest name, uid or continue token of a server that becomes a part of a request.
+_TEXT_CHARACTERS: Final = 4096
 # The most of a resource in a namespace that is looked through for what is old.
 _PAGES: Final = 100
 _METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
@@ -171,8 +173,7 @@ class NamespaceCleaner:
         can_list = "list" in resource["verbs"]
         if "deletecollection" not in resource["verbs"] or not await self._delete_at(tenant, server, path):
             for obj in await self._list(tenant, server, path) if can_list else ():
-                name = quote(str(_metadata(obj).get("name") or ""), safe="")
-                if name.strip("."):
+                if name := _segment(obj):
                     await self._delete_at(tenant, server, path, f"/{name}")
         return await self._list(tenant, server, path) if can_list else []
 
@@ -184,10 +185,10 @@ class NamespaceCleaner:
         if "list" in resource["verbs"]:
             async for page in self._pages(tenant, server, path):
                 for obj in page:
-                    name, uid = quote(str(_metadata(obj).get("name") or ""), safe=""), _metadata(obj).get("uid")
-                    if name.strip(".") and uid and _is_older(obj, than):
+                    name, uid = _segment(obj), _metadata(obj).get("uid")
+                    if name and isinstance(uid, str) and 0 < len(uid) <= _TEXT_CHARACTERS and _is_older(obj, than):
                         are_any = True
-                        await self._delete_at(tenant, server, path, f"/{name}", str(uid))
+                        await self._delete_at(tenant, server, path, f"/{name}", uid)
         return are_any
 
     async def _delete_at(self, tenant: Tenant, server: APIServer, path: str, name: str = "", uid: str = "") -> bool:
@@ -202,14 +203,14 @@ class NamespaceCleaner:
         return await anext(self._pages(tenant, server, path))
 
     async def _pages(self, tenant: Tenant, server: APIServer, path: str) -> AsyncIterator[list[Json]]:
-        after = ""
+        after: Any = ""
         for _ in range(_PAGES):
             query = {"limit": [str(_PAGE)], **({"continue": [after]} if after else {})}
             answer = await self._ask(tenant, server, "GET", target(path, query).decode(), _METADATA)
             items = answer.get("items") if isinstance(answer, dict) else None
             yield [obj for obj in items if isinstance(obj, dict)][:_PAGE] if isinstance(items, list) else []
-            after = str(_metadata(answer).get("continue") or "") if isinstance(answer, dict) else ""
-            if not after:
+            after = _metadata(answer).get("continue") if isinstance(answer, dict) else ""
+            if not isinstance(after, str) or not 0 < len(after) <= _TEXT_CHARACTERS:
                 break
 
     async def _ask(
@@ -278,7 +279,11 @@ def deletable(published: Resources) -> list[Json] | None:
     """Returns the namespaced resources whose objects can be deleted; None if nothing is known of a server."""
     if not published.entries and not published.is_current:
         return None
-    return [e for e in published.entries if e["scope"] == "Namespaced" and "delete" in e["verbs"]]
+    return [
+        e
+        for e in published.entries
+        if e["scope"] == "Namespaced" and "delete" in e["verbs"] and len(e["resource"]) <= _TEXT_CHARACTERS
+    ]
 
 
 def with_left(annotations: Mapping[str, str] | None, namespace: str) -> dict[str, str]:
@@ -301,6 +306,14 @@ def left_names(annotations: Mapping[str, str] | None) -> list[str]:
 def _metadata(obj: Json) -> Json:
     metadata = obj.get("metadata")
     return metadata if isinstance(metadata, dict) else {}
+
+
+def _segment(obj: Json) -> str:
+    """The name of an object as the segment of a path; "" if it cannot be one, or is too long."""
+    name = _metadata(obj).get("name")
+    if not isinstance(name, str) or len(name) > _TEXT_CHARACTERS or not name.strip("."):
+        return ""
+    return quote(name, safe="")
 
 
 def _is_older(obj: Json, than: datetime.datetime) -> bool:
