@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.admission.policies import CONFIG_MAPS, EVERY_RESOURCE, rule, widget
+from tests.admission.policies import CONFIG_MAPS, EVERY_RESOURCE, enforce, rule, widget
 from tests.admission.webhooks import Hook, Response, configure, patch
 from tests.api.client import MERGE, Answer, Client
 from tests.api.errors import failure
@@ -266,3 +266,49 @@ async def test_a_webhook_cannot_patch_what_is_deleted(api: Client, hook: Hook, p
     await configure(api, hook, "a", kind="Mutating", rules=[rule("DELETE")], failurePolicy=policy)
     status = failure(await api.delete(f"{WIDGETS}/a"), 500, "InternalError")
     assert 'webhook "a.example.com" attempted to modify the object, which is not supported' in status["message"]
+
+
+def _unknown_then_increment(path: str, request: dict[str, Any]) -> Response:
+    if path == "/unknown":
+        return patch({"op": "add", "path": "/spec/nobody", "value": 1})
+    spec = request["object"]["spec"]
+    return patch({"op": "add", "path": "/spec/size", "value": spec.get("size", 0) + 1})
+
+
+async def test_fields_that_no_schema_names_are_seen_by_all_admission_and_not_written(api: Client, hook: Hook) -> None:
+    """A second round of the first webhook changed the object again, and with it the second one."""
+    (await api.post(WIDGETS, widget("a", size=1))).ok(201)
+    hook.answer = _unknown_then_increment
+    rules = [rule(resources="widgets"), rule(resources="widgets/status")]
+    await configure(api, hook, "unknown", "increment", kind="Mutating", rules=rules, reinvocationPolicy="IfNeeded")
+    made = (await api.post(WIDGETS, widget("b", size=1))).ok(201)
+    assert made["spec"] == (await api.get(f"{WIDGETS}/b")).ok()["spec"] == {"size": 2, "color": "grey"}
+    shown = [(path, {**request["object"]["spec"]}) for path, request in hook.asked]
+    assert {spec.pop("color") for _, spec in shown} == {"grey"}
+    assert shown == [
+        ("/unknown", {"size": 1}),
+        ("/increment", {"size": 1, "nobody": 1}),
+        ("/unknown", {"size": 2, "nobody": 1}),
+    ]
+    await enforce(api, "!has(object.spec.nobody)", match={"resourceRules": rules})
+    for answer in (
+        await api.post(WIDGETS, widget("c", size=1)),
+        await api.patch(f"{WIDGETS}/a", {"spec": {"size": 5}}, MERGE),
+    ):
+        assert failure(answer, 422, "Invalid")["message"].endswith("denied request: no")
+    # The spec is not what a status is written with.
+    (await api.patch(f"{WIDGETS}/a/status", {"status": {"phase": "Up"}}, MERGE)).ok()
+
+
+async def test_a_webhook_that_is_called_again_sees_a_scale_with_its_own_fields_only(api: Client, hook: Hook) -> None:
+    (await api.post(WIDGETS, widget("a", replicas=1))).ok(201)
+    hook.answer = _unknown_then_increment
+    rules = [rule("UPDATE", resources="widgets/scale")]
+    await configure(api, hook, "unknown", "increment", kind="Mutating", rules=rules, reinvocationPolicy="IfNeeded")
+    (await api.patch(f"{WIDGETS}/a/scale", {"spec": {"replicas": 4}}, MERGE)).ok()
+    shown = [(path, request["object"]["spec"], request["object"]["status"]) for path, request in hook.asked]
+    assert shown[:3] == [
+        ("/unknown", {"replicas": 4}, {"replicas": 0}),
+        ("/increment", {"replicas": 4, "nobody": 1}, {"replicas": 0}),
+        ("/unknown", {"replicas": 4}, {"replicas": 0}),
+    ]

@@ -73,9 +73,10 @@ class Admitter:
         self._dry_run = dry_run
         self._policies = policies
         self._webhooks = webhooks
-        inputs = AdmissionInputs(request)
-        self._by_policies = PolicyAdmission(request, inputs)
-        self._by_webhooks = WebhookAdmission(request, inputs)
+        self._inputs = AdmissionInputs(request)
+        self._by_policies = PolicyAdmission(request, self._inputs)
+        self._by_webhooks = WebhookAdmission(request, self._inputs)
+        self._mutated: Object = {}  # members of the mutated object, with fields that its schema does not name
 
     def _attributes(self, operation: str, name: str, obj: Object | None, old: Object | None) -> AdmissionAttributes:
         request = self._request
@@ -122,7 +123,20 @@ class Admitter:
                 await self._by_policies.mutate(self._admission.mutating_policies, attributes, rounds)
             if self._webhooks and self._admission.mutating_webhooks:
                 await self._by_webhooks.mutate(self._admission.mutating_webhooks, attributes, rounds)
-        return obj if attributes.object is shown else attributes.object
+        if attributes.object is shown or attributes.object is None:
+            return obj if attributes.object is shown else None
+        written = await self._inputs.finish(attributes.object, attributes)
+        self._mutated = self._parts_of(attributes.object) if written is not attributes.object else {}
+        return written
+
+    def _parts_of(self, mutated: Object) -> Object:
+        """Returns the members of a mutated custom resource that the request may change, but for metadata."""
+        served = self._request.served
+        if self._request.subresource == "status":
+            names = {"status"} & mutated.keys()
+        else:
+            names = mutated.keys() - {"metadata", "status" if served.version.status else ""}
+        return {name: mutated[name] for name in names}
 
     # -- validating
 
@@ -130,7 +144,9 @@ class Admitter:
         """Raises a StatusError if the write is refused; warnings go to the context."""
         if not self._admission.validates:
             return
-        attributes = self._attributes(operation, name, obj, old)
+        # What a mutation has added and the schema does not name is not written; kube-apiserver, which drops it as late
+        # as when it reads, shows it to validation.
+        attributes = self._attributes(operation, name, obj and {**obj, **self._mutated}, old)
         if self._policies and self._admission.validating_policies:
             await self._by_policies.validate(self._admission.validating_policies, attributes)
         if self._webhooks and self._admission.validating_webhooks:

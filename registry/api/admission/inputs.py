@@ -26,9 +26,12 @@ from registry.api.served import MAX_BODY_CHARACTERS, Object, Served
 from registry.api.strategies.base import ObjectDecodeError
 from registry.authentication.user import AUTHENTICATED, User
 from registry.authorization.attributes import Attributes as AuthorizationAttributes
+from registry.builtin.structs import AUTOSCALING
 from registry.codec.go_text import go_json, type_meta_error
 from registry.codec.json_size import is_longer
 from registry.codec.stored import decode_stored
+from registry.codec.structs import structs
+from registry.codec.structs.base import StructDecodeError
 from registry.flowcontrol.evaluation import LARGE_BYTES, evaluate
 from registry.flowcontrol.time_slice import TimeSlice
 from registry.schema.field import MAX_TEXT
@@ -125,9 +128,9 @@ class AdmissionInputs:
     async def decode(
         self, obj: Object, resource: Resource, attributes: AdmissionAttributes, *, is_strict: bool = False
     ) -> Object:
-        """Decodes the result of a mutation: applies its kind's defaults, and drops unknown fields.
+        """Decodes the result of a mutation for what follows in admission: applies its kind's defaults.
 
-        Metadata of another type is dropped from custom resources, as in kube-apiserver.
+        Custom resources keep unknown fields and lose metadata of another type, as in kube-apiserver.
         Raises a StatusError: 500 for another kind or version, for wrong types and, if `is_strict`, for fields that a
         built-in kind does not have; 413 for an object that is too large to be stored, since the next mutation might
         double it.
@@ -149,6 +152,24 @@ class AdmissionInputs:
         if unknown and is_strict and served.definition.builtin:
             raise internal_error(f"strict decoding error: {', '.join(field_faults([], unknown))}")
         return await self.back(decoded, resource, attributes)
+
+    def struct_of_scale(self, obj: Object, attributes: AdmissionAttributes) -> Object:
+        """Returns a Scale as it is after all webhooks of a round: with the fields of its Go struct only."""
+        if attributes.subresource != "scale":
+            return obj
+        try:
+            return structs.encode(AUTOSCALING["Scale"], structs.decode(AUTOSCALING["Scale"], obj).value)
+        except StructDecodeError:
+            return obj  # refused when it is merged back
+
+    async def finish(self, obj: Object, attributes: AdmissionAttributes) -> Object:
+        """Returns what is written of a mutated object. Raises a StatusError (500)."""
+        if attributes.subresource == "scale":
+            return obj
+        try:
+            return await evaluate(partial(self._request.served.strategy.finish_mutated, obj))
+        except ObjectDecodeError as error:
+            raise internal_error(str(error)) from error
 
     async def _convert(self, obj: Object, of: Resource, to: Resource) -> Object:
         request = self._request

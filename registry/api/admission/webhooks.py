@@ -63,7 +63,7 @@ class WebhookAdmission:
         self._inputs = inputs
 
     async def mutate(self, hooks: Sequence[Webhook], attributes: AdmissionAttributes, rounds: MutationRounds) -> None:
-        progress = rounds.webhooks
+        progress, shown = rounds.webhooks, attributes.object
         if rounds.is_reinvoke:
             await progress.require_if_changed(attributes.object)
         for index, hook in enumerate(hooks):
@@ -83,6 +83,9 @@ class WebhookAdmission:
                 rounds.should_reinvoke = True
             if hook.reinvoked:
                 progress.invoked.add(hook.identity)
+        if attributes.object is not shown:
+            assert attributes.object is not None
+            attributes.object = self._inputs.struct_of_scale(attributes.object, attributes)
         progress.output = attributes.object
 
     async def _mutate_by(
@@ -112,7 +115,6 @@ class WebhookAdmission:
             audited.fail_open()
             return
         patched = await self._apply_patch(current, operations, len(answer.patch))
-        # Compared before unknown fields are dropped, as in kube-apiserver.
         audited.is_mutated = not await is_unchanged(current, patched)
         attributes.object = await self._inputs.decode(patched, resource, attributes)
         audited.report_patch(answer.patch)

@@ -255,8 +255,12 @@ class Strategy(ABC):
         """
 
     def decode_mutated(self, obj: Object, unknown: list[str]) -> Object:
-        """Decodes the result of a mutation by admission. Raises DecodeError."""
+        """Decodes the result of a mutation by admission, for what follows in admission. Raises DecodeError."""
         return self.decode(obj, unknown)
+
+    def finish_mutated(self, obj: Object) -> Object:
+        """Returns the object to be written for what all mutations have made. Raises DecodeError."""
+        return obj
 
     @abstractmethod
     def complete(self, obj: Object) -> Object:

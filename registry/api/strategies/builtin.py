@@ -95,6 +95,12 @@ class BuiltinStrategy(CustomStrategy):
             decoded = {**decoded, "metadata": {**decoded["metadata"], "managedFields": []}}
         return decoded
 
+    def decode_mutated(self, obj: Object, unknown: list[str]) -> Object:
+        return self._decode(obj, unknown, keeps_refused_nulls=True)  # into a struct, which has no unknown fields
+
+    def finish_mutated(self, obj: Object) -> Object:
+        return obj
+
     def name_function(self) -> NameFunction:
         return name_is_dns_subdomain
 

@@ -54,7 +54,16 @@ class CustomStrategy(Strategy):
         return self._decode(obj, unknown, old=old)
 
     def decode_mutated(self, obj: Object, unknown: list[str]) -> Object:
-        return self._decode(obj, unknown, keeps_refused_nulls=True)
+        """Applies defaults: other admission sees the fields that the schema does not name, as in kube-apiserver."""
+        if not self.version.storage:
+            obj = deep_copy(obj)  # what another version changes must not appear in the old object
+        schema = self._schema_for(obj)
+        if schema is not None:
+            schema.default(obj)
+        return obj
+
+    def finish_mutated(self, obj: Object) -> Object:
+        return self._decode(deep_copy(obj), [], keeps_refused_nulls=True)
 
     def _decode(
         self, obj: Object, unknown: list[str], *, keeps_refused_nulls: bool = False, old: Object | None = None
