@@ -38,10 +38,10 @@ def decode_object(request: ResourceRequest, body: Body, options: WriteOptions) -
     served = request.served
     number = ""
     try:
-        decoded = _parse(served, body, options)
+        decoded = _parse(request, body, options)
     except JsonNumberError as error:
         number, decoded = str(error), error.decoded
-    obj = _recognize(served, decoded, body, options)
+    obj = _recognize(request, decoded, body, options)
     unknown: list[str] = []
     if body.media_type == "json" and served.strategy.tells_repeated:
         obj = _decode_typed_json(served, obj, decoded, body.data, unknown, number)
@@ -128,13 +128,14 @@ def field_faults(duplicates: list[str], unknown: list[str]) -> list[str]:
     return [*dict.fromkeys(duplicates), *dict.fromkeys(paths)]
 
 
-def _parse(served: Served, body: Body, options: WriteOptions) -> Decoded:
+def _parse(request: ResourceRequest, body: Body, options: WriteOptions) -> Decoded:
+    served = request.served
     try:
         return read_body(body, served.api_version, served.kind.name)
     except JsonNumberError:
         raise
     except MessageError as fault:
-        obj = _recognize(served, Decoded(fault.types), body, options)
+        obj = _recognize(request, Decoded(fault.types), body, options)
         raise cannot_be_handled(served, str(fault), obj) from fault
     except SyntaxFault as fault:
         why = f"couldn't get version/kind; json parse error: {fault}" if body.media_type == "json" else str(fault)
@@ -176,8 +177,8 @@ def unrecognized(served: Served, why: str, data: bytes) -> StatusError:
     return bad_request(f"the object provided is unrecognized (must be of type {served.kind.name}): {why} ({excerpt})")
 
 
-def _recognize(served: Served, decoded: Decoded, body: Body, options: WriteOptions) -> Object:
-    value = decoded.value
+def _recognize(request: ResourceRequest, decoded: Decoded, body: Body, options: WriteOptions) -> Object:
+    served, value = request.served, decoded.value
     # Of several kinds each must be a text.
     is_repeated = decoded.duplicates and body.media_type == "json"
     if (why := type_meta_error(decode_verbatim_json(body.data) if is_repeated else value)) is not None:
@@ -195,7 +196,7 @@ def _recognize(served: Served, decoded: Decoded, body: Body, options: WriteOptio
             obj["apiVersion"] = served.api_version
         if obj["apiVersion"].endswith("/"):
             raise cannot_be_handled(served, f"Object 'apiVersion' is missing in '{_json_text(obj, body)}'", obj)
-        served.strategy.check_type(obj)
+        served.strategy.check_type(obj, lambda unknown: note_fields(request, options, decoded, unknown, obj))
     if not obj.get("kind"):
         raise _without_kind(served, value, body, options)
     return obj

@@ -6,6 +6,8 @@ Follows the registrations in staging/src/k8s.io/api/*/*/register.go at v1.36 (le
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 _KINDS: dict[str, frozenset[str]] = {
     group_version: frozenset(kinds.split())
     for group_version, kinds in {
@@ -94,6 +96,13 @@ def is_known_kind(kind: str, api_version: str) -> bool:
         return False
     listed = kind.removesuffix("List")
     return kind in kinds or kind in META_KINDS or (listed != kind and listed in kinds - _WITHOUT_LIST)
+
+
+def is_kind_of_scheme(kind: str, api_version: str, own: str, versions: Collection[str]) -> bool:
+    """Whether the scheme of a server with a single kind knows a kind: its own, its list, or one of meta.k8s.io/v1."""
+    if kind in META_KINDS:
+        return api_version in ("v1", *versions)
+    return api_version in versions and kind in (own, f"{own}List")
 
 
 def is_known_version(kind: str, group: str, api_version: str) -> bool:

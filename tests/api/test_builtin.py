@@ -106,6 +106,56 @@ async def test_the_error_for_another_kind_uses_the_words_of_its_scheme(api: Clie
     )
 
 
+@pytest.mark.parametrize(
+    "body, why",
+    [
+        (
+            {"kind": "Secret", "data": {"a": 5}},
+            "json: cannot unmarshal number into Go struct field Secret.data of type []uint8",
+        ),
+        (
+            {"kind": "ServiceAccount", "metadata": {"labels": {"a": 1}}, "more": 1},
+            "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.labels of type string",
+        ),
+        ({"kind": "Secret", "more": 1}, "converting (v1.Secret) to (core.ConfigMap): unknown conversion"),
+    ],
+)
+async def test_a_body_of_another_kind_is_decoded_by_its_own_struct(api: Client, body: dict[str, Any], why: str) -> None:
+    status = failure(await api.post(MAPS, {"apiVersion": "v1", **body}), 400, "BadRequest")
+    assert status["message"] == f'{body["kind"]} in version "v1" cannot be handled as a ConfigMap: {why}'
+
+
+@pytest.mark.parametrize(
+    "path, converted",
+    [
+        ("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "apiextensions.CustomResourceDefinition"),
+        ("/apis/apiregistration.k8s.io/v1/apiservices", "apiregistration.APIService"),
+    ],
+)
+async def test_options_in_place_of_an_object_of_another_scheme(api: Client, path: str, converted: str) -> None:
+    for version in ("v1", "/".join(path.split("/")[2:4])):
+        body = {"apiVersion": version, "kind": "DeleteOptions"}
+        message = failure(await api.post(path, body), 400, "BadRequest")["message"]
+        assert message.endswith(f": converting (v1.DeleteOptions) to ({converted}): unknown conversion")
+    message = failure(await api.post(path, {"apiVersion": "v2", "kind": "DeleteOptions"}), 400, "BadRequest")["message"]
+    assert ': no kind "DeleteOptions" is registered for version "v2" in scheme ' in message
+
+
+@pytest.mark.parametrize("path, version", [(EVENTS, "events.k8s.io/v1"), (NEW_EVENTS, "v1")])
+async def test_unknown_fields_of_an_event_of_the_other_group(api: Client, path: str, version: str) -> None:
+    body = {"apiVersion": version, "kind": "Event", "metadata": {"name": "e"}, "more": 1, "type": "Normal"}
+    answer = await api.post(path, body)
+    own = "v1" if path == EVENTS else "events.k8s.io/v1"
+    assert failure(answer, 400, "BadRequest")["message"] == (
+        f"the API version in the data ({version}) does not match the expected API version ({own})"
+    )
+    assert answer.warnings == ['unknown field "more"']
+    strict = failure(await api.post(f"{path}?fieldValidation=Strict", body), 400, "BadRequest")
+    assert strict["message"] == (
+        'Event in version "v1" cannot be handled as a Event: strict decoding error: unknown field "more"'
+    )
+
+
 async def test_unsupported_field_selectors(api: Client) -> None:
     status = failure(await api.get(f"{MAPS}?fieldSelector=data.a=b"), 400, "BadRequest")
     assert status["message"] == ('"data.a" is not a known field selector: only "metadata.name", "metadata.namespace"')

@@ -212,3 +212,17 @@ async def test_a_provider_sees_the_bindings_of_its_exports(api: Client, provider
     assert (await api.of_tenant("*.nowhere").get(ALL_WIDGETS)).code == 404
     # In a tenant by itself there is no such annotation.
     assert "tenancy.registry/tenant" not in (await api.of_tenant("one").get(ALL_WIDGETS)).text
+
+
+async def test_only_events_of_several_tenants_are_paged_at_revision_0(api: Client, provider: Client) -> None:
+    """kube-apiserver has no events in its watch cache, which ignores the limit of lists at revision 0."""
+    for name in ("one", "two"):
+        client = await consumer(api, name, domain="shop")
+        (await client.post("/api/v1/namespaces/default/configmaps", {"metadata": {"name": "a"}})).ok(201)
+        event = {"metadata": {"name": "a"}, "involvedObject": {"namespace": "default"}}
+        (await client.post("/api/v1/namespaces/default/events", event)).ok(201)
+    across = api.of_tenant("*.shop")
+    for plural, pages in (("events", True), ("configmaps", False)):
+        query = f"/api/v1/namespaces/default/{plural}?limit=1&resourceVersion=0&fieldSelector=metadata.name=a"
+        listed = (await across.get(query)).ok()
+        assert (len(listed["items"]), bool(listed["metadata"].get("continue"))) == ((1, True) if pages else (2, False))

@@ -16,6 +16,7 @@ from registry.api.clock import timestamp
 from registry.api.strategies.base import Context, Object, WriteEffects
 from registry.api.strategies.typed import TypedStrategy, keep
 from registry.apply.values import equal
+from registry.builtin.known_kinds import is_kind_of_scheme
 from registry.builtin.structs import API_REGISTRATION
 from registry.codec.go_text import go_quote
 from registry.definitions.conditions import with_condition
@@ -43,8 +44,8 @@ class APIServiceStrategy(TypedStrategy):
     known_versions = ("apiregistration.k8s.io/v1beta1",)
 
     def _is_known(self, kind: str, api_version: str) -> bool:
-        """The scheme of kube-aggregator contains no other kinds."""
-        return api_version in (self._api_version, *self.known_versions) and kind in (self._kind, f"{self._kind}List")
+        """kube-aggregator has a scheme of its own."""
+        return is_kind_of_scheme(kind, api_version, self._kind, (self._api_version, *self.known_versions))
 
     def part(self, subresource: str) -> TypedStrategy:
         return _APIServiceStatusStrategy(self.definition, self.version) if subresource == "status" else self

@@ -223,8 +223,11 @@ class Strategy(ABC):
         """Returns an object with its members in the order of the kind's Go struct; None if the kind is a map."""
         return None
 
-    def check_type(self, obj: Object) -> None:
-        """Raises a StatusError for an object of another kind or version, if that is reported before other errors."""
+    def check_type(self, obj: Object, note: Callable[[list[str]], None]) -> None:
+        """Raises a StatusError for an object of another kind or version, if that is reported before other errors.
+
+        `note` refuses or reports the unknown fields of an object that upstream converts before it refuses its version.
+        """
         return
 
     def conversion_fault(self, obj: Object) -> str | None:

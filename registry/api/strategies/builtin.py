@@ -5,13 +5,15 @@ Follows kubernetes pkg/registry/core/*/strategy.go.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from registry.api.errors import Qualified, bad_request, forbidden
 from registry.api.strategies.base import Context, Object
 from registry.api.strategies.custom import CustomStrategy
 from registry.builtin.known_kinds import META_KINDS, is_known_kind, is_known_version
+from registry.builtin.structs import unknown_fields
+from registry.codec.structs.base import StructDecodeError
 from registry.codec.structs.meta import UNVERSIONED
 from registry.schema.field import FieldError
 from registry.schema.names import NameFunction, name_is_dns_subdomain
@@ -50,16 +52,26 @@ class BuiltinStrategy(CustomStrategy):
         definition = self.definition
         raise forbidden(Qualified(definition.names.plural, definition.group), obj["metadata"].get("name") or "", why)
 
-    def check_type(self, obj: Object) -> None:
+    def check_type(self, obj: Object, note: Callable[[list[str]], None]) -> None:
+        """Upstream decodes the object by the struct of its own kind, then converts it, then compares the versions."""
         kind, api_version = obj["kind"], obj["apiVersion"]
         if kind == self._kind and api_version == self._api_version:
             return
-        if kind == self._kind and self._has_version(api_version):
+        version = api_version.rpartition("/")[2]
+        is_converted = kind == self._kind and self._has_version(api_version)
+        unknown: list[str] = []
+        if is_converted or self._is_known(kind, api_version):
+            try:
+                unknown = unknown_fields(kind, api_version, obj)
+            except StructDecodeError as error:
+                why = f'{kind} in version "{version}" cannot be handled as a {self._kind}: {error}'
+                raise bad_request(why) from error
+        if is_converted:
+            note(unknown)
             raise bad_request(
                 f"the API version in the data ({api_version}) does not match the expected API version "
                 f"({self._api_version})"
             )
-        version = api_version.rpartition("/")[2]
         raise bad_request(f'{kind} in version "{version}" cannot be handled as a {self._kind}: {self.type_fault(obj)}')
 
     def type_fault(self, obj: Object) -> str | None:

@@ -12,6 +12,7 @@ from registry.api.strategies.builtin import BuiltinStrategy
 from registry.apply.struct_types import struct_type
 from registry.apply.types import MergeType
 from registry.authentication.user import SERVER, SERVER_MANAGER
+from registry.builtin.known_kinds import is_kind_of_scheme
 from registry.codec.json_encode import encode_json_text
 from registry.codec.structs.conversion import conversion_fault
 from registry.codec.structs.structs import zero_members
@@ -72,8 +73,8 @@ class DefinitionStrategy(BuiltinStrategy):
         return _VERSIONS
 
     def _is_known(self, kind: str, api_version: str) -> bool:
-        """The scheme of apiextensions contains no other kinds."""
-        return api_version == self._api_version and kind in (self._kind, f"{self._kind}List")
+        """apiextensions has a scheme of its own."""
+        return is_kind_of_scheme(kind, api_version, self._kind, (self._api_version, *self.known_versions))
 
     def part(self, subresource: str) -> DefinitionStrategy:
         return StatusOfDefinitions(self.definition, self.version)

@@ -25,7 +25,7 @@ from registry.api.request import ResourceRequest
 from registry.api.selectors.fields import NAME, NAMESPACE, FieldTerm, field_terms, parse_field_selector, required_name
 from registry.api.selectors.labels import parse_label_selector
 from registry.api.selectors.requirements import FIELD_PREFIX
-from registry.api.served import field_value
+from registry.api.served import Served, field_value
 from registry.api.verbs.readable import readable
 from registry.codec.stored import decode_stored
 from registry.flowcontrol.evaluation import LARGE_BYTES, evaluate
@@ -251,7 +251,7 @@ def select(request: ResourceRequest, options: ListOptions) -> Selection:
     selection = parse_selection(request, options)
     if options.watch:
         return selection
-    position = list_position(options, cached=request.served.resource_name != EVENTS)
+    position = list_position(options, request.served)
     left = position.left if position.of == _list_name(request) else None
     return replace(selection, at=position.at, after=position.after, limit=position.limit, left=left)
 
@@ -288,11 +288,11 @@ class ListPosition(NamedTuple):
     of: str = ""
 
 
-def list_position(options: ListOptions, *, cached: bool = True) -> ListPosition:
-    """Returns where a list begins. At revision 0 the limit is ignored: the original serves it from the watch cache, if
-    objects of the resource are `cached` there."""
+def list_position(options: ListOptions, served: Served) -> ListPosition:
+    """Returns where a list begins. At revision 0 the limit is ignored: the original serves it from the watch cache, but
+    for events, which are not there."""
     text = options.resource_version
-    limit = 0 if text == "0" and cached else options.limit
+    limit = 0 if text == "0" and served.resource_name != EVENTS else options.limit
     if options.continue_:
         token = continuation.decode(options.continue_)
         if text not in ("", "0"):

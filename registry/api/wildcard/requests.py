@@ -75,7 +75,7 @@ async def _require_exported(request: ResourceRequest, provider: Tenant) -> None:
 
 async def _list(view: WildcardView) -> ListAnswer:
     options = view.options
-    at, after, limit, *_ = list_position(options)
+    at, after, limit, *_ = list_position(options, view.request.served)
     await wait(view, list_revision(options.resource_version))
     try:
         page = await view.page(at, _place(after), limit)

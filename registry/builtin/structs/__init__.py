@@ -7,13 +7,13 @@ at v1.36, and kube-aggregator's pkg/apis/apiregistration/v1/types.go.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from registry.builtin.scalars import BYTES_MAP, INT_OR_STRING, MICRO_TIME, QUANTITY
 from registry.codec.structs.base import GoType
 from registry.codec.structs.declarations import qualified, read_structs
 from registry.codec.structs.meta import METAV1
-from registry.codec.structs.structs import Struct
+from registry.codec.structs.structs import Struct, decode
 
 _KNOWN: Final[Mapping[str, GoType]] = {
     **METAV1,
@@ -38,3 +38,24 @@ CORE: Final = _structs("core_v1")
 EVENTS: Final = _structs("events_v1", {**_KNOWN, **qualified("corev1", CORE)})
 RBAC: Final = _structs("rbac_v1")
 STORAGE_MIGRATION: Final = _structs("storagemigration_v1beta1")
+
+_BY_GROUP: Final = {
+    "": CORE,
+    "admissionregistration.k8s.io": ADMISSION_REGISTRATION,
+    "authentication.k8s.io": AUTHENTICATION,
+    "authorization.k8s.io": AUTHORIZATION,
+    "autoscaling": AUTOSCALING,
+    "coordination.k8s.io": COORDINATION,
+    "events.k8s.io": EVENTS,
+    "rbac.authorization.k8s.io": RBAC,
+    "storagemigration.k8s.io": STORAGE_MIGRATION,
+}
+
+
+def unknown_fields(kind: str, api_version: str, obj: Any) -> list[str]:
+    """Decodes an object whose kind is not that of the request; returns its unknown fields, none if there is no struct.
+
+    Raises StructDecodeError. The versions of a group differ in nothing that this shows.
+    """
+    struct = _BY_GROUP.get(api_version.rpartition("/")[0], {}).get(kind)
+    return [] if struct is None else decode(struct, obj).unknown
