@@ -20,6 +20,8 @@ from registry.authorization.attributes import Attributes
 from registry.builtin.tenancy import GROUP, PLURAL
 
 CLUSTERS = "clusters"
+# The old paths of watches and proxies, /api/v1/watch/..., mean these verbs whatever the method is. Nothing is proxied.
+_VERBS_OF_PATHS = ("watch", "proxy")
 # Subresources of a namespace itself; any other segment after its name is a resource in it. The last three are those of
 # registry/api/verbs/history/.
 _NAMESPACE_SUBRESOURCES = ("status", "finalize", "history", "restore", "undelete")
@@ -94,20 +96,20 @@ def request_info(method: str, path: str, query_string: bytes = b"") -> RequestIn
     else:
         return RequestInfo(method.lower(), path, query, tenant)
     version, rest = (rest[0] if rest else ""), rest[1:]
-    if rest in (["watch"], ["proxy"]):
+    if len(rest) == 1 and rest[0] in _VERBS_OF_PATHS:
         raise UnknownResource
-    watch = len(rest) > 1 and rest[0] == "watch"  # the old paths of watches, /api/v1/watch/...
-    if watch:
+    special = rest[0] if len(rest) > 1 and rest[0] in _VERBS_OF_PATHS else ""
+    if special:
         rest = rest[1:]
     if not rest:
         return RequestInfo(method.lower(), path, query, tenant, True, group, version)
     namespace, has_namespace, rest = _namespace(rest, group)
-    resource, name, subresource = rest[0], (rest[1] if len(rest) > 1 else ""), "/".join(rest[2:])
+    resource, name = rest[0], (rest[1] if len(rest) > 1 else "")
+    subresource = "" if special == "proxy" else "/".join(rest[2:])
     if not resource:
         verb = method.lower()
     else:
-        # The old path of a watch means one whatever the method is.
-        verb = "watch" if watch else _verb(method, name, watch=not name and is_true(query, "watch"))
+        verb = special or _verb(method, name, watch=not name and is_true(query, "watch"))
         if query and not subresource:
             subresource = _subresource_of_query(verb, group, resource, query)
     return RequestInfo(

@@ -252,6 +252,8 @@ _OF_OBJECTS = ("get", "update", "patch", "delete")
 
 def _check_builtin(served: Served, info: RequestInfo, verb: str) -> None:
     """A built-in resource has routes only for what it supports (installer.go)."""
+    if verb == "proxy":
+        raise resource_not_found()
     if info.subresource:
         if info.subresource not in served.subresources:
             raise resource_not_found()

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.api.client import Client
+from tests.api.client import Body, Client
+from tests.api.errors import failure
 from tests.api.widgets import DEFINITIONS, GROUP, NAMESPACES, WIDGETS
 from tests.application import shares_application
 
@@ -91,3 +92,15 @@ async def test_paths_and_methods(shared_api: Client, method: str, path: str, cod
     assert answer.code == code
     if reason:
         assert answer.json["reason"] == reason
+
+
+@shares_application
+@pytest.mark.parametrize("method", ["GET", "POST", "PATCH", "DELETE"])
+async def test_proxy_is_a_verb_in_paths_that_no_resource_supports(shared_api: Client, method: str) -> None:
+    body: Body = {} if method in ("POST", "PATCH") else None
+    for name in ("widgets", "widgets/a", "widgets/a/status", "widgets/a/nothing"):
+        path = f"/apis/{GROUP}/v1/proxy/namespaces/default/{name}"
+        refused = failure(await shared_api.request(method, path, body), 405, "MethodNotAllowed")
+        assert refused["message"] == f'proxy is not supported on resources of kind "widgets.{GROUP}"'
+    for path in ("/api/v1/proxy/namespaces/default/configmaps/a", f"/apis/{GROUP}/v1/proxy/namespaces/default/gadgets"):
+        assert (await shared_api.request(method, path, body)).code == 404
