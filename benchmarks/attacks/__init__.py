@@ -59,6 +59,7 @@ ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
     "handshakes": storms.handshakes,
     "keyexchanges": storms.key_exchanges,
     "resets": storms.resets,
+    "escapes": storms.escapes,
     "leavers": storms.leavers,
     "timeouts": storms.timeouts,
     "tokens": storms.tokens,

@@ -125,6 +125,26 @@ async def bound(attacker: Attacker) -> None:
     await attacker.parallel(8, work)
 
 
+async def escapes(attacker: Attacker) -> None:
+    """Queries of 20,000 escapes on a hundred connections, without a token."""
+    head = b"GET /version?a=" + b"%41" * 20_000 + b" HTTP/1.1\r\nHost: a\r\n\r\n"
+
+    async def work(one: Attacker) -> None:
+        reader, writer = await one.open()
+        try:
+            for _ in range(20):
+                writer.write(head)
+                await writer.drain()
+                answer = await reader.readuntil(b"}")
+                one.answers[answer[9:12].decode()] += 1
+        except asyncio.IncompleteReadError:
+            one.answers["closed"] += 1
+        finally:
+            writer.transport.abort()
+
+    await attacker.parallel(100, work)
+
+
 def _binding(name: str, role: str, subjects: int) -> dict[str, Any]:
     return {
         "apiVersion": "rbac.authorization.k8s.io/v1",

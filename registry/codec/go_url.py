@@ -14,6 +14,7 @@ from registry.codec.go_netip import AddressError, parse_addr
 from registry.codec.go_text import go_quote
 
 BAD_ESCAPE: Final = re.compile(r"%(?![0-9a-fA-F]{2})")
+_ESCAPE: Final = re.compile(rb"%(?=[0-9a-fA-F]{2})")
 PORT: Final = re.compile(r"(?::[0-9]*)?", re.ASCII)
 _SCHEME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*", re.ASCII)
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
@@ -153,6 +154,29 @@ def _bracket(text: str) -> str:
     except AddressError as error:
         raise UrlError(f"invalid host: ParseAddr({go_quote(full)}): {error}") from None
     return f"[{full}]{port}"
+
+
+def unescape(raw: bytes) -> str:
+    """Percent-decodes a part of a URL; invalid escapes stay as they are, and bytes that are not UTF-8 are replaced."""
+    try:
+        return unescape_valid(raw)
+    except ValueError:
+        return _unescaped(_ESCAPE.sub(rb"\\x", raw.replace(b"\\", rb"\\")))
+
+
+def unescape_valid(raw: bytes) -> str:
+    """Like `unescape`, but raises ValueError for an invalid escape.
+
+    In C code: urllib takes 10 ms for 20,000 escapes, which the head of a request may have without a credential.
+    """
+    return (
+        _unescaped(raw.replace(b"\\", rb"\\").replace(b"%", rb"\x")) if b"%" in raw else raw.decode("utf-8", "replace")
+    )
+
+
+def _unescaped(raw: bytes) -> str:
+    """`raw` has the escapes of Python's literals."""
+    return raw.decode("unicode_escape").encode("latin-1").decode("utf-8", "replace")
 
 
 def escape_path(path: str) -> str:

@@ -12,12 +12,12 @@ Follows apiserver pkg/endpoints/request/requestinfo.go.
 from __future__ import annotations
 
 from typing import NamedTuple
-from urllib.parse import parse_qsl
 
 from registry.api.options import Query, is_true
 from registry.api.selectors.fields import name_of_selector
 from registry.authorization.attributes import Attributes
 from registry.builtin.tenancy import GROUP, PLURAL
+from registry.codec.go_url import unescape_valid
 
 CLUSTERS = "clusters"
 # The old paths of watches and proxies, /api/v1/watch/..., mean these verbs whatever the method is. Nothing is proxied.
@@ -160,15 +160,12 @@ def parse_query(raw: bytes) -> Query:
     if not raw:
         return {}
     query: dict[str, list[str]] = {}
-    for pair in raw.decode("latin-1").split("&"):
-        if pair and ";" not in pair and _has_valid_escapes(pair):
-            for name, value in parse_qsl(pair, keep_blank_values=True):
-                query.setdefault(name, []).append(value)
+    for pair in raw.split(b"&"):
+        if pair and b";" not in pair:
+            name, _, value = pair.replace(b"+", b" ").partition(b"=")
+            try:
+                text = unescape_valid(value)
+                query.setdefault(unescape_valid(name), []).append(text)
+            except ValueError:
+                continue
     return query
-
-
-_HEX = frozenset("0123456789abcdefABCDEF")
-
-
-def _has_valid_escapes(text: str) -> bool:
-    return all(len(part) >= 2 and part[0] in _HEX and part[1] in _HEX for part in text.split("%")[1:])

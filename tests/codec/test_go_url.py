@@ -1,8 +1,12 @@
 from __future__ import annotations
 
-import pytest
+from urllib.parse import unquote
 
-from registry.codec.go_url import Url, UrlError, parse_request_uri, parse_url
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from registry.codec.go_url import BAD_ESCAPE, Url, UrlError, parse_request_uri, parse_url, unescape, unescape_valid
 
 
 @pytest.mark.parametrize(
@@ -62,3 +66,33 @@ def test_request_uri(text: str, accepted: bool) -> None:
         assert not accepted
     else:
         assert accepted
+
+
+ESCAPES = [
+    b"%41",
+    b"%zz",
+    b"%",
+    b"%4",
+    b"\\",
+    b"\\x41",
+    b"%5C",
+    b"%5cx41",
+    b"%e2%98%83",
+    b"%e2%98",
+    b"%ff",
+    b"\\u2603",
+    b"%00",
+    b"+",
+    b"%25",
+    b"a",
+]
+
+
+@given(st.lists(st.sampled_from(ESCAPES), max_size=6).map(b"".join))
+def test_escapes_are_decoded_as_by_the_library(raw: bytes) -> None:
+    assert unescape(raw) == unquote(raw.decode())
+    if BAD_ESCAPE.search(raw.decode()):
+        with pytest.raises(ValueError):
+            unescape_valid(raw)
+    else:
+        assert unescape_valid(raw) == unescape(raw)

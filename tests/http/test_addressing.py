@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from registry.http.hosts import HostPattern, tenant_in_path
-from registry.http.request_info import request_info
+from registry.http.request_info import parse_query, request_info
 from registry.store.errors import TenantNotFound
 from tests.api.client import Client
 from tests.api.errors import failure
@@ -166,3 +168,14 @@ def test_the_namespace_of_a_request_for_namespaces(path: str, namespace: str) ->
 def test_an_empty_tenant_name_is_not_the_default_tenant() -> None:
     assert request_info("GET", "/clusters//api/v1").tenant == "/"
     assert request_info("GET", "/api/v1").tenant == ""
+
+
+def test_many_escapes_are_decoded_in_no_time() -> None:
+    """A hundred requests of 60 kB, without a credential, held the event loop for a second."""
+    raw = b"labelSelector=" + b"%2C" * 20_000
+    began = time.process_time()
+    for _ in range(20):
+        assert parse_query(raw) == {"labelSelector": ["," * 20_000]}
+    assert time.process_time() - began < 0.08
+    assert parse_query(b"a=%zz&b=1&c=%4&a=%41+%2B&;d&e%=1") == {"b": ["1"], "a": ["A +"]}
+    assert parse_query("a=\N{SNOWMAN}".encode()) == {"a": ["\N{SNOWMAN}"]}

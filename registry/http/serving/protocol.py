@@ -17,13 +17,13 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 from typing import Any, Final
-from urllib.parse import unquote
 
 import httptools
 from uvicorn._types import ASGI3Application
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
+from registry.codec.go_url import unescape
 from registry.flowcontrol.byte_shares import ABORT
 from registry.flowcontrol.fair_queue import TooManyRequests
 from registry.flowcontrol.interruption import WHEN_GONE
@@ -301,10 +301,9 @@ class Protocol(TimedProtocol):
         method, version = parser.get_method(), parser.get_http_version()
         check_head(method, version, self.url, self.headers, upgrades=parser.should_upgrade())
         url = httptools.parse_url(self.url)
-        path = url.path.decode("ascii")
         scope["method"] = method.decode("ascii")
         scope["http_version"] = version
-        scope["path"] = unquote(path) if "%" in path else path
+        scope["path"] = unescape(url.path) if b"%" in url.path else url.path.decode("ascii")
         scope["raw_path"] = url.path
         scope["query_string"] = url.query or b""
         keep_alive = version != "1.0" and parser.should_keep_alive() and not self.is_last
