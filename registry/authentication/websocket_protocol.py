@@ -15,6 +15,8 @@ from registry.codec import go_base64
 
 TOKEN_PROTOCOL: Final = "base64url.bearer.authorization.k8s.io."
 PROTOCOLS: Final = b"sec-websocket-protocol"
+# Browsers send two. More than these would take time before anybody has authenticated.
+_MOST_PROTOCOLS: Final = 100
 
 
 def is_websocket(headers: Mapping[bytes, bytes]) -> bool:
@@ -26,11 +28,13 @@ def is_websocket(headers: Mapping[bytes, bytes]) -> bool:
 def authorization_of(headers: Mapping[bytes, bytes]) -> str:
     """Returns what the Authorization header of a request for a WebSocket would be; "" without a token.
 
-    Raises Unauthenticated for several tokens, a malformed one, or one without another subprotocol, which the answer has
-    to name.
+    Raises Unauthenticated for hundreds of subprotocols, several tokens, a malformed one, or one without another
+    subprotocol, which the answer has to name.
     """
     if PROTOCOLS not in headers or not is_websocket(headers):
         return ""
+    if headers[PROTOCOLS].count(b",") >= _MOST_PROTOCOLS:
+        raise Unauthenticated
     protocols = [part.strip() for part in headers[PROTOCOLS].decode("latin-1").split(",")]
     tokens = [part.removeprefix(TOKEN_PROTOCOL) for part in protocols if part.startswith(TOKEN_PROTOCOL)]
     if not tokens:

@@ -27,6 +27,7 @@ def headers(protocols: str) -> dict[bytes, bytes]:
         pytest.param(f"{TOKEN_PROTOCOL}_w, x", id="no UTF-8"),
         pytest.param(f"{TOKEN_PROTOCOL}, x", id="empty"),
         pytest.param(f"{protocol('a b')}, x", id="two words"),
+        pytest.param("x," * 100, id="hundreds"),
     ],
 )
 def test_tokens_that_are_refused(protocols: str) -> None:

@@ -228,5 +228,7 @@ async def test_an_invalid_timeout(shared_api: Client, path: str) -> None:
     message = 'invalid timeout specified in the request URL - time: invalid duration "invalid"'
     for client in (shared_api, shared_api.with_token("")):
         assert failure(await client.get(f"{path}?timeout=invalid"), 400, "BadRequest")["message"] == message
+        long = failure(await client.get(f"{path}?timeout={'1s' * 200}"), 400, "BadRequest")["message"]
+        assert long == message.replace('"invalid"', f'"{"1s" * 128}"...'), "each part takes time to add up"
     if path != "/nowhere":
         assert (await shared_api.get(f"{path}?timeout=30s")).code == 200
