@@ -211,3 +211,10 @@ async def test_paths_that_name_nothing(shared_api: Client, path: str, code: int,
     assert (answer.code, answer.text) == (code, text)
     if code == 500:
         assert (await shared_api.with_token("nonsense").get(path)).code == 500
+
+
+async def test_long_addresses_are_not_quoted_whole(shared_api: Client) -> None:
+    """Quoting 60 kB took 64 ms, for anybody."""
+    answer = await shared_api.with_token("").get("/api/v1/watch?x=" + '"' * 60_000)
+    assert (answer.code, "..." in answer.text) == (500, True)
+    assert len(answer.text) < 20_000

@@ -18,7 +18,10 @@ from registry.codec.go_text import go_quote
 from registry.http.request_info import UnknownResource, request_info
 from registry.http.request_state import STATE, RequestState
 from registry.http.responses import send_text
+from registry.schema.field import shorten
 
+# Of an error's quotation, which takes a microsecond for each character, and is made for anybody.
+_LONGEST_URI: Final = 2_000
 # Go's httpstream.IsUpgradeRequest and its websocket authenticator read all of these.
 _LISTS: Final = frozenset({b"connection", PROTOCOLS})
 
@@ -57,5 +60,6 @@ def _unknown_resource(scope: Scope) -> str:
     """The error's text (apiserver pkg/endpoints/handlers/responsewriters/errors.go, InternalError)."""
     query = scope["query_string"].decode("latin-1")
     uri = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1") + (query and f"?{query}")
+    uri = shorten(uri, _LONGEST_URI)
     reason = f"failed to create RequestInfo: unable to determine kind and namespace from url, {uri}"
     return html.escape(f"Internal Server Error: {go_quote(uri)}: {reason}", quote=False)
