@@ -12,9 +12,13 @@ from hypothesis import strategies as st
 from registry.api.selectors.fields import FieldTerm, parse_field_selector
 from registry.api.selectors.labels import parse_label_selector
 from registry.api.selectors.requirements import SelectorError, row_test
+from registry.flowcontrol.evaluation import ASIDE
 from registry.store.encoding import label_element
 from registry.store.labels import StoredLabels
 from registry.store.types import Requirement, SelectorOperator
+from tests.api.client import Client
+from tests.api.widgets import WIDGETS
+from tests.application import shares_application
 
 OBJECTS = {
     "a": {"env": "dev", "tier": "1"},
@@ -277,3 +281,13 @@ def test_a_bare_operator_selects_everything(text: str) -> None:
 def test_an_operator_with_one_side_does_not(text: str) -> None:
     with pytest.raises(SelectorError):
         parse_field_selector(text)
+
+
+@shares_application
+async def test_long_selectors_are_parsed_beside_the_event_loop(tenant_api: Client) -> None:
+    """One of 60 kB held it for 57 ms."""
+    selector = f"labelSelector=a%20in%20({','.join(['b'] * 20_000)})"
+    for ask in (tenant_api.get, tenant_api.delete):
+        before = ASIDE._value.get()
+        assert (await ask(f"{WIDGETS}?{selector}")).ok(200)["items"] == []
+        assert ASIDE._value.get() > before

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from dataclasses import replace as replace_fields
+from functools import partial
 from typing import Any
 
 from registry.admission.attributes import DELETE
@@ -38,11 +39,12 @@ from registry.api.verbs.driver import NoLongerServed, run, run_current
 from registry.api.verbs.pipeline import Draft, Operation, Outcome, Start, render
 from registry.api.verbs.readable import row_texts
 from registry.api.verbs.rows import remove, replace
-from registry.api.verbs.selection import parse_selection, select, wait_for_list
+from registry.api.verbs.selection import parse_selection, select, selectors_size, wait_for_list
 from registry.api.verbs.unsafe_delete import delete_unreadable
 from registry.api.verbs.update import CONFLICT_TRIES, copy_of
 from registry.apply.values import equal
 from registry.emulation import emulated
+from registry.flowcontrol.evaluation import evaluate
 from registry.store.errors import InUse
 from registry.store.types import ObjectKey, Row
 
@@ -241,7 +243,8 @@ async def delete_collection(request: ResourceRequest, body: DeleteBody | None) -
     selected, so it holds no more of them in memory than a list does.
     """
     listed = list_options(request.query)
-    parse_selection(request, listed)
+    size = selectors_size(listed)
+    await evaluate(partial(parse_selection, request, listed), size, repeatable=True)
     options = delete_options(request.query, body)
     require_safe_collection(options)
     if listed.watch:  # it is validated as a watch, but reads lists
@@ -249,7 +252,7 @@ async def delete_collection(request: ResourceRequest, body: DeleteBody | None) -
         listed = replace_fields(listed, watch=False, send_initial_events=None, resource_version_match=match)
     if listed.resource_version not in ("", "0") and not (listed.resource_version_match or listed.continue_):
         listed = replace_fields(listed, resource_version_match="Exact")  # upstream reads the collection in pages
-    selection = select(request, listed)
+    selection = await evaluate(partial(select, request, listed), size, repeatable=True)
     await wait_for_list(selection, listed)
     if selection.limit:
         page = await selection.page()

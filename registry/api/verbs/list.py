@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
+from functools import partial
 
 from registry.api import continuation
 from registry.api.answers import ListAnswer
@@ -15,7 +16,8 @@ from registry.api.errors import StatusError, expired
 from registry.api.list_options import ListOptions, list_options
 from registry.api.request import ResourceRequest
 from registry.api.verbs.readable import row_texts
-from registry.api.verbs.selection import Selection, select, wait_for_list
+from registry.api.verbs.selection import Selection, select, selectors_size, wait_for_list
+from registry.flowcontrol.evaluation import evaluate
 from registry.store.errors import RevisionExpired
 
 # Bytes that a webhook converts before the first are sent; a later failure cuts off a longer list.
@@ -25,7 +27,7 @@ CONVERTED_AHEAD_BYTES = 16 << 20
 async def list_(request: ResourceRequest) -> ListAnswer:
     """Named with an underscore because `list` is Python's."""
     options = list_options(request.query)
-    selection = select(request, options)
+    selection = await evaluate(partial(select, request, options), selectors_size(options), repeatable=True)
     await wait_for_list(selection, options)
     try:
         return await _answer(selection)

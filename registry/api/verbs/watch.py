@@ -30,7 +30,7 @@ from registry.api.request import CatalogStale, ResourceRequest
 from registry.api.tables.table import INITIAL_EVENTS_END
 from registry.api.verbs.event_filter import EventFilter
 from registry.api.verbs.readable import row_texts
-from registry.api.verbs.selection import select
+from registry.api.verbs.selection import select, selectors_size
 from registry.budget import BudgetExceeded
 from registry.codec.json_encode import encode_json_text
 from registry.flowcontrol.evaluation import evaluate
@@ -95,7 +95,8 @@ class WatchSource(Protocol[R]):
 async def watch(request: ResourceRequest) -> WatchAnswer:
     options = list_options(request.query)
     options = replace(options, watch=True, of_watch_path=not options.watch)
-    return await watch_source(await evaluate(partial(TenantSource, request, options), repeatable=True), options)
+    source = partial(TenantSource, request, options)
+    return await watch_source(await evaluate(source, selectors_size(options), repeatable=True), options)
 
 
 class TenantSource:
