@@ -20,6 +20,8 @@ from benchmarks.client import Target, request_bytes, tls
 
 # Each event is a line with this ending; HTTP chunks end differently.
 END = b"}\n"
+# The end of an answer; the connection stays open.
+LAST_CHUNK = b"\n0\r\n\r\n"
 
 
 class Watch:
@@ -45,6 +47,8 @@ class Watch:
                 view = self.tail + buffer[:size]
                 self.events += view.count(END)
                 self.tail = bytes(view[-1:])
+                if view.endswith(LAST_CHUNK):
+                    break
             raise SystemExit("a watch was ended by the server")
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return
