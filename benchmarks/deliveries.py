@@ -29,7 +29,7 @@ from benchmarks import server
 from benchmarks.client import JSON, MERGE_PATCH, Connection, Target, spread, tls
 from benchmarks.report import keep, machine
 from benchmarks.tenants import fill_tenants, tenant_request
-from benchmarks.watchers import Watch
+from benchmarks.watchers import LAST_CHUNK, Watch
 from registry.postgres.folder import running_url
 
 T = TypeVar("T")
@@ -54,6 +54,8 @@ class TimedWatch(Watch):
         with contextlib.suppress(ssl.SSLWantReadError, ssl.SSLWantWriteError):
             while size := self.connection.recv_into(buffer):
                 data += buffer[:size]
+                if data.endswith(LAST_CHUNK):
+                    break
             raise SystemExit("a watch was ended by the server")
         now, whole = time.monotonic_ns(), data.rfind(b"\n") + 1
         self.tail = data[whole:]

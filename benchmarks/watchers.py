@@ -21,7 +21,7 @@ from benchmarks.client import Target, request_bytes, tls
 # Each event is a line with this ending; HTTP chunks end differently.
 END = b"}\n"
 # The end of an answer; the connection stays open.
-LAST_CHUNK = b"\n0\r\n\r\n"
+LAST_CHUNK = b"0\r\n\r\n"
 
 
 class Watch:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import count
 from typing import Any
 
+from benchmarks.attacks.access import AUTHORIZATION, RBAC
 from benchmarks.attacks.attacker import (
     ADMISSION,
     ANYTHING,
@@ -16,7 +17,6 @@ from benchmarks.attacks.attacker import (
     a_definition,
     an_object,
 )
-from benchmarks.attacks.storms import AUTHORIZATION, RBAC
 
 _SERVICES = f"{TENANT}/apis/apiregistration.k8s.io/v1/apiservices"
 # A megabyte of short texts, which take twenty times as much in memory.

@@ -1,14 +1,11 @@
-"""Many of something: watches, webhooks, quotas, bindings, namespaces, connections, definitions."""
+"""Many of something: watches, webhooks, quotas, namespaces, requests, definitions."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import json
-import socket
 import ssl
-import struct
 from itertools import count, cycle
 from random import Random
 from typing import Any
@@ -24,11 +21,7 @@ from benchmarks.attacks.attacker import (
     an_object,
 )
 from benchmarks.client import JSON, tls
-from registry.flowcontrol.key_exchange import set_groups
 
-RBAC = f"{TENANT}/apis/rbac.authorization.k8s.io/v1"
-AUTHENTICATION = f"{TENANT}/apis/authentication.k8s.io/v1"
-AUTHORIZATION = f"{TENANT}/apis/authorization.k8s.io/v1"
 APPLY = "application/apply-patch+yaml"
 
 
@@ -80,51 +73,6 @@ async def quotas(attacker: Attacker) -> None:
     await attacker.parallel(4, work)
 
 
-async def bindings(attacker: Attacker) -> None:
-    """Roles and bindings by the thousand, which move while rules are asked for."""
-    rules = [{"apiGroups": [f"g{i}"], "resources": [f"r{j}" for j in range(20)], "verbs": ["get"]} for i in range(100)]
-    head = {"apiVersion": "rbac.authorization.k8s.io/v1"}
-    for i in range(20):
-        role = {**head, "kind": "ClusterRole", "metadata": {"name": f"role{i}"}, "rules": rules}
-        await attacker.ask("POST", f"{RBAC}/clusterroles", role)
-    for i in range(1_000):
-        await attacker.ask("POST", f"{RBAC}/clusterrolebindings", _binding(f"b{i}", f"role{i % 20}", 40))
-    numbers = count()
-
-    async def work(one: Attacker) -> None:
-        i = next(numbers)
-        review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview"}
-        await one.ask("POST", f"{AUTHORIZATION}/selfsubjectrulesreviews", {**review, "spec": {"namespace": "default"}})
-        attributes = {"verb": "get", "resource": "nothing", "group": "nowhere"}
-        access = {"user": "u1", "groups": ["g"], "resourceAttributes": attributes}
-        review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview"}
-        await one.ask("POST", f"{AUTHORIZATION}/subjectaccessreviews", {**review, "spec": access})
-        await one.ask("POST", f"{RBAC}/clusterrolebindings", _binding(f"more{i}", "role1", 40))
-        await one.ask("DELETE", f"{RBAC}/clusterrolebindings/more{i}")
-
-    await attacker.parallel(4, work)
-
-
-async def bound(attacker: Attacker) -> None:
-    """A role of thousands of rules that is bound hundreds of times to one user, who lacks the right in question."""
-    rules = [
-        {"apiGroups": [""], "resources": ["pods"], "resourceNames": [f"{i}"], "verbs": ["get"]} for i in range(10_000)
-    ]
-    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "bound"}}
-    await attacker.ask("POST", f"{RBAC}/clusterroles", {**role, "rules": rules})
-    for i in range(500):
-        await attacker.ask("POST", f"{RBAC}/clusterrolebindings", _binding(f"bound{i}", "bound", 1))
-    numbers = count()
-
-    async def work(one: Attacker) -> None:
-        attributes = {"verb": "get", "resource": "pods", "name": f"none{next(numbers)}"}
-        review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview"}
-        spec = {"user": "u0", "resourceAttributes": attributes}
-        await one.ask("POST", f"{AUTHORIZATION}/subjectaccessreviews", {**review, "spec": spec})
-
-    await attacker.parallel(8, work)
-
-
 async def escapes(attacker: Attacker) -> None:
     """Queries of 20,000 escapes on a hundred connections, without a token."""
     head = b"GET /version?a=" + b"%41" * 20_000 + b" HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -143,18 +91,6 @@ async def escapes(attacker: Attacker) -> None:
             writer.transport.abort()
 
     await attacker.parallel(100, work)
-
-
-def _binding(name: str, role: str, subjects: int) -> dict[str, Any]:
-    return {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": name},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
-        "subjects": [
-            {"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": f"u{i}"} for i in range(subjects)
-        ],
-    }
 
 
 async def watches(attacker: Attacker) -> None:
@@ -178,91 +114,6 @@ async def watches(attacker: Attacker) -> None:
     await attacker.parallel(50, work)
 
 
-async def handshakes(attacker: Attacker) -> None:
-    """Connections without a token: TLS that is begun and left, and requests that are refused."""
-    host, port = attacker.target.address
-
-    async def work(one: Attacker) -> None:
-        try:
-            _, half = await asyncio.open_connection(host, port)
-            half.write(b"\x16\x03\x01\x02\x00\x01")
-            _, writer = await one.open()
-            writer.write(b"GET /api HTTP/1.1\r\nHost: a\r\n\r\n")
-            await writer.drain()
-            half.transport.abort()
-            writer.transport.abort()
-            one.answers["opened"] += 1
-        except OSError:
-            one.answers["closed"] += 1
-
-    await attacker.parallel(20, work)
-
-
-async def key_exchanges(attacker: Attacker) -> None:
-    """Handshakes without a token in the largest finite field of TLS, each with the same first message."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    assert set_groups(context, "ffdhe8192")
-    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-    with contextlib.suppress(ssl.SSLWantReadError):
-        context.wrap_bio(incoming, outgoing).do_handshake()
-    hello = outgoing.read()
-
-    async def work(one: Attacker) -> None:
-        reader, writer = await asyncio.open_connection(*one.target.address)
-        try:
-            writer.write(hello)
-            answer = await reader.read(1 << 16)
-            one.answers["handshakes" if answer[:1] == b"\x16" else "refused"] += 1
-        finally:
-            writer.close()
-
-    await attacker.parallel(16, work)
-
-
-async def resets(attacker: Attacker) -> None:
-    """Connections without a token that send a large body, read the refusal and reset the connection."""
-    body = b"x" * 100_000
-
-    async def work(one: Attacker) -> None:
-        try:
-            reader, writer = await one.open()
-            writer.write(b"POST /api HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
-            one.answers[(await reader.readline()).split()[1].decode()] += 1
-            client = writer.get_extra_info("socket")
-            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            writer.transport.abort()
-        except (OSError, IndexError):
-            one.answers["closed"] += 1
-
-    await attacker.parallel(20, work)
-
-
-async def leavers(attacker: Attacker) -> None:
-    """Lists, writes and patches whose clients reset the connection while these are served."""
-    path = await attacker.define("left", ANYTHING)
-    for i in range(50):
-        await attacker.ask("POST", path, an_object(path, f"o{i}", {"text": "x" * 20_000}))
-    large = json.dumps(an_object(path, "", {"lists": [[]] * 20_000})).encode()
-    requests = cycle([("GET", f"{path}?limit=200", b""), ("POST", path, large), ("DELETE", f"{path}?dryRun=All", b"")])
-    pauses = cycle([0.0, 0.001, 0.003, 0.01])
-
-    async def work(one: Attacker) -> None:
-        method, of, body = next(requests)
-        try:
-            _, writer = await one.open()
-            writer.write(one.head(method, of, len(body)) + body)
-            await asyncio.sleep(next(pauses))
-            client = writer.get_extra_info("socket")
-            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            writer.transport.abort()
-            one.answers["left"] += 1
-        except OSError:
-            one.answers["closed"] += 1
-
-    await attacker.parallel(20, work)
-
-
 async def timeouts(attacker: Attacker) -> None:
     """Lists, writes and deletions that are cancelled after a few milliseconds, at their own wish."""
     path = await attacker.define("timed", ANYTHING)
@@ -279,34 +130,6 @@ async def timeouts(attacker: Attacker) -> None:
         await one.ask(method, f"{of}&timeout={next(limits)}ms", body)
 
     await attacker.parallel(20, work)
-
-
-async def tokens(attacker: Attacker) -> None:
-    """Tokens that nobody has issued, each another, and reviews of such."""
-    numbers = count()
-
-    async def work(one: Attacker) -> None:
-        claims = {"iss": "https://127.0.0.1:1/", "sub": f"s{next(numbers)}", "exp": 9_999_999_999, "aud": ["a"] * 2_000}
-        parts = [{"alg": "RS256", "kid": "k"}, claims]
-        token = ".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts)
-        review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": f"{token}.AAAA"}}
-        await one.ask("POST", f"{AUTHENTICATION}/tokenreviews", review)
-
-    await attacker.parallel(8, work)
-
-
-async def reviews(attacker: Attacker) -> None:
-    """Access reviews of a hundred thousand groups, each for another user."""
-    groups = [f"g{i:08}" for i in range(100_000)]
-    numbers = count()
-
-    async def work(one: Attacker) -> None:
-        attributes = {"verb": "get", "resource": "nothing"}
-        spec = {"user": f"u{next(numbers)}", "groups": groups, "resourceAttributes": attributes}
-        review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
-        await one.ask("POST", f"{AUTHORIZATION}/subjectaccessreviews", review)
-
-    await attacker.parallel(4, work)
 
 
 async def discovery(attacker: Attacker) -> None:
@@ -416,71 +239,6 @@ async def crowds(attacker: Attacker) -> None:
 
     async def work(one: Attacker) -> None:
         await one.ask("GET", f"{MAPS}/nothing")
-
-    await attacker.parallel(1_000, work)
-
-
-async def unread(attacker: Attacker) -> None:
-    """Two thousand connections, each with sixteen gets of an object of 60 kB, whose answers nobody reads."""
-    await attacker.ask("POST", MAPS, {"metadata": {"name": "unread"}, "data": {"a": "x" * 60_000}})
-    request = attacker.head("GET", f"{MAPS}/unread", 0) * 16
-
-    async def work(one: Attacker) -> None:
-        try:
-            reader, writer = await one.open()
-            try:
-                # With so small a limit the reader stops reading from the socket at once.
-                writer.write(request)
-                one.answers["opened"] += 1
-                await reader.readexactly(1)
-                await asyncio.sleep(3600)
-            finally:
-                writer.transport.abort()
-        except (OSError, asyncio.IncompleteReadError):
-            one.answers["closed"] += 1
-            await asyncio.sleep(0.05)
-
-    await attacker.parallel(2_000, work)
-
-
-async def silent(attacker: Attacker) -> None:
-    """As many connections without a token as a process has by default, on which nothing is sent."""
-    host, port = attacker.target.address
-
-    async def work(one: Attacker) -> None:
-        try:
-            reader, writer = await asyncio.open_connection(host, port, limit=1 << 12)
-            one.answers["opened"] += 1
-            await reader.read()
-            writer.transport.abort()
-        except OSError:
-            pass
-        one.answers["closed"] += 1
-        await asyncio.sleep(0.05)
-
-    await attacker.parallel(10_000, work)
-
-
-async def buffers(attacker: Attacker) -> None:
-    """A thousand idle connections, on each of which an object of half a megabyte was created, to nothing."""
-    made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "buffer"}, "data": {"a": "x" * 500_000}}
-    body = json.dumps(made).encode()
-    request = attacker.head("POST", f"{MAPS}?dryRun=All", len(body)) + body
-
-    async def work(one: Attacker) -> None:
-        try:
-            reader, writer = await one.open()
-            try:
-                writer.write(request)
-                head = await reader.readuntil(b"\r\n\r\n")
-                one.answers[head[9:12].decode()] += 1
-                while await reader.read(1 << 16):
-                    pass
-            finally:
-                writer.transport.abort()
-        except (OSError, asyncio.IncompleteReadError):
-            one.answers["closed"] += 1
-            await asyncio.sleep(0.05)
 
     await attacker.parallel(1_000, work)
 
