@@ -9,8 +9,9 @@ that a tenant whose large uploads have used up its share can continue its small 
 An answer counts, with the data it is built from, until the client has read it. A list waits for room before anything is
 read for it: for as much as the last one of the same needed. If its first part needs more, it waits for that, and is
 read again; if a later one does, it waits with what it has. One such list of a tenant may exceed the tenant's share, so
-that those that have begun do not wait for each other. Because answers wait for their clients, a tenant's own may use up
-its share: then the one that has waited longest for its client is aborted, and one that has found no room in time is
+that those that have begun do not wait for each other. The state with which a watch begins is such a list; its changes
+are given back until there is room for them. Because answers wait for their clients, a tenant's own may use up its
+share: then the one that has waited longest for its client is aborted, and one that has found no room in time is
 rejected with a request to retry, or aborted if it has begun.
 
 Follows the dynamic thresholds of shared-memory switches (Choudhury and Hahne, IEEE/ACM Transactions on Networking 6(2),
@@ -58,6 +59,8 @@ _SPARE_PART: Final = 4
 _RESTARTS: Final = 2
 # How many kinds of lists are remembered.
 _SIZES: Final = 10_000
+# How often the texts of a list or a watch are held: as rows, as texts, and as bytes, once joined and once in parts.
+HELD_TIMES: Final = 4
 # Smaller answers are not counted: the number of connections bounds them. Bodies up to this size are small.
 SMALL_BYTES: Final = 64 * 1024
 # The fraction of the limit for bodies that is reserved for small ones; and what tenants leave that exceed their shares.
@@ -251,6 +254,10 @@ class Answers:
             if waited % STALLED_SECONDS < _LOOK_SECONDS and self._beyond.get(tenant) is answer:
                 self._cut_longest_stalled(tenant)
 
+    async def wait_to_hold(self, answer: HeldAnswer, count: int) -> None:
+        """Changes what the answer holds from nothing to `count` bytes, when there is room. Raises TooManyRequests."""
+        await self._wait(answer, count)
+
     def has_room(self, answer: HeldAnswer, count: int) -> bool:
         """Returns whether the answer may hold `count` bytes instead of what it holds."""
         return self._shares.has_room(answer.tenant, count - answer.held_bytes)
@@ -333,6 +340,19 @@ class HeldAnswer:
         if count != self.held_bytes:
             self._answers.change(self, count)
 
+    def try_hold(self, count: int) -> bool:
+        """Changes what is held as `hold` does, if there is room; else returns False."""
+        if count > max(self.held_bytes, SMALL_BYTES) and not self._answers.has_room(self, count):
+            return False
+        self.hold(count)
+        return True
+
+    async def wait_to_hold(self, count: int) -> None:
+        """Releases what is held, and waits for room for `count` bytes, which it holds then. Raises TooManyRequests."""
+        self.hold(0)
+        if count > SMALL_BYTES and not self._is_over:
+            await self._answers.wait_to_hold(self, count)
+
     async def reserve(self, of: Hashable) -> None:
         """Waits for room for a list like the last one `of` the same, before it is read. Raises TooManyRequests."""
         if self._is_reserved:
@@ -356,6 +376,17 @@ class HeldAnswer:
             self.hold(0)
             raise NeedsMoreRoom
         if is_first or count <= SMALL_BYTES or self._is_over:
+            self.hold(count)
+        else:
+            await self._answers.grow(self, count)
+
+    async def hold_page(self, count: int) -> None:
+        """Holds what a page of a watch's state needs, instead of what it held or reserved. Waits for room. Raises
+        TooManyRequests."""
+        self._is_reserved = False
+        self._needed_bytes = max(self._needed_bytes, count)
+        self.end_parts()
+        if count <= max(self.held_bytes, SMALL_BYTES) or self._is_over:
             self.hold(count)
         else:
             await self._answers.grow(self, count)

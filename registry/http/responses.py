@@ -32,8 +32,6 @@ CHUNK_BYTES = 16
 PART_BYTES = 64 * 1024 - CHUNK_BYTES
 # Longer bodies are sent in parts of this size, so that they do not wait, uncounted, in the connection's buffer.
 LARGE_BYTES = 256 * 1024
-# How often the texts of a list or a watch are held: as rows, as texts, and as bytes, once joined and once in parts.
-HELD_TIMES = 4
 FIXED = [(b"cache-control", b"no-cache, private")]
 Headers = list[tuple[bytes, bytes]]
 

@@ -12,7 +12,6 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from functools import partial
-from sys import getsizeof
 from typing import Any
 
 from starlette.types import Receive, Scope, Send
@@ -24,14 +23,13 @@ from registry.codec.json_encode import encode_json
 from registry.codec.protobuf.envelope import encode_watch_event
 from registry.codec.stored import decode_stored
 from registry.flowcontrol.evaluation import LARGE_BYTES, evaluate
-from registry.flowcontrol.fair_queue import TooManyRequests
 from registry.flowcontrol.interruption import WHEN_GONE, Interruption, WhenGone
 from registry.flowcontrol.time_slice import ClientGone, TimeSlice
 from registry.http import metrics
 from registry.http.forms import Form
 from registry.http.negotiation import CBOR, CBOR_SEQUENCE, JSON, PARTIAL_LIST, PROTOBUF, TABLE
 from registry.http.request_state import STATE, RequestState
-from registry.http.responses import CHUNK_BYTES, HELD_TIMES, headers_for, hold, send_part
+from registry.http.responses import CHUNK_BYTES, headers_for, hold, send_part
 from registry.http.serving.stopping import Stopping
 from registry.http.serving.tunnel import TunnelClosed
 from registry.http.websocket import WebSocket, accept, binary_message, text_message
@@ -119,10 +117,6 @@ async def _send_events(send: Send, answer: WatchAnswer, form: Form, socket: WebS
         while (batch := await anext(events, None)) is not None:
             if form.representation.transform == PARTIAL_LIST and batch[0].type != "ERROR":
                 return  # no event is a list: kube-apiserver ends the watch here
-            try:
-                hold(HELD_TIMES * sum([getsizeof(event.text) for event in batch]))
-            except TooManyRequests:
-                return  # the client resumes from the last revision that it has seen
             async with aclosing(writer.pieces(batch)) as pieces, writing:
                 async for piece in pieces:
                     if socket is not None:
@@ -133,7 +127,7 @@ async def _send_events(send: Send, answer: WatchAnswer, form: Form, socket: WebS
                 socket.is_within_message = False
             counter.inc(len(batch))
             del batch, pieces  # the next may take long
-            hold(0)
+            hold(0)  # what the watch has held for them
 
 
 class _EventWriter:

@@ -1,9 +1,10 @@
-"""Many lists of one tenant at once: they wait for room, instead of being refused."""
+"""Many lists and watches of one tenant at once: they wait for room, instead of being refused or ended."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 import socket
 import ssl
 
@@ -46,6 +47,31 @@ async def test_long_lists_at_once_are_whole() -> None:
                 writer.close()
             assert {status for status, _ in answers} == {200}
             assert min(length for _, length in answers) > 2_500 * 3_000
+
+
+@pytest.mark.parametrize("start", ["", "&resourceVersion=1"], ids=["state", "changes"])
+async def test_watches_at_once_are_sent_everything(start: str) -> None:
+    """Of five watches, those that found no room for what they had to send were ended by the server."""
+    with data_folder() as folder, running_server(folder / "data", "--answer-limit-megabytes", "64") as server:
+        for i in range(7):
+            await _ask(server, "POST", MAPS, {"metadata": {"name": f"large{i}"}, "data": {"a": "x" * LETTERS}})
+        watches = [await _begin(server, "GET", f"{MAPS}?watch=true{start}") for _ in range(5)]
+        await asyncio.sleep(0.5)  # the events wait for their clients
+        events = await asyncio.gather(*(_events(reader) for reader, _ in watches))
+        for _, writer in watches:
+            writer.close()
+        assert events == [[f"large{i}" for i in range(7)]] * 5
+
+
+async def _events(reader: asyncio.StreamReader) -> list[str]:
+    """The names of the large objects of a watch's events, up to the last; or to its end."""
+    received = b""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while part := await reader.read(1 << 16):
+            received += part
+            if received.endswith(b"\n\r\n") and b'"name":"large6"' in received:
+                break
+    return [name.decode() for name in re.findall(rb'"name":"(large\d)"', received)]
 
 
 async def _begin(

@@ -152,6 +152,31 @@ async def test_a_slow_reader_is_bounded_and_loses_nothing(
     assert slow.live
 
 
+@pytest.mark.parametrize("is_in_ring", [True, False], ids=["ring", "log"])
+async def test_a_batch_that_is_given_back_is_read_again(store: Store, tenant: Tenant, is_in_ring: bool) -> None:
+    watch = await store.subscribe(tenant, WIDGETS)
+    other = await store.subscribe(tenant, WIDGETS)
+    assert (await watch.next_batch(0.01)).changes == ()
+    for number in range(1, 3):
+        await store.commit(tenant, create(f"ns/{number}"))
+        await changes_up_to(other, number)
+    batch = await watch.next_batch(60)
+    assert [change.revision for change in batch.changes] == [1, 2]
+    await store.commit(tenant, create("ns/3"))
+    await changes_up_to(other, 3)
+    if not is_in_ring:
+        watch._feed.base = 3
+        watch._feed.ring.clear()
+    watch.give_back(batch, 0)
+    again = await watch.next_batch(60)
+    assert [change.body for change in again.changes] == [change.body for change in batch.changes]
+    assert again.revision == 2
+    assert [change.revision for change in await changes_up_to(watch, 3)] == [3]
+    await store.commit(tenant, create("ns/4"))
+    assert [change.revision for change in await changes_up_to(watch, 4)] == [4]
+    assert watch.live
+
+
 async def test_what_is_queued_is_given_in_parts(store: Store, tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
     slow = await store.subscribe(tenant, WIDGETS)
     fast = await store.subscribe(tenant, WIDGETS)

@@ -16,6 +16,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
+from sys import getsizeof
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from registry.api.answers import Event, WatchAnswer
@@ -33,6 +34,7 @@ from registry.api.verbs.readable import row_texts
 from registry.api.verbs.selection import select, selectors_size
 from registry.budget import BudgetExceeded
 from registry.codec.json_encode import encode_json_text
+from registry.flowcontrol.byte_shares import HELD_TIMES, HeldAnswer
 from registry.flowcontrol.evaluation import evaluate
 from registry.flowcontrol.fair_queue import TooManyRequests
 from registry.flowcontrol.watchdog import EvaluationStopped
@@ -145,6 +147,8 @@ async def watch_source(source: WatchSource[R], options: ListOptions) -> WatchAns
     # Read here, so that a request evaluated under old definitions is served again instead of ending at once.
     beginning: Beginning[R] | None = None
     if begins_with_state(options, revision):
+        selection = (options.label_selector, options.field_selector, options.filter)
+        await source.request.wait_for_room("watch", hash(selection))
         pages = source.pages()
         beginning = Beginning(await anext(pages), pages)
     elif source.follows_definition:
@@ -180,6 +184,7 @@ async def _events(
 ) -> AsyncGenerator[Sequence[Event], None]:
     seconds = options.timeout_seconds or random.uniform(MIN_WATCH_SECONDS, 2 * MIN_WATCH_SECONDS)
     deadline = asyncio.get_running_loop().time() + seconds
+    answer = HeldAnswer.current()
     try:
         if beginning is not None:
             page: PageOf[R] | None
@@ -187,8 +192,12 @@ async def _events(
             revision = page.revision
             async with aclosing(others):
                 while page is not None:
-                    if page.rows:
-                        yield [Event("ADDED", text) for text in await source.texts(page.rows)]
+                    state = [Event("ADDED", text) for text in await source.texts(page.rows)] if page.rows else []
+                    if answer is not None:
+                        await answer.hold_page(_held_bytes(state))
+                    if state:
+                        yield state
+                    del state  # the next page may take long
                     page = await anext(others, None)
             if options.allow_watch_bookmarks and _tells_end_of_state(options):
                 yield [bookmark(source.request, revision, ends_initial_events=True)]
@@ -222,6 +231,7 @@ async def _live(
     followed: FollowedDefinition | None = None
     # At least one batch: a client of short watches progresses even if starting one has taken all its time.
     begun = False
+    answer = HeldAnswer.current()
     try:
         if source.follows_definition and not request.served.definition.builtin:
             followed = await read(partial(follow, request, subscription.wake))
@@ -230,6 +240,7 @@ async def _live(
             silence = quiet_since + BOOKMARK_SECONDS - now()
             ended_at = followed.ended_at if followed is not None else None
             wait = max(0.0, min(left, silence, source.refresh_seconds)) if ended_at is None else 0.0
+            position = subscription.position
             batch = await read(partial(subscription.next_batch, wait))
             # After the read, so at least as new as the batch: changes go to those who may see their revision.
             await read(source.refresh)
@@ -241,6 +252,12 @@ async def _live(
                 if source.follows_definition and await read(partial(is_superseded, request)):
                     return  # the client resumes, and sees these changes under the new definition
             events = await read(partial(source.events, changes))
+            needed_bytes = _held_bytes(events)
+            if answer is not None and not answer.try_hold(needed_bytes):
+                subscription.give_back(batch, position)
+                del batch, changes, events  # nothing is held while it waits: they are read again
+                await answer.wait_to_hold(needed_bytes)
+                continue
             if events:
                 yield events
                 quiet_since = now()
@@ -257,6 +274,11 @@ async def _live(
         if followed is not None:
             followed.close()
         subscription.close()
+
+
+def _held_bytes(events: Sequence[Event]) -> int:
+    """Returns what the watch holds of the events until its client has read them."""
+    return HELD_TIMES * sum([getsizeof(event.text) for event in events])
 
 
 async def _read(deadline: float, call: Callable[[], Awaitable[T]]) -> T:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from registry.store import change_log
 from registry.store.bounds import READ_BYTES
@@ -25,12 +25,15 @@ MAX_QUEUED_BYTES: Final = READ_BYTES
 MAX_BATCH_BYTES: Final = READ_BYTES
 
 
+Changes = TypeVar("Changes", list[Change], tuple[Change, ...])
+
+
 class Subscription:
     """For one reader: `await next_batch()` repeatedly, then `close()`; or `async for batch in ...`."""
 
     __slots__ = (
-        "_error", "_feed", "_held", "_left", "_live", "_pool", "_queue", "_queued", "_queued_bytes", "_sealing",
-        "_waiter", "position", "resource", "tenant",
+        "_error", "_feed", "_held", "_left", "_live", "_most_bytes", "_pool", "_queue", "_queued", "_queued_bytes",
+        "_sealing", "_waiter", "position", "resource", "tenant",
     )  # fmt: skip
 
     def __init__(
@@ -56,6 +59,8 @@ class Subscription:
         self._queue: list[tuple[tuple[Change, ...], int]] = []
         self._queued = 0
         self._queued_bytes = 0
+        # The size of a batch that was returned, while it has not been read again.
+        self._most_bytes: int | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._error: StoreError | None = None
         self._sealing = sealing
@@ -117,6 +122,13 @@ class Subscription:
 
     async def __anext__(self) -> Batch:
         return await self.next_batch()
+
+    def give_back(self, batch: Batch, after: int) -> None:
+        """Returns the last batch unread, to be read again by the next call: no more of it, but perhaps less. `after` is
+        where the subscription was before."""
+        self._most_bytes = sum([change.size for change in batch.changes])
+        self.position = after
+        self.fall_behind()
 
     def close(self) -> None:
         self.end(Closed("the subscription is closed"))
@@ -185,14 +197,17 @@ class Subscription:
 
     async def _catch_up(self) -> Batch | None:
         """Returns the next changes from the ring, which makes it live, or else from the log."""
+        most_bytes, self._most_bytes = self._most_bytes, None
         recent = self._feed.recent(self.tenant.id, self.resource, self.position)
         if recent is None:
             changes, revision = await change_log.replay(
                 self._pool, self.tenant.id, self.tenant.domain, self.resource, self.position
             )
+            if most_bytes is not None and len(fit := _fitting(changes, most_bytes)) < len(changes):
+                changes, revision = fit, fit[-1].revision
             self.position = revision
             return Batch(changes, revision) if changes else None
-        fitting = _fitting(recent)
+        fitting = _fitting(recent, most_bytes or MAX_BATCH_BYTES)
         if len(fitting) < len(recent):
             recent = fitting
             self.position = recent[-1].revision
@@ -225,12 +240,12 @@ class Subscription:
         self._queued = self._queued_bytes = 0
 
 
-def _fitting(changes: list[Change]) -> list[Change]:
+def _fitting(changes: Changes, most_bytes: int) -> Changes:
     """Returns the first changes within the limits of a batch; at least one."""
     size = 0
     for count, change in enumerate(changes):
         size += change.size
-        if count and (count >= MAX_QUEUED or size > MAX_BATCH_BYTES):
+        if count and (count >= MAX_QUEUED or size > most_bytes):
             return changes[:count]
     return changes
 
