@@ -210,6 +210,28 @@ async def test_a_doc_that_jsonb_refuses_does_not_fail_the_write(
         assert await cursor.fetchall() == [("ns/a", {"n": 1}), ("ns/b", None), ("ns/c", None)]
 
 
+async def test_a_batch_creates_and_updates_and_only_creates_begin_an_object(
+    store: Store, tenant: Tenant, database_url: str
+) -> None:
+    await commit_all(store, tenant, [create(key) for key in ("ns/changed", "ns/removed", "ns/kept")])
+    query = (
+        "SELECT key, created_at, updated_at, revision FROM objects WHERE tenant_id = %s AND resource = %s ORDER BY key"
+    )
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        before = {row[0]: row[1:] for row in connection.execute(query, (tenant.id, WIDGETS))}
+        writes = [update("ns/changed"), create("ns/new"), delete("ns/removed"), update("ns/kept", expected=99)]
+        results = await asyncio.gather(*(store.commit(tenant, write) for write in writes), return_exceptions=True)
+        after = {row[0]: row[1:] for row in connection.execute(query, (tenant.id, WIDGETS))}
+    assert [type(result) for result in results] == [Committed, Committed, Committed, RevisionConflict]
+    assert sorted(after) == ["ns/changed", "ns/kept", "ns/new"]
+    assert after["ns/kept"] == before["ns/kept"]
+    assert after["ns/changed"][0] == before["ns/changed"][0] < after["ns/changed"][1]
+    assert after["ns/new"][0] == after["ns/new"][1]
+    changed = await row_of(store, tenant, "ns/changed")
+    assert changed is not None
+    assert (changed.revision, changed.body) == (4, update("ns/changed").body)
+
+
 @has_own_store
 async def test_indexed_columns_stay_uncompressed_so_that_updates_are_hot(
     store: Store, tenant: Tenant, database_url: str

@@ -207,7 +207,9 @@ BEGIN
             SELECT CASE c.operation WHEN 'delete' THEN NULL ELSE c.index_entries::bytea[] END AS index_entries
         ) n
         WHERE c.verdict = 'ok'
-    ), inserted AS (
+    ), written AS (
+        -- One statement for creates and updates: starting it costs more than a row does. The verdicts hold until the end of
+        -- the transaction, so a row in conflict is that of an update.
         INSERT INTO objects (
             tenant_id, resource, key, uid, revision, version, schema_id, body, labels, owners, doc,
             pending, terminating, created_at, updated_at, index_layout, index_entries
@@ -218,17 +220,13 @@ BEGIN
             CASE WHEN a.flags & 1024 = 0 THEN a.flags & 512 <> 0 END, committed_at, committed_at,
             a.index_layout, a.new_index_entries
         FROM accepted a
-        WHERE a.operation = 'create'
-    ), updated AS (
-        UPDATE objects o
-        SET uid = a.uid, revision = a.new_revision, version = a.version, schema_id = a.schema_id, body = a.body,
-            labels = a.new_labels, owners = a.owners::text[], doc = a.doc::jsonb,
-            pending = a.flags & 4 <> 0, updated_at = committed_at,
-            terminating = CASE WHEN a.flags & 1024 = 0 THEN a.flags & 512 <> 0 END,
-            index_layout = a.index_layout, index_entries = a.new_index_entries
-        FROM accepted a
-        WHERE a.operation = 'update'
-            AND o.tenant_id = a.tenant_id AND o.resource = a.resource AND o.key = a.key
+        WHERE a.operation <> 'delete'
+        ON CONFLICT (tenant_id, resource, key) DO UPDATE
+        SET uid = excluded.uid, revision = excluded.revision, version = excluded.version,
+            schema_id = excluded.schema_id, body = excluded.body, labels = excluded.labels, owners = excluded.owners,
+            doc = excluded.doc, pending = excluded.pending, terminating = excluded.terminating,
+            updated_at = excluded.updated_at, index_layout = excluded.index_layout,
+            index_entries = excluded.index_entries
     ), deleted AS (
         DELETE FROM objects o
         USING accepted a
