@@ -10,7 +10,7 @@ from typing import Any
 
 from registry.builtin.quantities import QuantityError, canonical_quantity
 from registry.codec.go_text import go_quote
-from registry.codec.go_time import RFC3339, TimeError, canonical_time
+from registry.codec.go_time import ORDINARY_SECONDS, RFC3339, TimeError, canonical_time
 from registry.codec.json_encode import encode_json_text
 from registry.codec.model import NumberLiteral
 from registry.codec.structs.base import DecodingContext, GoType, Link, StructDecodeError
@@ -19,9 +19,7 @@ from registry.codec.structs.scalars import INT_32, Bytes
 from registry.codec.structs.structs import GoMap
 
 _RFC3339_MICRO = "2006-01-02T15:04:05.000000Z07:00"
-_canonical_micro = re.compile(
-    r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{6}Z", re.ASCII
-).fullmatch
+_canonical_micro = re.compile(ORDINARY_SECONDS + r"\.\d{6}Z", re.ASCII).fullmatch
 _to_seconds = re.compile(r"\d{4}-\d\d-\d\dT\d{1,2}:\d\d:\d\d", re.ASCII)
 _micros = re.compile(r"[.,](\d{6})", re.ASCII)
 

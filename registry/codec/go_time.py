@@ -13,9 +13,13 @@ from registry.codec.go_text import quote_time
 
 RFC3339 = "2006-01-02T15:04:05Z07:00"
 
-_canonical = re.compile(
-    r"\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\dZ", re.ASCII
-).fullmatch
+# A day that every year has (01 to 28; 29 and 30; 31) and a time of day, as Go writes them.
+ORDINARY_SECONDS = (
+    r"\d{4}-(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)"
+    r"T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d"
+)
+
+_canonical = re.compile(ORDINARY_SECONDS + "Z", re.ASCII).fullmatch
 _fraction = re.compile(r"[.,]\d+", re.ASCII)
 
 # For each position: the part of the layout, a pattern for it, the range of its number.

@@ -1,5 +1,8 @@
 """Times as Go reads them."""
 
+import calendar
+import itertools
+
 import pytest
 
 from registry.codec.go_time import TimeError, canonical_time
@@ -46,6 +49,17 @@ def test_invalid_times(text: str, reason: str) -> None:
     with pytest.raises(TimeError) as caught:
         canonical_time(text)
     assert str(caught.value) == f'parsing time "{text}"{reason}'
+
+
+def test_days_that_every_year_has_are_recognized_without_parsing() -> None:
+    for month, day in itertools.product(range(1, 13), range(1, 32)):
+        text = f"2023-{month:02}-{day:02}T03:04:05Z"
+        if day <= calendar.monthrange(2023, month)[1]:
+            # What is parsed is written again, as another text.
+            assert canonical_time(text) is text
+        else:
+            with pytest.raises(TimeError, match="day out of range"):
+                canonical_time(text)
 
 
 def test_errors_quote_unusual_characters_by_their_bytes() -> None:

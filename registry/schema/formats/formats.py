@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from registry.codec.go_time import ORDINARY_SECONDS
 from registry.schema.formats.mail import is_email
 from registry.schema.formats.net import is_cidr, is_hostname, is_ipv4, is_ipv6, is_mac, is_request_uri
 
@@ -136,9 +137,7 @@ def _is_long_name(text: str) -> bool:
 # ---- times
 
 _date = re.compile(r"(\d{4})-(\d\d)-(\d\d)", re.ASCII).fullmatch
-_ordinary_date_time = re.compile(
-    r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z"
-).fullmatch
+_ordinary_date_time = re.compile(ORDINARY_SECONDS + "Z", re.ASCII).fullmatch
 _time_of_day = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(?:.[0-9]+)?(?:z|[+-][0-9]{2}:[0-9]{2})").fullmatch
 _DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
