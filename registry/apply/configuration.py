@@ -39,7 +39,7 @@ def apply_configuration(node: MergeType, original: Object, configuration: Object
 
 
 def _atomics(value: Json, node: MergeType, path: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """The atomic lists and maps among the declared fields of a value."""
+    """The atomic lists and maps among the declared fields of a value, and among the items of lists."""
     paths: list[tuple[str, ...]] = []
     if type(value) is dict and node.is_map:
         if node.map_atomic:
@@ -48,6 +48,9 @@ def _atomics(value: Json, node: MergeType, path: tuple[str, ...]) -> list[tuple[
             field = node.fields.get(name)
             if field is not None:
                 paths.extend(_atomics(part, field[1], (*path, field[0])))
-    elif type(value) is list and node.is_list and node.items is Items.ATOMIC:
-        paths.append(path)
+    elif type(value) is list and node.is_list and node.item is not None:
+        if node.items is Items.ATOMIC:
+            paths.append(path)
+        for index, item in enumerate(value):
+            paths.extend(_atomics(item, node.item, (*path, f"i:{index}")))
     return paths

@@ -354,6 +354,44 @@ async def test_a_json_patch_adds_only_fields_that_the_kind_has(api: Client) -> N
     assert answer.json["message"] == 'Internal error occurred: strict decoding error: unknown field "metadata.huh"'
 
 
+@pytest.mark.parametrize(
+    "resource, body, path, text",
+    [
+        (
+            "configmaps",
+            {"data": {"a": "b"}},
+            "/data/k",
+            "json: cannot unmarshal number into Go struct field ConfigMap.data of type string",
+        ),
+        (
+            "secrets",
+            {},
+            "/type",
+            "json: cannot unmarshal number into Go struct field Secret.type of type v1.SecretType",
+        ),
+        (
+            "services",
+            {"spec": {"clusterIP": "None", "ports": [{"port": 1}]}},
+            "/spec/clusterIP",
+            "json: cannot unmarshal number into Go struct field ServiceSpec.spec.clusterIP of type string",
+        ),
+    ],
+)
+async def test_a_json_patch_cannot_change_the_types_of_a_built_in_kind(
+    api: Client, resource: str, body: dict[str, Any], path: str, text: str
+) -> None:
+    expression = f'[JSONPatch{{op: "add", path: "{path}", value: 5}}]'
+    spec = {
+        "matchConstraints": {"resourceRules": [rule("CREATE", resources=resource, group="")]},
+        "reinvocationPolicy": "Never",
+        "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}],
+    }
+    (await api.post(MUTATING, named("MutatingAdmissionPolicy", "m", **spec))).ok(201)
+    (await api.post(MUTATING_BINDINGS, named("MutatingAdmissionPolicyBinding", "m", policyName="m"))).ok(201)
+    answer = await api.post(f"/api/v1/namespaces/default/{resource}", {"metadata": {"name": "a"}, **body})
+    assert (answer.code, answer.json["message"]) == (500, f"Internal error occurred: {text}")
+
+
 async def test_too_many_match_conditions_are_validated_nonetheless(api: Client) -> None:
     conditions = [{"name": f"c{i}", "expression": "true"} for i in range(65)]
     del conditions[47]["name"]

@@ -200,6 +200,22 @@ async def test_unknown_and_repeated_fields_of_a_scale(api: Client, method: str, 
     assert (await send("Ignore")).warnings == []
 
 
+@pytest.mark.parametrize(
+    "body, content_type",
+    [
+        ({"spec": {"replicas": 1, "z": 1}, "q": 1}, MERGE),
+        ([{"op": "add", "path": "/spec/z", "value": 1}, {"op": "add", "path": "/q", "value": 1}], JSON_PATCH),
+    ],
+)
+async def test_unknown_fields_of_a_patched_scale_are_in_the_order_of_its_text(
+    api: Client, body: Any, content_type: str
+) -> None:
+    """kube-apiserver decodes the result of a patch from a text with sorted keys."""
+    await make(api, "a", replicas=3)
+    answer = await api.patch(f"{A}/scale", body, content_type)
+    assert answer.warnings == ['unknown field "q"', 'unknown field "spec.z"']
+
+
 @pytest.mark.parametrize("subresource", ["status", "scale"])
 async def test_subresources_that_a_definition_does_not_declare(tenant_api: Client, subresource: str) -> None:
     await define(tenant_api, definition("plain", "Plain"))

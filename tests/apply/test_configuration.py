@@ -66,3 +66,12 @@ def test_refused(spec: Any, configuration: Any, message: str) -> None:
     with pytest.raises(TypedError) as caught:
         apply_configuration(type_of(), widget(spec), widget(configuration))
     assert str(caught.value) == message
+
+
+def test_an_atomic_item_of_a_list_is_refused() -> None:
+    configuration = widget({})
+    configuration["metadata"]["ownerReferences"] = [{"uid": "u", "name": "a"}, {"uid": "v"}]
+    with pytest.raises(TypedError) as caught:
+        apply_configuration(type_of(), widget({}), configuration)
+    items = ".metadata.ownerReferences[0], .metadata.ownerReferences[1]"
+    assert str(caught.value) == f"invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {items}"

@@ -108,7 +108,7 @@ class BuiltinStrategy(CustomStrategy):
         return decoded
 
     def decode_mutated(self, obj: Object, unknown: list[str]) -> Object:
-        return self._decode(obj, unknown, keeps_refused_nulls=True)  # into a struct, which has no unknown fields
+        return self.decode(obj, unknown)  # into a struct, which has no unknown fields
 
     def finish_mutated(self, obj: Object) -> Object:
         return obj

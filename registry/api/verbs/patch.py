@@ -201,8 +201,8 @@ class PatchReader:
             obj = served.strategy.decode(result_of_kind, unknown, old)
         except ObjectDecodeError as error:
             raise self._refusal(served, result, text, error, refuse) from error
-        if self._strategic is None and len(unknown) > 1:
-            unknown = sorted_by(unknown, _in_document_order)
+        if self._strategic is None:
+            unknown = in_document_order(unknown)
         self._report(request, field_faults(self.faults, unknown), text, refuse)
         return obj
 
@@ -307,8 +307,13 @@ def _operation_of(fault: str) -> int:
     return int(position[1]) if position else 0
 
 
-def _in_document_order(path: str) -> tuple[tuple[int, str], ...]:
-    """Returns the position of an unknown field (`spec.versions[10].huh`) in a text with sorted keys."""
+def in_document_order(unknown: list[str]) -> list[str]:
+    """Returns unknown fields as a decoder finds them in a patched object, which is a text with sorted keys."""
+    return sorted_by(unknown, _position) if len(unknown) > 1 else unknown
+
+
+def _position(path: str) -> tuple[tuple[int, str], ...]:
+    """Returns the position of an unknown field (`spec.versions[10].huh`) in such a text."""
     return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"[.\[\]]+", path))
 
 

@@ -27,7 +27,7 @@ from registry.api.tables.table import CREATED_DESCRIPTION, custom_table
 from registry.api.verbs.apply import note_duplicates, read_configuration
 from registry.api.verbs.driver import run
 from registry.api.verbs.get import begin_get
-from registry.api.verbs.patch import JSON_PATCH, MERGE_PATCH, PatchReader
+from registry.api.verbs.patch import JSON_PATCH, MERGE_PATCH, PatchReader, in_document_order
 from registry.api.verbs.update import UpdateOperation
 from registry.builtin.structs import AUTOSCALING
 from registry.codec.go_text import type_meta, type_meta_error
@@ -139,7 +139,7 @@ async def patch_scale(request: ResourceRequest, body: Body) -> DocumentAnswer:
             scale = _decode(result, unknown)
         except StructDecodeError as error:
             raise refuse(result, reader.first_fault(result, _decode) or str(error)) from error
-        faults = field_faults(reader.faults, unknown)
+        faults = field_faults(reader.faults, in_document_order(unknown))
         if faults and options.field_validation == "Strict":
             raise refuse(result, f"strict decoding error: {', '.join(faults)}")
         if options.field_validation != "Ignore":
