@@ -37,6 +37,8 @@ MAX_WAITING: Final = 2_000
 # Requests of a tenant that is alone that begin, or that continue, in one iteration of the event loop: another may come.
 _EXEMPT_IN_A_ROW: Final = 16
 _SLICES_IN_A_ROW: Final = 4
+# While several tenants are present: as many as take about a slice together, since most events of watches take far less.
+_MOST_RESUMED: Final = 16
 # Tenants with rates that are remembered; one that is dropped while it has no requests starts afresh.
 MAX_TENANTS: Final = 10_000
 
@@ -101,6 +103,9 @@ class FairQueue:
         # Requests that have yielded, in the order in which they continue.
         self._yielded: deque[_Yielded] = deque()
         self._resuming = False  # in the next iteration of the event loop
+        # How many continue in it, and when those of the last iteration were resumed.
+        self._resumed = 1
+        self._resumed_at = 0.0
         self._later: asyncio.TimerHandle | None = None
 
     def is_shared(self) -> bool:
@@ -215,21 +220,27 @@ class FairQueue:
             asyncio.get_running_loop().call_soon(self._resume_next)
 
     def _resume_next(self) -> None:
-        """Resumes the next request that has yielded, unless a short request goes first."""
+        """Resumes the next requests that have yielded, unless a short request goes first."""
         self._resuming = False
         if self._later is not None:
             self._later.cancel()
             self._later = None
-        while self._yielded and self._yielded[0].over.done():
-            self._yielded.popleft()  # its client has gone
-        if not self._yielded:
-            return
         now = self._clock()
-        if any(seat.short_until >= now for seat in self._yielded[0].before):
-            # Try again when it may have ended, or no longer counts as short.
-            self._later = asyncio.get_running_loop().call_later(SEAT_SECONDS / 4, self._resume_next)
-            return
-        self._yielded.popleft().over.set_result(None)
+        if now - self._resumed_at < SHARED_SLICE_SECONDS:
+            self._resumed = min(2 * self._resumed, _MOST_RESUMED)
+        elif now - self._resumed_at > SLICE_SECONDS:
+            self._resumed = max(self._resumed // 2, 1)
+        for _ in range(self._resumed):
+            while self._yielded and self._yielded[0].over.done():
+                self._yielded.popleft()  # its client has gone
+            if not self._yielded:
+                break
+            if any(seat.short_until >= now for seat in self._yielded[0].before):
+                # Try again when it may have ended, or no longer counts as short.
+                self._later = asyncio.get_running_loop().call_later(SEAT_SECONDS / 4, self._resume_next)
+                return
+            self._yielded.popleft().over.set_result(None)
+        self._resumed_at = self._clock()
         if self._yielded:
             self._resume_soon()
 

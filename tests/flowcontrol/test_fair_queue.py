@@ -162,27 +162,37 @@ async def test_a_slice_waits_for_a_time_only() -> None:
     await asyncio.wait_for(resting, 60)
 
 
-async def test_one_slice_is_done_in_a_round() -> None:
-    turns = turns_of("a", "b")
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [(SHARED_SLICE_SECONDS, 1), (SHARED_SLICE_SECONDS / 5, 8), (0.0, 16)],
+    ids=["slices", "events", "nothing"],
+)
+async def test_a_round_has_slices_for_about_half_a_millisecond(seconds: float, expected: int) -> None:
+    now = NOW
+    turns = FairQueue(lambda: now)
+    for name in ("b", "a"):
+        turns.mark_known(name)
     for place in present(turns, "b", "a"):
         turns.release(place)
     done: list[int] = []
 
     async def work(number: int) -> None:
+        nonlocal now
         for _ in range(3):
             await turns.yield_now("a", fairness.EXEMPT)
+            now += seconds
             done.append(number)
 
     most = 0
     async with asyncio.TaskGroup() as group:
-        for number in range(4):
+        for number in range(40):
             group.create_task(work(number))
-        while len(done) < 12:
+        while len(done) < 120:
             before = len(done)
             await asyncio.sleep(0)
             most = max(most, len(done) - before)
-    assert most == 1
-    assert done == [0, 1, 2, 3] * 3
+    assert most == expected
+    assert done == [*range(40)] * 3
 
 
 async def test_a_request_cancelled_while_paused_blocks_no_other() -> None:
