@@ -18,6 +18,7 @@ from benchmarks.attacks import (
     conversions,
     documents,
     found,
+    lifecycle,
     objects,
     policies,
     queries,
@@ -114,6 +115,9 @@ ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
     "issued": objects.issued,
     "impersonations": objects.impersonations,
     "pipelines": objects.pipelines,
+    "blockedowners": lifecycle.blocked_owners,
+    "held": lifecycle.held_namespaces,
+    "largeheld": lifecycle.large_held,
     # Last, since each write of a ConfigMap then takes hundreds.
     "quotas": storms.quotas,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from typing import Final, TypeVar
 
 from registry.api.answers import ObjectAnswer
@@ -21,6 +22,7 @@ from registry.api.verbs.update import UpdateOperation
 from registry.authentication.user import SERVER, SERVER_MANAGER
 from registry.codec.stored import decode_metadata
 from registry.controllers.queue import Requeue
+from registry.flowcontrol.evaluation import LARGE_BYTES, aside, evaluate
 from registry.schema.values import deep_copy
 from registry.store.bounds import READ_BYTES
 from registry.store.reads.pages import Place
@@ -179,7 +181,7 @@ class ControllerClient:
     async def _delete_at(self, served: Served, place: Place, options: DeleteOptions) -> None:
         if place.may_be_terminating:
             row, _ = await self.backend.store.load(self.tenant, served.resource_name, place.key)
-            if row is None or _waits(row):
+            if row is None or await _waits(row):
                 return
         await self.delete(served, place.key, options)
 
@@ -190,16 +192,20 @@ class ControllerClient:
                 yield row
 
 
-def metadata_of(row: Row) -> Object:
-    """Returns the metadata of a stored object, which is the same at every version."""
-    return decode_metadata(row.body)
+async def metadata_of(body: str) -> Object:
+    """Returns the metadata of a stored object, which is the same at every version.
+
+    A long text is decoded in a thread, since it may have megabytes of owners. Between many short ones others run.
+    """
+    work = partial(decode_metadata, body)
+    return await (aside(work) if len(body) > LARGE_BYTES else evaluate(work, repeatable=True))
 
 
-def _waits(row: Row) -> bool:
+async def _waits(row: Row) -> bool:
     """Returns whether a deleted object only waits for the finalizers of others. Checks the text before decoding."""
     if '"deletionTimestamp"' not in row.body:
         return False
-    metadata = metadata_of(row)
+    metadata = await metadata_of(row.body)
     finalizers = metadata.get("finalizers") or ()
     return bool(metadata.get("deletionTimestamp")) and FOREGROUND not in finalizers and ORPHAN not in finalizers
 

@@ -46,7 +46,7 @@ async def reconcile(
     row, _ = await client.backend.store.load(client.tenant, NAMESPACES, key)
     if row is None or '"deletionTimestamp"' not in row.body:
         return
-    marked = metadata_of(row).get("deletionTimestamp")
+    marked = (await metadata_of(row.body)).get("deletionTimestamp")
     if not marked or FINALIZER not in _spec_finalizers(row.body):
         return
     if (left := GRACE_SECONDS - _age_seconds(marked)) > 0:
@@ -115,7 +115,7 @@ async def _delete_content(client: ControllerClient, namespace: str) -> tuple[Map
         remaining[f"{served.resource.name}.{served.resource.group}"] = count
         looked_at = 0
         async for row in client.rows(served, namespace):
-            finalizers.update(set(metadata_of(row).get("finalizers") or ()))
+            finalizers.update(set((await metadata_of(row.body)).get("finalizers") or ()))
             looked_at += 1
             if looked_at >= _MAX_FINALIZER_OBJECTS:
                 break

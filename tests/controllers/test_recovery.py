@@ -9,15 +9,18 @@ from collections.abc import AsyncIterator
 import psycopg
 import pytest
 
+from registry.api.dependents import DeletedObject
 from registry.api.options import DeleteOptions, WriteOptions
 from registry.api.request import QUOTAS, ResourceRequest
 from registry.api.verbs.create import create_object
 from registry.codec.stored import decode_stored
 from registry.controllers.controller_client import ControllerClient
+from registry.controllers.garbage import collector
 from registry.controllers.garbage.absent_owner_cache import AbsentOwnerCache
 from registry.controllers.garbage.deletion import Garbage
 from registry.controllers.garbage.references import served_by_name
 from registry.controllers.work import Work
+from registry.store.types import Uid
 from tests.api.client import eventually
 from tests.controllers.processes import WIDGETS, born, key, manager_of, names, process, widgets
 
@@ -84,6 +87,22 @@ async def test_an_object_for_which_nothing_is_due_needs_no_definitions(
     await garbage.reconcile(Work(next_one.tenant, WIDGETS, key("object")))
     await garbage.reconcile(Work(next_one.tenant, WIDGETS, key("none")))
     assert next_one.backend.catalogs.recall(next_one.tenant) is None
+
+
+async def test_deleted_objects_of_many_owners_that_wait_are_bounded(
+    next_one: ControllerClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Objects were counted, and not their owners: each may refer to 20,000."""
+    monkeypatch.setattr(collector, "GONE_LIMIT", 1_000)
+    waiting = collector.Collector(next_one.backend)
+    owners = [{"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": f"u{i}"} for i in range(400)]
+    deleted = [DeletedObject("", "ConfigMap", "default", name, Uid(name), owners) for name in "ab"]
+    waiting.notify_gone(next_one.tenant, deleted[0])
+    dropped = [waiting._dropped_since]
+    waiting.notify_gone(next_one.tenant, deleted[1])
+    dropped.append(waiting._dropped_since)
+    assert [since is not None for since in dropped] == [False, True]  # the leader finds it in the change log
+    assert waiting._gone[next_one.tenant.id] == deleted[:1]
 
 
 @pytest.mark.parametrize("policy, left", [("Foreground", set()), ("Orphan", {"child"})])

@@ -243,7 +243,8 @@ class Monitor:
         done: list[str] = []
         for name in names:
             row, _ = await self._backend.store.load(tenant, NAMESPACES, ObjectKey(name))
-            created = None if row is None else datetime.datetime.fromisoformat(metadata_of(row)["creationTimestamp"])
+            metadata = None if row is None else await metadata_of(row.body)
+            created = None if metadata is None else datetime.datetime.fromisoformat(metadata["creationTimestamp"])
             is_deleted = await self.cleaner.delete_left(tenant, server, name, created)
             if is_deleted is None:
                 break

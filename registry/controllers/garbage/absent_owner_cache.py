@@ -6,6 +6,7 @@ gone, too.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from registry.api.dependents import DeletedObject, Reference
@@ -22,7 +23,8 @@ class AbsentOwnerCache:
         self._gone: LruCache[tuple[TenantId, str], DeletedObject] = LruCache(limit)
 
     def add(self, tenant: Tenant, deleted: DeletedObject) -> None:
-        self._gone.put((tenant.id, deleted.uid), deleted)
+        # Without its own owners: references of megabytes.
+        self._gone.put((tenant.id, deleted.uid), replace(deleted, owners=()))
 
     def knows(self, tenant: Tenant, namespace: str, reference: Reference) -> bool:
         """Returns whether the reference of an object in `namespace` means a deleted object, in all of its fields."""

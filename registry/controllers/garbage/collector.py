@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Final, Self
@@ -26,12 +27,12 @@ from registry.api.dependents import DeletedObject, Reference
 from registry.api.errors import StatusError
 from registry.api.request import Backend
 from registry.caches import LruCache
-from registry.codec.stored import decode_metadata
-from registry.controllers.controller_client import CONTROLLER_MANAGER, ControllerClient
+from registry.controllers.controller_client import CONTROLLER_MANAGER, ControllerClient, metadata_of
 from registry.controllers.garbage.absent_owner_cache import AbsentOwnerCache
 from registry.controllers.garbage.deletion import Garbage
 from registry.controllers.garbage.references import served_by_name, served_by_reference
 from registry.controllers.work import Work, WorkScope, work_queue
+from registry.flowcontrol.time_slice import TimeSlice
 from registry.store.errors import StoreError, TenantNotFound
 from registry.store.process_heartbeats import MissedChange
 from registry.store.types import ObjectKey, ResourceName, Row, Tenant, TenantId, Uid
@@ -47,7 +48,8 @@ GATHER_SECONDS: Final = 0.005
 GATHER_OBJECTS: Final = 500
 # Concurrent lookups, of several tenants.
 _LOOKUPS: Final = 4
-# Deleted objects waiting for a lookup, of which a tenant has at most half; beyond it they are found in the change log.
+# Deleted objects waiting for a lookup, with their owners; a tenant has at most half. Those beyond it are found in
+# the change log.
 GONE_LIMIT: Final = 100_000
 _PAGE_ROWS: Final = 500
 RENEW_SECONDS: Final = 10.0
@@ -72,9 +74,9 @@ class Collector:
             "the garbage collector", self._handle, backend, workers=_WORKERS, max_retry_seconds=_MAX_RETRY_SECONDS
         )
         # Deleted objects not looked up yet, by tenant. Invariant: `_gone_since` has the time of the oldest of each
-        # tenant in `_gone` or being looked up, and `_gone_count` is how many are in `_gone`.
+        # tenant in `_gone` or being looked up, and `_gone_sizes` how many are in `_gone`, with their owners.
         self._gone: dict[TenantId, list[DeletedObject]] = {}
-        self._gone_count = 0
+        self._gone_sizes: Counter[TenantId] = Counter()
         self._gone_since: dict[TenantId, float] = {}
         self._lookups: dict[TenantId, asyncio.Task[None]] = {}
         self._looking_up = asyncio.Semaphore(_LOOKUPS)
@@ -145,11 +147,12 @@ class Collector:
         if waiting is None:
             waiting = self._gone[tenant.id] = []
             self._wake.put_nowait(tenant)
-        if len(waiting) >= GONE_LIMIT - self._gone_count:
+        size = _size(deleted)
+        if self._gone_sizes[tenant.id] + size > GONE_LIMIT - self._gone_sizes.total():
             self._drop()
             return
         waiting.append(deleted)
-        self._gone_count += 1
+        self._gone_sizes[tenant.id] += size
         self._gone_since.setdefault(tenant.id, _now())
 
     def _enqueue(self, work: Work) -> None:
@@ -184,9 +187,9 @@ class Collector:
         while waiting:
             batch = waiting[:GATHER_OBJECTS]
             del waiting[:GATHER_OBJECTS]
-            self._gone_count -= len(batch)
+            self._gone_sizes[tenant.id] -= sum(map(_size, batch))
             await self._query_with_retries(tenant, batch)
-        del self._gone[tenant.id]
+        del self._gone[tenant.id], self._gone_sizes[tenant.id]
         self._gone_since.pop(tenant.id, None)
         del self._lookups[tenant.id]
 
@@ -223,7 +226,10 @@ class Collector:
         if not blocked:
             return
         catalog = await self._backend.catalogs.get(tenant)
+        slices = TimeSlice.current()
         for namespace, reference in blocked:
+            if slices.expired():
+                await slices.yield_now()
             served = served_by_reference(catalog, reference)
             if served is not None:
                 key = served.key(namespace, reference.get("name") or "")
@@ -288,7 +294,7 @@ class Collector:
         catalog = await self._backend.catalogs.get(missed.tenant)
         served = served_by_name(catalog, missed.resource)
         group, kind = (served.kind.group, served.kind.name) if served else (missed.resource.partition(".")[2], "")
-        metadata = decode_metadata(missed.last_body or "")
+        metadata = await metadata_of(missed.last_body or "")
         return DeletedObject(
             group,
             kind,
@@ -297,6 +303,11 @@ class Collector:
             missed.uid,
             metadata.get("ownerReferences") or (),
         )
+
+
+def _size(deleted: DeletedObject) -> int:
+    """Returns what a deleted object counts for: it may refer to thousands of owners."""
+    return 1 + len(deleted.owners)
 
 
 def _now() -> float:

@@ -26,6 +26,7 @@ from registry.controllers.garbage.absent_owner_cache import AbsentOwnerCache
 from registry.controllers.garbage.references import is_defined, served_by_name, served_by_reference
 from registry.controllers.queue import Requeue
 from registry.controllers.work import Work, WorkScope
+from registry.flowcontrol.time_slice import TimeSlice
 from registry.store.types import ObjectKey, ResourceName, Row, Uid
 from registry.tasks import BoundedTasks
 
@@ -105,7 +106,7 @@ class Garbage:
         served = served_by_name(catalog, resource)
         if served is None:
             return None
-        return FoundObject(catalog, served, row, metadata_of(row))
+        return FoundObject(catalog, served, row, await metadata_of(row.body))
 
     # -- an object and its owners
     async def _collect(self, target: FoundObject, scope: WorkScope) -> None:
@@ -130,7 +131,10 @@ class Garbage:
     async def _classify(self, target: FoundObject) -> Owners | None:
         """Returns None if unknown: an owner of an unknown kind, or of one that cannot own this object."""
         owners = Owners([], [], [])
+        slices = TimeSlice.current()
         for reference in target.metadata["ownerReferences"]:
+            if slices.expired():
+                await slices.yield_now()
             served = served_by_reference(target.catalog, reference)
             if served is None and is_defined(target.catalog, reference):
                 return None  # a version that is not served says nothing about the owner, not even its absence
@@ -150,7 +154,7 @@ class Garbage:
                 if served.namespaced:
                     await self._report(target, served, reference)
                 owners.absent.append(reference)
-            elif '"deletionTimestamp"' in row.body and _deletes_dependents(metadata_of(row)):
+            elif '"deletionTimestamp"' in row.body and _deletes_dependents(await metadata_of(row.body)):
                 owners.waiting.append(reference)
             else:
                 owners.live.append(reference)
@@ -203,7 +207,7 @@ class Garbage:
             if not rows:
                 return
             for row in rows:
-                yield row, metadata_of(row)
+                yield row, await metadata_of(row.body)
             after = rows[-1]
 
     async def _delete_dependents(self, target: FoundObject, *, has_begun: bool) -> None:
