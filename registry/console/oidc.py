@@ -222,8 +222,7 @@ def _form(body: Mapping[str, str], host: str | None) -> dict[str, str]:
     """What the issuer's token endpoint is sent (RFC 6749, sections 4.1.3 and 6)."""
     if body.keys() == _OF_REFRESH:
         return {"grant_type": "refresh_token", "refresh_token": body["refreshToken"]}
-    redirect = urlsplit(body["redirectUri"])
-    if redirect.netloc != host or redirect.path != "/console/" or redirect.query:
+    if not _is_console(body["redirectUri"], host):
         raise SignInFailed(400, "redirectUri must be the console of this server")
     if not _VERIFIER.fullmatch(body["codeVerifier"]):
         raise SignInFailed(400, "codeVerifier must have 43 to 128 unreserved characters")
@@ -233,3 +232,11 @@ def _form(body: Mapping[str, str], host: str | None) -> dict[str, str]:
         "code_verifier": body["codeVerifier"],
         "redirect_uri": body["redirectUri"],
     }
+
+
+def _is_console(url: str, host: str | None) -> bool:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return parts.netloc == host and parts.path == "/console/" and not parts.query

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
@@ -454,3 +455,11 @@ async def test_the_first_segment_after_the_name_is_the_subresource(shared_api: C
     status = failure(await shared_api.get(f"{A}/none/status"), 404, "NotFound")
     assert status["message"] == f'widgets.{GROUP} "a" not found'
     (await shared_api.get(f"{A}/status/more")).ok()
+
+
+async def test_unknown_fields_are_in_the_order_of_the_patched_text(shared_api: Client) -> None:
+    await make(shared_api, "a", size=1)
+    digits = "1" * 5000
+    answer = await shared_api.patch(f"{A}?fieldValidation=Strict", {"spec": {"9": 1, digits: 1, "10": 1}})
+    message = failure(answer, 422, "Invalid")["message"]
+    assert re.findall(r'unknown field \\?"spec\.([0-9]+)', message) == ["10", digits, "9"]

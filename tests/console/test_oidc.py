@@ -149,11 +149,12 @@ async def test_a_code_becomes_a_token(issuer: SigningIssuer, api_database: str, 
     [
         ({"redirectUri": "https://evil.example/console/"}, "redirectUri must be the console of this server"),
         ({"redirectUri": "https://registry.example/console/?x"}, "redirectUri must be the console of this server"),
+        ({"redirectUri": "https://["}, "redirectUri must be the console of this server"),
         ({"codeVerifier": "short"}, "codeVerifier must have 43 to 128 unreserved characters"),
         ({"codeVerifier": "v" * 42 + "\n"}, "codeVerifier must have 43 to 128 unreserved characters"),
         ({"codeVerifier": "w" * 43}, "the issuer refuses: invalid_grant"),
     ],
-    ids=["another host", "a query", "a short verifier", "a line end", "the wrong verifier"],
+    ids=["another host", "a query", "no URL", "a short verifier", "a line end", "the wrong verifier"],
 )
 async def test_what_is_refused(
     more: dict[str, str], message: str, issuer: SigningIssuer, api_database: str, tmp_path: Path

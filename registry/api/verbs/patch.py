@@ -284,6 +284,8 @@ class PatchReader:
 
 _TYPE = frozenset({"apiVersion", "kind"})
 _POSITION = re.compile(r'"\[(\d+)\]')
+# A step of a path to an unknown field: the index of an item, or a name.
+_STEP = re.compile(r"\[([0-9]{1,9})\]|([^.\[\]]+)")
 _REJECTED = "the server rejected our request due to an error in our request"
 
 
@@ -314,7 +316,7 @@ def in_document_order(unknown: list[str]) -> list[str]:
 
 def _position(path: str) -> tuple[tuple[int, str], ...]:
     """Returns the position of an unknown field (`spec.versions[10].huh`) in such a text."""
-    return tuple((int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"[.\[\]]+", path))
+    return tuple((int(index), "") if index else (-1, name) for index, name in _STEP.findall(path))
 
 
 def _containers(value: Any) -> set[int]:
