@@ -30,6 +30,7 @@ from registry.controllers.policy_status import POLICIES
 from registry.controllers.queue import Requeue
 from registry.controllers.storage_migration.runner import MigrationSettings, Migrator
 from registry.controllers.work import Work, work_queue
+from registry.flowcontrol.time_slice import TimeSlice
 from registry.store.errors import StoreError
 from registry.store.types import ObjectKey, ResourceName, Tenant
 from registry.tasks import running
@@ -178,6 +179,14 @@ class ControllerManager:
         if work.tenant in self._due:
             raise Requeue
 
+    async def _enqueue_pending(self) -> None:
+        slices = TimeSlice.current()
+        for tenant, resource, key in await self._backend.store.lookups.pending(_SWEPT):
+            if slices.expired():
+                await slices.yield_now()
+            self.enqueue(tenant, resource, key)
+            self._collector.enqueue_swept(tenant, resource, key)
+
     async def _sweep(self) -> None:
         """Enqueues, as the leader, the unfinished work of every tenant, whichever process started it."""
         leader = self._backend.store.leader("controllers", seconds=3 * self._sweep_seconds)
@@ -185,9 +194,7 @@ class ControllerManager:
             while True:
                 try:
                     if await leader.acquire():
-                        for tenant, resource, key in await self._backend.store.lookups.pending(_SWEPT):
-                            self.enqueue(tenant, resource, key)
-                            self._collector.enqueue_swept(tenant, resource, key)
+                        await self._enqueue_pending()
                         await self._collector.take_over()
                         await self._recount.round()
                 except StoreError as error:

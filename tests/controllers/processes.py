@@ -63,7 +63,13 @@ async def widgets(client: ControllerClient) -> Served:
     return served
 
 
-async def born(client: ControllerClient, name: str, *owners: Object, finalizers: list[str] | None = None) -> Object:
+async def born(
+    client: ControllerClient,
+    name: str,
+    *owners: Object,
+    finalizers: list[str] | None = None,
+    namespace: str = "default",
+) -> Object:
     served = await widgets(client)
     references = [
         {
@@ -78,7 +84,7 @@ async def born(client: ControllerClient, name: str, *owners: Object, finalizers:
     metadata = {"ownerReferences": references} if references else {}
     obj = widget(name, metadata={**metadata, **({"finalizers": finalizers} if finalizers else {})})
     context, catalog = Context(client.tenant, SERVER), await client.catalog()
-    request = ResourceRequest(client.backend, context, catalog, served, "default", "", "", {})
+    request = ResourceRequest(client.backend, context, catalog, served, namespace, "", "", {})
     answer = await create_object(request, obj, WriteOptions(), "tests", "create")
     made: Object = answer.object
     return made

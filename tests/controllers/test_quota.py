@@ -10,7 +10,7 @@ import pytest
 
 from registry.api.admission.quota import reserve_quota
 from registry.api.errors import StatusError
-from registry.api.options import WriteOptions
+from registry.api.options import DeleteOptions, WriteOptions
 from registry.api.request import ResourceRequest
 from registry.api.verbs.create import create_object
 from registry.codec.stored import decode_stored
@@ -22,7 +22,8 @@ from tests.api.client import PATIENCE_SECONDS, Client
 from tests.api.errors import failure
 from tests.api.widgets import WIDGETS, widget
 from tests.application import has_own_application, shares_application
-from tests.controllers.processes import key, process, widgets
+from tests.controllers.family import reference
+from tests.controllers.processes import born, key, process, widgets
 
 pytestmark = shares_application
 
@@ -217,3 +218,28 @@ async def test_quotas_of_other_resources_are_read_once(api_database: str, monkey
         monkeypatch.setattr(Store, "load", record_count)
         async with reserve_quota(making, widget("x"), dry_run=False):
             assert read == [key("b")]
+
+
+@has_own_application
+async def test_reserving_leaves_what_the_garbage_collector_finds_a_quota_by(api_database: str) -> None:
+    """A crashed process's foreground deletion of a quota was never finished, nor was the quota found by its owners."""
+    async with process(api_database) as client:
+        owner = await born(client, "owner")
+        quotas = served_by_name(await client.catalog(), QUOTA)
+        assert quotas is not None
+        request = ResourceRequest(
+            client.backend, client.context(), await client.catalog(), quotas, "default", "", "", {}
+        )
+        limited = {**quota("q"), "spec": {"hard": {WIDGET_COUNT: "2"}}}
+        limited["metadata"] |= {"ownerReferences": [reference(owner)], "finalizers": ["example.com/hold"]}
+        await create_object(request, limited, WriteOptions(), "tests", "create")
+        await count(client, "default", {})
+        await client.delete(quotas, key("q"), DeleteOptions(propagation_policy="Foreground"))
+        making = ResourceRequest(
+            client.backend, client.context(), await client.catalog(), await widgets(client), "default", "", "", {}
+        )
+        async with reserve_quota(making, widget("a"), dry_run=False):
+            pass
+        lookups = client.backend.store.lookups
+        assert (QUOTA, key("q")) in [(resource, at) for _, resource, at in await lookups.pending(100)]
+        assert [row.key for row in await lookups.owned_by(client.tenant, [owner["metadata"]["uid"]])] == [key("q")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 from collections.abc import AsyncIterator
+from typing import Any
 
 import psycopg
 import pytest
@@ -20,7 +21,9 @@ from registry.controllers.garbage.absent_owner_cache import AbsentOwnerCache
 from registry.controllers.garbage.deletion import Garbage
 from registry.controllers.garbage.references import served_by_name
 from registry.controllers.work import Work
+from registry.flowcontrol import time_slice
 from registry.store.types import Uid
+from registry.tasks import running
 from tests.api.client import eventually
 from tests.controllers.processes import WIDGETS, born, key, manager_of, names, process, widgets
 
@@ -103,6 +106,37 @@ async def test_deleted_objects_of_many_owners_that_wait_are_bounded(
     dropped.append(waiting._dropped_since)
     assert [since is not None for since in dropped] == [False, True]  # the leader finds it in the change log
     assert waiting._gone[next_one.tenant.id] == deleted[:1]
+
+
+async def test_others_run_while_unfinished_work_is_enqueued(
+    api_database: str, next_one: ControllerClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten thousand objects held the event loop for a tenth of a second."""
+    monkeypatch.setattr(time_slice, "SLICE_SECONDS", 0.0)
+    for number in range(20):
+        await born(next_one, f"w{number}")
+    async with await psycopg.AsyncConnection.connect(api_database, autocommit=True) as connection:
+        await connection.execute("UPDATE objects SET pending = true WHERE resource = %s", [WIDGETS])
+    manager = manager_of(next_one)
+    steps: list[int] = []
+    enqueue = manager._collector.enqueue_swept
+
+    def record(*work: Any) -> None:
+        steps.append(turns)
+        enqueue(*work)
+
+    turns = 0
+
+    async def turn() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(manager._collector, "enqueue_swept", record)
+    async with running(turn(), "another"):
+        await manager._enqueue_pending()
+    assert len(steps) == len(set(steps)) >= 20
 
 
 @pytest.mark.parametrize("policy, left", [("Foreground", set()), ("Orphan", {"child"})])

@@ -18,10 +18,11 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from functools import partial
 from typing import Final
 
+from registry.api.dependents import effects_of
 from registry.api.errors import Qualified, StatusError, forbidden, modified
 from registry.api.ownership import field_manager_of
 from registry.api.request import QUOTAS, CatalogStale, ResourceRequest
-from registry.api.served import Object, Served
+from registry.api.served import Object, Served, owners_of
 from registry.authentication.user import SERVER_MANAGER
 from registry.builtin.quantities import canonical_quantity, quantity
 from registry.cel.ext.quantity import align
@@ -154,10 +155,11 @@ def _write(request: ResourceRequest, served: Served, new: Object, old: Object, r
     owned = field_manager_of(served).update(
         old, new, SERVER_MANAGER, served.api_version, request.context.timestamp, "status"
     )
-    stored = served.stored_form(served.strategy.finish(owned))
-    flags = WriteFlag.BY_SERVER if request.context.by_server else NO_FLAGS
-    if new["metadata"].get("deletionTimestamp"):
-        flags |= WriteFlag.TERMINATING
+    new = served.strategy.finish(owned)
+    stored = served.stored_form(new)
+    effects = effects_of(served.strategy, new, old)
+    if request.context.by_server:
+        effects["flags"] = effects.get("flags", NO_FLAGS) | WriteFlag.BY_SERVER
     return Write(
         WriteOperation.UPDATE,
         QUOTAS,
@@ -168,8 +170,10 @@ def _write(request: ResourceRequest, served: Served, new: Object, old: Object, r
         schema=stored.schema,
         body=stored.body,
         labels=stored.labels,
+        owners=owners_of(new),
+        indexed=served.extraction.index_entries(new, stored.body),
         expected_revision=row.revision,
-        flags=flags,
+        **effects,
     )
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from registry.api.catalog import TenantCatalog
 from registry.api.dependents import FOREGROUND, ORPHAN, Reference
@@ -27,12 +27,18 @@ from registry.controllers.garbage.references import is_defined, served_by_name, 
 from registry.controllers.queue import Requeue
 from registry.controllers.work import Work, WorkScope
 from registry.flowcontrol.time_slice import TimeSlice
+from registry.store.reads.lookups import OwnerKey
 from registry.store.types import ObjectKey, ResourceName, Row, Uid
 from registry.tasks import BoundedTasks
 
 # The minimum age of a definition before its objects are collected. kube-controller-manager discovers a new kind within
 # half a minute; until then, objects applied together may name their owners in any order.
 KNOWN_AFTER_SECONDS = 5.0
+
+# Owners that are looked up in one query.
+_LOOKED_UP_AT_ONCE: Final = 500
+# Events about the owners of one object, as many as client-go sends in a burst (tools/record/events_cache.go).
+_MAX_REPORTS: Final = 25
 
 # Concurrent changes of dependents when an owner orphans them.
 _CONCURRENT_CHANGES = 32
@@ -131,6 +137,7 @@ class Garbage:
     async def _classify(self, target: FoundObject) -> Owners | None:
         """Returns None if unknown: an owner of an unknown kind, or of one that cannot own this object."""
         owners = Owners([], [], [])
+        unknown: list[tuple[Reference, Served, OwnerKey]] = []
         slices = TimeSlice.current()
         for reference in target.metadata["ownerReferences"]:
             if slices.expired():
@@ -143,30 +150,56 @@ class Garbage:
                 continue
             if served is None:
                 return None
+            owner = OwnerKey(
+                served.resource_name,
+                served.key(target.namespace, reference.get("name") or ""),
+                Uid(reference.get("uid") or ""),
+            )
+            unknown.append((reference, served, owner))
             if served.namespaced and not target.namespace:
-                await self._report(target, served, reference)
+                await self._report(target, unknown[-1:])
                 return None
-            key = served.key(target.namespace, reference.get("name") or "")
-            row, state = await self._store.load(self._tenant, served.resource_name, key)
-            if state.guards.definitions != target.catalog.guards.definitions:
-                raise Requeue  # the definitions changed: check again whether the kind exists
-            if row is None or row.uid != reference.get("uid"):
-                if served.namespaced:
-                    await self._report(target, served, reference)
-                owners.absent.append(reference)
-            elif '"deletionTimestamp"' in row.body and _deletes_dependents(await metadata_of(row.body)):
-                owners.waiting.append(reference)
-            else:
-                owners.live.append(reference)
+        await self._look_up(target, unknown, owners)
         return owners
 
-    async def _report(self, target: FoundObject, served: Served, reference: Reference) -> None:
-        """Reports by an event that the owner exists, but in a namespace where it cannot own this object."""
-        keys = await self._store.lookups.keys_of_uid(
-            self._tenant, served.resource_name, Uid(reference.get("uid") or "")
-        )
-        if any(key.rpartition("/")[2] == reference.get("name") for key in keys):
-            await report_invalid_namespace(self._controlled, target.served, target.metadata, reference)
+    async def _look_up(
+        self, target: FoundObject, unknown: Sequence[tuple[Reference, Served, OwnerKey]], owners: Owners
+    ) -> None:
+        """Adds to `owners` the references whose owners have to be looked up, and reports those to other namespaces."""
+        absent: list[tuple[Reference, Served, OwnerKey]] = []
+        looked_up = 0
+        while looked_up < len(unknown):
+            some = unknown[looked_up : looked_up + _LOOKED_UP_AT_ONCE]
+            page = await self._store.lookups.owners(self._tenant, [owner for _, _, owner in some])
+            if page.definitions != target.catalog.guards.definitions:
+                raise Requeue  # the definitions changed: check again whether the kind exists
+            for one, (exists, body) in zip(some, page.found, strict=False):
+                if not exists:
+                    owners.absent.append(one[0])
+                    if one[1].namespaced:
+                        absent.append(one)
+                elif '"deletionTimestamp"' in body and _deletes_dependents(await metadata_of(body)):
+                    owners.waiting.append(one[0])
+                else:
+                    owners.live.append(one[0])
+            looked_up += len(page.found)
+        await self._report(target, absent)
+
+    async def _report(self, target: FoundObject, absent: Sequence[tuple[Reference, Served, OwnerKey]]) -> None:
+        """Reports by events the first of these owners that exist, but in a namespace where they cannot own this
+        object."""
+        left = _MAX_REPORTS
+        for i in range(0, len(absent), _LOOKED_UP_AT_ONCE):
+            some = absent[i : i + _LOOKED_UP_AT_ONCE]
+            uids = [owner.uid for _, _, owner in some]
+            existing = await self._store.lookups.keys_of_uids(self._tenant, uids, _LOOKED_UP_AT_ONCE)
+            elsewhere = {(resource, key.rpartition("/")[2], uid) for resource, key, uid in existing}
+            for reference, _, owner in some:
+                if left and (owner.resource, reference.get("name"), owner.uid) in elsewhere:
+                    left -= 1
+                    await report_invalid_namespace(self._controlled, target.served, target.metadata, reference)
+            if not left:
+                return
 
     async def _delete(self, target: FoundObject, policy: str) -> None:
         """Deletes the object only as it was examined: a change in between may have given it an owner."""

@@ -10,6 +10,7 @@ from registry.store.bounds import READ_BYTES, within_bytes
 from registry.store.connection import Pool
 from registry.store.encoding import contents_json, owner_element, storable
 from registry.store.encryption.sealing import Sealing
+from registry.store.errors import TenantNotFound
 from registry.store.rows import tenant_of
 from registry.store.statements import statement
 from registry.store.types import Contents, ObjectKey, ResourceName, Row, Tenant, TenantId, Uid
@@ -41,12 +42,30 @@ OWNED_BY: Final = statement(
     ),
 )
 
-KEYS_OF_UID: Final = statement(
-    "keys-of-uid",
-    "The keys of the objects of a resource that have a uid; by the index of uids.",
+OWNERS: Final = statement(
+    "owners",
+    "The uids of the objects of some keys, and the bodies of those that have an expected uid and may be terminating, up"
+    " to some bytes, with the revision of the tenant's definitions; by the primary keys of tenants and objects.",
+    within_bytes(
+        """
+        SELECT w.ordinal, t.definitions_revision, o.uid,
+            CASE WHEN o.uid = w.uid AND o.terminating IS NOT false THEN o.body END AS body
+        FROM unnest(%(resources)s::text[], %(keys)s::text[], %(uids)s::text[])
+            WITH ORDINALITY AS w (resource, key, uid, ordinal)
+        JOIN tenants t ON t.id = %(tenant)s::bigint AND t.deleted_at IS NULL
+        LEFT JOIN objects o ON o.tenant_id = t.id AND o.resource = w.resource AND o.key = w.key
+        """,
+        "r.ordinal",
+        "coalesce(octet_length(r.body), 0)",
+    ),
+)
+
+KEYS_OF_UIDS: Final = statement(
+    "keys-of-uids",
+    "The first objects that have some uids; by the index of uids.",
     """
-    SELECT key FROM objects
-    WHERE uid = %(uid)s::text AND tenant_id = %(tenant)s::bigint AND resource = %(resource)s::text ORDER BY key
+    SELECT resource, key, uid FROM objects
+    WHERE uid = ANY (%(uids)s::text[]) AND tenant_id = %(tenant)s::bigint ORDER BY resource, key LIMIT %(limit)s::bigint
     """,
 )
 
@@ -162,6 +181,22 @@ class TenantsPage(NamedTuple):
 BEGINNING: Final = (TenantId(0), ObjectKey(""))
 
 
+class OwnerKey(NamedTuple):
+    """An object as an owner reference names it."""
+
+    resource: ResourceName
+    key: ObjectKey
+    uid: Uid
+
+
+class OwnersPage(NamedTuple):
+    """What was found of owners, in their order: whether each exists with its uid, and its body if it may be
+    terminating, else an empty text. `definitions` is the revision of the tenant's definitions in the same snapshot."""
+
+    definitions: int
+    found: Sequence[tuple[bool, str]]
+
+
 class Lookups:
     def __init__(self, pool: Pool, sealing: Sealing) -> None:
         self._pool = pool
@@ -201,10 +236,35 @@ class Lookups:
         owned = [Row(ResourceName(row[0]), ObjectKey(row[1]), Uid(row[2]), *row[3:7]) for row in rows]
         return list(await self._sealing.rows(tenant.id, owned))
 
-    async def keys_of_uid(self, tenant: Tenant, resource: ResourceName, uid: Uid) -> list[ObjectKey]:
-        """Returns the keys of the objects of a resource with a uid: at most one, unless a client wrote the uid."""
-        values = {"tenant": tenant.id, "resource": resource, "uid": storable(uid)}
-        return [ObjectKey(row[0]) for row in await self._pool.fetch(KEYS_OF_UID, values)]
+    async def owners(self, tenant: Tenant, owners: Sequence[OwnerKey]) -> OwnersPage:
+        """Returns which of the first of `owners` exist, as many as fit; at least one, if there are any. Raises
+        TenantNotFound."""
+        rows = await self._pool.fetch(
+            OWNERS,
+            {
+                "tenant": tenant.id,
+                "resources": TextArray([storable(o.resource) for o in owners]),
+                "keys": TextArray([storable(o.key) for o in owners]),
+                "uids": TextArray([storable(o.uid) for o in owners]),
+                "bytes": READ_BYTES,
+            },
+        )
+        if not rows:
+            raise TenantNotFound("the tenant does not exist")
+        pairs = []
+        for owner, (_, _, uid, body, *_) in zip(owners, rows, strict=False):
+            if body is not None:
+                body = await self._sealing.text(tenant.id, owner.resource, owner.key, body)
+            pairs.append((uid == owner.uid, body or ""))
+        return OwnersPage(rows[0][1], pairs)
+
+    async def keys_of_uids(
+        self, tenant: Tenant, uids: Sequence[Uid], limit: int
+    ) -> list[tuple[ResourceName, ObjectKey, Uid]]:
+        """Returns at most `limit` objects that have one of `uids`, whatever their keys."""
+        values = {"tenant": tenant.id, "uids": TextArray([storable(uid) for uid in uids]), "limit": limit}
+        rows = await self._pool.fetch(KEYS_OF_UIDS, values)
+        return [(ResourceName(row[0]), ObjectKey(row[1]), Uid(row[2])) for row in rows]
 
     async def pending(self, limit: int) -> list[tuple[Tenant, ResourceName, ObjectKey]]:
         """Returns at most `limit` objects that writes have left pending for controllers: of each tenant as many, unless
