@@ -55,7 +55,12 @@ def set_groups(context: ssl.SSLContext, groups: str) -> bool:
     if openssl is None:
         return False
     address, names = ctypes.c_void_p(_openssl_context(context)), ctypes.c_char_p(groups.encode())
-    return bool(openssl.SSL_CTX_ctrl(address, _SET_GROUPS_LIST, ctypes.c_long(0), names))
+    if openssl.SSL_CTX_ctrl(address, _SET_GROUPS_LIST, ctypes.c_long(0), names):
+        return True
+    # OpenSSL keeps an error for its thread until it is taken. The next read of any TLS connection of this thread would
+    # take it for one of its own, and end that connection.
+    openssl.ERR_clear_error()
+    return False
 
 
 def _openssl_context(context: ssl.SSLContext) -> int:
@@ -71,7 +76,7 @@ def _openssl() -> ctypes.CDLL | None:
     try:
         openssl = ctypes.CDLL(_ssl.__file__)
         openssl.SSL_CTX_ctrl.restype = ctypes.c_long
-        openssl.SSL_CTX_set_verify_depth.restype = None
+        openssl.SSL_CTX_set_verify_depth.restype = openssl.ERR_clear_error.restype = None
     except (AttributeError, OSError):  # it is part of the interpreter
         return None
     return openssl

@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import ssl
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -137,3 +138,38 @@ def test_where_groups_cannot_be_set_one_curve_is_left(monkeypatch: pytest.Monkey
     limited = server_context(made.certificate, made.key)
     assert agree(asking, limited)
     assert not agree(field, limited)
+
+
+def _refuse_a_bundle() -> None:
+    with contextlib.suppress(ssl.SSLError):
+        _context("no PEM")
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        pytest.param(
+            lambda: key_exchange.set_groups(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), "none"), id="unknown groups"
+        ),
+        pytest.param(
+            lambda: key_exchange.allow_cheap_key_exchanges(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)), id="key exchanges"
+        ),
+        pytest.param(lambda: _context(""), id="the system's roots"),
+        pytest.param(_refuse_a_bundle, id="what is no bundle"),
+    ],
+)
+def test_a_context_leaves_no_error_to_the_next_read_of_another_connection(
+    work: Callable[[], object], server: ssl.SSLContext
+) -> None:
+    """OpenSSL keeps errors for each thread, and a read takes what is there for its own."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    asking = client("P-256").wrap_bio(to_client, to_server, server_hostname="localhost")
+    answering = server.wrap_bio(to_server, to_client, server_side=True)
+    for side in (asking, answering, asking, answering):
+        with contextlib.suppress(ssl.SSLWantReadError):
+            side.do_handshake()
+    with pytest.raises(ssl.SSLWantReadError):
+        answering.read(1)
+    work()
+    with pytest.raises(ssl.SSLWantReadError):
+        answering.read(1)
