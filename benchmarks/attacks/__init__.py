@@ -58,6 +58,7 @@ ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
     "manywebhooks": storms.many_webhooks,
     "bindings": access.bindings,
     "bound": access.bound,
+    "chains": access.chains,
     "watches": storms.watches,
     "handshakes": connections.handshakes,
     "keyexchanges": connections.key_exchanges,

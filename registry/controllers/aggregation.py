@@ -14,9 +14,10 @@ from typing import Any, Final
 from registry.api.served import Object
 from registry.api.verbs.apply import force_apply
 from registry.authorization.authorizer import TENANT_BYTES
-from registry.authorization.rbac.aggregate import aggregated_rules
-from registry.authorization.rbac.model import GROUP, rules_of, rules_size
+from registry.authorization.rbac.aggregate import Selection, merged
+from registry.authorization.rbac.model import GROUP, rule_of, rule_size, rules_of, rules_size
 from registry.authorization.rbac.stored import CLUSTER_ROLES
+from registry.codec.json_encode import encode_canonical
 from registry.codec.stored import decode_stored
 from registry.controllers.controller_client import ControllerClient
 from registry.flowcontrol.evaluation import evaluate
@@ -41,10 +42,9 @@ async def reconcile(client: ControllerClient, key: ObjectKey) -> None:
         if room < 0:
             logger.info("the cluster roles of %s are not aggregated: they are too large", client.tenant.name)
             return
-    aggregated = await evaluate(partial(aggregate_rules, roles), size, repeatable=True)
+    aggregated = await evaluate(partial(aggregate_rules, roles, room), size, repeatable=True)
     for name, rules in aggregated.items():
-        room += rules_size(rules_of(roles[name])) - rules_size(rules_of({"rules": rules}))
-        if room < 0:
+        if rules is None:
             logger.info("%s of %s is not aggregated: its rules are too many", name, client.tenant.name)
             return
         operation = force_apply(_configuration(name, rules), MANAGER, lambda role: bool(role.get("aggregationRule")))
@@ -57,24 +57,76 @@ def _decode_roles(rows: Sequence[Row]) -> tuple[dict[ObjectKey, Object], int]:
     return roles, sum(rules_size(rules_of(role)) for role in roles.values())
 
 
-def aggregate_rules(roles: Mapping[ObjectKey, Object]) -> dict[ObjectKey, list[Any]]:
-    """Returns the new rules of the aggregated roles whose rules are out of date.
+def aggregate_rules(roles: Mapping[ObjectKey, Object], room: int = TENANT_BYTES) -> dict[ObjectKey, list[Any] | None]:
+    """Returns the new rules of the aggregated roles whose rules are out of date; None for the first that would take
+    more than the `room` that is left, in bytes of memory, and nothing for others after it.
 
-    Each round propagates rules by one role, so there are at most as many rounds as aggregated roles; two that select
-    each other have converged by then.
+    Roles come after those that they select, so that one round suffices unless some select each other. There are at
+    most as many rounds as roles: such have converged by then.
     """
-    roles = {key: {**role} for key, role in roles.items()}
-    aggregated = [key for key, role in roles.items() if role.get("aggregationRule")]
-    by_role: dict[ObjectKey, list[Any]] = {}
-    for _ in aggregated:
-        before = dict(by_role)
-        for key in aggregated:
-            rules = aggregated_rules(roles[key], roles.values())
-            if rules != (roles[key].get("rules") or []):
-                by_role[key] = roles[key]["rules"] = rules
-        if by_role == before:
+    roles = {**roles}
+    selection = Selection({str(key): role for key, role in roles.items()})
+    parts = {
+        key: [ObjectKey(name) for name in selection.of(role)]
+        for key, role in roles.items()
+        if role.get("aggregationRule")
+    }
+    rules = _KnownRules()
+    changed: dict[ObjectKey, list[Any] | None] = {}
+    order = _after_parts(parts)
+    for _ in order:
+        is_stable = True
+        for key in order:
+            before, new = roles[key].get("rules") or [], merged((roles[part] for part in parts[key]), rules.text)
+            if new == before:
+                continue
+            room += rules.size(before) - rules.size(new)
+            if room < 0:
+                return {**changed, key: None}
+            is_stable, changed[key], roles[key] = False, new, {**roles[key], "rules": new}
+        if is_stable:
             break
-    return by_role
+    return changed
+
+
+class _KnownRules:
+    """What has been found out of each rule: the same object in all roles that have it from one."""
+
+    def __init__(self) -> None:
+        # By the ids of rules, which live as long as this does.
+        self._known: dict[int, tuple[str, int, Any]] = {}
+
+    def text(self, rule: Any) -> str:
+        return self._of(rule)[0]
+
+    def size(self, rules: Sequence[Any]) -> int:
+        """The approximate size of the rules in memory, in bytes."""
+        return sum(self._of(rule)[1] for rule in rules)
+
+    def _of(self, rule: Any) -> tuple[str, int, Any]:
+        known = self._known.get(id(rule))
+        if known is None:
+            known = self._known[id(rule)] = encode_canonical(rule), rule_size(rule_of(rule)), rule
+        return known
+
+
+def _after_parts(parts: Mapping[ObjectKey, Sequence[ObjectKey]]) -> list[ObjectKey]:
+    """Returns the aggregated roles in an order in which each follows those that it selects, but for circles."""
+    order: list[ObjectKey] = []
+    seen: set[ObjectKey] = set()
+    for root in parts:
+        path = [] if root in seen else [(root, iter(parts[root]))]
+        seen.add(root)
+        while path:
+            key, left = path[-1]
+            part = next((part for part in left if part in parts and part not in seen), None)
+            if part is None:
+                order.append(key)
+                path.pop()
+            else:
+                seen.add(part)
+                path.append((part, iter(parts[part])))
+    return order
 
 
 def _configuration(name: str, rules: list[Any]) -> Object:

@@ -5,7 +5,7 @@ Follows kubernetes pkg/controller/clusterroleaggregation/clusterroleaggregation_
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from registry.codec.json_encode import encode_canonical
@@ -16,13 +16,39 @@ Object = Mapping[str, Any]
 
 def aggregated_rules(role: Object, others: Iterable[Object]) -> list[Any]:
     """The rules ordered by selector and then by role name, without duplicates; the role itself contributes none."""
-    left = {other["metadata"]["name"]: other for other in others}
-    left.pop(role["metadata"]["name"], None)
+    roles = {other["metadata"]["name"]: other for other in others}
+    return merged(roles[name] for name in Selection(roles).of(role))
+
+
+class Selection:
+    """The cluster roles of a tenant, by name, for the selectors of those that are aggregated."""
+
+    def __init__(self, roles: Mapping[str, Object]) -> None:
+        self._roles = roles
+        self._names = sorted(roles)
+        self._with_label: dict[tuple[str, str], list[str]] = {}
+        for name in self._names:
+            for label in (roles[name]["metadata"].get("labels") or {}).items():
+                self._with_label.setdefault(label, []).append(name)
+
+    def of(self, role: Object) -> list[str]:
+        """Returns the names of the roles whose rules an aggregated one has, in the order of the rules."""
+        selected = {role["metadata"]["name"]: None}
+        for selector in (role.get("aggregationRule") or {}).get("clusterRoleSelectors") or ():
+            labels = (selector.get("matchLabels") or {}).items()
+            candidates = min((self._with_label.get(label, []) for label in labels), key=len, default=self._names)
+            for name in candidates:
+                if name not in selected and selects(selector, self._roles[name]):
+                    selected[name] = None
+        return [*selected][1:]
+
+
+def merged(roles: Iterable[Object], text: Callable[[Any], str] = encode_canonical) -> list[Any]:
+    """Returns the rules of all roles without duplicates: rules are equal if their canonical texts are."""
     rules: dict[str, Any] = {}
-    for selector in (role.get("aggregationRule") or {}).get("clusterRoleSelectors") or ():
-        for name in sorted(name for name, other in left.items() if selects(selector, other)):
-            for rule in left.pop(name).get("rules") or ():
-                rules.setdefault(encode_canonical(rule), rule)
+    for role in roles:
+        for rule in role.get("rules") or ():
+            rules.setdefault(text(rule), rule)
     return list(rules.values())
 
 

@@ -81,11 +81,13 @@ def subjects_size(subjects: Sequence[Subject]) -> int:
 
 def rules_size(rules: Sequence[PolicyRule]) -> int:
     """The approximate size in memory of a role, in bytes."""
+    return _OBJECT_BYTES + sum(map(rule_size, rules))
+
+
+def rule_size(rule: PolicyRule) -> int:
     size = _OBJECT_BYTES
-    for rule in rules:
-        size += _OBJECT_BYTES
-        for texts in (rule.verbs, rule.groups, rule.resources, rule.names, rule.paths):
-            size += _TEXT_BYTES * len(texts) + sum(map(len, texts))
+    for texts in (rule.verbs, rule.groups, rule.resources, rule.names, rule.paths):
+        size += _TEXT_BYTES * len(texts) + sum(map(len, texts))
     return size
 
 

@@ -6,6 +6,8 @@ from time import thread_time
 from typing import Any
 
 from registry.authorization.rbac.aggregate import aggregated_rules
+from registry.controllers.aggregation import aggregate_rules
+from registry.store.types import ObjectKey
 
 
 def role(name: str, labels: dict[str, str], *groups: str, selectors: Any = None) -> dict[str, Any]:
@@ -40,3 +42,42 @@ def test_many_rules_and_selectors_take_linear_time() -> None:
     began = thread_time()
     assert len(aggregated_rules(own, others)) == 20_000
     assert thread_time() - began < 3
+
+
+def chain(length: int, groups: int) -> dict[ObjectKey, dict[str, Any]]:
+    """Roles each of which selects the one that comes before it by name, and the first of which has the rules."""
+    roles = [role("r00000", {"in": "r00001"}, *(f"g{i}" for i in range(groups)))]
+    for i in range(1, length + 1):
+        name = f"r{i:05}"
+        labels = {"in": f"r{i + 1:05}"}
+        roles.append(role(name, labels, selectors=[{"matchLabels": {"in": name}}]))
+    return {ObjectKey(one["metadata"]["name"]): one for one in roles}
+
+
+def test_roles_that_select_one_another_take_linear_time() -> None:
+    for reverse in (False, True):
+        roles = chain(1_000, 1)
+        if reverse:
+            roles = dict(reversed(roles.items()))
+        began = thread_time()
+        aggregated = aggregate_rules(roles)
+        assert thread_time() - began < 1
+        assert len(aggregated) == 1_000
+        assert all(rules == roles[ObjectKey("r00000")]["rules"] for rules in aggregated.values())
+
+
+def test_aggregation_ends_with_the_first_role_that_there_is_no_room_for() -> None:
+    roles = chain(1_000, 2_000)
+    assert len(aggregate_rules(roles, 1 << 40)) == 1_000
+    some = aggregate_rules(roles)
+    assert [*some] == [ObjectKey(f"r{i:05}") for i in range(1, len(some) + 1)]
+    *fits, too_many = some.values()
+    assert too_many is None
+    assert 10 < len(fits) < 100
+    assert all(rules is not None and len(rules) == 2_000 for rules in fits)
+
+
+def test_roles_in_a_circle_come_to_rest() -> None:
+    roles = {ObjectKey(name): role(name, {"of": name}, f"g{name}", selectors=[{}]) for name in "abc"}
+    aggregated = {key: {**roles[key], "rules": rules} for key, rules in aggregate_rules(roles).items()}
+    assert aggregate_rules({**roles, **aggregated}) == {}

@@ -62,7 +62,7 @@ def test_aggregation_runs_to_the_end() -> None:
     }
     aggregated = aggregate_rules(roles)
     assert sorted(aggregated) == ["admin", "edit", "view"]
-    assert all(rule in rules for rules in aggregated.values())
+    assert all(rules is not None and rule in rules for rules in aggregated.values())
 
     def circular(name: str, other: str) -> dict[str, object]:
         return {
