@@ -119,6 +119,7 @@ ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
     "blockedowners": lifecycle.blocked_owners,
     "held": lifecycle.held_namespaces,
     "largeheld": lifecycle.large_held,
+    "largenamespaces": lifecycle.large_namespaces,
     # Last, since each write of a ConfigMap then takes hundreds.
     "quotas": storms.quotas,
 }

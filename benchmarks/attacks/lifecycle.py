@@ -75,3 +75,22 @@ async def large_held(attacker: Attacker) -> None:
         await asyncio.sleep(1)
 
     await attacker.parallel(1, work)
+
+
+async def large_namespaces(attacker: Attacker) -> None:
+    """Creates in a namespace of a megabyte of metadata, with a quota of as much, both of which each create reads."""
+    metadata = {"finalizers": ["example.com/a"], "ownerReferences": _references(8_000, 9, blocking=False)}
+    path = f"{NAMESPACES}/large"
+    await attacker.ask("POST", NAMESPACES, {"metadata": {"name": "large", **metadata}})
+    quota = {"metadata": {"name": "large", **metadata}, "spec": {"hard": {"configmaps": "1000000"}}}
+    await attacker.ask("POST", f"{path}/resourcequotas", quota)
+    await attacker.policy("large", "namespaceObject.metadata.name != 'none'", "configmaps")
+    numbers = count()
+
+    async def work(one: Attacker) -> None:
+        name = f"m{next(numbers)}"
+        await one.ask("POST", f"{path}/configmaps", {"metadata": {"name": name}})
+        await one.ask("DELETE", f"{path}/configmaps/{name}")
+        await one.ask("PATCH", path, {"metadata": {"labels": {"a": name}}}, kind=MERGE_PATCH)
+
+    await attacker.parallel(8, work)

@@ -24,6 +24,7 @@ from registry.aggregation.model import (
     ServiceReference,
     api_server,
 )
+from registry.api.decoding import object_of
 from registry.api.strategies.apiservice import REMOTE
 from registry.api.strategies.base import Object
 from registry.codec.stored import decode_stored
@@ -44,7 +45,7 @@ def service_finder(store: Store) -> FindService:
 
     async def find(tenant: Tenant, reference: ServiceReference) -> Object | None:
         row, _ = await store.load(tenant, _SERVICES, ObjectKey(f"{reference.namespace}/{reference.name}"))
-        return None if row is None else decode_stored('{"metadata":{' + row.body)
+        return None if row is None else await object_of(row.body)
 
     return find
 

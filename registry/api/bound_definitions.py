@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple, Protocol
 
+from registry.api.decoding import metadata_of
 from registry.builtin import sharing
 from registry.caches import LruCache
-from registry.codec.stored import decode_metadata
 from registry.definitions.model import Definition
 from registry.definitions.naming import HeldNames
 from registry.store.sharing import BoundDefinition
@@ -90,7 +90,7 @@ class SharedEntries:
             entry = known[one.resource]
             # One that was unbound between the two reads has moved the guards, so this is read again.
             if entry is not None and entry.living.definition.established:
-                entries[one.resource] = entry.terminating if _is_ending(one) else entry.living
+                entries[one.resource] = entry.terminating if await _is_ending(one) else entry.living
         return entries
 
     def _cached(self, one: BoundDefinition) -> _Bound | None:
@@ -108,7 +108,7 @@ class SharedEntries:
         return self._entries.put((provider, name), _Bound(revision, living, ending))
 
 
-def _is_ending(one: BoundDefinition) -> bool:
+async def _is_ending(one: BoundDefinition) -> bool:
     if '"deletionTimestamp"' not in one.binding:
         return False
-    return bool(decode_metadata(one.binding).get("deletionTimestamp"))
+    return bool((await metadata_of(one.binding)).get("deletionTimestamp"))

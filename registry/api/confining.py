@@ -19,6 +19,7 @@ from typing import Any
 from registry.api.answers import Answer, DocumentAnswer, Event, ListAnswer, WatchAnswer
 from registry.api.request import ResourceRequest
 from registry.codec.stored import decode_stored
+from registry.flowcontrol.evaluation import evaluate
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +56,7 @@ async def _texts(
     chunks: AsyncIterator[Sequence[str]], name: str, request: ResourceRequest
 ) -> AsyncIterator[Sequence[str]]:
     async for texts in chunks:
-        selected = [text for text in texts if _name_in(decode_stored(text)) == name]
+        selected = [text for text in texts if await _is_of(name, text)]
         if len(selected) < len(texts):
             _log(request)
         yield selected
@@ -66,11 +67,15 @@ async def _events(
 ) -> AsyncGenerator[Sequence[Event], None]:
     async with aclosing(events):
         while (batch := await anext(events, None)) is not None:
-            selected = [e for e in batch if e.type in _OF_NO_OBJECT or _name_in(decode_stored(e.text)) == name]
+            selected = [e for e in batch if e.type in _OF_NO_OBJECT or await _is_of(name, e.text)]
             if len(selected) < len(batch):
                 _log(request)
             yield selected
             del batch, selected  # the next may take long
+
+
+async def _is_of(name: str, text: str) -> bool:
+    return await evaluate(lambda: _name_in(decode_stored(text)) == name, len(text), repeatable=True)
 
 
 def _name_in(item: Mapping[str, Any]) -> Any:

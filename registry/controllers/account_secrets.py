@@ -10,10 +10,10 @@ import base64
 import datetime
 from typing import Any, Final
 
+from registry.api.decoding import object_of
 from registry.api.strategies.secret import ACCOUNT_NAME, ACCOUNT_TOKEN
 from registry.api.verbs.update import copy_of
 from registry.authentication.tokens.service_accounts import SECRETS, SERVICE_ACCOUNTS, AccountReference, BoundReference
-from registry.codec.stored import decode_stored
 from registry.controllers.controller_client import CONTROLLER_MANAGER, ControllerClient
 from registry.store.types import ObjectKey, Requirement, Row, SelectorOperator
 
@@ -31,7 +31,7 @@ async def reconcile_account(client: ControllerClient, key: ObjectKey, root_ca: s
         client.tenant, SECRETS, namespace=namespace, requirements=(_OF_ACCOUNTS,)
     ):
         for secret in page.rows:
-            if _annotations(_object(secret)).get(ACCOUNT_NAME) == name:
+            if f'"{name}"' in secret.body and _annotations(await object_of(secret.body)).get(ACCOUNT_NAME) == name:
                 await reconcile_secret(client, secret.key, root_ca)
 
 
@@ -41,7 +41,7 @@ async def reconcile_secret(client: ControllerClient, key: ObjectKey, root_ca: st
     row, _ = await store.load(tenant, SECRETS, key)
     if row is None:
         return
-    secret = _object(row)
+    secret = await object_of(row.body)
     if secret.get("type") != ACCOUNT_TOKEN or secret["metadata"].get("deletionTimestamp"):
         return
     namespace, _, _ = key.partition("/")
@@ -81,11 +81,6 @@ async def _fill(client: ControllerClient, row: Row, secret: dict[str, Any], acco
         return new
 
     await client.with_manager(CONTROLLER_MANAGER).change("", "secrets", row.key, fill, uid=str(row.uid))
-
-
-def _object(row: Row) -> dict[str, Any]:
-    obj: dict[str, Any] = decode_stored('{"metadata":{' + row.body)
-    return obj
 
 
 def _annotations(obj: dict[str, Any]) -> dict[str, str]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from functools import partial
 from typing import Final, TypeVar
 
 from registry.api.answers import ObjectAnswer
 from registry.api.catalog import TenantCatalog
 from registry.api.conversions import VersionGone
+from registry.api.decoding import metadata_of
 from registry.api.dependents import FOREGROUND, ORPHAN
 from registry.api.errors import StatusError
 from registry.api.options import DeleteOptions, Preconditions, WriteOptions
@@ -20,9 +20,7 @@ from registry.api.verbs.delete import DeleteOperation
 from registry.api.verbs.driver import DefinitionsUnstable, NoLongerServed, run, run_current
 from registry.api.verbs.update import UpdateOperation
 from registry.authentication.user import SERVER, SERVER_MANAGER
-from registry.codec.stored import decode_metadata
 from registry.controllers.queue import Requeue
-from registry.flowcontrol.evaluation import LARGE_BYTES, aside, evaluate
 from registry.schema.values import deep_copy
 from registry.store.bounds import READ_BYTES
 from registry.store.reads.pages import Place
@@ -190,15 +188,6 @@ class ControllerClient:
         async for page in self.backend.store.scan(self.tenant, served.resource_name, namespace=namespace):
             for row in page.rows:
                 yield row
-
-
-async def metadata_of(body: str) -> Object:
-    """Returns the metadata of a stored object, which is the same at every version.
-
-    A long text is decoded in a thread, since it may have megabytes of owners. Between many short ones others run.
-    """
-    work = partial(decode_metadata, body)
-    return await (aside(work) if len(body) > LARGE_BYTES else evaluate(work, repeatable=True))
 
 
 async def _waits(row: Row) -> bool:

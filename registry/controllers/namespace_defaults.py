@@ -15,10 +15,11 @@ from typing import Any, Final
 
 from registry.aggregation.front_proxy import FrontProxy
 from registry.api.admission.namespace_lifecycle import NAMESPACES
+from registry.api.decoding import metadata_of, object_of
 from registry.api.errors import StatusError
+from registry.api.served import Object
 from registry.api.verbs.update import copy_of
 from registry.authentication.user import SERVER_MANAGER
-from registry.codec.stored import decode_metadata, decode_stored
 from registry.controllers.controller_client import CONTROLLER_MANAGER, ControllerClient
 from registry.store.types import ObjectKey, ResourceName, Row, TenantId
 from registry.tasks import gather_all
@@ -68,7 +69,7 @@ async def ensure_defaults(client: ControllerClient, key: ObjectKey, trust: Trust
     namespace, account, certificates, *authentication = await asyncio.gather(
         _load(client, NAMESPACES, key), *(_load(client, resource, f"{key}/{name}") for resource, name in names)
     )
-    if namespace is None or decode_metadata(namespace.body).get("deletionTimestamp"):
+    if namespace is None or (await metadata_of(namespace.body)).get("deletionTimestamp"):
         return
     data = {"ca.crt": trust.root_ca}
     annotations = {"kubernetes.io/description": _DESCRIPTION}
@@ -78,23 +79,22 @@ async def ensure_defaults(client: ControllerClient, key: ObjectKey, trust: Trust
     ]
     if proxy is not None:
         (row,) = authentication
-        data = _authentication(proxy, client.tenant.id, trust.client_ca, row)
+        data = _authentication(proxy, client.tenant.id, trust.client_ca, await _decoded(row))
         server = client.with_manager(SERVER_MANAGER)
         writes.append(_ensure(server, key, row, _config_map(AUTHENTICATION_CONFIG_MAP, data)))
     await gather_all(writes)
 
 
-def _authentication(proxy: FrontProxy, tenant: TenantId, client_ca: str, row: Row | None) -> dict[str, str]:
+def _authentication(proxy: FrontProxy, tenant: TenantId, client_ca: str, stored: Object) -> dict[str, str]:
     """Returns the data of the config map from which the servers of APIServices configure their authentication. A CA
     that verifies this server's certificate is kept.
 
     Follows kubernetes pkg/controlplane/controller/clusterauthenticationtrust.
     """
     data = proxy.configuration(tenant, client_ca)
-    if row is not None:
-        authority = (_decode(row).get("data") or {}).get(_PROXY_CA) or ""
-        if proxy.trusts(authority, tenant):
-            data[_PROXY_CA] = authority
+    authority = (stored.get("data") or {}).get(_PROXY_CA) or ""
+    if authority and proxy.trusts(authority, tenant):
+        data[_PROXY_CA] = authority
     return data
 
 
@@ -106,9 +106,8 @@ def _config_map(name: str, data: dict[str, str], **metadata: Any) -> dict[str, A
     return {**_object("ConfigMap", name, **metadata), "data": data}
 
 
-def _decode(row: Row) -> dict[str, Any]:
-    decoded: dict[str, Any] = decode_stored('{"metadata":{' + row.body)
-    return decoded
+async def _decoded(row: Row | None) -> Object:
+    return {} if row is None else await object_of(row.body)
 
 
 async def _load(client: ControllerClient, resource: ResourceName, key: str) -> Row | None:
@@ -123,7 +122,7 @@ async def _ensure(client: ControllerClient, namespace: ObjectKey, row: Row | Non
     if row is None:
         await _create(client, namespace, resource, wanted)
         return
-    stored = _decode(row)
+    stored = await _decoded(row)
     if "data" not in wanted or stored.get("data") == wanted["data"]:
         return
     if stored.get("immutable"):

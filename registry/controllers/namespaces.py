@@ -17,13 +17,13 @@ from registry.aggregation.model import PLURAL
 from registry.api.admission.namespace_lifecycle import NAMESPACES
 from registry.api.catalog import TenantCatalog
 from registry.api.clock import timestamp
+from registry.api.decoding import metadata_of, object_of
 from registry.api.options import DeleteOptions
 from registry.api.served import Object, Served
 from registry.api.strategies.namespace import FINALIZER
 from registry.api.verbs.update import copy_of, without_finalizer
-from registry.codec.stored import decode_stored
 from registry.controllers.api_services.namespaces import UNAVAILABLE_SECONDS, Elsewhere, NamespaceCleaner, with_left
-from registry.controllers.controller_client import CONTROLLER_MANAGER, ControllerClient, metadata_of
+from registry.controllers.controller_client import CONTROLLER_MANAGER, ControllerClient
 from registry.controllers.garbage.references import served_by_name
 from registry.controllers.namespace_conditions import with_conditions
 from registry.controllers.queue import Requeue
@@ -47,7 +47,7 @@ async def reconcile(
     if row is None or '"deletionTimestamp"' not in row.body:
         return
     marked = (await metadata_of(row.body)).get("deletionTimestamp")
-    if not marked or FINALIZER not in _spec_finalizers(row.body):
+    if not marked or FINALIZER not in ((await object_of(row.body)).get("spec") or {}).get("finalizers", ()):
         return
     if (left := GRACE_SECONDS - _age_seconds(marked)) > 0:
         raise Requeue(left)
@@ -91,11 +91,6 @@ def _with_left(namespace: str) -> Callable[[Object], Object]:
 
 def _annotations(obj: Object) -> Mapping[str, str]:
     return obj["metadata"].get("annotations") or {}
-
-
-def _spec_finalizers(body: str) -> list[str]:
-    spec = decode_stored('{"metadata":{' + body).get("spec") or {}
-    return list(spec.get("finalizers") or ())
 
 
 def _age_seconds(timestamp: str) -> float:

@@ -22,12 +22,12 @@ from typing import Any, Final
 
 from registry.api.admission.quota import PLAIN, service_usage
 from registry.api.catalog import TenantCatalog
+from registry.api.decoding import object_of
 from registry.api.request import QUOTAS
 from registry.api.served import Object
 from registry.api.strategies.resource_names import is_standard_quota
 from registry.api.verbs.update import copy_of
 from registry.builtin.quantities import quantity
-from registry.codec.stored import decode_stored
 from registry.controllers.controller_client import CONTROLLER_MANAGER, ControllerClient
 from registry.controllers.queue import Requeue
 from registry.store.reads.lookups import BEGINNING
@@ -112,7 +112,7 @@ async def _count(client: ControllerClient, namespace: str, seen: _Lower) -> tupl
     services = await _services(client, namespace) if counts.get("services") else {}
     changed, lower = False, _Lower()
     for row in page.rows:
-        quota = decode_stored('{"metadata":{' + row.body)
+        quota = await object_of(row.body)
         before, status = quota.get("status") or {}, _status(quota, catalog, counts, services)
         if not _differs(before, status):
             continue
@@ -161,7 +161,7 @@ async def _services(client: ControllerClient, namespace: str) -> dict[str, int]:
     used = {"services.nodeports": 0, "services.loadbalancers": 0}
     async for page in client.backend.store.scan(client.tenant, SERVICES, namespace=namespace):
         for row in page.rows:
-            for name, amount in service_usage(decode_stored('{"metadata":{' + row.body)).items():
+            for name, amount in service_usage(await object_of(row.body)).items():
                 used[name] += amount
     return used
 

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 from registry.api.bound_definitions import BINDINGS, DEFINITIONS
 from registry.api.catalog import TenantCatalog
 from registry.api.clock import timestamp
+from registry.api.decoding import metadata_of, object_of
 from registry.api.errors import StatusError
 from registry.api.options import DeleteOptions
 from registry.api.request import CatalogStale
@@ -25,13 +26,12 @@ from registry.builtin.sharing import GROUP, binding_definition
 from registry.builtin.tenancy import GROUP as TENANCY
 from registry.builtin.tenancy import PLURAL, SYSTEM
 from registry.codec.json_encode import encode_json_text
-from registry.codec.stored import decode_stored
 from registry.controllers.controller_client import ControllerClient
 from registry.controllers.queue import Requeue
 from registry.definitions.conditions import is_true, with_condition
 from registry.definitions.naming import accept_names
 from registry.store.errors import TenantNotFound
-from registry.store.types import ObjectKey, ResourceName, Row, Tenant, TenantName
+from registry.store.types import ObjectKey, ResourceName, Tenant, TenantName
 
 EXPORTS: Final = ResourceName(f"{EXPORTS_PLURAL}.{GROUP}")
 _TENANTS: Final = ResourceName(f"{PLURAL}.{TENANCY}")
@@ -63,7 +63,7 @@ async def reconcile(client: ControllerClient, key: ObjectKey) -> None:
         row, _ = await client.backend.store.load(client.tenant, BINDINGS, key)
         if row is None:
             return
-        binding = _object(row)
+        binding = await object_of(row.body)
         catalog = await client.catalog()
         try:
             if binding["metadata"].get("deletionTimestamp"):
@@ -100,7 +100,7 @@ async def _check(client: ControllerClient, catalog: TenantCatalog, binding: Obje
     row, _ = await store.load(provider, EXPORTS, ObjectKey(reference["export"]))
     if row is None:
         return BindingOutcome(already, *_NOT_OFFERED, None)
-    export = _object(row)
+    export = await object_of(row.body)
     is_ending = bool(export["metadata"].get("deletionTimestamp")) or provider.id == client.tenant.id
     if not already and (is_ending or not await _admits(client, provider, export)):
         return BindingOutcome(already, *_NOT_OFFERED, None)
@@ -108,7 +108,7 @@ async def _check(client: ControllerClient, catalog: TenantCatalog, binding: Obje
     reason = message = ""
     for name in export["spec"]["definitions"]:
         definition, _ = await store.load(provider, DEFINITIONS, ObjectKey(name))
-        obj = None if definition is None else _object(definition)
+        obj = None if definition is None else await object_of(definition.body)
         why = "" if name in already else _why_not(catalog, name, obj)
         if why:
             reason, _, message = why.partition(": ")
@@ -146,7 +146,7 @@ async def _admits(client: ControllerClient, provider: Tenant, export: Object) ->
         return False
     system = await client.backend.store.tenant(TenantName(SYSTEM))
     row, _ = await client.backend.store.load(system, _TENANTS, ObjectKey(tenant.name))
-    has = _object(row)["metadata"].get("labels") or {} if row is not None else {}
+    has = (await metadata_of(row.body)).get("labels") or {} if row is not None else {}
     return all(has.get(label) == value for label, value in labels.items())
 
 
@@ -220,8 +220,3 @@ async def _write(
     served = Served(definition, version, ControllerBindingStrategy(definition, version, sharing))
     operation = UpdateOperation(lambda _, old: make(old), "update", client.manager)
     await run(client.request(catalog, served, key), operation)
-
-
-def _object(row: Row) -> Object:
-    obj: Object = decode_stored('{"metadata":{' + row.body)
-    return obj

@@ -11,11 +11,11 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from registry.api.decoding import metadata_of
 from registry.api.served import Object
 from registry.api.strategies.tenant import FINALIZER
 from registry.api.verbs.update import copy_of, without_finalizer
 from registry.builtin.tenancy import GROUP, PLURAL, SYSTEM
-from registry.codec.stored import decode_metadata
 from registry.controllers.controller_client import ControllerClient
 from registry.store.tenants import TerminatingTenant
 from registry.store.types import ObjectKey, ResourceName, TenantName
@@ -35,7 +35,7 @@ async def reconcile(client: ControllerClient, key: ObjectKey) -> None:
     row, _ = await store.load(client.tenant, TENANTS, key)
     if row is None or '"deletionTimestamp"' not in row.body:
         return
-    metadata = decode_metadata(row.body)
+    metadata = await metadata_of(row.body)
     if not metadata.get("deletionTimestamp") or FINALIZER not in (metadata.get("finalizers") or ()):
         return
     terminating = await store.tenancy.find_terminating(TenantName(key))

@@ -23,7 +23,7 @@ from registry.codec.json_encode import encode_json
 from registry.codec.protobuf.envelope import encode_list, encode_list_item
 from registry.codec.stored import decode_stored
 from registry.codec.yaml_encode import encode_yaml
-from registry.flowcontrol.evaluation import evaluate
+from registry.flowcontrol.evaluation import LARGE_BYTES, evaluate
 from registry.flowcontrol.time_slice import TimeSlice
 from registry.http.compression import GZIP_THRESHOLD_BYTES
 from registry.http.forms import PRETTY, Form, encode_document, layout_of
@@ -102,10 +102,12 @@ async def _encoded_items(
     slices, budget = TimeSlice.current(), Budget(TABLE_VISITS)
 
     def encode(texts: Sequence[str]) -> list[bytes]:
-        """Encodes the first items, at least one."""
+        """Encodes the first items, at least one; a large one alone, as it is then evaluated by its size."""
         items: list[bytes] = []
         size = 0
         for text in texts:
+            if items and len(text) > LARGE_BYTES:
+                break
             items.append(item_bytes(_item(decode_stored(text), form, now, budget, is_builtin=is_builtin)))
             size += len(items[-1])
             if size >= PIECE_BYTES or slices.expired():

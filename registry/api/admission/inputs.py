@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 from registry.admission.activation import EvaluationRounds, Paused
 from registry.admission.attributes import AdmissionAttributes, Resource
@@ -19,6 +20,7 @@ from registry.api.admission.namespace_lifecycle import NAMESPACES
 from registry.api.bodies import field_faults
 from registry.api.catalog import TenantCatalog
 from registry.api.converted_texts import run_with_conversions
+from registry.api.decoding import object_of
 from registry.api.errors import Qualified, StatusError, internal_error, not_found, too_large
 from registry.api.request import ResourceRequest
 from registry.api.selectors.labels import parse_label_selector
@@ -29,14 +31,13 @@ from registry.authorization.attributes import Attributes as AuthorizationAttribu
 from registry.builtin.structs import AUTOSCALING
 from registry.codec.go_text import go_json, type_meta_error
 from registry.codec.json_size import is_longer
-from registry.codec.stored import decode_stored
 from registry.codec.structs import structs
 from registry.codec.structs.base import StructDecodeError
 from registry.flowcontrol.evaluation import LARGE_BYTES, evaluate
 from registry.flowcontrol.time_slice import TimeSlice
 from registry.schema.field import MAX_TEXT
 from registry.schema.objectmeta.decoding import drop_malformed
-from registry.store.types import ObjectKey, Row
+from registry.store.types import ObjectKey, Row, TenantId
 
 T = TypeVar("T")
 
@@ -65,12 +66,26 @@ class ConfigurationError(Exception):
     """Parameters of a policy or binding are not available; the text follows `failed to configure binding: `."""
 
 
+class _Namespace:
+    """The part of a namespace that expressions and selectors see, which requests share while they run: it may have
+    thousands of finalizers, and a thousand requests may wait for a webhook."""
+
+    __slots__ = ("__weakref__", "visible")
+
+    def __init__(self, obj: Object) -> None:
+        metadata = {name: obj["metadata"][name] for name in _NAMESPACE_METADATA if name in obj["metadata"]}
+        self.visible: Object = {"metadata": metadata, "spec": obj.get("spec") or {}, "status": obj.get("status") or {}}
+
+
+_namespaces: WeakValueDictionary[tuple[TenantId, str, int], _Namespace] = WeakValueDictionary()
+
+
 class AdmissionInputs:
     """The inputs for one request."""
 
     def __init__(self, request: ResourceRequest) -> None:
         self._request = request
-        self._namespace: Object | None = None
+        self._namespace: _Namespace | None = None
         self._slices = TimeSlice.current()
         self.decisions = Decisions()
         self.rounds = EvaluationRounds(self._slices.expired)
@@ -90,25 +105,27 @@ class AdmissionInputs:
     # -- the namespace
 
     async def labels_of_namespace(self, attributes: AdmissionAttributes) -> Labels:
-        metadata = (await self._load_namespace(attributes.namespace))["metadata"]
-        labels: Labels = metadata.get("labels") or {}
+        namespace = await self._load_namespace(attributes.namespace)
+        labels: Labels = namespace["metadata"].get("labels") or {}
         return labels
 
     async def namespace_object(self, attributes: AdmissionAttributes) -> Object | None:
         """Returns `namespaceObject` for expressions; None for objects outside of namespaces."""
         if not attributes.namespace or attributes.is_namespace:
             return None
-        namespace = await self._load_namespace(attributes.namespace)
-        metadata = {name: namespace["metadata"][name] for name in _NAMESPACE_METADATA if name in namespace["metadata"]}
-        return {"metadata": metadata, "spec": namespace.get("spec") or {}, "status": namespace.get("status") or {}}
+        return await self._load_namespace(attributes.namespace)
 
     async def _load_namespace(self, name: str) -> Object:
         if self._namespace is None:
             row, _ = await self._request.backend.store.load(self._request.tenant, NAMESPACES, ObjectKey(name))
             if row is None:
                 raise not_found(Qualified("namespaces"), name)
-            self._namespace = decode_stored(f'{{"metadata":{{"resourceVersion":"{row.revision}",{row.body}')
-        return self._namespace
+            place = (self._request.tenant.id, name, row.revision)
+            self._namespace = _namespaces.get(place)
+            if self._namespace is None:
+                namespace = _Namespace(await object_of(f'"resourceVersion":"{row.revision}",{row.body}'))
+                self._namespace = _namespaces.setdefault(place, namespace)
+        return self._namespace.visible
 
     # -- versions
 

@@ -8,9 +8,9 @@ Follows apiserver pkg/admission/plugin/namespace/lifecycle/admission.go.
 
 from __future__ import annotations
 
+from registry.api.decoding import metadata_of
 from registry.api.errors import Qualified, StatusError, forbidden, not_found
 from registry.api.request import CatalogStale, ResourceRequest
-from registry.codec.stored import decode_metadata
 from registry.store.types import Guards, ObjectKey, ResourceName
 
 NAMESPACES = ResourceName("namespaces")
@@ -28,7 +28,7 @@ async def require_active_namespace(request: ResourceRequest, name: str) -> None:
     if row is None:
         raise not_found(_RESOURCE, namespace)
     # Checks the text first: namespaces that are not terminating need not be decoded.
-    if '"deletionTimestamp"' in row.body and _is_terminating(request, row.body):
+    if '"deletionTimestamp"' in row.body and (await metadata_of(row.body)).get("deletionTimestamp"):
         raise terminating(request, name)
     request.catalog.remember_namespace(namespace)
 
@@ -48,10 +48,6 @@ async def require_namespace(request: ResourceRequest, guards: Guards) -> None:
         raise not_found(_RESOURCE, namespace)
     if state.guards == catalog.guards and '"deletionTimestamp"' not in row.body:
         catalog.remember_namespace(namespace)
-
-
-def _is_terminating(request: ResourceRequest, body: str) -> bool:
-    return bool(decode_metadata(body).get("deletionTimestamp"))
 
 
 def terminating(request: ResourceRequest, name: str) -> StatusError:

@@ -20,12 +20,12 @@ from registry.admission.configuration import (
 )
 from registry.admission.policies import ParamKind
 from registry.api.admission.inputs import param_resource
+from registry.api.decoding import object_of
 from registry.api.errors import invalid
 from registry.api.request import ResourceRequest
 from registry.api.served import Object
 from registry.authentication.user import User
 from registry.authorization.attributes import Attributes
-from registry.codec.stored import decode_stored
 from registry.schema.field import FieldError, forbidden
 from registry.store.types import ObjectKey, ResourceName
 
@@ -65,7 +65,7 @@ async def _binding_error(request: ResourceRequest, policies: str, spec: Mapping[
     ref, policy = spec["paramRef"], spec.get("policyName") or ""
     name, namespace = ref.get("name") or "", ref.get("namespace") or ""
     row, _ = await request.backend.store.load(request.tenant, ResourceName(f"{policies}.{GROUP}"), ObjectKey(policy))
-    kind = (decode_stored('{"metadata":{' + row.body).get("spec") or {}).get("paramKind") if row is not None else None
+    kind = ((await object_of(row.body)).get("spec") or {}).get("paramKind") if row is not None else None
     group, resource = _resource_of(request, kind) if kind is not None else ("*", None)
     verb = "get" if name else "list"
     if await _may(request, verb, group, resource or "*", namespace, name):

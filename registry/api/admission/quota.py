@@ -26,7 +26,8 @@ from registry.api.served import Object, Served, owners_of
 from registry.authentication.user import SERVER_MANAGER
 from registry.builtin.quantities import canonical_quantity, quantity
 from registry.cel.ext.quantity import align
-from registry.flowcontrol.time_slice import TimeSlice
+from registry.flowcontrol.evaluation import evaluate
+from registry.flowcontrol.time_slice import ClientGone, TimeSlice
 from registry.store.errors import NotFound, RevisionConflict
 from registry.store.types import NO_FLAGS, Actor, ObjectKey, Row, Uid, Write, WriteFlag, WriteOperation
 
@@ -80,8 +81,11 @@ async def _reserve(
                     reserved.append((row, {what: -amount for what, amount in more.items()}))
         yield
     except BaseException:
-        for row, less in reserved:
-            await _change_use(request, row, partial(_with_usage, change=less))
+        try:
+            for row, less in reserved:
+                await _change_use(request, row, partial(_with_usage, change=less))
+        except (ClientGone, StatusError):
+            request.backend.enqueue(request.tenant, QUOTAS, ObjectKey(f"{request.namespace}/"))
         raise
     if any(amount > wanted.get(what, 0) for what, amount in freed.items()) and not dry_run:
         request.backend.enqueue(request.tenant, QUOTAS, ObjectKey(f"{request.namespace}/"))
@@ -105,7 +109,7 @@ async def _counting(request: ResourceRequest, change: Usage, name: str) -> Seque
         if slices.expired():
             await slices.yield_now()
         if any(resource in row.body for resource in names):
-            quota = served.object(row)
+            quota = await _object(served, row)
             _check_known(request, quota, change, name)
             if not _hard(quota).keys().isdisjoint(change):
                 counting.append(row)
@@ -124,7 +128,7 @@ async def _count(request: ResourceRequest, row: Row, change: Usage, name: str, *
         return _with_usage(quota, change)
 
     if dry_run:
-        use(_served_quota(request).object(row))
+        use(await _object(_served_quota(request), row))
         return False
     return await _change_use(request, row, use)
 
@@ -137,18 +141,23 @@ async def _change_use(request: ResourceRequest, row: Row, use: Callable[[Object]
             stored, _state = await store.load(request.tenant, QUOTAS, row.key)
             if stored is None:
                 return False
-            old = served.object(stored)
+            old = await _object(served, stored)
             new = use(old)
             if new is None:
                 return False
             try:
-                await store.commit(request.tenant, _write(request, served, new, old, stored))
+                write = await evaluate(partial(_write, request, served, new, old, stored), len(stored.body))
+                await store.commit(request.tenant, write)
                 return True
             except RevisionConflict:
                 continue  # another request has changed the count; the use is computed again
             except NotFound:
                 return False
     raise modified(served.resource, row.key.rpartition("/")[2])
+
+
+async def _object(served: Served, row: Row) -> Object:
+    return await evaluate(partial(served.object, row), len(row.body), repeatable=True)
 
 
 def _write(request: ResourceRequest, served: Served, new: Object, old: Object, row: Row) -> Write:

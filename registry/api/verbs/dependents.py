@@ -8,17 +8,17 @@ Documented in docs/statistics.md.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from registry.api import continuation
 from registry.api.answers import DocumentAnswer
+from registry.api.decoding import metadata_of
 from registry.api.errors import bad_request
 from registry.api.list_options import list_options
 from registry.api.options import Query, is_true
 from registry.api.request import ResourceRequest
 from registry.api.served import Object
 from registry.authorization.attributes import Attributes
-from registry.codec.stored import decode_metadata
 from registry.definitions.model import Definition
 from registry.store.types import ObjectKey, ResourceName, Row, Uid
 
@@ -51,7 +51,7 @@ async def serve(request: ResourceRequest) -> DocumentAnswer:
             examined, after = examined + 1, row
             definition = await allowed.definition_of(row)
             if definition is not None:
-                entries.append(_entry(definition, row))
+                entries.append(await _entry(definition, row))
                 if len(entries) == limit:
                     break
     metadata = {"resourceVersion": str(owner.revision)}
@@ -92,9 +92,9 @@ class _Allowed:
         return definition if decision.allowed else None
 
 
-def _entry(definition: Definition, row: Row) -> Object:
+async def _entry(definition: Definition, row: Row) -> Object:
     """{'apiVersion': 'v1', 'kind': 'ConfigMap', 'resource': 'configmaps', 'metadata': {'name': 'a', ...}}"""
-    metadata: dict[str, Any] = decode_metadata(row.body)
+    metadata = await metadata_of(row.body)
     served = [name for name, version in definition.versions.items() if version.served]
     version = definition.storage_version if definition.storage_version in served else served[0]
     return {

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Final
 
 from registry.api.answers import DocumentAnswer
+from registry.api.decoding import object_of
 from registry.api.errors import StatusError, forbidden, modified, not_found
 from registry.api.options import DeleteOptions, WriteOptions, manager_of
 from registry.api.request import CatalogStale, ResourceRequest
@@ -19,7 +20,6 @@ from registry.api.verbs.pipeline import Start
 from registry.api.verbs.rows import remove
 from registry.api.verbs.update import CONFLICT_TRIES, invalid_stored
 from registry.authorization.attributes import Attributes
-from registry.codec.stored import decode_stored
 from registry.store.errors import GuardsChanged, NotFound, RevisionConflict
 from registry.store.types import Row
 
@@ -60,7 +60,7 @@ async def _is_readable(request: ResourceRequest, row: Row) -> bool:
 async def _is_removed(request: ResourceRequest, start: Start) -> bool:
     """Removes the row; False if another write came first."""
     assert start.row is not None
-    stored = decode_stored('{"metadata":{' + start.row.body)
+    stored = await object_of(start.row.body)
     actor = request.actor(manager_of(WriteOptions(), request.context.user_agent), "delete")
     try:
         await remove(request, start, stored, actor)

@@ -16,6 +16,7 @@ from typing import Final
 from registry.api import continuation
 from registry.api.answers import Answer, ListAnswer
 from registry.api.bound_definitions import DEFINITIONS
+from registry.api.decoding import object_of
 from registry.api.errors import bad_request, forbidden, method_not_supported, revision_in_future
 from registry.api.query.gathered import GatheredQuery, Item, is_gathered, parse_gathered, require_bounded
 from registry.api.request import Backend, ResourceRequest
@@ -67,7 +68,7 @@ async def _require_exported(request: ResourceRequest, provider: Tenant) -> None:
     if ResourceName(name) not in request.catalog.bound and not request.served.definition.builtin:
         page = await request.backend.store.page(provider, _EXPORTS)
         for row in page.rows:
-            spec = decode_stored('{"metadata":{' + row.body).get("spec") or {}
+            spec = (await object_of(row.body)).get("spec") or {}
             if name in (spec.get("definitions") or ()):
                 return
     raise forbidden(request.served.resource, "", f'the tenant "{provider.name}" exports no such definition of its own')

@@ -154,7 +154,9 @@ class WildcardView:
         """Returns the object with its tenant; None if the tenant does not serve it."""
         served = await self.served(one.tenant)
         text = await self._text(one)
-        return annotate(text, served, one.tenant.name) if served is not None and text is not None else None
+        if served is None or text is None:
+            return None
+        return await evaluate(partial(annotate, text, served, one.tenant.name), len(text), repeatable=True)
 
     async def _text(self, one: WildcardRow) -> str | None:
         """Returns the object as its tenant serves it; None if it does not."""
@@ -164,7 +166,8 @@ class WildcardView:
         if served.conversions is not None:
             return (await convert_texts(served, [image_of(one.row)]))[0]
         known = one.row.version in served.definition.versions
-        return (served if known else served.leniently()).text(one.row)
+        served = served if known else served.leniently()
+        return await evaluate(partial(served.text, one.row), len(one.row.body), repeatable=True)
 
     async def spans(self) -> list[BindingSpan]:
         sharing, scope = self.request.backend.store.sharing, self.scope

@@ -18,6 +18,7 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import jwt
@@ -29,7 +30,8 @@ from registry.authentication.tokens.unverified import is_base64, unverified_clai
 from registry.authentication.user import AUTHENTICATED, CREDENTIAL_ID, User
 from registry.caches import ExpiringCache
 from registry.codec.go_text import go_quote, go_quote_all
-from registry.codec.stored import decode_stored
+from registry.codec.stored import decode_metadata
+from registry.flowcontrol.evaluation import LARGE_BYTES, aside
 from registry.store.errors import TenantNotFound
 from registry.store.store import Store
 from registry.store.types import ObjectKey, ResourceName, Row, Tenant, TenantId, TenantName
@@ -279,17 +281,19 @@ class AccountTokens:
             return known
         changes = self._changes
         row, _ = await self._store.load(tenant, resource, ObjectKey(key))
-        uid = "" if row is None or _is_deleted(row) else str(row.uid)
+        uid = "" if row is None or await _is_deleted(row) else str(row.uid)
         if changes == self._changes:
             # Otherwise the row may have been read before the write.
             self._there.put(place, uid, GONE_AFTER_SECONDS)
         return uid
 
 
-def _is_deleted(row: Row) -> bool:
+async def _is_deleted(row: Row) -> bool:
     if '"deletionTimestamp"' not in row.body:
         return False
-    at = decode_stored('{"metadata":{' + row.body)["metadata"].get("deletionTimestamp")
+    decode = partial(decode_metadata, row.body)
+    metadata = await aside(decode) if len(row.body) > LARGE_BYTES else decode()
+    at = metadata.get("deletionTimestamp")
     now = datetime.datetime.now(datetime.UTC)
     return at is not None and datetime.datetime.fromisoformat(at) < now - _DELETED_LEEWAY
 

@@ -25,13 +25,14 @@ from registry.api.admission.namespace_lifecycle import NAMESPACES
 from registry.api.api_services import API_SERVICES
 from registry.api.catalog import TenantCatalog
 from registry.api.clock import timestamp
+from registry.api.decoding import metadata_of
 from registry.api.errors import StatusError
 from registry.api.request import Backend
 from registry.api.served import Object
 from registry.api.verbs.update import copy_of
 from registry.controllers.api_services.checks import FIRST_RETRY_SECONDS, PAUSE_SECONDS, CheckServer, ServerCheck
 from registry.controllers.api_services.namespaces import NamespaceCleaner, left_names, without_left
-from registry.controllers.controller_client import ControllerClient, metadata_of
+from registry.controllers.controller_client import ControllerClient
 from registry.controllers.queue import Requeue
 from registry.definitions.conditions import find, with_condition
 from registry.store.errors import StoreError, TenantNotFound

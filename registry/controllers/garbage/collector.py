@@ -23,11 +23,12 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Final, Self
 
+from registry.api.decoding import metadata_of
 from registry.api.dependents import DeletedObject, Reference
 from registry.api.errors import StatusError
 from registry.api.request import Backend
 from registry.caches import LruCache
-from registry.controllers.controller_client import CONTROLLER_MANAGER, ControllerClient, metadata_of
+from registry.controllers.controller_client import CONTROLLER_MANAGER, ControllerClient
 from registry.controllers.garbage.absent_owner_cache import AbsentOwnerCache
 from registry.controllers.garbage.deletion import Garbage
 from registry.controllers.garbage.references import served_by_name, served_by_reference

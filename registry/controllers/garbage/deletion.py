@@ -15,12 +15,13 @@ from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 from registry.api.catalog import TenantCatalog
+from registry.api.decoding import metadata_of
 from registry.api.dependents import FOREGROUND, ORPHAN, Reference
 from registry.api.errors import StatusError
 from registry.api.options import DeleteOptions, Preconditions
 from registry.api.served import Object, Served
 from registry.api.verbs.update import copy_of
-from registry.controllers.controller_client import ControllerClient, metadata_of
+from registry.controllers.controller_client import ControllerClient
 from registry.controllers.events import report_invalid_namespace
 from registry.controllers.garbage.absent_owner_cache import AbsentOwnerCache
 from registry.controllers.garbage.references import is_defined, served_by_name, served_by_reference
