@@ -30,6 +30,7 @@ from registry.api.verbs.update import copy_of
 from registry.builtin.quantities import quantity
 from registry.controllers.controller_client import CONTROLLER_MANAGER, ControllerClient
 from registry.controllers.queue import Requeue
+from registry.flowcontrol.evaluation import evaluate
 from registry.store.reads.lookups import BEGINNING
 from registry.store.store import Store
 from registry.store.types import ObjectKey, ResourceName, Tenant, TenantId
@@ -113,10 +114,11 @@ async def _count(client: ControllerClient, namespace: str, seen: _Lower) -> tupl
     changed, lower = False, _Lower()
     for row in page.rows:
         quota = await object_of(row.body)
-        before, status = quota.get("status") or {}, _status(quota, catalog, counts, services)
-        if not _differs(before, status):
+        compare = partial(_compare, quota, catalog, counts, services)
+        status, differs, lowers = await evaluate(compare, len(row.body), repeatable=True)
+        if not differs:
             continue
-        if _lowers(before, status) and seen.get(row.key) != (row.revision, status):
+        if lowers and seen.get(row.key) != (row.revision, status):
             lower[row.key] = (row.revision, status)
             continue
         changed = True
@@ -124,6 +126,15 @@ async def _count(client: ControllerClient, namespace: str, seen: _Lower) -> tupl
             "", "resourcequotas", row.key, partial(_with_status, status, row.revision), subresource="status"
         )
     return changed, lower
+
+
+def _compare(
+    quota: Object, catalog: TenantCatalog, counts: Mapping[str, int], services: Mapping[str, int]
+) -> tuple[Object, bool, bool]:
+    """Returns the status that the quota should have, whether it has another one, and whether some usage is lower."""
+    before, status = quota.get("status") or {}, _status(quota, catalog, counts, services)
+    differs = _differs(before, status)
+    return status, differs, differs and _lowers(before, status)
 
 
 def _status(quota: Object, catalog: TenantCatalog, counts: Mapping[str, int], services: Mapping[str, int]) -> Object:

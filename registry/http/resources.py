@@ -37,7 +37,7 @@ from registry.api.tables.table import Table
 from registry.api.verbs import dependents, dispatch, statistics, usage
 from registry.api.verbs.driver import NoLongerServed, run_current
 from registry.api.verbs.history import subresources as history
-from registry.api.verbs.selection import parse_selection
+from registry.api.verbs.selection import parse_selection, selectors_size
 from registry.api.wildcard.requests import find_lead
 from registry.authorization.rbac.model import GROUP as RBAC
 from registry.budget import Budget
@@ -362,6 +362,7 @@ async def _deletion_body(
     if not data:
         return None
     if verb == "deletecollection":
-        parse_selection(request, list_options(request.query))
+        options = list_options(request.query)
+        await evaluate(partial(parse_selection, request, options), selectors_size(options), repeatable=True)
     media_type = _media_type(request.served, request.subresource, verb, headers)
     return await aside_if_long(data, media_type, lambda: decode_delete_options(data, media_type))

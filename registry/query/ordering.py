@@ -34,7 +34,10 @@ Order = tuple[OrderTerm, ...]
 def parse_order(text: str, schema: Structural) -> Order:
     """Parses an order. Raises OrderError."""
     terms: list[OrderTerm] = []
-    for part in split(text, ","):
+    parts = split(text, ",")
+    if len(parts) > MAX_TERMS:
+        raise OrderError(f"orderBy: more than {MAX_TERMS} fields")
+    for part in parts:
         match = _TERM.fullmatch(part)
         if match is None:
             raise OrderError(f'orderBy: "{part.strip()[:200]}" is not a field, alone or with asc or desc behind it')
@@ -45,8 +48,6 @@ def parse_order(text: str, schema: Structural) -> Order:
         if field.is_array:
             raise OrderError(f'orderBy: "{field.text}" has many values')
         terms.append(OrderTerm(field, (match[2] or "").lower() == "desc"))
-    if len(terms) > MAX_TERMS:
-        raise OrderError(f"orderBy: more than {MAX_TERMS} fields")
     if len({term.field.path for term in terms}) < len(terms):
         raise OrderError("orderBy: a field is named twice")
     return tuple(terms)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from registry.codec import json_pieces, stored
+from registry.controllers import quota as quota_controller
 from registry.flowcontrol import time_slice
 from tests.api.client import PARTIAL_LIST, TABLE, Client, eventually
 from tests.api.widgets import NAMESPACES, WIDGETS, widget
@@ -70,6 +71,27 @@ async def test_of_quotas(api: Client, decoded_on_the_loop: list[str]) -> None:
 
     await eventually(released)
     assert decoded_on_the_loop == []
+
+
+async def test_of_quotas_of_many_resources(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Comparing 40,000 amounts held it for 0.3 s."""
+    threads: set[int] = set()
+    compare = quota_controller._compare
+
+    def record(*arguments: Any) -> Any:
+        threads.add(threading.get_ident())
+        return compare(*arguments)
+
+    monkeypatch.setattr(quota_controller, "_compare", record)
+    hard = {f"count/resources-of-some-long-name-{i}.example.com": "1" for i in range(1_500)}
+    (await api.post(QUOTAS, {"metadata": {"name": "many"}, "spec": {"hard": hard}})).ok(201)
+
+    async def look() -> Any:
+        return (await api.get(f"{QUOTAS}/many")).ok().get("status")
+
+    await eventually(look)
+    assert threads
+    assert threading.get_ident() not in threads
 
 
 async def test_of_namespaces(api: Client, decoded_on_the_loop: list[str]) -> None:

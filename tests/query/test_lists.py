@@ -141,6 +141,7 @@ WRONG = [
     ({"orderBy": "spec.size up"}, "is not a field"),
     ({"orderBy": "spec.size; DROP TABLE objects"}, "orderBy"),
     ({"orderBy": "spec.size,spec.size"}, "named twice"),
+    ({"orderBy": ",".join(["spec.none"] * 9)}, "more than 8 fields"),
     ({"count": "all"}, "count must be exact or estimated"),
     ({"offset": "1000000"}, "offset must not be more than"),
     ({"filter": "true", "continue": "abc"}, "invalid continue token"),

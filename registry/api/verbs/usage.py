@@ -10,6 +10,7 @@ all processes: the one that answers as of now, the others as of a few seconds ag
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from registry.api.answers import DocumentAnswer
@@ -17,9 +18,10 @@ from registry.api.errors import bad_request, method_not_supported, not_found
 from registry.api.list_options import list_options
 from registry.api.request import ResourceRequest
 from registry.api.served import Served
-from registry.api.verbs.selection import parse_selection
+from registry.api.verbs.selection import parse_selection, selectors_size
 from registry.builtin.tenancy import GROUP, PLURAL, SYSTEM
 from registry.flowcontrol.activity import Figures
+from registry.flowcontrol.evaluation import evaluate
 from registry.store.tenants import Usage
 from registry.store.types import ObjectKey
 
@@ -74,7 +76,8 @@ async def _page(request: ResourceRequest) -> tuple[dict[str, Usage], bool]:
         raise bad_request("limit: must not be negative")
     if options.label_selector:
         raise bad_request("labelSelector: usage cannot be selected by labels")
-    fields = parse_selection(request, options, by_identity=True).fields
+    parse = partial(parse_selection, request, options, by_identity=True)
+    fields = (await evaluate(parse, selectors_size(options), repeatable=True)).fields
     limit = min(options.limit or MAX_LIMIT, MAX_LIMIT)
     store, accepts, after = request.backend.store, fields.accepts, options.continue_
     if fields.key is not None:

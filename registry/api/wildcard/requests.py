@@ -18,10 +18,11 @@ from registry.api.answers import Answer, ListAnswer
 from registry.api.bound_definitions import DEFINITIONS
 from registry.api.decoding import object_of
 from registry.api.errors import bad_request, forbidden, method_not_supported, revision_in_future
+from registry.api.list_options import list_options
 from registry.api.query.gathered import GatheredQuery, Item, is_gathered, parse_gathered, require_bounded
 from registry.api.request import Backend, ResourceRequest
 from registry.api.verbs.list import list_expired
-from registry.api.verbs.selection import list_position, list_revision
+from registry.api.verbs.selection import list_position, list_revision, selectors_size
 from registry.api.wildcard.view import WildcardView, wait
 from registry.api.wildcard.watch import watch
 from registry.authorization.tenants import WildcardScope
@@ -57,7 +58,9 @@ async def serve(request: ResourceRequest, scope: WildcardScope, verb: str) -> An
         raise method_not_supported(request.served.resource, verb)
     if scope.provider is not None:
         await _require_exported(request, scope.provider)
-    view = WildcardView(request, scope, watches=verb == "watch")
+    options = list_options(request.query)
+    make = partial(WildcardView, request, scope, options, watches=verb == "watch")
+    view = await evaluate(make, selectors_size(options), repeatable=True)
     if verb == "watch":
         return await watch(view)
     return await (_gathered_list(view) if is_gathered(view.options) else _list(view))

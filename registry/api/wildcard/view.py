@@ -13,7 +13,7 @@ from typing import Final
 from registry.api.converted_texts import convert_texts
 from registry.api.errors import bad_request
 from registry.api.freshness import wait_until
-from registry.api.list_options import list_options
+from registry.api.list_options import ListOptions
 from registry.api.query.filters import text_test
 from registry.api.query.gathered import too_many
 from registry.api.query.reading import MAX_EXAMINED
@@ -36,12 +36,12 @@ _CHUNK: Final = 500
 
 
 class WildcardView:
-    """The view of one request."""
+    """The view of one request. Its selectors may be long: callers evaluate it."""
 
-    def __init__(self, request: ResourceRequest, scope: WildcardScope, *, watches: bool) -> None:
+    def __init__(self, request: ResourceRequest, scope: WildcardScope, options: ListOptions, *, watches: bool) -> None:
         self.request = request
         self.scope = scope
-        self.options = list_options(request.query)
+        self.options = options
         plain = replace(self.options, filter="")
         if not watches:
             plain = replace(plain, order_by="", offset=0, count="")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from typing import Final, TypeVar
 
 from registry.api import continuation
@@ -28,7 +29,7 @@ from registry.api.verbs.history.states import (
     redacted,
     size_of,
 )
-from registry.api.verbs.selection import parse_selection
+from registry.api.verbs.selection import parse_selection, selectors_size
 from registry.codec.json_encode import encode_json_text
 from registry.flowcontrol.evaluation import Large, evaluate, large
 from registry.store.bounds import READ_BYTES
@@ -131,7 +132,9 @@ async def _deletions(
     sensitive, and are left out of the answer.
     """
     options = list_options({k: v for k, v in request.query.items() if k in _SELECTING})
-    selection = parse_selection(request, replace(options, order_by="", offset=0, count=""), by_identity=True)
+    plain = replace(options, order_by="", offset=0, count="")
+    parse = partial(parse_selection, request, plain, by_identity=True)
+    selection = await evaluate(parse, selectors_size(options), repeatable=True)
     matches, examined = selection.fields.shows, 0
     selects = row_test(selection.requirements)
     key, accepts = selection.fields.key, selection.fields.accepts
