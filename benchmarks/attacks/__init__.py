@@ -119,6 +119,8 @@ ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
     "blockedowners": lifecycle.blocked_owners,
     "held": lifecycle.held_namespaces,
     "largeheld": lifecycle.large_held,
+    "merges": queries.merges,
+    "longselectors": documents.long_selectors,
     "largenamespaces": lifecycle.large_namespaces,
     # Last, since each write of a ConfigMap then takes hundreds.
     "quotas": storms.quotas,

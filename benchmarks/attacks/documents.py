@@ -78,3 +78,14 @@ async def openapi(attacker: Attacker) -> None:
         await one.ask("GET", f"{TENANT}{next(documents)}", accept=f"{forms[i % 4]}, a/b{i}")
 
     await attacker.parallel(32, work)
+
+
+async def long_selectors(attacker: Attacker) -> None:
+    """Field selectors of 100 kB without a token, each with thousands of escapes."""
+    path = f"{TENANT}/api/v1/configmaps?fieldSelector=metadata.name=" + "%5C," * 25_000
+
+    async def work(one: Attacker) -> None:
+        one.target = type(one.target)(one.target.url, "")
+        await one.ask("GET", path)
+
+    await attacker.parallel(8, work)

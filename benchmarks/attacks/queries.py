@@ -200,6 +200,18 @@ async def cbor(attacker: Attacker) -> None:
     await attacker.parallel(4, work)
 
 
+async def merges(attacker: Attacker) -> None:
+    """Bodies of 12 kB in YAML that merge a mapping of 300 keys into hundreds of others, and are refused."""
+    mapping = "a: &a {" + ", ".join(f"k{i}: 1" for i in range(300)) + "}\n"
+    body = (mapping + "b: {<<: *a}\n" * 600).encode()
+
+    async def work(one: Attacker) -> None:
+        await one.ask("DELETE", f"{MAPS}/none", body, kind="application/yaml")
+        await one.ask("POST", MAPS, body, kind="application/yaml")
+
+    await attacker.parallel(8, work)
+
+
 async def yaml_bodies(attacker: Attacker) -> None:
     """YAML with 100,000 directives, a prefix of 100 kB for each of 100,000 tags, and bodies that are not UTF-8."""
     path = await attacker.define("yamls", ANYTHING)

@@ -20,16 +20,18 @@ from registry.codec.json_decode import decode_json
 from registry.codec.model import Decoded, DecodeError, TooManyValues
 from registry.codec.protobuf.envelope import decode_object as decode_protobuf
 from registry.codec.yaml_decode import decode_yaml
-from registry.flowcontrol.evaluation import aside
+from registry.flowcontrol.evaluation import aside, evaluate
 from registry.flowcontrol.time_slice import ClientGone
 
 # kube-apiserver's MaxRequestBodyBytes; etcd's own limit is the reason there, clients rely on it.
 BODY_LIMIT_BYTES = 3 * 1024 * 1024
 
-# Shorter bodies block the event loop for less than about a tenth of a second at worst, and most of them for less than
-# the switch to a thread and back (some 100 µs). YAML is always slow; CBOR and protobuf are converted value by value.
-LONG_JSON_BYTES = 64 * 1024
+# Shorter bodies block the event loop for less than 30 ms at worst, and most of them for less than the switch to a
+# thread and back (some 100 µs). YAML is always slow; CBOR and protobuf are converted value by value. In YAML with
+# aliases each byte may stand for hundreds of values.
+LONG_JSON_BYTES = 16 * 1024
 LONG_YAML_BYTES = 16 * 1024
+_LONG_ALIASED_BYTES = 512
 
 
 async def read_body(scope: Scope, receive: Receive, limit_bytes: int = BODY_LIMIT_BYTES) -> bytes:
@@ -67,15 +69,21 @@ Result = TypeVar("Result")
 
 
 async def aside_if_long(data: bytes, media_type: str, work: Callable[[], Result]) -> Result:
-    """Returns the result of `work` on `data`, in a thread if it may take long."""
-    if len(data) <= (LONG_JSON_BYTES if media_type.endswith("json") else LONG_YAML_BYTES):
-        return work()
-    return await aside(work)
+    """Returns the result of `work` on `data`, which has no other effects: in a thread if it may take long."""
+    return await (aside(work) if _is_long(data, media_type) else evaluate(work, repeatable=True))
+
+
+def _is_long(data: bytes, media_type: str) -> bool:
+    if media_type.endswith("json"):
+        return len(data) > LONG_JSON_BYTES
+    return len(data) > LONG_YAML_BYTES or (
+        len(data) > _LONG_ALIASED_BYTES and media_type.endswith("yaml") and b"*" in data
+    )
 
 
 async def body_of(data: bytes, media_type: str) -> Body:
     """Returns a body to be decoded; a long one is decoded now."""
-    if len(data) <= LONG_YAML_BYTES:
+    if not _is_long(data, media_type):
         return Body(data, media_type)
     outcome = await aside_if_long(data, media_type, lambda: _outcome(_decoder(media_type), data))
     return Body(data, media_type, PredecodedBody(outcome))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import orjson
 import pytest
 
 from registry.codec.model import MAX_CONTAINERS, MAX_KEYS, MAX_STORED_KEYS
+from registry.flowcontrol.evaluation import ASIDE, Evaluations
 from registry.http import bodies
+from registry.http.bodies import aside_if_long
 from tests.api.client import APPLY, JSON_PATCH, MERGE, Client
 from tests.api.errors import failure
 from tests.api.widgets import DEFINITIONS, GROUP, NAMESPACES, WIDGETS, make, widget
@@ -225,6 +228,39 @@ async def test_long_bodies_decode_like_short_ones(shared_api: Client, length: in
     failure(broken, 400, "BadRequest")
     applied = orjson.dumps(widget("b", size=1, free={"text": "x" * length}))
     (await shared_api.patch(f"{WIDGETS}/b?fieldManager=m", applied, APPLY)).ok(201)
+
+
+MERGED = ("a: &a {" + ", ".join(f"k{i}: 1" for i in range(200)) + "}\n" + "b: {<<: *a}\n" * 150).encode()
+
+
+@shares_application
+@pytest.mark.parametrize(
+    "method, path, content_type",
+    [
+        ("POST", WIDGETS, YAML),
+        ("PATCH", f"{WIDGETS}/a?fieldManager=m", APPLY),
+        ("DELETE", f"{WIDGETS}/a", YAML),
+        ("POST", f"{WIDGETS}/a/restore", YAML),
+    ],
+)
+async def test_yaml_with_aliases_is_decoded_beside_the_event_loop(
+    shared_api: Client, method: str, path: str, content_type: str
+) -> None:
+    """Merges of 12 kB held it for 0.3 s."""
+    await make(shared_api, "a")
+    before = ASIDE._value.get()
+    assert (await shared_api.request(method, path, MERGED, content_type=content_type)).code in (200, 400)
+    assert ASIDE._value.get() > before
+
+
+async def test_short_bodies_that_take_long_are_charged_to_their_tenant() -> None:
+    evaluations = Evaluations(is_shared=lambda: True)
+    evaluations.begin("attacker")
+    threads = [await aside_if_long(b"{}", "json", threading.get_ident)]
+    evaluations.charge("attacker", 0.2)
+    threads.append(await aside_if_long(b"{}", "json", threading.get_ident))
+    evaluations.close()
+    assert [thread == threading.get_ident() for thread in threads] == [True, False]
 
 
 @shares_application

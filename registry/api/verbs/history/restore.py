@@ -38,7 +38,7 @@ async def restore(request: ResourceRequest, body: Body) -> ObjectAnswer:
 
 
 async def _restore(request: ResourceRequest, body: Body, held: ExitStack) -> ObjectAnswer:
-    wanted = _decode_options(request, body)
+    wanted = await evaluate(partial(_decode_options, body), repeatable=True)
     revision = _wanted_revision(wanted)
     if not revision:
         raise bad_request("resourceVersion: the state to restore must be named")
@@ -69,7 +69,7 @@ async def undelete(request: ResourceRequest, body: Body) -> ObjectAnswer:
 
 
 async def _undelete(request: ResourceRequest, body: Body, held: ExitStack) -> ObjectAnswer:
-    wanted = _decode_options(request, body)
+    wanted = await evaluate(partial(_decode_options, body), repeatable=True)
     options: WriteOptions = write_options(request.query, "CreateOptions")
     served = request.served
     if served.strategy.has_grace_period:
@@ -139,7 +139,7 @@ def _decode_by_kind(request: ResourceRequest, obj: Object) -> Object:
         raise bad_request(f"what the object was then is no {request.served.kind.name} of today: {error}") from error
 
 
-def _decode_options(request: ResourceRequest, body: Body) -> Object:
+def _decode_options(body: Body) -> Object:
     """Decodes the options of a restore or undelete: `{"resourceVersion": "7", "preconditions": {"uid": ...}}`.
 
     The body may be empty.
