@@ -1,13 +1,14 @@
 """The latency of one tenant's gets while another tenant attacks the server: `python -m benchmarks.hostile`.
 
 For each attack (benchmarks/attacks), and for all at once, separate processes attack a server with one worker as tenant
-`attacker`, while tenant `neighbour` gets an object every few milliseconds. A row shows the latency of these gets, the
-attacker's answers by status, the CPU time of the server and of PostgreSQL per second, and the server's peak resident
-memory. Quiet rows before and after show what the machine allows at that moment: on a busy machine compare with them,
-not with the limits. All at once attack a new server, since what single attacks leave behind in the tenant would make
-most of them wait.
+`attacker`, while tenant `neighbour` gets an object every few milliseconds, uploads larger ones, and watches. A row
+shows the latency of these gets, the attacker's answers by status, the CPU time of the server and of PostgreSQL per
+second, and the server's peak resident memory. Quiet rows before and after show what the machine allows at that moment:
+on a busy machine compare with them, not with the limits. All at once attack a new server, since what single attacks
+leave behind in the tenant would make most of them wait.
 
-The limits: a p99 of 50 ms, a maximum of 500 ms, and 600 MB under all attacks at once.
+The limits: a p99 of 50 ms, a maximum of 500 ms, 600 MB under all attacks at once, and none of the neighbour's uploads
+and watches fails.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import ssl
 import subprocess
 import sys
 import time
@@ -36,6 +38,9 @@ SECONDS = 10.0
 PAUSE_SECONDS = 0.005
 # A get that takes longer is cancelled, and counts as this long.
 PATIENCE_SECONDS = 30.0
+# The neighbour's uploads: so long that TLS records arrive in pieces, and so rare that they hardly delay its gets.
+UPLOAD_SECONDS = 0.2
+UPLOAD = json.dumps({"metadata": {"generateName": "u"}, "data": {"text": "x" * 100_000}}).encode()
 P99_MS, MAX_MS, PEAK_MB = 50.0, 500.0, 600
 TENANTS = "/clusters/system/apis/tenancy.registry/v1/tenants"
 MAP = "/clusters/neighbour/api/v1/namespaces/default/configmaps"
@@ -48,6 +53,49 @@ async def _prepare(target: Target) -> None:
         await served(target, f"/clusters/{tenant}/api/v1/namespaces/default")
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"text": "x" * 800}}
     await spread(target, [("POST", MAP, json.dumps(body).encode(), JSON)])
+
+
+async def _neighbour(target: Target, seconds: float, pause: float) -> tuple[list[float], int]:
+    """Returns the latencies of the neighbour's gets in milliseconds, sorted, and how many uploads and watches
+    failed."""
+    times, *failed = await asyncio.gather(
+        _times(target, seconds, pause), _failed_uploads(target, seconds), _ended_watches(target, seconds)
+    )
+    return times, sum(failed)
+
+
+async def _failed_uploads(target: Target, seconds: float) -> int:
+    failed, connection, until = 0, None, time.perf_counter() + seconds
+    while time.perf_counter() < until:
+        try:
+            connection = connection or await Connection.open(target)
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                failed += (await connection.request("POST", f"{MAP}?dryRun=All", UPLOAD))[0] != 201
+        except (OSError, ssl.SSLError, asyncio.IncompleteReadError):
+            failed, connection = failed + 1, None
+        await asyncio.sleep(UPLOAD_SECONDS)
+    if connection is not None:
+        await connection.close()
+    return failed
+
+
+async def _ended_watches(target: Target, seconds: float) -> int:
+    ended, until = 0, asyncio.get_running_loop().time() + seconds
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout_at(until):
+            while True:
+                with contextlib.suppress(OSError, ssl.SSLError, asyncio.IncompleteReadError):
+                    connection = await Connection.open(target)
+                    try:
+                        connection.send("GET", f"{MAP}?watch=true")
+                        if (await connection.head())[0] == 200:
+                            async for _ in connection.chunks():
+                                pass
+                    finally:
+                        connection.drop()
+                ended += 1
+                await asyncio.sleep(UPLOAD_SECONDS)
+    return ended
 
 
 async def _times(target: Target, seconds: float, pause: float) -> list[float]:
@@ -75,13 +123,14 @@ def measure(
     _reset_peak(process)
     with _attacking(running.target, names) as answers:
         before, began = running.usage(), time.perf_counter()
-        times = asyncio.run(_times(running.target, seconds, pause))
+        times, failed = asyncio.run(_neighbour(running.target, seconds, pause))
         used, took = running.usage().since(before), time.perf_counter() - began
     return {
         "p50_ms": round(times[len(times) // 2], 1),
         "p99_ms": round(times[int(len(times) * 0.99)], 1),
         "max_ms": round(times[-1], 1),
         "gets": len(times),
+        "failed": failed,
         "server_cpu": round(used.server / took, 2),
         "postgres_cpu": round(used.postgres / took, 2),
         "peak_mb": _peak_mb(process),
@@ -151,6 +200,7 @@ def _line(name: str, row: dict[str, Any]) -> str:
             ("p99", row["p99_ms"] > P99_MS),
             ("max", row["max_ms"] > MAX_MS),
             ("memory", row["peak_mb"] > PEAK_MB),
+            (f"failed {row['failed']}", row["failed"] > 0),
         )
         if is_missed
     ]

@@ -103,6 +103,7 @@ ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
     "manypolicies": policies.namespaced_policies,
     "largeroles": configuration.roles,
     "largepolicies": configuration.configurations,
+    "invalidbundles": configuration.invalid_bundles,
     "largeschemas": configuration.schemas,
     "versions": configuration.versions,
     "wide": configuration.wide,

@@ -58,6 +58,23 @@ async def configurations(attacker: Attacker) -> None:
     await attacker.parallel(2, work)
 
 
+async def invalid_bundles(attacker: Attacker) -> None:
+    """A webhook whose CA bundle is a letter, called by each create."""
+    path = await attacker.define("unbundled", ANYTHING)
+    rule = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["unbundled"]}
+    client = {"url": "https://127.0.0.1:1/", "caBundle": "eA=="}
+    hook = {"name": "unbundled.example.com", "rules": [rule], "clientConfig": client}
+    hook |= {"admissionReviewVersions": ["v1"], "sideEffects": "None"}
+    head = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration"}
+    webhooks = {**head, "metadata": {"name": "unbundled"}, "webhooks": [hook]}
+    await attacker.ask("POST", f"{ADMISSION}/validatingwebhookconfigurations", webhooks)
+
+    async def work(one: Attacker) -> None:
+        await one.ask("POST", path, an_object(path, "", {}))
+
+    await attacker.parallel(4, work)
+
+
 async def schemas(attacker: Attacker) -> None:
     """Definitions of half a megabyte, each with an object."""
     numbers = count()
