@@ -5,6 +5,7 @@ Follows structured-merge-diff merge/update.go (Updater.Apply) and apimachinery's
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from registry.apply.compare import FieldChanges
@@ -44,12 +45,14 @@ def apply_to(kind: OwnershipKind, live: Object, applied: Object, managed: Manage
             # Of a built-in kind, fields of another API (events.k8s.io) have no meaning here, and are given up.
             if not kind.builtin or kind.has_version(owner.api_version)
         }
+        # Upstream converts the live object to each version first, so that these errors come before all others.
+        lives = {v: kind.convert(live, v) for v in sorted({o.api_version for m, o in owners.items() if m != by.manager})}
         last = owners.get(by.manager)
         owners[by.manager] = Owner(by.api_version, mine, last.time if last else None)
         new = without_managed(merge(live, applied, node))
         if last and last.fields:
             new = _prune(kind, new, owners, last, by)
-        _take(kind, live, new, owners, by)
+        _take(kind, live, new, owners, by, lives)
     except Untypable as error:
         raise kind.live_error(live, by.api_version, str(error)) from error
     except TypedError as error:
@@ -71,8 +74,11 @@ def _update_owner(owners: Managed, by: Apply, last: Owner | None, mine: FieldSet
         owners[by.manager] = Owner(by.api_version, mine, last.time if last else None)
 
 
-def _take(kind: OwnershipKind, live: Object, new: Object, owners: Managed, by: Apply) -> None:
-    """Detects conflicts, then takes the changed fields from other owners. Changes `owners`."""
+def _take(
+    kind: OwnershipKind, live: Object, new: Object, owners: Managed, by: Apply, lives: Mapping[str, Object]
+) -> None:
+    """Detects conflicts, then takes the changed fields from other owners. Changes `owners`; `lives` has the live object
+    at each of their versions."""
     by_version: dict[str, FieldChanges] = {by.api_version: kind.changes(live, new, by.api_version, by.subresource)}
     conflicts: list[Conflict] = []
     for manager in sorted(owners):
@@ -82,7 +88,7 @@ def _take(kind: OwnershipKind, live: Object, new: Object, owners: Managed, by: A
         version = owner.api_version
         there = by_version.get(version)
         if there is None:
-            there = by_version[version] = kind.converted_changes(live, new, version, by.subresource)
+            there = by_version[version] = kind.converted_changes(lives[version], new, version, by.subresource)
         if not by.force:
             conflicts.extend(
                 Conflict(manager.text(), path) for path in paths(intersection(owner.fields, there.changed))

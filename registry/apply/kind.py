@@ -114,8 +114,7 @@ class OwnershipKind:
         return _except(object_changes(live, new, self.type_of(api_version)), self.resets(api_version, subresource))
 
     def converted_changes(self, live: Object, new: Object, api_version: str, subresource: str) -> FieldChanges:
-        """The same at another version. Raises a TypedError if the objects cannot be converted."""
-        live = self.convert(live, api_version, "failed to convert old object")
+        """The same at another version, which `live` has been converted to. Raises a TypedError if `new` cannot be."""
         new = self.convert(new, api_version, "failed to convert new object")
         diff = object_changes(live, new, self.type_of(api_version))
         return _except(diff, self._resets_elsewhere(api_version, subresource))
@@ -130,17 +129,18 @@ class OwnershipKind:
             diff = object_changes(declared_members(live, node), declared_members(new, node), node)
         return _except(diff, self._resets_elsewhere(api_version, subresource))
 
-    def convert(self, value: Object, api_version: str, what: str) -> Object:
+    def convert(self, value: Object, api_version: str, what: str = "") -> Object:
         """`value` at another version, if it fits that; else raises a TypedError that begins with `what`."""
         if value.get("apiVersion") == api_version:
             return value
+        what = what and f"{what}: "
         try:
             converted = self._convert(value, api_version)
         except ApplyError as error:
-            raise TypedError(f"{what}: {error}") from error
+            raise TypedError(f"{what}{error}") from error
         mismatches = validate(converted, self.type_or_error(api_version), duplicates=True)
         if mismatches:
-            raise TypedError(f"{what}: {errors_text(mismatches)}")
+            raise TypedError(f"{what}{errors_text(mismatches)}")
         return converted
 
     def with_zeros(self, value: Object) -> Object:

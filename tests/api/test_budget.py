@@ -135,6 +135,11 @@ async def test_defaults_added_by_a_later_schema(api: Client) -> None:
     failure(await api.get(f"{HOSTILE}/large"), 413, "RequestEntityTooLarge")
     failure(await api.get(HOSTILE), 413, "RequestEntityTooLarge")
     assert (await api.get(f"{HOSTILE}/small")).ok()["spec"] == [{"a": "x" * 5000}]
+    failure(await api.delete(f"{HOSTILE}/large"), 413, "RequestEntityTooLarge")
+    unread = {"ignoreStoreReadErrorWithClusterBreakingPotential": True}
+    failure(await api.delete(f"{HOSTILE}/small", unread), 409, "Conflict")
+    (await api.delete(f"{HOSTILE}/large", unread)).ok(200)
+    assert len((await api.get(HOSTILE)).ok()["items"]) == 1
 
 
 # -- patches

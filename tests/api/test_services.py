@@ -500,6 +500,14 @@ async def test_a_put_to_status_that_creates_completes_no_addresses(shared_api: C
     (await shared_api.delete(f"{SERVICES}/by-status")).ok()
 
 
+async def test_a_condition_without_its_required_fields_has_their_zero_values(shared_api: Client) -> None:
+    (await shared_api.post(SERVICES, service("incomplete", ports=[HTTP]))).ok(201)
+    path = f"{SERVICES}/incomplete/status"
+    (await shared_api.patch(path, {"status": {"conditions": [{"type": "A", "status": "x"}]}})).ok()
+    served = (await shared_api.get(path)).ok()["status"]["conditions"]
+    assert served == [{"type": "A", "status": "x", "lastTransitionTime": None, "reason": "", "message": ""}]
+
+
 async def test_a_strategic_patch_merges_ports(shared_api: Client) -> None:
     """As kubectl apply and kubectl patch send it: only what has changed."""
     path = f"{SERVICES}/merged"

@@ -318,6 +318,14 @@ def test_a_field_missing_in_the_version_of_another_owner_is_reported() -> None:
     assert str(caught.value) == "failed to convert new object: .spec.color: field not declared in schema"
 
 
+def test_a_live_object_that_does_not_fit_the_version_of_another_owner_is_reported_first() -> None:
+    live = stored(BOTH.apply(None, widget({"size": 1}, version=V2), "b", V2, T0))
+    live = {**live, "apiVersion": V1, "spec": {"size": 1, "color": "x"}}
+    with pytest.raises(TypedError) as caught:
+        BOTH.apply(live, widget({"color": "y"}), "a", V1, T1)
+    assert str(caught.value) == ".spec.color: field not declared in schema"
+
+
 def test_a_live_object_that_does_not_fit_is_reported_before_owners_at_another_version() -> None:
     live = stored(BOTH.apply(None, widget({"size": 1}, version=V2), "b", V2, T0))
     live = {**live, "apiVersion": V1, "spec": {"size": "x"}}

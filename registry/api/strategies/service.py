@@ -59,9 +59,10 @@ class ServiceStrategy(BuiltinStrategy):
             raise ObjectDecodeError(str(error)) from error
         unknown.extend(decoded.unknown)
         service = decoded.value
-        if "spec" in service:
-            service["spec"] = CORE["ServiceSpec"].encode(service["spec"])
         obj = super().decode(service, unknown)
+        for member, struct in (("spec", "ServiceSpec"), ("status", "ServiceStatus")):
+            if member in obj:
+                obj[member] = CORE[struct].encode(obj[member])
         _default(obj)
         return obj
 

@@ -1,4 +1,5 @@
-"""Deletes an object that cannot be read, because its conversion fails or its stored version is gone.
+"""Deletes an object that cannot be read, because its conversion fails, its stored version is gone, or new defaults make it
+too large.
 
 A usual deletion reads the object first, so it fails as well. This one skips preconditions, finalizers and admission,
 and refuses an object that can be read. It needs the right `unsafe-delete-ignore-read-errors`.
@@ -20,6 +21,7 @@ from registry.api.verbs.pipeline import Start
 from registry.api.verbs.rows import remove
 from registry.api.verbs.update import CONFLICT_TRIES, invalid_stored
 from registry.authorization.attributes import Attributes
+from registry.budget import BudgetExceeded
 from registry.store.errors import GuardsChanged, NotFound, RevisionConflict
 from registry.store.types import Row
 
@@ -52,7 +54,7 @@ async def _authorize(request: ResourceRequest) -> None:
 async def _is_readable(request: ResourceRequest, row: Row) -> bool:
     try:
         await request.object(row)
-    except StatusError:
+    except (StatusError, BudgetExceeded):
         return False
     return True
 
