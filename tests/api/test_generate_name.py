@@ -65,3 +65,11 @@ async def test_a_name_that_is_taken_beside_a_prefix(api: Client, query: str) -> 
     )
     assert status["details"]["retryAfterSeconds"] == 1
     assert answer.header("retry-after") == "1"
+
+
+async def test_the_label_of_a_generated_namespace_is_not_validated(api: Client) -> None:
+    namespaces = "/api/v1/namespaces"
+    made = (await api.post(namespaces, {"metadata": {"generateName": "team-"}})).ok(201)["metadata"]
+    assert made["labels"] == {"kubernetes.io/metadata.name": made["name"]}
+    status = failure(await api.post(namespaces, {"metadata": {"generateName": "-x_"}}), 422, "Invalid")
+    assert [c["field"] for c in status["details"]["causes"]] == ["metadata.generateName", "metadata.name"]

@@ -61,7 +61,11 @@ class NamespaceStrategy(TypedStrategy):
         finalizers = list(spec.get("finalizers") or [])
         spec["finalizers"] = finalizers if FINALIZER in finalizers else [*finalizers, FINALIZER]
         obj["status"] = {"phase": "Active"}
+
+    def finish(self, obj: Object) -> Object:
+        """Labels a namespace whose name has been generated; upstream does not validate that label."""
         _name_label(obj)
+        return super().finish(obj)
 
     def prepare_for_update(self, new: Object, old: Object, context: Context) -> None:
         super().prepare_for_update(new, old, context)
