@@ -46,7 +46,9 @@ def apply_to(kind: OwnershipKind, live: Object, applied: Object, managed: Manage
             if not kind.builtin or kind.has_version(owner.api_version)
         }
         # Upstream converts the live object to each version first, so that these errors come before all others.
-        lives = {v: kind.convert(live, v) for v in sorted({o.api_version for m, o in owners.items() if m != by.manager})}
+        lives = {
+            v: kind.convert(live, v) for v in sorted({o.api_version for m, o in owners.items() if m != by.manager})
+        }
         last = owners.get(by.manager)
         owners[by.manager] = Owner(by.api_version, mine, last.time if last else None)
         new = without_managed(merge(live, applied, node))

@@ -100,10 +100,6 @@ def _scheme(text: str) -> tuple[str, str]:
     if colon and not head:
         raise UrlError("missing protocol scheme")
     if not colon or not _SCHEME.fullmatch(head):
-        if colon and text[0] in "0123456789+-.":
-            match = re.match(r"[0-9+.a-zA-Z-]*", text)
-            if match and text[match.end() : match.end() + 1] == ":":
-                raise UrlError("first path segment in URL cannot contain colon")
         return "", text
     return head.lower(), rest
 

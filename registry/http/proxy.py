@@ -109,7 +109,7 @@ class ProxiedRequest:
             try:
                 head = await connection.head()
             except Lost as lost:
-                if repeatable and lost.may_repeat and connection.exchanges > 1 and not self._is_over():
+                if repeatable and lost.may_repeat and not self._is_over():
                     return False
                 raise
             await self._answer(connection, head)

@@ -1,7 +1,7 @@
 """Webhook calls: requests, retries, and error texts.
 
-If a repetition is safe (conversions change nothing), a call is retried: once if its connection ended before any answer,
-since a kept one may just have been closed; and when a busy webhook (429, 5xx) says in `Retry-After` when to retry, as
+If a repetition is safe (conversions change nothing), a call is retried: once if a kept connection ended before any
+answer, since it may just have been closed; and when a busy webhook (429, 5xx) says in `Retry-After` when to retry, as
 client-go does.
 """
 

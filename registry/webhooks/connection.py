@@ -23,7 +23,8 @@ class Unreachable(Exception):
 
 
 class Lost(Unreachable):
-    """The connection yielded no valid answer. `may_repeat` if it ended before an answer."""
+    """The connection yielded no valid answer. `may_repeat` if it had been kept, and ended before an
+    answer."""
 
     def __init__(self, text: str, *, may_repeat: bool = False) -> None:
         super().__init__(text)

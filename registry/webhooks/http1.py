@@ -137,7 +137,7 @@ class HttpConnection(DecryptedProtocol):
         self._stays_open = self.has_answered = False
         self.is_sent = is_whole
         if self.is_lost or self._transport is None:
-            self._fail("EOF", may_repeat=True)
+            self._fail("EOF", may_repeat=self.exchanges > 1)
             return
         self._transport.write(head)
 
@@ -210,7 +210,7 @@ class HttpConnection(DecryptedProtocol):
             else:
                 reset = isinstance(error, ConnectionResetError)
                 text = "read: connection reset by peer" if reset else "EOF" if self._in_head else "unexpected EOF"
-                self._fail(text, may_repeat=not self.has_answered)
+                self._fail(text, may_repeat=self.exchanges > 1 and not self.has_answered)
         self._wake()
         if self._writer is not None and not self._writer.done():
             self._writer.set_result(None)

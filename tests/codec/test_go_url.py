@@ -34,6 +34,7 @@ def test_the_path_is_decoded() -> None:
     [
         pytest.param(":x", "missing protocol scheme", id="scheme"),
         pytest.param("a b:c/d", "first path segment in URL cannot contain colon", id="colon"),
+        pytest.param("1a:c/d", "first path segment in URL cannot contain colon", id="no scheme"),
         pytest.param("http://h\n", "net/url: invalid control character in URL", id="control character"),
         pytest.param("https://[::1", "missing ']' in host", id="bracket"),
         pytest.param("https://a b/", 'invalid character " " in host name', id="blank in host"),
@@ -96,3 +97,9 @@ def test_escapes_are_decoded_as_by_the_library(raw: bytes) -> None:
             unescape_valid(raw)
     else:
         assert unescape_valid(raw) == unescape(raw)
+
+
+@pytest.mark.parametrize("text", ["-https://h/", "a b:c/d", "1:2"])
+def test_a_request_uri_without_a_scheme_is_refused_as_such(text: str) -> None:
+    with pytest.raises(UrlError, match=r"invalid URI for request$"):
+        parse_request_uri(text)

@@ -464,3 +464,28 @@ async def test_a_tenant_has_few_connections_to_however_many_servers(
 async def test_a_bundle_is_bounded(client: WebhookClient) -> None:
     with pytest.raises(Unreachable, match="the CA bundle is longer than"):
         await client.https.exchange(1, Origin("127.0.0.1", 1, "a" * (1 << 20)), HttpsRequest("GET", "/"), len)
+
+
+@pytest.mark.parametrize("answered, heard", [(0, 1), (1, 3)], ids=["a new connection", "a kept one"])
+async def test_a_call_is_repeated_if_a_kept_connection_ends_without_an_answer(
+    trusted: Certificates, client: WebhookClient, answered: int, heard: int
+) -> None:
+    """The kept connection may just have been closed by the server; a new one has not been."""
+    requests = 0
+
+    async def answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal requests
+        while True:
+            await received(reader)
+            requests += 1
+            if requests > answered:
+                return
+            writer.write(body(b"{}"))
+            await writer.drain()
+
+    async with serving(trusted, answers) as server:
+        for _ in range(answered):
+            await client.call(1, server.endpoint, b"{}", len)
+        with pytest.raises(CallFailed, match="EOF"):
+            await client.call(1, server.endpoint, b"{}", len)
+    assert requests == heard

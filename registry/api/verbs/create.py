@@ -117,6 +117,8 @@ class CreateOperation(Operation[ObjectAnswer]):
         if not self.owned:
             # Computed from the object as the client wrote it: no manager owns what the server fills in.
             written = request.served.strategy.as_created(obj)
+            if managed:  # the owners that a client states, such as those of an object that it restores
+                written = {**written, "metadata": {**written["metadata"], "managedFields": managed}}
             owned = own_create(request.served, written, self.manager, request.context.timestamp)
             managed = owned["metadata"].get("managedFields")
         if managed:

@@ -1,5 +1,5 @@
-"""Deletes an object that cannot be read, because its conversion fails, its stored version is gone, or new defaults make it
-too large.
+"""Deletes an object that cannot be read: its conversion fails, its stored version is gone, or new defaults make it too
+large.
 
 A usual deletion reads the object first, so it fails as well. This one skips preconditions, finalizers and admission,
 and refuses an object that can be read. It needs the right `unsafe-delete-ignore-read-errors`.
