@@ -47,7 +47,9 @@ NEWS: Final = statement(
         FROM unnest(%(domains)s::bigint[], %(positions)s::bigint[]) WITH ORDINALITY AS w (domain_id, position, ordinal)
         CROSS JOIN LATERAL (
             SELECT c.*, w.position, w.ordinal FROM changes c
-            WHERE c.domain_id = w.domain_id AND c.revision > w.position AND c.revision <= w.position + %(rows)s::bigint
+            WHERE (c.domain_id, c.revision) > (w.domain_id, w.position)
+                AND (c.domain_id, c.revision) <= (w.domain_id, w.position + %(rows)s::bigint)
+            OFFSET 0
         ) r
     ) c
     WHERE c.upto <= %(bytes)s::bigint OR c.upto = c.size

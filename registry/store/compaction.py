@@ -70,13 +70,13 @@ RAISE_COMPACT_REVISIONS: Final = statement(
     WITH wanted AS MATERIALIZED (
         SELECT * FROM unnest(%(domains)s::bigint[], %(revisions)s::bigint[]) AS w (id, revision)
     ), locked AS MATERIALIZED (
-        SELECT id FROM domains WHERE id IN (SELECT id FROM wanted) ORDER BY id FOR UPDATE
+        SELECT id FROM domains WHERE id = ANY (%(domains)s::bigint[]) ORDER BY id FOR UPDATE
     )
     UPDATE domains d SET compact_revision = w.revision, lost = (
         SELECT array_agg(l.revision ORDER BY l.place) FROM unnest(d.lost) WITH ORDINALITY AS l (revision, place)
         WHERE d.lost[l.place + mod(l.place, 2)] > w.revision)
     FROM wanted w JOIN locked l ON l.id = w.id
-    WHERE d.id = w.id AND d.compact_revision < w.revision
+    WHERE d.id = ANY (ARRAY[w.id]) AND d.compact_revision < w.revision
     """,
 )
 

@@ -78,7 +78,7 @@ MISSED: Final = statement(
     SELECT t.id, t.name, t.domain_id AS domain, t.definitions_revision, t.namespaces_revision, t.attributes,
         c.domain_id, c.revision, c.resource, c.key, c.uid,
         CASE WHEN c.type = 'DELETED' THEN c.previous_body END AS body
-    FROM changes c JOIN tenants t ON t.id = c.tenant_id
+    FROM changes c JOIN tenants t ON t.id = ANY (ARRAY[c.tenant_id])
     WHERE c.at >= %(since)s::timestamptz AND (c.domain_id, c.revision) > (%(domain)s::bigint, %(revision)s::bigint)
         AND c.follow_up IS NOT false AND t.deleted_at IS NULL
     ORDER BY c.domain_id, c.revision LIMIT %(limit)s::bigint

@@ -42,10 +42,13 @@ MATCHING: Final = statement(
     " by tenant.",
     """
     SELECT t.id, t.name, t.domain_id, t.definitions_revision, t.namespaces_revision, t.attributes, o.key
-    FROM tenants t JOIN objects o ON o.tenant_id = t.id AND o.resource = %(resource)s::text
-    WHERE t.deleted_at IS NULL AND o.updated_at < clock_timestamp() - %(seconds)s::float8 * interval '1 second'
-        AND o.body ~ %(pattern)s::text
-    ORDER BY o.tenant_id, o.key LIMIT %(limit)s::bigint
+    FROM tenants t CROSS JOIN LATERAL (
+        SELECT o.key FROM objects o WHERE o.tenant_id = t.id AND o.resource = %(resource)s::text
+            AND o.updated_at < clock_timestamp() - %(seconds)s::float8 * interval '1 second'
+            AND o.body ~ %(pattern)s::text OFFSET 0
+    ) o
+    WHERE t.deleted_at IS NULL
+    ORDER BY t.id, o.key LIMIT %(limit)s::bigint
     """,
 )
 
@@ -54,7 +57,7 @@ PENDING: Final = statement(
     "Objects of a resource that a controller has to go on with, in all tenants; by the partial index of those.",
     """
     SELECT t.id, t.name, t.domain_id, t.definitions_revision, t.namespaces_revision, t.attributes, o.key
-    FROM objects o JOIN tenants t ON t.id = o.tenant_id
+    FROM objects o JOIN tenants t ON t.id = ANY (ARRAY[o.tenant_id])
     WHERE o.pending AND o.resource = %(resource)s::text AND t.deleted_at IS NULL
     ORDER BY o.tenant_id, o.key LIMIT %(limit)s::bigint
     """,

@@ -43,14 +43,15 @@ _KEEPALIVE: Final = {
 
 # Data is in memory or on an SSD: at the default random_page_cost of 4 the planner reads ranges of the primary key to
 # avoid a few heap fetches. JIT compilation takes ten times as long as the statement: where there is nothing but a
-# sequential scan, `enable_seqscan` makes a plan look expensive enough for it. Warnings must arrive: see
-# `Connection.is_unreplicated`.
+# sequential scan, `enable_seqscan` makes a plan look expensive enough for it. Plans are kept while tables grow: without
+# sequential scans of what was small (statements.py). Warnings must arrive: see `Connection.is_unreplicated`.
 _SESSION: Final = f"""
 SET statement_timeout = {STATEMENT_TIMEOUT_MS};
 SET idle_in_transaction_session_timeout = '60s';
 SET client_min_messages = 'warning';
 SET timezone = 'UTC';
 SET random_page_cost = 1.1;
+SET enable_seqscan = off;
 SET jit = off;
 SELECT set_config('default_toast_compression', 'lz4', false)
 FROM pg_settings WHERE name = 'default_toast_compression' AND 'lz4' = ANY (enumvals)
@@ -58,7 +59,6 @@ FROM pg_settings WHERE name = 'default_toast_compression' AND 'lz4' = ANY (enumv
 
 # Point lookups keep a plan of index scans, whatever the size of the tables when it was made.
 _LOOKUPS_ONLY: Final = """
-SET enable_seqscan = off;
 SET enable_hashjoin = off;
 SET enable_mergejoin = off;
 SET plan_cache_mode = force_generic_plan

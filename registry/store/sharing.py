@@ -23,8 +23,14 @@ BOUND: Final = statement(
     SELECT b.resource, b.provider_id, d.revision,
         CASE WHEN o.terminating IS NOT false THEN o.body ELSE '' END
     FROM api_bindings b
-    JOIN objects d ON d.tenant_id = b.provider_id AND d.key = b.resource AND d.resource = %(definitions)s::text
-    JOIN objects o ON o.tenant_id = b.tenant_id AND o.key = b.binding AND o.resource = %(bindings)s::text
+    CROSS JOIN LATERAL (
+        SELECT d.revision FROM objects d
+        WHERE d.tenant_id = b.provider_id AND d.resource = %(definitions)s::text AND d.key = b.resource OFFSET 0
+    ) d
+    CROSS JOIN LATERAL (
+        SELECT o.terminating, o.body FROM objects o
+        WHERE o.tenant_id = b.tenant_id AND o.resource = %(bindings)s::text AND o.key = b.binding OFFSET 0
+    ) o
     WHERE b.tenant_id = %(tenant)s::bigint AND b.until IS NULL
     ORDER BY b.resource
     """,
@@ -37,8 +43,11 @@ BODIES: Final = statement(
         """
         SELECT d.tenant_id, d.key, d.revision, d.body
         FROM api_bindings b
-        JOIN objects d ON d.tenant_id = b.provider_id AND d.key = b.resource AND d.resource = %(definitions)s::text
-        WHERE b.tenant_id = %(tenant)s::bigint AND b.until IS NULL AND b.resource = ANY (%(resources)s)
+        CROSS JOIN LATERAL (
+            SELECT d.tenant_id, d.key, d.revision, d.body FROM objects d
+            WHERE d.tenant_id = b.provider_id AND d.resource = %(definitions)s::text AND d.key = b.resource OFFSET 0
+        ) d
+        WHERE b.tenant_id = %(tenant)s::bigint AND b.until IS NULL AND b.resource || '' = ANY (%(resources)s)
         """,
         "r.key",
     ),
@@ -50,8 +59,10 @@ CONSUMERS: Final = statement(
     """
     SELECT DISTINCT t.id, t.name, t.domain_id, t.definitions_revision, t.namespaces_revision, t.attributes,
         b.binding
-    FROM api_bindings b JOIN tenants t ON t.id = b.tenant_id AND t.deleted_at IS NULL
-    WHERE b.provider_id = %(tenant)s::bigint AND b.export = %(export)s::text AND b.until IS NULL
+    FROM api_bindings b CROSS JOIN LATERAL (
+        SELECT t.* FROM tenants t WHERE t.id = b.tenant_id AND t.deleted_at IS NULL OFFSET 0
+    ) t
+    WHERE b.provider_id = %(tenant)s::bigint AND b.export = %(export)s::text AND b.until + 0 IS NULL
     ORDER BY t.id LIMIT 100000
     """,
 )
@@ -61,7 +72,7 @@ SHARED_AMONG: Final = statement(
     "Those of some definitions of a provider that tenants have bound; by the index of providers.",
     """
     SELECT DISTINCT b.resource FROM api_bindings b
-    WHERE b.provider_id = %(tenant)s::bigint AND b.resource = ANY (%(resources)s::text[]) AND b.until IS NULL
+    WHERE b.provider_id = %(tenant)s::bigint AND b.resource = ANY (%(resources)s::text[]) AND b.until + 0 IS NULL
     """,
 )
 
@@ -70,9 +81,9 @@ SPANS: Final = statement(
     "Which tenants of a domain had bound a definition from when to when; by the index of providers.",
     """
     SELECT b.tenant_id, t.name, t.definitions_revision, t.namespaces_revision, b.since, b.until
-    FROM api_bindings b JOIN tenants t ON t.id = b.tenant_id AND t.deleted_at IS NULL
+    FROM api_bindings b JOIN tenants t ON t.id = ANY (ARRAY[b.tenant_id]) AND t.deleted_at IS NULL
     WHERE b.provider_id = %(provider)s::bigint AND b.resource = %(resource)s::text
-        AND t.domain_id = %(domain)s::bigint
+        AND t.domain_id + 0 = %(domain)s::bigint
     """,
 )
 
@@ -88,11 +99,11 @@ NAMED: Final = statement(
     "A shared domain and its first tenant, where a tenant that asks has to do with it; by the indexes of names and"
     " providers.",
     """
-    SELECT d.id, t.name FROM domains d JOIN tenants t ON t.domain_id = d.id AND t.deleted_at IS NULL
+    SELECT d.id, t.name FROM domains d JOIN tenants t ON t.domain_id = ANY (ARRAY[d.id]) AND t.deleted_at IS NULL
     WHERE d.name = %(name)s::text AND (%(asker)s::bigint IS NULL OR d.id = %(asker_domain)s::bigint OR EXISTS (
-        SELECT 1 FROM api_bindings b JOIN tenants c ON c.id = b.tenant_id AND c.deleted_at IS NULL
-        WHERE b.provider_id = %(asker)s::bigint AND c.domain_id = d.id))
-    ORDER BY t.id LIMIT 1
+        SELECT 1 FROM api_bindings b JOIN tenants c ON c.id = ANY (ARRAY[b.tenant_id]) AND c.deleted_at IS NULL
+        WHERE b.provider_id = %(asker)s::bigint AND c.domain_id + 0 = d.id OFFSET 0))
+    ORDER BY t.id + 0 LIMIT 1
     """,
 )
 
@@ -103,11 +114,12 @@ DEFINING: Final = statement(
     SELECT t.name FROM tenants t
     WHERE t.domain_id = %(domain)s::bigint AND t.deleted_at IS NULL AND (EXISTS (
         SELECT 1 FROM objects o WHERE o.tenant_id = t.id AND o.key = %(resource)s::text
-            AND o.resource = %(definitions)s::text
+            AND o.resource = %(definitions)s::text OFFSET 0
     ) OR EXISTS (
-        SELECT 1 FROM api_bindings b WHERE b.tenant_id = t.id AND b.resource = %(resource)s::text AND b.until IS NULL
+        SELECT 1 FROM api_bindings b
+        WHERE b.tenant_id = t.id AND b.resource || '' = %(resource)s::text AND b.until IS NULL OFFSET 0
     ))
-    ORDER BY t.id LIMIT 1
+    ORDER BY t.id + 0 LIMIT 1
     """,
 )
 

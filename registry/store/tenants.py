@@ -126,7 +126,8 @@ DELETE_CHANGES: Final = statement(
     DELETE FROM changes c USING (
         SELECT domain_id, revision FROM changes WHERE tenant_id = %(id)s::bigint LIMIT %(limit)s::bigint
     ) d
-    WHERE c.domain_id = d.domain_id AND c.revision = d.revision AND c.tenant_id = %(id)s::bigint
+    WHERE (c.domain_id, c.revision) >= (d.domain_id, d.revision)
+        AND (c.domain_id, c.revision) <= (d.domain_id, d.revision) AND c.tenant_id + 0 = %(id)s::bigint
     RETURNING 1
     """,
 )
@@ -141,8 +142,8 @@ DELETE: Final = statement(
             AND EXISTS (SELECT 1 FROM locked)
         RETURNING domain_id
     )
-    DELETE FROM domains d WHERE d.id IN (SELECT domain_id FROM gone)
-        AND NOT EXISTS (SELECT 1 FROM tenants t WHERE t.domain_id = d.id AND t.id <> %(id)s::bigint)
+    DELETE FROM domains d WHERE d.id = ANY (ARRAY(SELECT domain_id FROM gone))
+        AND NOT EXISTS (SELECT 1 FROM tenants t WHERE t.domain_id = d.id AND t.id <> %(id)s::bigint OFFSET 0)
     """,
 )
 

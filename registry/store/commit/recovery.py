@@ -66,9 +66,9 @@ FIND_BATCH: Final = statement(
     SELECT w.ordinal, c.revision, t.definitions_revision, t.namespaces_revision
     FROM unnest(%(tenants)s::bigint[], %(resources)s::text[], %(keys)s::text[])
         WITH ORDINALITY AS w (tenant_id, resource, key, ordinal)
-    JOIN changes c ON c.tenant_id = w.tenant_id AND c.resource = w.resource AND c.key = w.key
+    JOIN changes c ON c.tenant_id = ANY (ARRAY[w.tenant_id]) AND c.resource = w.resource AND c.key = w.key
         AND c.batch = %(batch)s::bigint
-    JOIN tenants t ON t.id = w.tenant_id
+    JOIN tenants t ON t.id = ANY (ARRAY[w.tenant_id])
     """,
 )
 

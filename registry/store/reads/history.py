@@ -66,7 +66,7 @@ def _deleted_statement(condition: LiteralString) -> Statement:
             + """
                 AND NOT EXISTS (
                     SELECT 1 FROM objects o
-                    WHERE o.tenant_id = c.tenant_id AND o.resource = c.resource AND o.key = c.key
+                    WHERE o.tenant_id = c.tenant_id AND o.resource = c.resource AND o.key = c.key OFFSET 0
                 )
             ORDER BY c.key, c.revision DESC LIMIT %(limit)s::bigint
             """,

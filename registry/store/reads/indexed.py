@@ -29,7 +29,7 @@ from registry.store.errors import (
 )
 from registry.store.reads.selectors import predicate
 from registry.store.reads.words import CANDIDATES, Words
-from registry.store.rows import STATE
+from registry.store.rows import SINCE, STATE
 from registry.store.statements import Statement, statement
 from registry.store.types import DomainId, Guards, ObjectKey, Requirement, ResourceName, Row, State, Tenant, TenantId
 
@@ -261,7 +261,7 @@ _TOUCHED: Final = (
     "touched AS MATERIALIZED ("
     " SELECT DISTINCT ON (c.key) c.key, c.uid, c.previous_revision, c.previous_version, c.previous_schema_id,"
     " c.previous_body, c.previous_index_entries FROM changes c"
-    " WHERE c.domain_id = %(domain)s::bigint AND c.revision > %(at)s::bigint"
+    " WHERE " + SINCE +
     # A revision that is too old is rejected by the caller, from what this statement returns.
     " AND %(at)s::bigint + %(changes)s::bigint >= (SELECT d.revision FROM domains d WHERE d.id = %(domain)s::bigint)"
     " AND c.tenant_id + 0 = %(tenant)s::bigint AND c.resource || '' = %(resource)s::text"

@@ -53,7 +53,10 @@ OWNERS: Final = statement(
         FROM unnest(%(resources)s::text[], %(keys)s::text[], %(uids)s::text[])
             WITH ORDINALITY AS w (resource, key, uid, ordinal)
         JOIN tenants t ON t.id = %(tenant)s::bigint AND t.deleted_at IS NULL
-        LEFT JOIN objects o ON o.tenant_id = t.id AND o.resource = w.resource AND o.key = w.key
+        LEFT JOIN LATERAL (
+            SELECT o.uid, o.terminating, o.body FROM objects o
+            WHERE o.tenant_id = %(tenant)s::bigint AND o.resource = w.resource AND o.key = w.key OFFSET 0
+        ) o ON true
         """,
         "r.ordinal",
         "coalesce(octet_length(r.body), 0)",
@@ -65,7 +68,8 @@ KEYS_OF_UIDS: Final = statement(
     "The first objects that have some uids; by the index of uids.",
     """
     SELECT resource, key, uid FROM objects
-    WHERE uid = ANY (%(uids)s::text[]) AND tenant_id = %(tenant)s::bigint ORDER BY resource, key LIMIT %(limit)s::bigint
+    WHERE uid = ANY (%(uids)s::text[]) AND tenant_id + 0 = %(tenant)s::bigint
+    ORDER BY resource, key LIMIT %(limit)s::bigint
     """,
 )
 
@@ -80,7 +84,7 @@ PENDING: Final = statement(
         FROM having_some h WHERE h.id IS NOT NULL
     )
     SELECT t.id, t.name, t.domain_id, t.definitions_revision, t.namespaces_revision, t.attributes, f.resource, f.key
-    FROM having_some h JOIN tenants t ON t.id = h.id CROSS JOIN LATERAL (
+    FROM having_some h JOIN tenants t ON t.id = ANY (ARRAY[h.id]) CROSS JOIN LATERAL (
         SELECT o.resource, o.key, row_number() OVER (ORDER BY o.resource, o.key) AS place FROM objects o
         WHERE o.tenant_id = h.id AND o.pending ORDER BY o.resource, o.key LIMIT %(limit)s::bigint
     ) f
@@ -139,8 +143,10 @@ NEWEST_OF: Final = statement(
     "newest-of",
     "How many objects some resources have together, and the newest revision among them; by the primary key.",
     """
-    SELECT count(*), coalesce(max(revision), 0) FROM objects
-    WHERE tenant_id = %(tenant)s::bigint AND resource = ANY (%(resources)s)
+    SELECT count(*), coalesce(max(o.revision), 0) FROM unnest(%(resources)s::text[]) AS r (resource)
+    CROSS JOIN LATERAL (
+        SELECT o.revision FROM objects o WHERE o.tenant_id = %(tenant)s::bigint AND o.resource = r.resource OFFSET 0
+    ) o
     """,
 )
 
@@ -150,10 +156,12 @@ ROWS_OF: Final = statement(
     " to some bytes; by the primary key.",
     within_bytes(
         """
-        SELECT resource, key, revision, CASE WHEN revision > %(newer)s::bigint THEN body END AS body,
-            count(*) OVER () AS found FROM objects
-        WHERE tenant_id = %(tenant)s::bigint AND resource = ANY (%(resources)s)
-            AND (resource, key) > (%(resource)s::text, %(key)s::text)
+        SELECT o.*, count(*) OVER () AS found FROM unnest(%(resources)s::text[]) AS r (resource)
+        CROSS JOIN LATERAL (
+            SELECT o.resource, o.key, o.revision, CASE WHEN o.revision > %(newer)s::bigint THEN o.body END AS body
+            FROM objects o WHERE o.tenant_id = %(tenant)s::bigint AND o.resource = r.resource
+                AND (o.resource, o.key) > (%(resource)s::text, %(key)s::text) OFFSET 0
+        ) o
         """,
         "r.resource, r.key",
         "coalesce(octet_length(r.body), 0)",
@@ -232,6 +240,8 @@ class Lookups:
                 "limit": limit,
                 "bytes": READ_BYTES,
             },
+            # Where an owner has most of the objects, the primary key is better.
+            prepare=False,
         )
         owned = [Row(ResourceName(row[0]), ObjectKey(row[1]), Uid(row[2]), *row[3:7]) for row in rows]
         return list(await self._sealing.rows(tenant.id, owned))

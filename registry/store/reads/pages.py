@@ -25,7 +25,7 @@ from registry.store.encoding import storable, storable_revision
 from registry.store.errors import IndexNotReady, RevisionExpired, RevisionInFuture, TenantNotFound, TooManyBytes
 from registry.store.reads.selectors import Predicate, predicate
 from registry.store.reads.words import CANDIDATES, HAD, Words
-from registry.store.rows import STATE, STATE_AT
+from registry.store.rows import SINCE, STATE, STATE_AT
 from registry.store.statements import Statement, statement
 from registry.store.types import DomainId, Guards, ObjectKey, Page, Requirement, ResourceName, Row, State, Tenant
 
@@ -375,12 +375,14 @@ _UP_TO_EDGE: Final = " <= coalesce((SELECT key FROM edge), %(before)s::text)"
 
 
 def _touched_by_revision(query: Query) -> LiteralString:
-    # `+ 0` and `|| ''` keep the planner from the index of keys: without statistics, or with a generic plan, it would
-    # choose that, and walk through the whole log of the resource.
+    # `+ 0` and `|| ''` keep the planner from the index of keys (statements.py): it would walk through the whole log of
+    # the resource.
     return (
-        " SELECT DISTINCT ON (c.key) " + _TOUCHED + " FROM changes c"
-        " WHERE c.domain_id = %(domain)s::bigint AND c.revision > %(at)s::bigint"
-        " AND c.tenant_id + 0 = %(tenant)s::bigint AND c.resource || '' = %(resource)s::text"
+        " SELECT DISTINCT ON (c.key) "
+        + _TOUCHED
+        + " FROM changes c WHERE "
+        + SINCE
+        + " AND c.tenant_id + 0 = %(tenant)s::bigint AND c.resource || '' = %(resource)s::text"
         " AND " + _range(query, "c.key || ''") + " AND c.key || ''" + _UP_TO_EDGE + " ORDER BY c.key, c.revision"
     )
 
@@ -414,7 +416,8 @@ def _remaining_statement(query: Query) -> Statement:
         "SELECT (SELECT count(*) FROM (SELECT 1 FROM objects o WHERE o.tenant_id = %(tenant)s::bigint"
         " AND o.resource = %(resource)s::text AND " + _range(query, "o.key") + " LIMIT %(cap)s::bigint) n)"
         " + (SELECT count(*) FILTER (WHERE c.type = 'DELETED') - count(*) FILTER (WHERE c.type = 'ADDED')"
-        " FROM changes c WHERE c.domain_id = %(domain)s::bigint AND c.revision > %(at)s::bigint"
-        " AND c.tenant_id + 0 = %(tenant)s::bigint AND c.resource || '' = %(resource)s::text"
+        " FROM changes c WHERE "
+        + SINCE
+        + " AND c.tenant_id + 0 = %(tenant)s::bigint AND c.resource || '' = %(resource)s::text"
         " AND " + _range(query, "c.key || ''") + ")",
     )

@@ -55,9 +55,15 @@ _LOAD: Final = """
         o.uid, o.revision AS changed, o.version, o.schema_id, o.body
     FROM unnest(%(tenants)s::bigint[], %(resources)s::text[], %(keys)s::text[])
         WITH ORDINALITY AS w (tenant_id, resource, key, ordinal)
-    JOIN tenants t ON t.id = w.tenant_id AND t.deleted_at IS NULL
-    JOIN domains d ON d.id = t.domain_id
-    LEFT JOIN objects o ON o.tenant_id = w.tenant_id AND o.resource = w.resource AND o.key = w.key
+    CROSS JOIN LATERAL (
+        SELECT t.domain_id, t.definitions_revision, t.namespaces_revision FROM tenants t
+        WHERE t.id = w.tenant_id AND t.deleted_at IS NULL OFFSET 0
+    ) t
+    CROSS JOIN LATERAL (SELECT d.revision FROM domains d WHERE d.id = t.domain_id OFFSET 0) d
+    LEFT JOIN LATERAL (
+        SELECT o.uid, o.revision, o.version, o.schema_id, o.body FROM objects o
+        WHERE o.tenant_id = w.tenant_id AND o.resource = w.resource AND o.key = w.key OFFSET 0
+    ) o ON true
 """
 
 LOAD_ONE: Final = statement("load", "An object by its key, with the state of its tenant; by the primary keys.", _LOAD)

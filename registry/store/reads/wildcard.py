@@ -25,10 +25,10 @@ START: Final = (TenantId(0), ObjectKey(""))
 
 _BY_PROVIDER: Final = """
     SELECT t.id, t.name, t.definitions_revision, t.namespaces_revision FROM api_bindings b
-    JOIN tenants t ON t.id = b.tenant_id AND t.deleted_at IS NULL
+    JOIN tenants t ON t.id = ANY (ARRAY[b.tenant_id]) AND t.deleted_at IS NULL
     JOIN place p ON b.since <= p.at AND coalesce(b.until > p.at, true)
     WHERE b.provider_id = %(provider)s::bigint AND b.resource = %(resource)s::text
-        AND t.domain_id = %(domain)s::bigint AND t.id >= %(after_tenant)s::bigint
+        AND t.domain_id + 0 = %(domain)s::bigint AND t.id + 0 >= %(after_tenant)s::bigint
 """
 
 _BY_DOMAIN: Final = """
@@ -62,15 +62,16 @@ def _page(tenants: LiteralString) -> Statement:
             ) o
             ORDER BY s.id, o.key LIMIT %(limit)s::bigint
         ), touched AS (
-            SELECT DISTINCT ON (c.tenant_id, c.key) c.tenant_id, c.key, c.uid, c.previous_revision,
+            SELECT DISTINCT ON (s.id, c.key) c.tenant_id, c.key, c.uid, c.previous_revision,
                 c.previous_version, c.previous_schema_id, c.previous_body, c.previous_labels
-            FROM changes c JOIN seen s ON s.id = c.tenant_id
-            WHERE c.domain_id = %(domain)s::bigint AND c.revision > (SELECT at FROM place)
+            FROM changes c JOIN seen s ON s.id = c.tenant_id + 0
+            WHERE (c.domain_id, c.revision) > (%(domain)s::bigint, (SELECT at FROM place))
+                AND c.domain_id <= %(domain)s::bigint
                 AND c.resource || '' = %(resource)s::text
                 AND c.key || '' > CASE c.tenant_id WHEN %(after_tenant)s::bigint THEN %(after)s::text
                     ELSE %(from)s::text END
                 AND (%(before)s::text IS NULL OR c.key || '' < %(before)s::text)
-            ORDER BY c.tenant_id, c.key, c.revision
+            ORDER BY s.id, c.key, c.revision
         ), found AS (
             SELECT * FROM same
             UNION ALL

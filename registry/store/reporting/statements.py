@@ -101,9 +101,10 @@ BOUND: Final = statement(
     "The tenants that have bound a definition; by the index of providers.",
     """
     SELECT t.id, t.name, t.domain_id, t.definitions_revision, t.namespaces_revision, t.attributes
-    FROM api_bindings b JOIN tenants t ON t.id = b.tenant_id
-    WHERE b.provider_id = %(tenant)s::bigint AND b.resource = %(resource)s::text AND b.until IS NULL
-        AND t.deleted_at IS NULL
+    FROM api_bindings b CROSS JOIN LATERAL (
+        SELECT t.* FROM tenants t WHERE t.id = b.tenant_id AND t.deleted_at IS NULL OFFSET 0
+    ) t
+    WHERE b.provider_id = %(tenant)s::bigint AND b.resource = %(resource)s::text AND b.until + 0 IS NULL
     ORDER BY t.id
     """,
 )

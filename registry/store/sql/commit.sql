@@ -68,8 +68,8 @@ BEGIN
             t.objects, t.bytes, t.definitions, t.namespaces,
             t.max_objects, t.max_bytes, t.max_definitions, t.max_namespaces
         FROM unnest(writes) WITH ORDINALITY AS u
-        JOIN tenants t ON t.id = u.tenant_id
-        LEFT JOIN objects o ON o.tenant_id = u.tenant_id AND o.resource = u.resource AND o.key = u.key
+        JOIN tenants t ON t.id = ANY (ARRAY[u.tenant_id])
+        LEFT JOIN objects o ON o.tenant_id = ANY (ARRAY[u.tenant_id]) AND o.resource = u.resource AND o.key = u.key
         WHERE (u.operation = 'create') = (o.revision IS NULL)
             AND coalesce(u.expected_revision = o.revision, true)
             AND coalesce(u.expected_definitions = t.definitions_revision, true)
@@ -125,8 +125,9 @@ $function$;
 -- second sees everything that the transactions waited for have committed. A single statement would have a snapshot from
 -- before the wait.
 --
--- The planner settings force index lookups from the first call on, whatever the statistics say, or if there are none:
--- the plan is cached for the life of the connection, and the table may have been empty when it was made.
+-- The planner settings and the form of the joins (registry/store/statements.py) force index lookups from the first call on,
+-- whatever the statistics say, or if there are none: the plan is cached for the life of the connection, and the table may
+-- have been empty when it was made.
 CREATE OR REPLACE FUNCTION registry_commit(
     batch_id bigint,
     writes registry_write[],
@@ -192,9 +193,9 @@ BEGIN
                 ELSE 'ok'
             END AS verdict
         FROM unnest(writes) WITH ORDINALITY AS w
-        LEFT JOIN domains d ON d.id = w.domain_id
-        LEFT JOIN tenants t ON t.id = w.tenant_id AND t.domain_id = w.domain_id AND t.deleted_at IS NULL
-        LEFT JOIN objects o ON o.tenant_id = w.tenant_id AND o.resource = w.resource AND o.key = w.key
+        LEFT JOIN domains d ON d.id = ANY (ARRAY[w.domain_id])
+        LEFT JOIN tenants t ON t.id = ANY (ARRAY[w.tenant_id]) AND t.domain_id + 0 = w.domain_id AND t.deleted_at IS NULL
+        LEFT JOIN objects o ON o.tenant_id = ANY (ARRAY[w.tenant_id]) AND o.resource = w.resource AND o.key = w.key
     ), accepted AS MATERIALIZED (
         SELECT
             c.*,
@@ -231,11 +232,11 @@ BEGIN
         DELETE FROM objects o
         USING accepted a
         WHERE a.operation = 'delete'
-            AND o.tenant_id = a.tenant_id AND o.resource = a.resource AND o.key = a.key
+            AND o.tenant_id = ANY (ARRAY[a.tenant_id]) AND o.resource = a.resource AND o.key = a.key
     ), words_removed AS (
         DELETE FROM search_words s USING accepted a
         WHERE a.o_words IS NOT NULL AND a.new_words IS NULL
-            AND s.tenant_id = a.tenant_id AND s.resource = a.resource AND s.key = a.key
+            AND s.tenant_id = ANY (ARRAY[a.tenant_id]) AND s.resource = a.resource AND s.key = a.key
     ), words_added AS (
         INSERT INTO search_words AS s (tenant_id, resource, key, words)
         SELECT a.tenant_id, a.resource, a.key, a.new_words
@@ -249,7 +250,7 @@ BEGIN
         WHERE gone.entry <> ALL (coalesce(a.new_index_entries, '{}')) AND get_byte(gone.entry, 8) <> 2
     ), entries_removed AS (
         DELETE FROM index_entries e USING entries_gone g
-        WHERE e.tenant_id = g.tenant_id AND e.entry = g.entry AND e.key = g.key
+        WHERE e.tenant_id = ANY (ARRAY[g.tenant_id]) AND e.entry = g.entry AND e.key = g.key
     ), entries_added AS (
         INSERT INTO index_entries (tenant_id, entry, key)
         SELECT a.tenant_id, added.entry, a.key
@@ -259,13 +260,13 @@ BEGIN
     ), indexes_invalidated AS (
         -- An index that the write does not maintain is no longer complete.
         DELETE FROM ready_indexes r USING accepted a
-        WHERE a.operation <> 'delete' AND r.tenant_id = a.tenant_id AND r.resource = a.resource
+        WHERE a.operation <> 'delete' AND r.tenant_id = ANY (ARRAY[a.tenant_id]) AND r.resource = a.resource
             AND r.index_id <> ALL (coalesce(a.index_numbers::bigint[], '{}'))
     ), domains_advanced AS (
         UPDATE domains d
         SET revision = m.revision
         FROM (SELECT a.domain_id, max(a.new_revision) AS revision FROM accepted a GROUP BY a.domain_id) m
-        WHERE d.id = m.domain_id
+        WHERE d.id = ANY (ARRAY[m.domain_id])
     ), totals AS MATERIALIZED (
         SELECT a.tenant_id,
             sum(CASE a.operation WHEN 'create' THEN 1 WHEN 'delete' THEN -1 ELSE 0 END) AS objects,
@@ -287,7 +288,7 @@ BEGIN
             definitions_revision = coalesce(c.definitions_revision, t.definitions_revision),
             namespaces_revision = coalesce(c.namespaces_revision, t.namespaces_revision)
         FROM totals c
-        WHERE t.id = c.tenant_id AND (
+        WHERE t.id = ANY (ARRAY[c.tenant_id]) AND (
             c.objects <> 0 OR c.bytes <> 0 OR c.definitions_revision IS NOT NULL OR c.namespaces_revision IS NOT NULL
         )
     ), logged AS (

@@ -43,13 +43,13 @@ BEGIN
         GROUP BY r.tenant_id, r.resource, n.namespace
     ), counted AS (
         UPDATE object_counts c SET objects = c.objects - f.objects FROM fewer f
-        WHERE c.tenant_id = f.tenant_id AND c.resource = f.resource AND c.namespace = f.namespace
+        WHERE c.tenant_id = ANY (ARRAY[f.tenant_id]) AND c.resource = f.resource AND c.namespace = f.namespace
         RETURNING c.objects
     )
     SELECT bool_or(objects = 0) INTO has_empty FROM counted;
     IF has_empty THEN
         DELETE FROM object_counts c USING (SELECT DISTINCT tenant_id, resource FROM removed) r
-        WHERE c.tenant_id = r.tenant_id AND c.resource = r.resource AND c.objects = 0;
+        WHERE c.tenant_id = ANY (ARRAY[r.tenant_id]) AND c.resource = r.resource AND c.objects = 0;
     END IF;
     RETURN NULL;
 END

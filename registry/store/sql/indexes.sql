@@ -78,13 +78,13 @@ BEGIN
         UPDATE objects o SET index_layout = layout, index_entries = f.new,
             labels = CASE WHEN registry_index_put.labels IS NULL THEN o.labels ELSE f.labels END
         FROM found f
-        WHERE o.tenant_id = f.tenant_id AND o.resource = f.resource AND o.key = f.key
+        WHERE o.tenant_id = ANY (ARRAY[f.tenant_id]) AND o.resource = f.resource AND o.key = f.key
     ), removed AS (
         DELETE FROM index_entries e USING gone g
-        WHERE e.tenant_id = g.tenant_id AND e.entry = g.entry AND e.key = g.key
+        WHERE e.tenant_id = ANY (ARRAY[g.tenant_id]) AND e.entry = g.entry AND e.key = g.key
     ), words_removed AS (
         DELETE FROM search_words s USING found f
-        WHERE s.tenant_id = f.tenant_id AND s.resource = f.resource AND s.key = f.key
+        WHERE s.tenant_id = ANY (ARRAY[f.tenant_id]) AND s.resource = f.resource AND s.key = f.key
             AND registry_words(tenant, f.new) IS NULL
     ), words_added AS (
         INSERT INTO search_words AS s (tenant_id, resource, key, words)

@@ -21,7 +21,10 @@ BEGIN
         SELECT t.id INTO provider FROM tenants t WHERE t.name = wanted ->> 'provider' AND t.deleted_at IS NULL;
         IF provider IS NULL OR EXISTS (
             SELECT 1 FROM jsonb_array_elements(wanted -> 'seen') s
-            LEFT JOIN objects o ON o.tenant_id = provider AND o.resource = s ->> 0 AND o.key = s ->> 1
+            LEFT JOIN LATERAL (
+                SELECT o.revision FROM objects o
+                WHERE o.tenant_id = provider AND o.resource = s ->> 0 AND o.key = s ->> 1 OFFSET 0
+            ) o ON true
             WHERE o.revision IS DISTINCT FROM (s ->> 2)::bigint
         ) THEN
             RETURN 'moved';
@@ -32,8 +35,8 @@ BEGIN
         RETURN 'taken ' || found;
     END IF;
     SELECT count(DISTINCT b.tenant_id) INTO tenants_bound
-    FROM api_bindings b JOIN tenants t ON t.id = b.tenant_id AND t.deleted_at IS NULL
-    WHERE b.provider_id = me AND b.until IS NULL AND CASE wanted ->> 'kind'
+    FROM api_bindings b JOIN tenants t ON t.id = ANY (ARRAY[b.tenant_id]) AND t.deleted_at IS NULL
+    WHERE b.provider_id = me AND b.until + 0 IS NULL AND CASE wanted ->> 'kind'
         WHEN 'definition' THEN b.resource = wanted ->> 'name' AND (wanted ->> 'ending')::boolean
         ELSE b.export = wanted ->> 'export'
             AND ((wanted ->> 'ending')::boolean OR NOT wanted -> 'definitions' ? b.resource)
@@ -43,8 +46,8 @@ BEGIN
     END IF;
     IF jsonb_array_length(coalesce(wanted -> 'removed', '[]'::jsonb)) > 0 THEN
         SELECT o.version INTO found FROM api_bindings b
-        JOIN objects o ON o.tenant_id = b.tenant_id AND o.resource = b.resource AND wanted -> 'removed' ? o.version
-        WHERE b.provider_id = me AND b.resource = wanted ->> 'name' AND b.until IS NULL LIMIT 1;
+        JOIN objects o ON o.tenant_id = ANY (ARRAY[b.tenant_id]) AND o.resource = b.resource AND wanted -> 'removed' ? o.version
+        WHERE b.provider_id = me AND b.resource = wanted ->> 'name' AND b.until + 0 IS NULL LIMIT 1;
         RETURN 'stored ' || found;
     END IF;
     RETURN NULL;
@@ -80,19 +83,22 @@ BEGIN
         SELECT o.*, t.domain_id,
             d.revision + row_number() OVER (PARTITION BY t.domain_id ORDER BY b.tenant_id) AS new_revision
         FROM api_bindings b
-        JOIN tenants t ON t.id = b.tenant_id AND t.deleted_at IS NULL
-        JOIN domains d ON d.id = t.domain_id
-        JOIN objects o ON o.tenant_id = b.tenant_id AND o.resource = wanted ->> 'bindings' AND o.key = b.binding
-        WHERE b.provider_id = me AND b.resource = wanted ->> 'name' AND b.until IS NULL
+        JOIN tenants t ON t.id = ANY (ARRAY[b.tenant_id]) AND t.deleted_at IS NULL
+        JOIN domains d ON d.id = ANY (ARRAY[t.domain_id])
+        CROSS JOIN LATERAL (
+            SELECT o.* FROM objects o
+            WHERE o.tenant_id = b.tenant_id AND o.resource = wanted ->> 'bindings' AND o.key = b.binding OFFSET 0
+        ) o
+        WHERE b.provider_id = me AND b.resource = wanted ->> 'name' AND b.until + 0 IS NULL
     ), touched AS (
         UPDATE objects o SET revision = b.new_revision, updated_at = now_
-        FROM bound b WHERE o.tenant_id = b.tenant_id AND o.resource = b.resource AND o.key = b.key
+        FROM bound b WHERE o.tenant_id = ANY (ARRAY[b.tenant_id]) AND o.resource = b.resource AND o.key = b.key
     ), counted AS (
         UPDATE domains d SET revision = m.revision
         FROM (SELECT domain_id, max(new_revision) AS revision FROM bound GROUP BY domain_id) m
-        WHERE d.id = m.domain_id
+        WHERE d.id = ANY (ARRAY[m.domain_id])
     ), guarded AS (
-        UPDATE tenants t SET definitions_revision = b.new_revision FROM bound b WHERE t.id = b.tenant_id
+        UPDATE tenants t SET definitions_revision = b.new_revision FROM bound b WHERE t.id = ANY (ARRAY[b.tenant_id])
     )
     INSERT INTO changes (
         domain_id, revision, batch, tenant_id, resource, key, uid, type, version, schema_id, body, labels,
@@ -140,13 +146,13 @@ BEGIN
         UNION ALL
         SELECT t.domain_id FROM tenants t WHERE t.name = wanted ->> 'provider'
         UNION ALL
-        SELECT t.domain_id FROM api_bindings b JOIN tenants t ON t.id = b.tenant_id
-        WHERE b.provider_id = writes[1].tenant_id AND b.until IS NULL
+        SELECT t.domain_id FROM api_bindings b JOIN tenants t ON t.id = ANY (ARRAY[b.tenant_id])
+        WHERE b.provider_id = writes[1].tenant_id AND b.until + 0 IS NULL
     ) n;
     PERFORM 1 FROM domains d WHERE d.id = ANY (needed) ORDER BY d.id FOR UPDATE;
     IF EXISTS (
-        SELECT 1 FROM api_bindings b JOIN tenants t ON t.id = b.tenant_id
-        WHERE b.provider_id = writes[1].tenant_id AND b.until IS NULL AND t.domain_id <> ALL (needed)
+        SELECT 1 FROM api_bindings b JOIN tenants t ON t.id = ANY (ARRAY[b.tenant_id])
+        WHERE b.provider_id = writes[1].tenant_id AND b.until + 0 IS NULL AND t.domain_id <> ALL (needed)
     ) THEN
         RAISE EXCEPTION 'a tenant has bound meanwhile' USING ERRCODE = 'serialization_failure';
     END IF;

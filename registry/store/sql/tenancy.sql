@@ -50,8 +50,8 @@ $function$;
 
 -- A tenant whose definitions others have bound cannot be deleted.
 CREATE OR REPLACE FUNCTION registry_provides(tenant_name text) RETURNS text LANGUAGE sql STABLE AS $function$
-    SELECT c.name FROM tenants p JOIN api_bindings b ON b.provider_id = p.id AND b.until IS NULL
-    JOIN tenants c ON c.id = b.tenant_id AND c.deleted_at IS NULL
+    SELECT c.name FROM tenants p JOIN api_bindings b ON b.provider_id = ANY (ARRAY[p.id]) AND b.until + 0 IS NULL
+    JOIN tenants c ON c.id = ANY (ARRAY[b.tenant_id]) AND c.deleted_at IS NULL
     WHERE p.name = tenant_name AND c.id <> p.id LIMIT 1
 $function$;
 
@@ -141,8 +141,11 @@ DECLARE
     why text;
 BEGIN
     PERFORM 1 FROM domains d
-    WHERE d.id = writes[1].domain_id OR d.name = wanted ->> 'domain'
-        OR d.id = (SELECT t.domain_id FROM tenants t WHERE t.name = wanted ->> 'name')
+    WHERE d.id = ANY (ARRAY[
+        writes[1].domain_id,
+        (SELECT n.id FROM domains n WHERE n.name = wanted ->> 'domain'),
+        (SELECT t.domain_id FROM tenants t WHERE t.name = wanted ->> 'name')
+    ])
     ORDER BY d.id FOR UPDATE;
     why := registry_tenancy_refusal(wanted, writes[1].operation = 'create');
     IF why IS NOT NULL THEN
