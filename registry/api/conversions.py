@@ -136,10 +136,10 @@ class Conversions:
     async def convert(self, need: ConversionNeeded) -> None:
         if len(self._done) >= _MOST_CONVERSIONS:
             raise plain_internal("the object is owned at more versions than can be converted for one write")
-        key = (need.api_version, encode_canonical(need.obj))
+        key = (need.api_version, await evaluate(partial(encode_canonical, need.obj), repeatable=True))
         try:
             [result] = await self.convert_all([need.obj], need.api_version)
-            self._done[key] = encode_canonical(result)
+            self._done[key] = await evaluate(partial(encode_canonical, result), repeatable=True)
         except ConversionError as error:
             self._done[key] = ConversionError(str(error))  # without the frames that the error refers to
 

@@ -48,6 +48,21 @@ def test_the_oldest_entries_are_evicted() -> None:
     assert [absent.knows(ACME, "", REFERENCE | {"uid": uid}) for uid in "uvw"] == [False, True, True]
 
 
+def test_a_tenant_that_deletes_much_evicts_none_of_another() -> None:
+    """Whose dependents were never collected then, if the definition of their owner was deleted, too."""
+    absent = AbsentOwnerCache(limit=4)
+    for uid in ("o1", "o2"):
+        absent.add(OTHER, DeletedObject("example.com", "Widget", "", "a", Uid(uid)))
+    for number in range(10):
+        absent.add(ACME, DeletedObject("example.com", "Widget", "", "a", Uid(f"u{number}")))
+    known = [uid for uid in ("o1", "o2") if absent.knows(OTHER, "", REFERENCE | {"uid": uid})]
+    assert known == ["o1", "o2"]
+    known = [f"u{number}" for number in range(10) if absent.knows(ACME, "", REFERENCE | {"uid": f"u{number}"})]
+    assert known == ["u8", "u9"]
+    absent.add(OTHER, DeletedObject("example.com", "Widget", "", "a", Uid("o3")))
+    assert not absent.knows(OTHER, "", REFERENCE | {"uid": "o1"})  # the least recently used of all, of as many
+
+
 def test_the_owners_of_deleted_objects_are_not_kept() -> None:
     """A hundred objects of 20,000 owners each kept 600 MB."""
     absent = AbsentOwnerCache()
