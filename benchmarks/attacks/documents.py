@@ -82,7 +82,7 @@ async def openapi(attacker: Attacker) -> None:
 
 async def long_selectors(attacker: Attacker) -> None:
     """Field selectors of 100 kB without a token, each with thousands of escapes."""
-    path = f"{TENANT}/api/v1/configmaps?fieldSelector=metadata.name=" + "%5C," * 25_000
+    path = f"{TENANT}/api/v1/configmaps?fieldSelector=metadata.name=" + "%5C%2C" * 10_000
 
     async def work(one: Attacker) -> None:
         one.target = type(one.target)(one.target.url, "")

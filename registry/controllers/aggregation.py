@@ -14,7 +14,7 @@ from typing import Any, Final
 from registry.api.served import Object
 from registry.api.verbs.apply import force_apply
 from registry.authorization.authorizer import TENANT_BYTES
-from registry.authorization.rbac.aggregate import Selection, merged
+from registry.authorization.rbac.aggregate import RoleSelection, merged
 from registry.authorization.rbac.model import GROUP, rule_of, rule_size, rules_of, rules_size
 from registry.authorization.rbac.stored import CLUSTER_ROLES
 from registry.codec.json_encode import encode_canonical
@@ -65,7 +65,7 @@ def aggregate_rules(roles: Mapping[ObjectKey, Object], room: int = TENANT_BYTES)
     most as many rounds as roles: such have converged by then.
     """
     roles = {**roles}
-    selection = Selection({str(key): role for key, role in roles.items()})
+    selection = RoleSelection({str(key): role for key, role in roles.items()})
     parts = {
         key: [ObjectKey(name) for name in selection.of(role)]
         for key, role in roles.items()

@@ -17,10 +17,10 @@ Object = Mapping[str, Any]
 def aggregated_rules(role: Object, others: Iterable[Object]) -> list[Any]:
     """The rules ordered by selector and then by role name, without duplicates; the role itself contributes none."""
     roles = {other["metadata"]["name"]: other for other in others}
-    return merged(roles[name] for name in Selection(roles).of(role))
+    return merged(roles[name] for name in RoleSelection(roles).of(role))
 
 
-class Selection:
+class RoleSelection:
     """The cluster roles of a tenant, by name, for the selectors of those that are aggregated."""
 
     def __init__(self, roles: Mapping[str, Object]) -> None:
