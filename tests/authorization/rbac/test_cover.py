@@ -133,4 +133,4 @@ def test_comparing_is_charged_to_the_request() -> None:
     began = thread_time()
     with Budget(), pytest.raises(BudgetExceeded):
         missing_rules(have, wanted)
-    assert thread_time() - began < 3
+    assert thread_time() - began < 15  # 0.4 s, but for `make coverage`
