@@ -95,6 +95,8 @@ ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
     "floods": aggregated.floods,
     "reconnects": aggregated.reconnects,
     "bundles": aggregated.bundles,
+    # Before what leaves the tenant no room for another webhook.
+    "invalidbundles": configuration.invalid_bundles,
     "hangingconversions": conversions.hanging_conversions,
     "longrules": conversions.long_rules,
     "params": policies.params,
@@ -103,7 +105,6 @@ ATTACKS: dict[str, Callable[[Attacker], Coroutine[Any, Any, None]]] = {
     "manypolicies": policies.namespaced_policies,
     "largeroles": configuration.roles,
     "largepolicies": configuration.configurations,
-    "invalidbundles": configuration.invalid_bundles,
     "largeschemas": configuration.schemas,
     "versions": configuration.versions,
     "wide": configuration.wide,
