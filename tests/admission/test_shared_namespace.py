@@ -28,4 +28,4 @@ async def test_the_namespace_of_many_requests_is_kept_once(api_database: str) ->
 
         await client.change("", "namespaces", ObjectKey("default"), labelled)
         changed = await AdmissionInputs(requests[0])._load_namespace("default")
-        assert changed["metadata"]["labels"]["a"] == "b"
+        assert changed["metadata"]["labels"] == {"a": "b", "kubernetes.io/metadata.name": "default"}
