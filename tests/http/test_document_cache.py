@@ -56,6 +56,19 @@ async def test_the_cache_is_bounded_in_bytes(aside: bool) -> None:
     assert calls == ["a", "b", "c", "b", "large", "large"]
 
 
+@pytest.mark.parametrize("expected_bytes, is_aside", [(1024, False), (MIB, True)])
+async def test_a_document_that_will_be_long_is_made_beside_the_event_loop(expected_bytes: int, is_aside: bool) -> None:
+    """As that of the built-in kinds, which is made from no definitions of the tenant's own."""
+    made, threads = DocumentCache(), list[int]()
+
+    def make() -> Document:
+        threads.append(threading.get_ident())
+        return Document(b"x", "a")
+
+    await made.get("a", make, 0, lambda: expected_bytes)
+    assert [one != threading.get_ident() for one in threads] == [is_aside]
+
+
 async def test_a_document_without_room_is_refused_before_it_is_made() -> None:
     answers = Answers(10 * MIB)
     made, calls = DocumentCache(), list[str]()

@@ -43,7 +43,8 @@ class DocumentCache:
         self, key: Hashable, make: Callable[[], Document], size: int, expected: Callable[[], int] = lambda: 0
     ) -> Document:
         """Returns the document of `key`, made by `make` if there is none. `size` is that of its sources, in bytes;
-        `expected` about that of the document, which takes several times as much while it is made.
+        `expected` about that of the document, which takes several times as much while it is made: that of the built-in
+        kinds is long as well.
 
         Raises the errors of `make`, those of `evaluate`, and TooManyRequests if there is no room for the document.
         """
@@ -53,8 +54,9 @@ class DocumentCache:
                 return cached
             making = self._making.get(key)
             if making is None:
-                hold(expected())
-                working = evaluate(make, size, repeatable=True, limit_seconds=LIMIT_SECONDS)
+                length = expected()
+                hold(length)
+                working = evaluate(make, max(size, length), repeatable=True, limit_seconds=LIMIT_SECONDS)
                 making = self._making[key] = asyncio.ensure_future(working)
                 making.add_done_callback(lambda done: self._store(key, done))
             try:
