@@ -35,7 +35,7 @@ def installed(cache: pytest.Cache, name: str, command: Sequence[str], *, runtime
             check=False,
         )  # fmt: skip
         if done.returncode:
-            pytest.skip(f"cannot install {name}: {(done.stderr.strip().splitlines() or ['no reason given'])[-1]}")
+            pytest.skip(f"cannot install {name}: {done.stderr.strip() or 'no reason given'}")
         try:
             os.replace(making, folder)
         except OSError:

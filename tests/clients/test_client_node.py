@@ -44,9 +44,16 @@ def node_modules(major: str, request: pytest.FixtureRequest) -> Path:
     newer = tuple(int(part) for part in version.removeprefix("v").split(".")[:2]) >= NODE_FOR_NEWEST
     if major == max(PACKAGES) and not newer:
         pytest.skip(f"version {major} of the client needs node 22.15 or newer, not {version}")
-    command = [npm, "install", "--prefix", ".", "--silent", "--no-audit", "--no-fund", "--no-save", PACKAGES[major]]
+    # By itself npm tries for a minute before it gives up, whatever the reason.
+    retries = ("--fetch-retry-mintimeout=500", "--fetch-retry-maxtimeout=2000")
+    flags = ("--loglevel=error", "--logs-max=0", *retries, "--no-audit", "--no-fund", "--no-save")
+    command = [npm, "install", "--prefix", ".", *flags, PACKAGES[major]]
     assert request.config.cache is not None
-    return installed(request.config.cache, f"client-node-{major}", command, runtime=version) / "node_modules"
+    # node does not know the variable by which Python, curl and others find the authorities of a proxy.
+    with pytest.MonkeyPatch.context() as patch:
+        if "SSL_CERT_FILE" in os.environ:
+            patch.setenv("NODE_EXTRA_CA_CERTS", os.environ.get("NODE_EXTRA_CA_CERTS", os.environ["SSL_CERT_FILE"]))
+        return installed(request.config.cache, f"client-node-{major}", command, runtime=version) / "node_modules"
 
 
 class Informer:

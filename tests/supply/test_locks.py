@@ -31,7 +31,7 @@ def test_no_address_is_in_a_lock(name: str) -> None:
 @pytest.mark.parametrize(
     "name, requirements",
     [
-        ("build", PROJECT["build-system"]["requires"]),
+        ("build", ["pip", *PROJECT["build-system"]["requires"]]),
         ("develop", [*RUNTIME, *EXTRAS["embedded"], *EXTRAS["dev"]]),
         ("image", RUNTIME),
         ("install", [*RUNTIME, *EXTRAS["embedded"]]),
