@@ -18,7 +18,7 @@ from registry.api.served import Served
 from registry.api.strategies.definition import DefinitionStrategy
 from registry.api.write_events import WriteEvents
 from registry.codec.json_encode import encode_json_text
-from registry.controllers import establishment
+from registry.controllers import establishment, indexing
 from registry.definitions.decode import decode_definition
 from registry.flowcontrol.evaluation import Evaluations
 from registry.store.store import Store
@@ -78,6 +78,15 @@ async def test_a_definition_is_read_once_for_its_statuses(api: Client, monkeypat
     assert read == [one["metadata"]["name"] for one in made]
 
 
+@pytest.fixture
+def without_indexing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Indexes are built after the test: their controller reads the catalog a tenth of a second after a definition was
+    written, and so what has just been written of the next one, before the catalog gets it."""
+    for name in ("_QUIET_SECONDS", "_MAX_DEBOUNCE_SECONDS"):
+        monkeypatch.setattr(indexing, name, 60.0)
+
+
+@pytest.mark.usefixtures("without_indexing")
 async def test_what_this_process_has_established_is_not_read(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """The catalog gets it as it was written: the same as it would read, and only if nothing else has changed."""
     read: list[ResourceName] = []
@@ -114,6 +123,7 @@ async def test_what_this_process_has_established_is_not_read(api: Client, monkey
         assert catalogs.recall(tenant) is known
 
 
+@pytest.mark.usefixtures("without_indexing")
 async def test_a_create_that_finds_a_status_waits_until_the_process_knows_it(
     api: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -140,7 +140,7 @@ def _wrong_command(span: str) -> str:
 
 
 def _wrong_subcommand(words: list[str]) -> str:
-    at: argparse.ArgumentParser = parser()
+    at = _parser()
     for word in words:
         choices = next((a.choices for a in at._actions if isinstance(a, argparse._SubParsersAction)), None)
         if not choices or not re.fullmatch(r"[a-z-]+", word):
@@ -149,6 +149,11 @@ def _wrong_subcommand(words: list[str]) -> str:
             return f"`{at.prog}` has no such command"
         at = choices[word]
     return ""
+
+
+@cache
+def _parser() -> argparse.ArgumentParser:
+    return parser()
 
 
 def _exists(path: str) -> bool:
