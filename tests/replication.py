@@ -52,8 +52,16 @@ class Node:
         """Creates an empty primary."""
         self._run("initdb", "-D", str(self.data), "-U", ROLE, "--auth=trust", "--locale=C", "-E", "UTF8", "--no-sync")
         self._append("pg_hba.conf", "host replication all 127.0.0.1/32 trust\n")
-        # Tests kill the server, never the machine, so the page cache survives.
-        self.configure(fsync="off", max_connections="60", wal_level="replica", hot_standby="on", **settings)
+        # Tests kill the server, never the machine, so the page cache survives. A standby connects again after a second,
+        # as docs/high-availability.md recommends.
+        self.configure(
+            fsync="off",
+            max_connections="60",
+            wal_level="replica",
+            hot_standby="on",
+            wal_retrieve_retry_interval="1s",
+            **settings,
+        )
 
     def make_as(self, other: Node) -> None:
         """Creates an independent primary as a copy of a stopped server."""

@@ -17,6 +17,7 @@ import asyncio
 import contextvars
 import itertools
 import re
+import select
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
@@ -39,6 +40,8 @@ RowsDone = Callable[[Sequence[Record], Exception | None], None]
 
 # Statements that a connection prepares: PostgreSQL keeps the plan of each. Further ones are planned at each call.
 MAX_PREPARED: Final = 100
+# How often the socket of a call that waits is read without being reported as readable.
+_POLL_SECONDS: Final = 1.0
 
 _PLACEHOLDER: Final = re.compile(r"%\((\w+)\)s")
 
@@ -104,6 +107,10 @@ class Exchange:
     The event loop watches the socket from the first call on, so that a call registers nothing, and its answer is
     read in the callback of the socket: each iteration of the loop that a call takes more is one in which other threads
     may hold the interpreter. Before anything else reads from the connection, `detach` must be called.
+
+    Of a connection that was reset, uvloop reports once that its socket can be read, and then no more (libuv ends the
+    watch of a socket with POLLERR). What had come before the reset is read then, such as the message that PostgreSQL
+    ends; so the rest is polled for.
     """
 
     def __init__(self, pgconn: pq.abc.PGconn, adapters: AdaptersMap) -> None:
@@ -116,7 +123,8 @@ class Exchange:
         # The watched socket, and whether it is watched for room to write, too.
         self._socket: int | None = None
         self._writes = False
-        # What waits for the result of what has been sent, the result so far, and when it is late.
+        # What waits for the result of what has been sent, the result so far, and when it is late. The timer polls
+        # the socket until then.
         self._done: Done | None = None
         self._result: pq.abc.PGresult | None = None
         self._deadline = inf
@@ -258,9 +266,13 @@ class Exchange:
         if self._timer is not None and self._timer.when() > deadline:
             self._timer.cancel()
             self._timer = None
-        if self._timer is None and deadline < inf:
-            self._timer = self._loop.call_at(deadline, self._expire)
+        if self._timer is None:
+            self._set_timer()
         self._flush()
+
+    def _set_timer(self) -> None:
+        when = min(self._deadline, self._loop.time() + _POLL_SECONDS)
+        self._timer = contextvars.Context().run(self._loop.call_at, when, self._poll)
 
     def _attach(self) -> None:
         if self._socket is None:
@@ -280,24 +292,32 @@ class Exchange:
         self._writes = left
 
     def _readable(self) -> None:
+        if self._socket is None:
+            return  # detached since it was seen that there is more
         pgconn = self._pgconn
         error: Exception | None = None
         try:
             pgconn.consume_input()
             if self._writes:
                 self._flush()
-            while not pgconn.is_busy():
-                following = pgconn.get_result() if self._done is not None else None
-                if following is None:
-                    break
-                self._result = following
-            else:
-                return
+            is_over = self._done is not None and self._take_results()
         except psycopg.Error as broken:
-            error = broken
+            error, is_over = broken, True
         if pgconn.status != pq.ConnStatus.OK:
             self.detach()  # libpq has closed the socket
-        self._complete(error)
+        if is_over:
+            self._complete(error)
+        elif self._socket is not None and _can_be_read(self._socket):
+            self._loop.call_soon(self._readable)
+
+    def _take_results(self) -> bool:
+        """Returns whether all of the answer has been read."""
+        while not self._pgconn.is_busy():
+            following = self._pgconn.get_result()
+            if following is None:
+                return True
+            self._result = following
+        return False
 
     def _complete(self, error: Exception | None) -> None:
         done, result = self._done, self._result
@@ -313,14 +333,15 @@ class Exchange:
             error = psycopg.OperationalError("the connection is lost")
         done(result if error is None else None, error)
 
-    def _expire(self) -> None:
-        """Ends the call if it is late; there is one timer for all calls that follow one another."""
+    def _poll(self) -> None:
+        """Ends the call if it is late, else reads what has come without a report; there is one timer for all calls that
+        follow one another."""
         self._timer = None
         if self._done is None:
             return
         if self._loop.time() < self._deadline:
-            if self._deadline < inf:
-                self._timer = self._loop.call_at(self._deadline, self._expire)
+            self._set_timer()
+            self._readable()
             return
         done = self._done
         self._check()
@@ -336,6 +357,12 @@ class Exchange:
         else:
             return
         self._done = self._result = None
+
+
+def _can_be_read(socket: int) -> bool:
+    poll = select.poll()
+    poll.register(socket, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _resolve(future: asyncio.Future[pq.abc.PGresult], result: pq.abc.PGresult | None, error: Exception | None) -> None:

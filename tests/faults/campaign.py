@@ -121,7 +121,12 @@ async def run(plan: Plan) -> Report:
         report.events = sum(len(watch.events) for watch in history.watches)
         report.hung = actors.hung
         report.late = actors.late
-        logs = await asyncio.to_thread(read_logs, scene.node.url, TENANTS)
+        try:
+            logs = await asyncio.to_thread(read_logs, scene.node.url, TENANTS)
+        except psycopg.OperationalError as error:
+            # PostgreSQL has not come back: what was found until then says why.
+            report.violations.append(f"{error!r}: {scene.node.log[-2000:]}")
+            return report
         report.violations += violations(history, logs, lossless=plan.replication != "asynchronous")
         report.violations += [f"a traceback: {one.server.log[-2000:]}" for one in scene.places if _has_traceback(one)]
     return report

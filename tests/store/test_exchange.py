@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import UTC, datetime
-from typing import LiteralString
+from typing import Any, LiteralString
 
 import psycopg
 import pytest
@@ -17,6 +17,8 @@ from registry.store.arrays import BigintArray, TextArray, bytes_literal
 from registry.store.exchange import CallTimeout, Record, Value, numbered
 from registry.store.session import Connection
 from registry.store.statements import Statement, statement
+from tests.http.loops import on_asyncio, on_uvloop
+from tests.store.relay import Relay, relayed
 
 ECHO = statement(
     "echo",
@@ -358,10 +360,60 @@ async def test_an_idle_connection_that_is_lost_is_closed(connection: Connection,
     await connection.call(ONE, {})
     await _terminate(postgres_server, connection)
     async with asyncio.timeout(30):
-        while not connection.closed:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+        await _wait_until_closed(connection)
     with pytest.raises(psycopg.OperationalError):
         await connection.call(ONE, {})
+
+
+@pytest.mark.parametrize("run", [on_asyncio, on_uvloop])
+@pytest.mark.parametrize(
+    ("seen", "poll_seconds"),
+    [
+        pytest.param(20, 600, id="in an answer"),
+        pytest.param(60_000, 600, id="in a long answer"),
+        pytest.param(1 << 20, 0.1, id="behind an answer"),
+        pytest.param(None, 600, id="while idle"),
+    ],
+)
+def test_a_reset_behind_data_is_noticed(
+    run: Callable[[Any], None],
+    postgres_server: str,
+    monkeypatch: pytest.MonkeyPatch,
+    seen: int | None,
+    poll_seconds: float,
+) -> None:
+    """As when PostgreSQL recovers from a crash: its last message and the reset of the connection come together."""
+    monkeypatch.setattr(exchange, "_POLL_SECONDS", poll_seconds)
+
+    async def lose(connection: Connection, relay: Relay) -> None:
+        count = {"count": 100_000 if seen == 60_000 else 2}
+        rows = await connection.call(SOME, count)
+        relay.reset_after(seen or 1 << 20)
+        if seen is None:
+            await _terminate(postgres_server, connection)
+        calling = asyncio.create_task(connection.call(SOME, count)) if seen is not None else None
+        await asyncio.sleep(0)
+        assert relay.was_reset.wait(30)  # so that the event loop sees both at once
+        if calling is None:
+            await _wait_until_closed(connection)
+        elif seen == 1 << 20:
+            assert await calling == rows
+        else:
+            with pytest.raises(psycopg.OperationalError, match=r"closed|lost|reset|no connection"):
+                await calling
+        with pytest.raises(psycopg.OperationalError, match=r"closed|lost|reset|no connection"):
+            await connection.call(SOME, count)
+
+    async def connect_and_lose() -> None:
+        with relayed(postgres_server) as (relay, url):
+            connection = await session.connect(url, "test")
+            try:
+                async with asyncio.timeout(30):
+                    await lose(connection, relay)
+            finally:
+                await connection.close()
+
+    run(connect_and_lose)
 
 
 async def test_a_shorter_limit_holds_after_a_longer_one(connection: Connection) -> None:
@@ -371,6 +423,12 @@ async def test_a_shorter_limit_holds_after_a_longer_one(connection: Connection) 
     async with asyncio.timeout(30):
         with pytest.raises(CallTimeout):
             await connection.call(SLEEP, {})
+
+
+async def _wait_until_closed(connection: Connection) -> None:
+    """Waits until the connection is closed."""
+    while not connection.closed:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
 
 
 async def _terminate(postgres_server: str, connection: Connection) -> None:
