@@ -27,7 +27,6 @@ from registry.api.verbs.update import copy_of
 from registry.builtin import definitions
 from registry.codec.stored import decode_stored
 from registry.controllers.controller_client import ControllerClient
-from registry.controllers.queue import Requeue
 from registry.controllers.work import Work, work_queue
 from registry.definitions.conditions import find, is_true, with_condition
 from registry.flowcontrol.evaluation import evaluate, shared_aside
@@ -42,7 +41,7 @@ from registry.store.reporting.documents import Document, put_documents, stale_do
 from registry.store.reporting.model import BUILT_IN, BuiltInViews, Report, ReportOutcome
 from registry.store.reporting.quoting import with_digest
 from registry.store.reporting.views import Reporting, ReportingUnavailable
-from registry.store.types import ObjectKey, ResourceName, Tenant
+from registry.store.types import ObjectKey, ResourceName, Tenant, TenantId
 from registry.tasks import cancel
 
 logger = logging.getLogger(__name__)
@@ -128,38 +127,35 @@ class ReportingController:
             await asyncio.sleep(pause)
 
     async def _take_over(self) -> None:
-        while tenants := await self._reporting.outdated_tenants(_TENANTS):
-            caught_up = [await self._catch_up(tenant) for tenant in tenants]
-            # A tenant for which this process has work queued stays outdated until a later sweep.
-            if len(tenants) < _TENANTS or not all(caught_up):
-                break
-        await self._reporting.follow_bindings()
         await self._reporting.enforce_limits()
         for drift in await self._reporting.repair_logins():
             LOGIN_DRIFTS.labels(drift.what).inc()
             logger.warning("the SQL login %s had changed its own %s: restored what it was granted", *drift)
+        await self._reporting.forget_gone()
+        last = TenantId(0)
+        while tenants := await self._reporting.outdated_tenants(last, _TENANTS):
+            for tenant in tenants:
+                try:
+                    await self._catch_up(tenant)
+                except StoreError as error:
+                    self._backend.store.database.log_failure(logger, f"the views of {tenant.name} are late: %s", error)
+            last = tenants[-1].id
+        await self._reporting.follow_bindings()
         await self._reporting.drop_expired(self._backend.store.retention)
 
-    async def _catch_up(self, tenant: Tenant) -> bool:
-        """Does what is due for a tenant, but for definitions that this process has queued, perhaps until a burst is
-        over. Returns whether there were none."""
-        client = ControllerClient(self._backend, tenant)
-        is_queued = False
-        for key in await self._reporting.due_definitions(tenant, DEFINITIONS):
+    async def _catch_up(self, tenant: Tenant) -> None:
+        """Enqueues the definitions that are due, unless they wait until a burst is over. The tenant is up to date once
+        a sweep finds none."""
+        due = await self._reporting.due_definitions(tenant, DEFINITIONS)
+        for key in due:
             work = Work(tenant, DEFINITIONS, key)
-            if work in self._queue:
-                is_queued = True
-                continue
-            try:
-                await reconcile(client, self._reporting, key)
-            except Requeue:
+            if work not in self._queue:
                 self._queue.enqueue(work)
         refusal = await self._reporting.name_schema(tenant)
         if refusal:
             logger.warning("the tenant %s has no schema of its own: %s", tenant.name, refusal)
-        if not is_queued:
+        if not due:
             await self._reporting.mark_done(tenant, tenant.guards.definitions)
-        return not is_queued
 
 
 def reporting_of(pool: Pool) -> Reporting:

@@ -6,14 +6,17 @@ ones hold a lock on the partition, so that the drop waits for them. A commit tha
 clock that was put back, postpones the drop.
 
 At most twelve partitions, since every read of the log looks into each.
+
+A session of a report login may read the log for as long as it likes, one after the other without a gap: those that keep
+a partition for an hour longer than it is to be kept are ended.
 """
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import logging
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import psycopg
 from psycopg import sql
@@ -21,6 +24,7 @@ from psycopg import sql
 from registry.store.arrays import BigintArray
 from registry.store.connection import Connection, Pool
 from registry.store.statements import statement
+from registry.tasks import running
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +37,12 @@ PARTS: Final = 8
 
 # Waiting for a lock on the log blocks everything queued behind it, so give up early and retry later.
 LOCK_TIMEOUT: Final = "300ms"
+
+# How long a partition waits for reports that read it: nearly all have ended by then (store/reporting/logins.py).
+PATIENCE: Final = datetime.timedelta(hours=1)
+
+# Between two looks at what keeps a partition.
+_LOOK_SECONDS: Final = 0.05
 
 PARTITIONS: Final = statement(
     "partitions",
@@ -80,12 +90,21 @@ RAISE_COMPACT_REVISIONS: Final = statement(
     """,
 )
 
+END_READERS: Final = statement(
+    "end-readers-of-log",
+    "Ends the sessions of report logins that a session waits for; reads the locks of all sessions.",
+    """
+    SELECT pg_terminate_backend(a.pid)
+    FROM unnest(pg_blocking_pids(%(pid)s::integer)) AS b (pid) JOIN pg_stat_activity a ON a.pid = b.pid
+        JOIN report_logins l ON l.name = a.usename
+    """,
+)
+
 # Counters locked at the same time, for about a millisecond.
 DOMAINS_AT_ONCE: Final = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Partition:
+class Partition(NamedTuple):
     name: str
     ends: datetime.datetime
 
@@ -121,12 +140,15 @@ async def compact(pool: Pool, retention: datetime.timedelta = DEFAULT_RETENTION)
     """Drops partitions older than `retention` and returns their names. Those in use now are left for the next run."""
     async with pool.connection() as connection:
         before = await _now(connection) - retention
-        old = [partition.name for partition in await partitions(connection) if partition.ends <= before]
+        old = [partition for partition in await partitions(connection) if partition.ends <= before]
         dropped = []
-        for name in old:
+        for name, ends in old:
             await _raise_compact_revisions(connection, name)
             try:
-                is_dropped = await _drop(connection, name)
+                if ends > before - PATIENCE:
+                    is_dropped = await _drop(connection, name)
+                else:
+                    is_dropped = await _drop_overdue(pool, connection, name)
             except psycopg.errors.LockNotAvailable:
                 is_dropped = False
             if not is_dropped:
@@ -178,6 +200,18 @@ async def _raise_compact_revisions(connection: Connection, name: str) -> None:
             "revisions": BigintArray([row[1] for row in some]),
         }
         await connection.execute(RAISE_COMPACT_REVISIONS.sql, parameters)
+
+
+async def _drop_overdue(pool: Pool, connection: Connection, name: str) -> bool:
+    """Like `_drop`, but ends the sessions of report logins that it waits for."""
+    async with running(_end_readers(pool, connection.info.backend_pid), "readers of the log"):
+        return await _drop(connection, name)
+
+
+async def _end_readers(pool: Pool, pid: int) -> None:
+    while True:
+        await asyncio.sleep(_LOOK_SECONDS)
+        await pool.execute(END_READERS, {"pid": pid})
 
 
 async def _drop(connection: Connection, name: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime
 import os
 from collections.abc import AsyncIterator
 
@@ -13,12 +14,16 @@ import pytest_asyncio
 from psycopg import sql
 
 from registry.postgres.priority import NICE, ReportPriorities
+from registry.store import compaction
 from registry.store.connection import connect
+from registry.store.errors import Unavailable
 from registry.store.reporting.logins import TEMP_FILES, LoginError, LoginSpec, grant, logins, revoke
+from tests.api.client import PATIENCE_SECONDS
 from tests.databases import temporary_database, temporary_roles
 from tests.processes import wait_until
-from tests.reporting.outsiders import VIEW, Outsiders, logged_in
-from tests.reporting.reports import Reports, open_reports, register_roles
+from tests.reporting.outsiders import CRD, VIEW, Outsiders, logged_in
+from tests.reporting.reports import Reports, definition, open_reports, register_roles
+from tests.store.aging import age, partitions_of
 
 
 @pytest.fixture
@@ -271,6 +276,62 @@ async def test_long_statements_are_cancelled_whatever_the_session_sets(outsiders
         while not await ended():  # noqa: ASYNC110 - it is PostgreSQL that ends it
             await asyncio.sleep(0.2)
         assert good.execute("SELECT 1").fetchone() == (1,)  # it may go on for longer
+
+
+async def test_a_snapshot_that_holds_back_vacuum_ends_sooner(outsiders: Outsiders) -> None:
+    """Each commit looks at all states of its tenant's counter that the snapshot may still see."""
+    reports = outsiders.reports
+    await outsiders.add("brief", ("acme",), across=False, timeout_seconds=1)
+    enforce = reports.reporting.enforce_limits
+    holding, reading = outsiders.connection("brief"), outsiders.connection("brief")
+    with holding, reading:
+        holding.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+        holding.execute("SELECT 1")
+        reading.execute("BEGIN")  # READ COMMITTED: it has no snapshot between two statements
+        for number in range(5):
+            await reports.put("beta", CRD, f"other{number}", {"spec": {}})
+
+        async def ended() -> bool:
+            with contextlib.suppress(psycopg.OperationalError):
+                holding.execute("SELECT 1")
+                await enforce(held_back=3)
+                return False
+            return True
+
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while not await ended():
+                await enforce()  # by itself it is not an old one
+                reading.execute("SELECT 1")
+                await asyncio.sleep(0.2)
+        assert reading.execute("SELECT 1").fetchone() == (1,)
+
+
+async def test_reports_do_not_keep_the_log(outsiders: Outsiders) -> None:
+    """Sessions that read the log, one after the other, could keep it for good."""
+    store = outsiders.reports.store
+    await age(store, outsiders.reports.url)
+    store.retention = datetime.timedelta(hours=24) - compaction.PATIENCE / 2
+    with outsiders.connection("one") as reading:
+        reading.execute("BEGIN")
+        reading.execute(f"SELECT count(*) FROM {VIEW}_history".encode())
+        assert await store.compact() == []
+        store.retention = datetime.timedelta(hours=24) - 2 * compaction.PATIENCE
+        assert await store.compact() == ["changes_p_old"]
+        with pytest.raises(psycopg.OperationalError):
+            reading.execute("SELECT 1")
+    assert "changes_p_old" not in await partitions_of(store)
+
+
+async def test_a_view_in_use_keeps_other_changes_from_reports_only_briefly(outsiders: Outsiders) -> None:
+    """All changes of reports wait for one another, of whichever tenant."""
+    more = definition("crontabs", {"spec": {"type": "object", "properties": {"more": {"type": "integer"}}}})
+    with outsiders.connection("one") as reading:
+        reading.execute("BEGIN")
+        reading.execute(f"SELECT * FROM {VIEW}".encode())
+        async with asyncio.timeout(8):
+            with pytest.raises(Unavailable):
+                await outsiders.reports.define("acme", more)
+    assert (await outsiders.reports.define("acme", more)).state == "ready"
 
 
 @leaves_the_logins

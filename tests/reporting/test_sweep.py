@@ -6,6 +6,7 @@ import functools
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from registry.api.bound_definitions import DEFINITIONS as RESOURCE
@@ -14,7 +15,7 @@ from registry.controllers.reporting import ReportingController
 from registry.store.reporting.views import Reporting
 from registry.store.types import ObjectKey, ResourceName, Tenant
 from tests.api.client import eventually
-from tests.api.widgets import define, definition
+from tests.api.widgets import DEFINITIONS, define, definition
 from tests.application import serving
 
 
@@ -55,6 +56,41 @@ async def test_a_sweep_leaves_definitions_of_a_burst_alone(
         await eventually(is_caught_up)
         await eventually(lambda: _is_in("theirs.sweep.example.com", reconciled))
         assert "ours.sweep.example.com" not in reconciled
+
+
+async def test_a_view_in_use_does_not_end_the_sweep(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the views of all tenants, and the limits of logins, would wait for the session that uses it."""
+    crashed: list[bool] = []
+    enqueue = ReportingController.enqueue
+
+    def enqueue_unless_crashed(of: ReportingController, tenant: Tenant, resource: ResourceName, key: ObjectKey) -> None:
+        if not crashed:
+            enqueue(of, tenant, resource, key)
+
+    async def has_view(plural: str) -> bool:
+        with psycopg.connect(database_url) as connection:
+            found = connection.execute("SELECT to_regclass(%s) IS NOT NULL", [f"reports.{plural}_sweep_example_com"])
+            return found.fetchone() == (True,)
+
+    monkeypatch.setattr(ReportingController, "enqueue", enqueue_unless_crashed)
+    often = functools.partial(ReportingController, sweep_seconds=0.05)
+    monkeypatch.setattr("tests.application.ReportingController", often)
+    async with serving(database_url, tmp_path, with_views=True) as api:
+        await define(api, definition("helds", "Held", group="sweep.example.com"))
+        await eventually(lambda: has_view("helds"))
+        with psycopg.connect(database_url) as session:
+            session.execute("SELECT * FROM reports.helds_sweep_example_com")
+            crashed.append(True)
+            more = {
+                "type": "object",
+                "properties": {"spec": {"type": "object", "properties": {"a": {"type": "integer"}}}},
+            }
+            versions = definition("helds", "Held", group="sweep.example.com", schema=more)["spec"]["versions"]
+            await api.patch(f"{DEFINITIONS}/helds.sweep.example.com", {"spec": {"versions": versions}})
+            await define(api, definition("others", "Other", group="sweep.example.com"))
+            await eventually(lambda: has_view("others"))
 
 
 async def _is_in(name: str, names: list[str]) -> bool:

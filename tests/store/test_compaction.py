@@ -11,10 +11,10 @@ from psycopg import sql
 
 from registry.store import compaction, tables
 from registry.store.errors import RevisionExpired, Unavailable
-from registry.store.session import Connection
 from registry.store.store import Store
 from registry.store.types import Tenant
 from tests.api.client import eventually
+from tests.store.aging import age, partitions_of
 from tests.store.writes import WIDGETS, changes_up_to, commit_all, create, keys, update
 
 HOUR = datetime.timedelta(hours=1)
@@ -46,7 +46,7 @@ def test_which_partitions_are_wanted(end: float | None, ranges: list[tuple[float
 
 
 async def test_a_new_database_gets_partitions_and_has_enough_then(store: Store, database_url: str) -> None:
-    assert len(await _partitions(store)) == 2
+    assert len(await partitions_of(store)) == 2
     assert await store.make_partitions() == []
     assert await store.compact() == []
 
@@ -68,7 +68,7 @@ async def test_dropping_a_partition_raises_the_compact_revision(
     store: Store, tenant: Tenant, database_url: str, patient: None
 ) -> None:
     await commit_all(store, tenant, [create(f"ns/{i}") for i in range(5)])
-    await _age(store, database_url)
+    await age(store, database_url)
     assert await store.compact() == []
     await commit_all(store, tenant, [update("ns/0"), create("ns/9")])
     sleeper = await store.subscribe(tenant, WIDGETS, 5)
@@ -90,7 +90,7 @@ async def test_a_partition_in_use_is_dropped_later(
     store: Store, tenant: Tenant, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store.commit(tenant, create("ns/a"))
-    await _age(store, database_url)
+    await age(store, database_url)
     short = _with_retention(store, HOUR)
     async with await psycopg.AsyncConnection.connect(database_url) as reader:
         await reader.execute("SELECT count(*) FROM changes")
@@ -107,7 +107,7 @@ async def test_a_late_commit_is_not_dropped_before_it_is_read(
 ) -> None:
     """A watch from below it would miss it without a word: its revision is above the compact revision."""
     await store.commit(tenant, create("ns/a"))
-    await _age(store, database_url)
+    await age(store, database_url)
     short = _with_retention(store, HOUR)
     async with await psycopg.AsyncConnection.connect(database_url) as late:
         await late.execute("UPDATE domains SET revision = 2 WHERE id = %s", [tenant.domain])
@@ -137,17 +137,17 @@ async def test_a_log_without_a_partition_for_now_gets_one_when_it_is_written(
     store: Store, tenant: Tenant, database_url: str
 ) -> None:
     """As when no process was there to look after it for longer than it had been made ahead."""
-    for name in await _partitions(store):
+    for name in await partitions_of(store):
         async with store._pool.connection() as connection:
             await connection.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(name)))
     given = await commit_all(store, tenant, [create(f"ns/{i}") for i in range(5)])
     assert sorted(c.revision for c in given) == [1, 2, 3, 4, 5]
-    assert len(await _partitions(store)) == 2
+    assert len(await partitions_of(store)) == 2
 
 
 async def test_a_clock_before_the_log_refuses_writes(store: Store, tenant: Tenant) -> None:
     """PostgreSQL's clock was put back beyond all partitions: none is made for the past, and none is needed soon."""
-    for name in await _partitions(store):
+    for name in await partitions_of(store):
         async with store._pool.connection() as connection:
             await connection.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(name)))
             await connection.execute("CREATE TABLE IF NOT EXISTS changes_later (LIKE changes INCLUDING ALL)")
@@ -172,34 +172,6 @@ async def test_partitions_have_the_indexes_of_the_log(store: Store) -> None:
             "SELECT count(*) FROM pg_inherits WHERE inhparent::regclass::text LIKE '%idx'"
         )
         assert await cursor.fetchone() == (2 * declared,)
-
-
-async def _partitions(store: Store) -> list[str]:
-    async with store._pool.connection() as connection:
-        return [partition.name for partition in await compaction.partitions(connection)]
-
-
-async def _age(store: Store, database_url: str) -> None:
-    """Makes all that the log holds a day older, as if its partition had ended then."""
-    now = datetime.datetime.now(datetime.UTC)
-    old = now - datetime.timedelta(days=1)
-    async with await Connection.connect(database_url) as connection:
-        for name in await _partitions(store):
-            await connection.execute(sql.SQL("ALTER TABLE changes DETACH PARTITION {}").format(sql.Identifier(name)))
-            await connection.execute(
-                sql.SQL("ALTER TABLE {} RENAME TO {}").format(sql.Identifier(name), sql.Identifier("x" + name))
-            )
-        await compaction._make(connection, "changes_p_old", None, old)
-        for name in await _names(connection, "xchanges_p%"):
-            await connection.execute(sql.SQL("UPDATE {} SET at = {}").format(sql.Identifier(name), old - HOUR))
-            await connection.execute(sql.SQL("INSERT INTO changes SELECT * FROM {}").format(sql.Identifier(name)))
-            await connection.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(name)))
-        await compaction._make(connection, "changes_p_new", old, now + datetime.timedelta(days=1))
-
-
-async def _names(connection: psycopg.AsyncConnection[tuple[object, ...]], pattern: str) -> list[str]:
-    cursor = await connection.execute("SELECT relname FROM pg_class WHERE relkind = 'r' AND relname LIKE %s", [pattern])
-    return [str(row[0]) for row in await cursor.fetchall()]
 
 
 def _with_retention(store: Store, retention: datetime.timedelta) -> Store:

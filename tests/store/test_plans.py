@@ -44,7 +44,6 @@ WHOLE: Final = {
     "pending-of-resource",
     "reports-follow-bindings",
     "reports-of-gone-tenants",
-    "reports-outdated",
     "reports-that-bindings-move",
     "wrapped-by-others",
 }

@@ -49,6 +49,8 @@ _PROTECTED: Final = {
 }
 
 DDL_TIMEOUT_SECONDS: Final = 60
+# How long for a lock that a session of a login may hold.
+LOCK_TIMEOUT: Final = "1s"
 _LOCK: Final = 0x7265_6769_7265_7000
 
 
@@ -79,11 +81,16 @@ async def roles_of(connection: Connection) -> Roles:
 
 
 async def begin(connection: Connection) -> None:
-    """Begins a transaction that changes reports, one at a time."""
+    """Begins a transaction that changes reports, one at a time.
+
+    It waits for others of these, and then hardly for sessions that use the same view: meanwhile the reports of no
+    tenant change, and new queries of the view wait, too.
+    """
     await connection.execute(f"SET LOCAL statement_timeout = '{DDL_TIMEOUT_SECONDS}s'".encode())
     connection.call_limit_seconds = DDL_TIMEOUT_SECONDS + 5
     await connection.execute(b"SET LOCAL lock_timeout = '10s'")
     await connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+    await connection.execute(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT}'".encode())
 
 
 async def make_schema(connection: Connection, roles: Roles, across: bool, built_in: Sequence[BuiltInViews]) -> None:

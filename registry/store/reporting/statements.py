@@ -9,15 +9,15 @@ from registry.store.statements import statement
 
 OUTDATED: Final = statement(
     "reports-outdated",
-    "Tenants whose definitions or whose schema's name have changed since their views were made, and that are gone;"
-    " reads the rows of all tenants.",
+    "Tenants whose definitions or whose schema's name have changed since their views were made,"
+    " in the order of their ids; by the primary key.",
     """
     SELECT t.id, t.name, t.domain_id, t.definitions_revision, t.namespaces_revision, t.attributes
     FROM tenants t LEFT JOIN report_tenants r ON r.tenant_id = t.id
         LEFT JOIN report_schemas s ON s.tenant_id = t.id
-    WHERE t.deleted_at IS NULL AND (t.definitions_revision <> coalesce(r.definitions_revision, 0)
-        OR s.name IS DISTINCT FROM t.sql_schema)
-    LIMIT %(limit)s::bigint
+    WHERE t.id > %(after)s::bigint AND t.deleted_at IS NULL
+        AND (t.definitions_revision <> coalesce(r.definitions_revision, 0) OR s.name IS DISTINCT FROM t.sql_schema)
+    ORDER BY t.id LIMIT %(limit)s::bigint
     """,
 )
 

@@ -54,7 +54,7 @@ from registry.store.reporting.locations import (
     version_made_by,
     version_text,
 )
-from registry.store.reporting.logins import ENFORCE, TRANSACTION_SECONDS
+from registry.store.reporting.logins import ENFORCE, HELD_BACK, TRANSACTION_SECONDS
 from registry.store.reporting.model import BuiltInViews, Facet, Report, ReportOutcome, ReportView, Shape
 from registry.store.reporting.quoting import identifier, literal
 from registry.store.reporting.repair import Drift, repair
@@ -63,7 +63,7 @@ from registry.store.reporting.sql import SQL_VERSION
 from registry.store.reporting.statements import BOUND, DEFINITIONS, GONE, MARK_DONE, OUTDATED
 from registry.store.reporting.tenant_schemas import follow_bindings, name_schema
 from registry.store.rows import tenant_of
-from registry.store.types import ObjectKey, ResourceName, Tenant
+from registry.store.types import ObjectKey, ResourceName, Tenant, TenantId
 
 # How often passwords of logins are set again if the server cannot read whether they have changed.
 UNSEEN_SECONDS: Final = 3600.0
@@ -136,9 +136,13 @@ class Reporting:
 
     # ---- which tenants and definitions are due
 
-    async def outdated_tenants(self, limit: int) -> list[Tenant]:
+    async def outdated_tenants(self, after: TenantId, limit: int) -> list[Tenant]:
+        """Returns at most `limit` tenants, in the order of their ids."""
+        return [tenant_of(row) for row in await self._pool.fetch(OUTDATED, {"after": after, "limit": limit})]
+
+    async def forget_gone(self) -> None:
+        """Forgets tenants that are gone."""
         await self._pool.execute(GONE, {})
-        return [tenant_of(row) for row in await self._pool.fetch(OUTDATED, {"limit": limit})]
 
     async def due_definitions(self, tenant: Tenant, definitions: ResourceName) -> list[ObjectKey]:
         """Returns the definitions of a tenant that have changed since their views were created, and deleted ones."""
@@ -276,9 +280,11 @@ class Reporting:
             )
             return None if row is None else row[0]
 
-    async def enforce_limits(self, transaction_seconds: int = TRANSACTION_SECONDS) -> None:
+    async def enforce_limits(
+        self, *, transaction_seconds: int = TRANSACTION_SECONDS, held_back: int = HELD_BACK
+    ) -> None:
         """Terminates what report logins do for longer than they may."""
-        await self._pool.execute(ENFORCE, {"transaction_seconds": transaction_seconds})
+        await self._pool.execute(ENFORCE, {"transaction_seconds": transaction_seconds, "held_back": held_back})
 
     async def repair_logins(self) -> list[Drift]:
         """Reverts what report logins have changed about themselves, and returns it."""
