@@ -43,6 +43,8 @@ class LoopShare:
         self._debt, self._at = 0.0, time.monotonic()
         self._waiting: deque[Callable[[], None]] = deque()
         self._timer: asyncio.Handle | None = None
+        # What the next handshake probably takes.
+        self._handshake_seconds = HANDSHAKE_SECONDS
 
     @property
     def is_free(self) -> bool:
@@ -67,6 +69,18 @@ class LoopShare:
         # A waiter that was cancelled leaves its place to the next.
         self.when_free(lambda: None if turn.done() else turn.set_result(None))
         await turn
+
+    async def handshake_turn(self) -> None:
+        """Waits until a TLS handshake may begin, and charges it: as much as one of these has just taken, so that no
+        others begin before its cost is known."""
+        await self.turn()
+        self.charge(self._handshake_seconds)
+        self._handshake_seconds = max(HANDSHAKE_SECONDS, self._handshake_seconds / 2)
+
+    def charge_handshake(self, seconds: float) -> None:
+        """Charges a step of a handshake when it has been made."""
+        self.charge(seconds)
+        self._handshake_seconds = max(self._handshake_seconds, seconds)
 
     def _current_debt(self) -> float:
         return max(0.0, self._debt - (time.monotonic() - self._at) * _SHARE)

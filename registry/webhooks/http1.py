@@ -26,7 +26,7 @@ from typing import Final, NamedTuple, cast
 import httptools
 
 from registry.codec.go_text import go_quote
-from registry.flowcontrol.loop_share import BYTE_SECONDS, HANDSHAKE_SECONDS, PIECE_SECONDS, LoopShare, ReadWindow
+from registry.flowcontrol.loop_share import BYTE_SECONDS, PIECE_SECONDS, LoopShare, ReadWindow
 from registry.webhooks.connection import (
     Dialer,
     Lost,
@@ -437,12 +437,11 @@ async def _connect(
         except OSError as error:
             raise NotConnected(f"dial tcp {peer}: connect: {connect_problem(error)}") from error
         dialer.check_peer(origin, connected_to, peer)
-        await share.turn()
-        share.charge(HANDSHAKE_SECONDS)
+        await share.handshake_turn()
         try:
             async with asyncio.timeout(timeouts.tls_seconds):
                 connection = HttpConnection(share)
-                await open_tls(opened, context, origin.host, connection)
+                await open_tls(opened, context, origin.host, connection, share)
         except TimeoutError as error:
             raise Unreachable("net/http: TLS handshake timeout") from error
         except (OSError, ssl.SSLError) as error:

@@ -17,6 +17,7 @@ from registry.flowcontrol.evaluation import aside
 from registry.flowcontrol.key_exchange import CLIENT_CIPHERS, allow_cheap_key_exchanges, allow_short_chains
 from registry.webhooks.connection import Unreachable
 from registry.webhooks.slots import Slots
+from registry.webhooks.tls_end import MeteredTls
 
 # CA bundles are the clients'; the system's has about 220 KiB.
 BUNDLE_LIMIT: Final = 512 * 1024
@@ -124,6 +125,7 @@ def _context(ca: str, *, insecure: bool = False) -> ssl.SSLContext:
     alternative names; the subject is ignored.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.sslobject_class = MeteredTls
     context.set_ciphers(CLIENT_CIPHERS)
     allow_cheap_key_exchanges(context)
     allow_short_chains(context)

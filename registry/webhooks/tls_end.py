@@ -1,4 +1,5 @@
-"""Keeps the end of a TCP connection from TLS until everything before it has been decrypted.
+"""TLS with a tenant's server: its handshake is charged to the tenant, and the end of the TCP connection is kept from it
+until everything before it has been decrypted.
 
 The TLS of asyncio and of uvloop drops what it has not decrypted when the peer closes the connection: after
 `eof_received` it fills one more buffer of a BufferedProtocol, or none while reading is paused, and shuts down
@@ -11,7 +12,29 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from typing import cast
+import time
+from contextvars import ContextVar
+from typing import Final, cast
+
+from registry.flowcontrol.loop_share import LoopShare
+
+# Of the task that opens a connection, and of the callbacks that it starts.
+_share: Final[ContextVar[LoopShare | None]] = ContextVar("share", default=None)
+
+
+class MeteredTls(ssl.SSLObject):
+    """Charges the steps of a handshake. A server chooses the keys of its certificates, of which each may take 8 ms."""
+
+    _charged: LoopShare | None = None
+
+    def do_handshake(self) -> None:
+        self._charged = share = self._charged or _share.get()
+        began = time.thread_time()
+        try:
+            super().do_handshake()
+        finally:
+            if share is not None:
+                share.charge_handshake(time.thread_time() - began)
 
 
 class DecryptedProtocol(asyncio.BufferedProtocol):
@@ -79,9 +102,13 @@ class EndKeeper(asyncio.BufferedProtocol):
                 self._transport.close()
 
 
-async def open_tls(opened: socket.socket, context: ssl.SSLContext, host: str, application: DecryptedProtocol) -> None:
-    """Begins TLS on a connected socket, for `application`. Raises OSError and ssl.SSLError."""
+async def open_tls(
+    opened: socket.socket, context: ssl.SSLContext, host: str, application: DecryptedProtocol, share: LoopShare
+) -> None:
+    """Begins TLS on a connected socket, for `application`; `share` is that to which the handshake is charged if
+    the context's objects are MeteredTls. Raises OSError and ssl.SSLError."""
     loop = asyncio.get_running_loop()
+    _share.set(share)
     plain, _ = await loop.create_connection(asyncio.Protocol, sock=opened)
     try:
         # Of a connection that has ended by now, uvloop raises in a callback instead of here.
