@@ -66,6 +66,10 @@ class BoundedTasks:
         self._sizes.clear()
         _raise_first(self._failures)
 
+    async def cancel(self) -> None:
+        """Cancels what has not finished."""
+        await cancel(*self._sizes)
+
 
 def _raise_first(results: list[Any]) -> None:
     failure = next((result for result in results if isinstance(result, BaseException)), None)

@@ -195,7 +195,7 @@ class ControllerManager:
                 try:
                     if await leader.acquire():
                         await self._enqueue_pending()
-                        await self._collector.take_over()
+                        self._collector.take_over()
                         await self._recount.round()
                 except StoreError as error:
                     store = self._backend.store

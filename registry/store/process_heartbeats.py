@@ -20,7 +20,7 @@ from registry.store.encryption.sealing import Sealing
 from registry.store.revision import newest_revision
 from registry.store.rows import tenant_of
 from registry.store.statements import statement
-from registry.store.types import ObjectKey, ResourceName, Tenant, Uid
+from registry.store.types import DomainId, ObjectKey, ResourceName, Tenant, Uid
 
 # The longest time assumed between a transaction's time stamp and its commit.
 MARGIN_SECONDS: Final = 60.0
@@ -68,22 +68,37 @@ FORGET: Final = statement(
     """,
 )
 
-# Read in pages, in the order of the log's index of revisions; `at` excludes older partitions.
+# Of each domain apart, so that none waits for the work of another. `at` excludes older partitions.
+DOMAINS: Final = statement(
+    "domains-with-missed-changes",
+    "Domains with changes since a time after which other objects may have to change, in their order; by the log's index"
+    " of revisions, over the partitions since then.",
+    """
+    SELECT d.id FROM domains d
+    WHERE d.id > %(domain)s::bigint AND (
+        SELECT true FROM changes c
+        WHERE c.domain_id = d.id AND c.at >= %(since)s::timestamptz AND c.follow_up IS NOT false
+        ORDER BY c.revision DESC LIMIT 1)
+    ORDER BY d.id LIMIT %(limit)s::bigint
+    """,
+)
+
+# Read in pages, in the order of the log's index of revisions.
 MISSED: Final = statement(
     "missed-changes",
-    "The changes since a time after which other objects may have to change, up to some bytes; by the log's index of"
-    " revisions, over the partitions since then.",
+    "The changes of a domain since a time after which other objects may have to change, up to some bytes; by the log's"
+    " index of revisions, over the partitions since then.",
     within_bytes(
         """
     SELECT t.id, t.name, t.domain_id AS domain, t.definitions_revision, t.namespaces_revision, t.attributes,
         c.domain_id, c.revision, c.resource, c.key, c.uid,
         CASE WHEN c.type = 'DELETED' THEN c.previous_body END AS body
     FROM changes c JOIN tenants t ON t.id = ANY (ARRAY[c.tenant_id])
-    WHERE c.at >= %(since)s::timestamptz AND (c.domain_id, c.revision) > (%(domain)s::bigint, %(revision)s::bigint)
+    WHERE c.at >= %(since)s::timestamptz AND c.domain_id = %(domain)s::bigint AND c.revision > %(revision)s::bigint
         AND c.follow_up IS NOT false AND t.deleted_at IS NULL
-    ORDER BY c.domain_id, c.revision LIMIT %(limit)s::bigint
+    ORDER BY c.revision LIMIT %(limit)s::bigint
         """,
-        "r.domain_id, r.revision",
+        "r.revision",
         "coalesce(octet_length(r.body), 0)",
     ),
 )
@@ -131,22 +146,28 @@ class ProcessHeartbeats:
         still runs and has renewed it meanwhile."""
         await self._pool.execute(FORGET, {"process": process, "since": since})
 
-    async def missed_changes(self, since: datetime.datetime) -> AsyncIterator[list[MissedChange]]:
-        """Returns every change since then that may need follow-up work, in pages."""
-        start = since - datetime.timedelta(seconds=MARGIN_SECONDS)
-        domain, revision = 0, 0
-        while True:
-            rows = await self._pool.fetch(
-                MISSED,
-                {"since": start, "domain": domain, "revision": revision, "limit": PAGE_ROWS, "bytes": READ_BYTES},
-            )
-            if not rows:
-                return
+    async def domains_with_missed_changes(self, since: datetime.datetime) -> AsyncIterator[DomainId]:
+        """Returns every domain with a change since then that may need follow-up work."""
+        last = 0
+        while rows := await self._pool.fetch(DOMAINS, {"since": _start(since), "domain": last, "limit": PAGE_ROWS}):
+            for (domain,) in rows:
+                yield DomainId(domain)
+            last = rows[-1][0]
+
+    async def missed_changes(self, since: datetime.datetime, domain: DomainId) -> AsyncIterator[list[MissedChange]]:
+        """Returns every change of a domain since then that may need follow-up work, in pages."""
+        revision = 0
+        bounds = {"since": _start(since), "domain": domain, "limit": PAGE_ROWS, "bytes": READ_BYTES}
+        while rows := await self._pool.fetch(MISSED, {**bounds, "revision": revision}):
             yield [await self._missed_change(row) for row in rows]
-            domain, revision = rows[-1][6], rows[-1][7]
+            revision = rows[-1][7]
 
     async def _missed_change(self, row: tuple[Any, ...]) -> MissedChange:
         tenant, body = tenant_of(row), row[11]
         if body is not None:
             body = await self._sealing.text(tenant.id, row[8], row[9], body)
         return MissedChange(tenant, ResourceName(row[8]), ObjectKey(row[9]), Uid(row[10]), body)
+
+
+def _start(since: datetime.datetime) -> datetime.datetime:
+    return since - datetime.timedelta(seconds=MARGIN_SECONDS)

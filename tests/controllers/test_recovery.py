@@ -14,6 +14,7 @@ from registry.api.dependents import DeletedObject
 from registry.api.options import DeleteOptions, WriteOptions
 from registry.api.request import QUOTAS, ResourceRequest
 from registry.api.verbs.create import create_object
+from registry.authorization.rbac.stored import CLUSTER_ROLES
 from registry.codec.stored import decode_stored
 from registry.controllers.controller_client import ControllerClient
 from registry.controllers.garbage import collector
@@ -22,7 +23,7 @@ from registry.controllers.garbage.deletion import Garbage
 from registry.controllers.garbage.references import served_by_name
 from registry.controllers.work import Work
 from registry.flowcontrol import time_slice
-from registry.store.types import Uid
+from registry.store.types import ObjectKey, TenantName, Uid
 from registry.tasks import running
 from tests.api.client import eventually
 from tests.controllers.processes import WIDGETS, born, key, manager_of, names, process, widgets
@@ -75,6 +76,42 @@ async def test_objects_with_absent_owners_created_by_a_crashed_process(
     await born(dying, "child", nobody)
     async with manager_of(next_one):
         await _left(next_one, set())
+
+
+async def test_recovery_does_not_wait_for_a_tenant_without_room(
+    dying: ControllerClient, next_one: ControllerClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log is read domain by domain, and the tenant whose work hangs comes first."""
+    reconcile = Garbage.reconcile
+
+    async def hang(garbage: Garbage, work: Work, **more: Any) -> None:
+        if work.tenant.id == dying.tenant.id:
+            await asyncio.Event().wait()
+        await reconcile(garbage, work, **more)
+
+    monkeypatch.setattr(Garbage, "reconcile", hang)
+    nobody = {"name": "nobody", "uid": "00000000-0000-4000-8000-000000000001"}
+    for number in range(20):
+        await born(dying, f"w{number}", {"metadata": nobody})
+    other = ControllerClient(dying.backend, await dying.backend.store.create_tenant(TenantName("other")))
+    owners = [{"apiVersion": "v1", "kind": "Namespace", **nobody}]
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "rules": []}
+    await other.create(
+        "rbac.authorization.k8s.io",
+        "v1",
+        "clusterroles",
+        "",
+        {**role, "metadata": {"name": "r", "ownerReferences": owners}},
+    )
+    manager = manager_of(next_one)
+    manager._collector._queue._limit = 12
+
+    async def is_collected() -> bool:
+        row, _ = await dying.backend.store.load(other.tenant, CLUSTER_ROLES, ObjectKey("r"))
+        return row is None
+
+    async with manager:
+        await eventually(is_collected)
 
 
 def _never(work: Work) -> None:
@@ -238,7 +275,7 @@ async def test_a_live_process_keeps_its_work(dying: ControllerClient, next_one: 
     assert await next_one.backend.store.heartbeats().dead(), "it has said something else meanwhile"
     await next_one.backend.store.heartbeats().forget(name, since)
     assert await next_one.backend.store.heartbeats().dead() == []
-    pages = [page async for page in next_one.backend.store.heartbeats().missed_changes(since)]
+    pages = [page async for page in next_one.backend.store.heartbeats().missed_changes(since, dying.tenant.domain)]
     # The namespaces of the template, too, when it is not older than what is looked at.
     found = {(o.resource, o.last_body is None) for page in pages for o in page}
     assert found - {("namespaces", True)} == {((await widgets(dying)).resource_name, True)}

@@ -19,7 +19,7 @@ import asyncio
 import datetime
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
 from typing import Final, Self
 
@@ -32,12 +32,13 @@ from registry.controllers.controller_client import CONTROLLER_MANAGER, Controlle
 from registry.controllers.garbage.absent_owner_cache import AbsentOwnerCache
 from registry.controllers.garbage.deletion import Garbage
 from registry.controllers.garbage.references import served_by_name, served_by_reference
+from registry.controllers.queue import LIMIT
 from registry.controllers.work import Work, WorkScope, work_queue
 from registry.flowcontrol.time_slice import TimeSlice
 from registry.store.errors import StoreError, TenantNotFound
 from registry.store.process_heartbeats import MissedChange
-from registry.store.types import ObjectKey, ResourceName, Row, Tenant, TenantId, Uid
-from registry.tasks import cancel
+from registry.store.types import DomainId, ObjectKey, ResourceName, Row, Tenant, TenantId, Uid
+from registry.tasks import BoundedTasks, cancel
 
 logger = logging.getLogger(__name__)
 
@@ -61,6 +62,8 @@ MARK_SECONDS: Final = 0.25
 _SWEEP_AGAIN_SECONDS: Final = 60.0
 _BEGUN_LIMIT: Final = 10_000
 _RETRY_SECONDS: Final = 1.0
+# Domains whose change log is read for unfinished work at the same time: one with much does not delay others.
+_RECOVERIES: Final = 4
 # The uid of an object that still exists.
 _NOBODY: Final = Uid("")
 
@@ -84,6 +87,9 @@ class Collector:
         self._wake: asyncio.Queue[Tenant] = asyncio.Queue()
         # Since when work has been dropped for lack of room.
         self._dropped_since: float | None = None
+        # Reads the change log for dropped work, or for that of crashed processes; since when it reads for the former.
+        self._recovery: asyncio.Task[None] | None = None
+        self._recovering_since: float | None = None
         # When this process last notified the dependents of an owner.
         self._begun: LruCache[Work, float] = LruCache(_BEGUN_LIMIT)
         self._renew_seconds = renew_seconds
@@ -103,7 +109,7 @@ class Collector:
 
     async def __aexit__(self, *_: object) -> None:
         self._subscription.close()
-        await cancel(*self._tasks, *self._lookups.values())
+        await cancel(*self._tasks, self._recovery, *self._lookups.values())
         await self._queue.__aexit__()
         await self._leave()
 
@@ -239,7 +245,8 @@ class Collector:
     # -- unfinished work
     def oldest_pending(self) -> float | None:
         """Returns the time, by the loop's clock, of the oldest unfinished work; None if there is none."""
-        times = [t for t in (self._queue.oldest(), self._dropped_since) if t is not None]
+        since = (self._queue.oldest(), self._dropped_since, self._recovering_since)
+        times = [t for t in since if t is not None]
         return min([*times, *self._gone_since.values()], default=None)
 
     async def _renew(self, *, ending: bool = False) -> None:
@@ -253,32 +260,62 @@ class Collector:
             await asyncio.sleep(self._renew_seconds)
             try:
                 await self._renew()
-                if self._dropped_since is not None and not self._gone and not len(self._queue):
-                    await self._collect_dropped()
+                if self._dropped_since is not None and self._has_room():
+                    self._recover(self._collect_dropped)
             except StoreError as error:
                 self._backend.store.database.log_failure(
                     logger, "the heartbeat of the garbage collector was not renewed: %s", error
                 )
 
+    def _has_room(self) -> bool:
+        return len(self._queue) < LIMIT // 4 and self._gone_sizes.total() < GONE_LIMIT // 4
+
+    def _recover(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Begins to read the change log, unless that is in progress."""
+        if self._recovery is None or self._recovery.done():
+            self._recovery = asyncio.create_task(self._recover_with(work), name="recovery of the garbage collector")
+
+    async def _recover_with(self, work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await work()
+        except StoreError as error:
+            self._backend.store.database.log_failure(logger, "unfinished work will be recovered later: %s", error)
+        except Exception:
+            logger.exception("unfinished work could not be recovered")
+
     async def _collect_dropped(self) -> None:
-        assert self._dropped_since is not None
-        since, self._dropped_since = self._dropped_since, None
-        age = datetime.timedelta(seconds=_now() - since)
+        self._recovering_since, self._dropped_since = self._dropped_since, None
+        assert self._recovering_since is not None
+        age = datetime.timedelta(seconds=_now() - self._recovering_since)
         try:
             await self._make_good(datetime.datetime.now(datetime.UTC) - age)
         except BaseException:
-            self._dropped_since = since
+            self._dropped_since = self._recovering_since
             raise
+        finally:
+            self._recovering_since = None
 
-    async def take_over(self) -> None:
-        """Does, as the leader, the unfinished work of crashed processes."""
+    def take_over(self) -> None:
+        """Begins, as the leader, with the unfinished work of crashed processes: the sweep does not wait for it."""
+        self._recover(self._take_over)
+
+    async def _take_over(self) -> None:
         for process, since in await self._heartbeats.dead():
             logger.info("process %s is gone: its unfinished work since %s is taken over", process, since)
             await self._make_good(since)
             await self._heartbeats.forget(process, since)
 
     async def _make_good(self, since: datetime.datetime) -> None:
-        async for page in self._heartbeats.missed_changes(since):
+        tasks = BoundedTasks(_RECOVERIES)
+        try:
+            async for domain in self._heartbeats.domains_with_missed_changes(since):
+                await tasks.start(self._make_good_in(domain, since))
+            await tasks.finish()
+        finally:
+            await tasks.cancel()
+
+    async def _make_good_in(self, domain: DomainId, since: datetime.datetime) -> None:
+        async for page in self._heartbeats.missed_changes(since, domain):
             deleted: dict[int, list[tuple[Tenant, DeletedObject]]] = {}
             for missed in page:
                 self._backend.enqueue(missed.tenant, missed.resource, missed.key)
