@@ -17,7 +17,7 @@ from registry.postgres.priority import NICE, ReportPriorities
 from registry.store import compaction
 from registry.store.connection import connect
 from registry.store.errors import Unavailable
-from registry.store.reporting.logins import TEMP_FILES, LoginError, LoginSpec, grant, logins, revoke
+from registry.store.reporting.logins import TEMP_FILES, LoginError, LoginSpec, close_side_doors, grant, logins, revoke
 from tests.api.client import PATIENCE_SECONDS
 from tests.databases import temporary_database, temporary_roles
 from tests.processes import wait_until
@@ -276,6 +276,21 @@ async def test_long_statements_are_cancelled_whatever_the_session_sets(outsiders
         while not await ended():  # noqa: ASYNC110 - it is PostgreSQL that ends it
             await asyncio.sleep(0.2)
         assert good.execute("SELECT 1").fetchone() == (1,)  # it may go on for longer
+
+
+async def test_a_login_creates_nothing_where_the_server_has_its_functions(outsiders: Outsiders) -> None:
+    """In a database that was made by PostgreSQL 14, everybody may: also functions that the server would call."""
+    create = "CREATE FUNCTION public.registry_commit(int) RETURNS int LANGUAGE sql AS 'SELECT 1'"
+    with psycopg.connect(outsiders.reports.url, autocommit=True) as owner, outsiders.connection("one") as connection:
+        owner.execute("GRANT CREATE ON SCHEMA public TO PUBLIC")
+        connection.execute("SET default_transaction_read_only = off")
+        connection.execute(create.encode())
+        own = await connect(outsiders.reports.url, "test")
+        await close_side_doors(own, embedded=False)
+        await own.close()
+        connection.execute("DROP FUNCTION public.registry_commit(int)")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute(create.encode())
 
 
 async def test_a_snapshot_that_holds_back_vacuum_ends_sooner(outsiders: Outsiders) -> None:

@@ -232,19 +232,32 @@ async def logins(connection: Connection) -> list[Login]:
 
 
 async def close_side_doors(connection: Connection, *, embedded: bool) -> None:
-    """Revokes from PUBLIC what readers of reports do not need: temporary tables, large objects, messages in the WAL,
-    advisory locks, exported snapshots, and with our embedded PostgreSQL the other databases. A database with another
-    owner is left to that owner (docs/sql.md)."""
+    """Revokes from PUBLIC what readers of reports do not need: tables and functions beside ours, which everybody may
+    create in a database that was made by PostgreSQL 14, temporary tables, large objects, messages in the WAL, advisory
+    locks, exported snapshots, and with our embedded PostgreSQL the other databases. What has another owner is left to
+    that owner (docs/sql.md).
+
+    Raises LoginError if everybody may create functions where the server looks for its own.
+    """
     row = await (
         await connection.execute(
             "SELECT current_database(), pg_has_role(current_user, datdba, 'MEMBER'),"
-            " (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) FROM pg_database"
-            " WHERE datname = current_database()"
+            " (SELECT rolsuper FROM pg_roles WHERE rolname = current_user), nspname,"
+            " pg_has_role(current_user, nspowner, 'MEMBER') FROM pg_database, pg_namespace"
+            " WHERE datname = current_database() AND nspname = current_schema()"
         )
     ).fetchone()
     assert row is not None
-    database, owns, is_superuser = row
+    database, owns, is_superuser, schema, owns_schema = row
     async with connection.transaction():
+        if owns_schema:
+            await _do(connection, f"GRANT CREATE ON SCHEMA {identifier(schema)} TO CURRENT_USER")
+            await _do(connection, f"REVOKE CREATE ON SCHEMA {identifier(schema)} FROM PUBLIC")
+        elif await _one(connection, "SELECT has_schema_privilege('public', %s, 'CREATE')", schema):
+            text = (
+                f"GRANT CREATE ON SCHEMA {schema} TO <the server's role>; REVOKE CREATE ON SCHEMA {schema} FROM PUBLIC"
+            )
+            raise LoginError(f"every login may create functions that the server would call: as its owner, run {text}")
         if owns:
             await _do(connection, f"GRANT CONNECT, TEMPORARY ON DATABASE {identifier(database)} TO CURRENT_USER")
             await _do(connection, f"REVOKE TEMPORARY ON DATABASE {identifier(database)} FROM PUBLIC")
