@@ -16,6 +16,7 @@ from registry.api.catalogs import Catalogs, WrittenDefinition
 from registry.api.request import CatalogStale, ResourceRequest
 from registry.api.served import Served
 from registry.api.strategies.definition import DefinitionStrategy
+from registry.api.verbs import driver
 from registry.api.write_events import WriteEvents
 from registry.codec.json_encode import encode_json_text
 from registry.controllers import establishment, indexing
@@ -24,7 +25,7 @@ from registry.flowcontrol.evaluation import Evaluations
 from registry.store.store import Store
 from registry.store.types import Guards, ObjectKey, ResourceName, Row, State, Tenant
 from tests.api.client import Client, eventually
-from tests.api.widgets import DEFINITIONS, define, definition, established
+from tests.api.widgets import DEFINITIONS, WIDGETS, define, definition, established
 from tests.application import shares_application
 
 pytestmark = shares_application
@@ -203,6 +204,21 @@ async def test_a_request_is_evaluated_again_only_if_its_own_definition_has_chang
     (await api.patch(f"{DEFINITIONS}/calms.calm.example.com", {"spec": {"names": names}})).ok()
     (await api.get(path)).ok()
     assert "calms" in stale
+
+
+async def test_a_request_that_definitions_overtake_may_be_sent_again(
+    api: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tenant whose script writes policies for half a minute has not found a fault of the server."""
+
+    def change(_: ResourceRequest, state: State) -> None:
+        raise CatalogStale(state.guards)
+
+    monkeypatch.setattr(driver, "DEFINITIONS_SECONDS", 0.0)
+    monkeypatch.setattr(ResourceRequest, "check_fresh", change)
+    answer = await api.get(WIDGETS)
+    assert (answer.code, answer.json["reason"]) == (503, "ServiceUnavailable")
+    assert answer.header("retry-after") == "1"
 
 
 RULE = {"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["nothing"], "operations": ["CREATE"]}

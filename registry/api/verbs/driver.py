@@ -58,7 +58,7 @@ class DefinitionsUnstable(StatusError):
 
     def __init__(self) -> None:
         why = "the definitions of the tenant change faster than this request could be evaluated by them"
-        super().__init__(500, "InternalError", why, {})
+        super().__init__(503, "ServiceUnavailable", why, {"retryAfterSeconds": 1}, 1)
 
 
 async def run_current(
