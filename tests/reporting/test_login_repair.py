@@ -161,10 +161,9 @@ async def test_settings_changed_by_a_login_are_restored(
     assert [state(outsiders, name) for name in ("one", "some", "all")] == others
 
 
-@pytest.mark.asyncio(loop_scope="module")
-async def test_what_a_login_sets_is_not_read_whole(shared_outsiders: Outsiders) -> None:
-    """Forty megabytes held the event loop for 0.15 s, every ten seconds, and took four times as much memory."""
-    outsiders = shared_outsiders
+async def test_what_a_login_sets_is_not_read_whole(outsiders: Outsiders) -> None:
+    """Forty megabytes held the event loop for 0.15 s, every ten seconds, and took four times as much memory. Set again and
+    again, they would fill the disk: the login is locked."""
     granted = state(outsiders, "two")
     verifier = f"SCRAM-SHA-256$4096:{'QUFB' * 2_000_000}${'A' * 43}=:{'A' * 43}="
     change(
@@ -182,6 +181,22 @@ async def test_what_a_login_sets_is_not_read_whole(shared_outsiders: Outsiders) 
     assert [drift.what for drift in drifts] == ["password", "settings"]
     assert peak < 2_000_000
     assert state(outsiders, "two") == granted
+    with pytest.raises(psycopg.OperationalError, match="not permitted to log in"):
+        outsiders.ask("two", "SELECT 1")
+    await outsiders.add("two", ("acme",), across=False)
+    assert outsiders.ask("two", "SELECT 1") == [(1,)]
+
+
+@pytest.mark.parametrize("what", ["PASSWORD", "IN DATABASE {database} SET search_path ="])
+async def test_a_session_that_sets_long_texts_ends(outsiders: Outsiders, what: str) -> None:
+    database = urlsplit(outsiders.reports.url).path[1:]
+    text = f"SCRAM-SHA-256$4096:{'QUFB' * 5_000}${'A' * 43}=:{'A' * 43}="
+    with outsiders.connection("two") as connection:
+        connection.execute("SET default_transaction_read_only = off")
+        connection.execute(f"ALTER ROLE CURRENT_USER {what.format(database=database)} '{text}'".encode())
+        await outsiders.reports.reporting.repair_logins()
+        with pytest.raises(psycopg.OperationalError):
+            connection.execute("SELECT 1")
 
 
 async def test_a_login_cannot_change_its_privileges_or_other_logins(outsiders: Outsiders) -> None:

@@ -212,11 +212,13 @@ async def revoke(connection: Connection, name: str) -> None:
             await _do(connection, f"ALTER ROLE {quoted} NOLOGIN")
             if not await _one(connection, "SELECT pg_has_role(current_user, %s, 'MEMBER')", name):
                 await _do(connection, f"GRANT {quoted} TO CURRENT_USER")
-            await connection.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = %s", (name,)
-            )
+            await end_sessions(connection, name)
             await _do(connection, f"DROP OWNED BY {quoted}")
             await _do(connection, f"DROP ROLE {quoted}")
+
+
+async def end_sessions(connection: Connection, name: str) -> None:
+    await connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = %s", (name,))
 
 
 async def logins(connection: Connection) -> list[Login]:

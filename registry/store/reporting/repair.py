@@ -4,6 +4,9 @@ PostgreSQL lets every role change its own password and settings in any transacti
 revoked to prevent it, and event triggers do not fire for roles (PostgreSQL's pages on ALTER ROLE and on event
 triggers). So each login is compared with what it was granted, and differences are reverted: its settings, and its
 password if the server may read pg_authid, else at intervals.
+
+Each such change is written to the WAL and leaves a dead row of a table that all databases share. A login that has set
+itself a text of 10,000 letters, where it may set megabytes again and again, is locked until it is granted again.
 """
 
 from __future__ import annotations
@@ -15,12 +18,15 @@ import psycopg
 
 from registry.store.arrays import TextArray
 from registry.store.connection import Connection
-from registry.store.reporting.logins import LIMITS, LoginSpec, apply_spec
+from registry.store.reporting.logins import LIMITS, LoginSpec, apply_spec, end_sessions
 from registry.store.reporting.quoting import identifier, literal
 from registry.store.reporting.setup import Roles, begin
 from registry.store.statements import statement
 
 logger = logging.getLogger(__name__)
+
+# As many letters of a password or a setting are read.
+_LONG: Final = 10_000
 
 PASSWORD, SETTINGS = "password", "settings"
 
@@ -95,6 +101,8 @@ async def repair(connection: Connection, roles: Roles, *, unseen: bool) -> list[
         try:
             async with connection.transaction():
                 await begin(connection)
+                if _is_long(state, stored):
+                    await _lock(connection, state.name)
                 await _restore(connection, roles, state, secret, sets_password=sets_password)
         except psycopg.Error as error:
             logger.warning(
@@ -118,6 +126,19 @@ def _differences(state: _LoginState, stored: dict[str, str] | None) -> list[str]
     if state.everywhere or sorted(state.settings or ()) != sorted(recorded.get("settings") or ()):
         wrong.append(SETTINGS)
     return wrong
+
+
+def _is_long(state: _LoginState, stored: dict[str, str] | None) -> bool:
+    texts = (*(state.settings or ()), (stored or {}).get(state.name, ""))
+    return any(len(text) >= _LONG for text in texts)
+
+
+async def _lock(connection: Connection, name: str) -> None:
+    await connection.execute(f"ALTER ROLE {identifier(name)} NOLOGIN".encode(), prepare=False)
+    await end_sessions(connection, name)
+    logger.warning(
+        "the SQL login %s had set itself a text of %s letters or more: locked until it is granted again", name, _LONG
+    )
 
 
 def _has_limits(kept: dict[str, Any]) -> bool:
