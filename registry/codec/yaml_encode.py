@@ -63,7 +63,7 @@ def _events(value: Any, dialect: Dialect) -> Iterator[events.Event]:
                 stack.append(_pairs(member, dialect))
                 ends.append(events.MappingEndEvent())
                 break
-            if isinstance(member, list):
+            if isinstance(member, list | tuple):
                 yield events.SequenceStartEvent(None, None, True, flow_style=not member)
                 stack.append(iter(member))
                 ends.append(events.SequenceEndEvent())

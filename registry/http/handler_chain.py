@@ -78,7 +78,7 @@ def handler_chain(
     app = AggregationMiddleware(app, backend, aggregation, queue, stopping)
     app = TenantLimitsMiddleware(app, queue, Rates(), uploads, answers, backend.activity, TenantBootstrapper(backend))
     app = AuthorizationMiddleware(app, backend.authorizer, tenants)
-    app = ImpersonationMiddleware(app, backend.authorizer)
+    app = ImpersonationMiddleware(app, backend.authorizer, tenants)
     app = TenancyMiddleware(app, tenants, backend.store, hosts, backend.evaluations)
     app = AuthenticationMiddleware(app, backend.authentication, credentials)
     app = FairnessMiddleware(app, queue, credentials, hosts)

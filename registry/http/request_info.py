@@ -33,7 +33,7 @@ class UnknownResource(Exception):
 
 class RequestInfo(NamedTuple):
     """`verb` is the API verb, "" for a method that resources do not have, and the method in lower case for a path that
-    names no resource.
+    names no resource. `verb_in_path`: it stands in the path, as in /api/v1/watch/configmaps.
 
     `path` is without /clusters/<tenant>; `tenant` is empty for a bare path. `is_api` is true for paths below /api and
     /apis. `has_namespace` is true for a resource below a namespace, even if the name of the namespace is empty.
@@ -51,6 +51,7 @@ class RequestInfo(NamedTuple):
     name: str = ""
     subresource: str = ""
     has_namespace: bool = False
+    verb_in_path: bool = False
 
     @property
     def document_path(self) -> str:
@@ -61,10 +62,10 @@ class RequestInfo(NamedTuple):
         """Returns the attributes for authorization.
 
         A namespace object is authorized inside itself, unless the path has another namespace, and a list by
-        `metadata.name` as of that object.
+        `metadata.name` as of that object, unless the path has the verb.
         """
         name = self.name
-        if not name and self.verb in ("list", "watch") and "fieldSelector" in self.query:
+        if not name and self.verb in ("list", "watch") and not self.verb_in_path and "fieldSelector" in self.query:
             name = name_of_selector(self.query["fieldSelector"][0])
         is_namespace = self.resource == "namespaces" and not self.group
         return Attributes(
@@ -112,9 +113,8 @@ def request_info(method: str, path: str, query_string: bytes = b"") -> RequestIn
         verb = special or _verb(method, name, watch=not name and is_true(query, "watch"))
         if query and not subresource:
             subresource = _subresource_of_query(verb, group, resource, query)
-    return RequestInfo(
-        verb, path, query, tenant, True, group, version, resource, namespace, name, subresource, has_namespace
-    )
+    place = (group, version, resource, namespace, name, subresource, has_namespace)
+    return RequestInfo(verb, path, query, tenant, True, *place, bool(special))
 
 
 def _namespace(rest: list[str], group: str) -> tuple[str, bool, list[str]]:

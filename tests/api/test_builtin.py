@@ -19,6 +19,7 @@ MAPS = f"{CORE}/configmaps"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 EVENTS, NEW_EVENTS = f"{CORE}/events", "/apis/events.k8s.io/v1/namespaces/default/events"
 REVIEWS = "/apis/authorization.k8s.io/v1"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
 ROLES = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 
@@ -321,6 +322,26 @@ async def test_an_impersonated_user_has_only_their_own_rights(api: Client) -> No
     failure(await api.get(MAPS, headers={"Impersonate-Group": "g"}), 400, "BadRequest")
     anonymous = failure(await api.with_token("").get(MAPS, headers={"Impersonate-User": "ann"}), 403, "Forbidden")
     assert "cannot impersonate-on:user-info:list resource" in anonymous["message"]
+
+
+@pytest.mark.parametrize("path", ["/version", "/livez", "/api"])
+async def test_impersonation_needs_the_right_for_documents_of_the_server_too(api: Client, path: str) -> None:
+    token = (await api.post(f"{CORE}/serviceaccounts/default/token", {})).ok(201)["status"]["token"]
+    bot, ann = api.with_token(token), {"Impersonate-User": "ann"}
+    assert (
+        "cannot impersonate-on:user-info:get path"
+        in failure(await bot.get(path, headers=ann), 403, "Forbidden")["message"]
+    )
+    rule = {"verbs": ["impersonate"], "apiGroups": [""], "resources": ["users"], "resourceNames": ["ann"]}
+    (await api.post(f"{RBAC}/clusterroles", {"metadata": {"name": "as-ann"}, "rules": [rule]})).ok(201)
+    binding = {
+        "metadata": {"name": "as-ann"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "as-ann"},
+        "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": "default"}],
+    }
+    (await api.post(f"{RBAC}/clusterrolebindings", binding)).ok(201)
+    assert (await bot.get(path, headers=ann)).code == 200
+    failure(await bot.get(path, headers={"Impersonate-User": "bob"}), 403, "Forbidden")
 
 
 # --- protobuf

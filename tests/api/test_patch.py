@@ -220,6 +220,27 @@ async def test_whole_floats_in_a_strategic_patch(api: Client, sent: str, stored:
 
 
 @pytest.mark.parametrize(
+    "sent, answered",
+    [
+        ('{"port":80.0,"$patch":"delete"}', [80, 81]),
+        ('{"port":8e1,"name":"c"}', 'spec.ports[1]: Duplicate value: {"Name":"","Protocol":"TCP"'),
+        ('{"port":80,"$patch":"delete"}', [81]),
+    ],
+)
+async def test_the_key_of_a_list_item_in_a_strategic_patch(api: Client, sent: str, answered: Any) -> None:
+    """As of kube-apiserver 1.36.2: the float 80.0 is another key than 80."""
+    services = "/api/v1/namespaces/default/services"
+    ports = [{"name": "a", "port": 80}, {"name": "b", "port": 81}]
+    (await api.post(services, {"metadata": {"name": "s"}, "spec": {"clusterIP": "None", "ports": ports}})).ok(201)
+    patch = f'{{"spec":{{"ports":[{sent}]}}}}'.encode()
+    answer = await api.request("PATCH", f"{services}/s", patch, content_type=STRATEGIC)
+    if isinstance(answered, str):
+        assert answered in failure(answer, 422, "Invalid")["message"]
+    else:
+        assert [port["port"] for port in answer.ok()["spec"]["ports"]] == answered
+
+
+@pytest.mark.parametrize(
     "patch, code, message",
     [
         pytest.param(

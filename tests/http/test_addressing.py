@@ -165,6 +165,15 @@ def test_the_namespace_of_a_request_for_namespaces(path: str, namespace: str) ->
     assert request_info("GET", path, query.encode()).attributes().namespace == namespace
 
 
+@pytest.mark.parametrize(
+    "path, name",
+    [("/api/v1/namespaces/x/configmaps", "a"), ("/api/v1/watch/namespaces/x/configmaps", ""), ("/api/v1/configmaps", "a")],
+)
+def test_the_name_that_a_list_is_authorized_as_of(path: str, name: str) -> None:
+    """Follows apiserver pkg/endpoints/request/requestinfo.go: not if the path has the verb."""
+    assert request_info("GET", path, b"watch=1&fieldSelector=metadata.name%3Da").attributes().name == name
+
+
 def test_an_empty_tenant_name_is_not_the_default_tenant() -> None:
     assert request_info("GET", "/clusters//api/v1").tenant == "/"
     assert request_info("GET", "/api/v1").tenant == ""

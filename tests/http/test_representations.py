@@ -27,6 +27,18 @@ async def test_yaml_out(shared_api: Client) -> None:
 
 
 @shares_application
+@pytest.mark.parametrize("media", ["application/yaml", "application/vnd.kubernetes.protobuf"])
+async def test_rules_of_a_user(shared_api: Client, media: str) -> None:
+    reviews, review = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", {"spec": {"namespace": "default"}}
+    expected = (await shared_api.post(reviews, review)).ok(201)["status"]
+    assert {"verbs": ["*"], "nonResourceURLs": ["*"]} in expected["nonResourceRules"]
+    body = (await shared_api.post(reviews, review, accept=media)).body
+    found = yaml.safe_load(body) if media == "application/yaml" else decode_object(body)
+    assert found["status"]["resourceRules"] == expected["resourceRules"]
+    assert found["status"]["nonResourceRules"] == expected["nonResourceRules"]
+
+
+@shares_application
 async def test_yaml_in(shared_api: Client) -> None:
     body = "apiVersion: test.example.com/v1\nkind: Widget\nmetadata: {name: a}\nspec: {size: 0o7, color: 'yes'}\n"
     answer = await shared_api.post(WIDGETS, body, content_type="application/yaml")

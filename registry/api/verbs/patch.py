@@ -170,8 +170,11 @@ class PatchReader:
                 changes = decode_merge_patch(decoded.value, strict=strict)
                 return lambda old: apply_merge_patch(old, changes)
             case _:
-                changes = self._strategic = _with_whole_numbers(decoded.value)
-                return lambda old: strategic.apply_strategic(kind, old, changes)
+                changes = self._strategic = decoded.value
+                if not has_float(changes):
+                    return lambda old: strategic.apply_strategic(kind, old, changes)
+                # As the key of a list's item, 80.0 is not 80.
+                return lambda old: _with_whole_numbers(strategic.apply_strategic(kind, old, deep_copy(changes)))
 
     def _decode(self, request: ResourceRequest, old: Object, result: Any) -> Object:
         served, options = request.served, self._options
@@ -289,9 +292,9 @@ _STEP = re.compile(r"\[([0-9]{1,9})\]|([^.\[\]]+)")
 _REJECTED = "the server rejected our request due to an error in our request"
 
 
-def _with_whole_numbers(patch: Any) -> Any:
-    """Makes whole floats integers in place: 1.0 fits an integer, since the result of such a patch is no longer JSON."""
-    root = [patch]
+def _with_whole_numbers(patched: Any) -> Any:
+    """Makes whole floats integers in place: 1.0 fits an integer, since what a patch has made is no longer JSON."""
+    root = [patched]
     pending: list[Any] = [root]
     while pending:
         holder = pending.pop()

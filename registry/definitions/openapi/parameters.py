@@ -52,7 +52,7 @@ LIST = (*_WATCH_ONLY, *_SELECTION)
 DELETE = (
     _DRY_RUN,
     _query("gracePeriodSeconds", "integer", "How long the deletion may take."),
-    _query("ignoreStoreReadErrorWithClusterBreakingPotential", "boolean", "Has no effect here."),
+    _query("ignoreStoreReadErrorWithClusterBreakingPotential", "boolean", "Deletes an object that cannot be read."),
     _query("orphanDependents", "boolean", "An older word for a propagationPolicy of Orphan."),
     _query("propagationPolicy", "string", "What becomes of dependents: Orphan, Background or Foreground."),
 )

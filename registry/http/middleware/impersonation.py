@@ -18,18 +18,21 @@ from registry.authentication.user import User
 from registry.authorization.attributes import Attributes, Decision
 from registry.authorization.authorizer import Authorizer, decision_size
 from registry.authorization.impersonation_authz import Impersonation, ImpersonationRefused
+from registry.authorization.tenants import TenantDirectory
 from registry.flowcontrol.evaluation import evaluate
 from registry.http.middleware.authorization import forbidden_to
 from registry.http.request_state import NO_TENANT, STATE, RequestState
+from registry.store.errors import TenantNotFound
 from registry.store.types import Tenant
 
 _ALLOWED: Final = Decision(True)
 
 
 class ImpersonationMiddleware:
-    def __init__(self, app: ASGIApp, authorizer: Authorizer) -> None:
+    def __init__(self, app: ASGIApp, authorizer: Authorizer, tenants: TenantDirectory) -> None:
         self._app = app
         self._authorizer = authorizer
+        self._tenants = tenants
         self._impersonation = Impersonation()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -51,7 +54,7 @@ class ImpersonationMiddleware:
             return requester
         if requester.tenant is not None:
             # Whatever their groups, a user impersonated by an administrator of a tenant has no rights outside it.
-            wanted = replace(wanted, tenant=tenant.name)
+            wanted = replace(wanted, tenant=tenant.name or requester.tenant)
         groups = requested_groups(scope["headers"])
         decide, size = await self._decider(tenant, requester)
         questions = 3 + len(groups) + sum(map(len, wanted.extra.values()))
@@ -68,7 +71,12 @@ class ImpersonationMiddleware:
         """Returns a function that decides questions about a user, all by the same policy, and the size of one."""
         if user.is_administrator:
             return _allow, 0
-        policy = self._authorizer.default if tenant is NO_TENANT else await self._authorizer.of(tenant)
+        if tenant is NO_TENANT:  # as in AuthorizationMiddleware, the rights in the user's own tenant count
+            try:
+                tenant = await self._tenants.tenant_of(user, "")
+            except TenantNotFound:  # a certificate may name any tenant
+                return partial(self._authorizer.default.decide, user), 0
+        policy = await self._authorizer.of(tenant)
         return partial(policy.decide, user), decision_size(policy, user)
 
 
