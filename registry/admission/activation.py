@@ -27,6 +27,7 @@ from registry.cel.common.values import (
     MapValue,
     Value,
     evaluation_budget,
+    no_such_overload,
     register_type,
 )
 from registry.cel.ext.table import PER_CALL_LIMIT
@@ -116,7 +117,12 @@ class _Variables(MapValue):
             raise EvalError(str(value))
         return value
 
+    def has(self, key: Value) -> bool:
+        return self.find(key) is not MISSING  # an error is one of has(), too
+
     def equals(self, other: Value) -> bool:
+        if type(other) is not _Variables:
+            raise no_such_overload()
         return other is self
 
 

@@ -148,7 +148,7 @@ def plain(value: Value, depth: int = 0) -> Json:
     if is_list(value):
         return [plain(item, depth + 1) for item in elements(value)]
     if isinstance(value, MapValue):
-        return {_key(key): plain(value.find(key), depth + 1) for key in value.all_keys()}
+        return {key_text(key): plain(value.find(key), depth + 1) for key in value.all_keys()}
     if kind is bytes:
         spend(len(value))
         return base64.b64encode(value).decode()
@@ -161,7 +161,7 @@ def plain(value: Value, depth: int = 0) -> Json:
     raise EvalError(f"type conversion error from '{type_of(value).name.rpartition('.')[2]}' to '*structpb.Value'")
 
 
-def _key(key: Value) -> str:
+def key_text(key: Value) -> str:
     if type(key) is bool:
         raise EvalError("type conversion error from bool to 'string'")
     if type(key) is not str:

@@ -10,13 +10,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from registry.admission.dynamic import plain
+from registry.admission.dynamic import key_text, plain
+from registry.apply.validate import GoValue, go_plain, go_syntax
 from registry.budget import spend
 from registry.cel.checker.declarations import Function, Overload, declared_functions
 from registry.cel.common import types
+from registry.cel.common.maps import Map
+from registry.cel.common.times import SECOND, Duration, Timestamp
 from registry.cel.common.types import Type
-from registry.cel.common.values import MISSING, EvalError, MapValue, Value, equal, register_type
-from registry.cel.common.values import TypeValue as RuntimeType
+from registry.cel.common.values import (
+    MISSING,
+    EvalError,
+    MapValue,
+    Optional,
+    TypeValue,
+    Uint,
+    Value,
+    equal,
+    register_type,
+)
 from registry.cel.ext.table import function
 from registry.codec.go_text import go_quote
 from registry.codec.json_size import VALUE_UNITS
@@ -26,6 +38,9 @@ JSON_PATCH: Final = types.struct(
     "JSONPatch", {"op": types.STRING, "path": types.STRING, "from": types.STRING, "value": types.DYN}
 )
 JSON_PATCHES: Final = types.list_of(JSON_PATCH)
+_MONTHS: Final = "January February March April May June July August September October November December".split()
+# The bytes of a value that an error shows.
+_MAX_SHOWN: Final = 1000
 
 
 class Made(MapValue):
@@ -55,7 +70,7 @@ class Made(MapValue):
         )
 
 
-register_type(Made, RuntimeType("Object"))
+register_type(Made, TypeValue("Object"))
 
 
 class MutationMessages:
@@ -90,6 +105,20 @@ def configuration(value: Value) -> dict[str, Any]:
 
 
 def _unwrap(value: Value, path: str) -> Any:
+    """The value as kube-apiserver converts one of an `Object{...}`: only lists and maps directly in its fields become
+    JSON. What is no JSON then is a GoValue, which fits no type."""
+    if type(value) is Optional:
+        return _unwrap(value.get(), path)
+    if type(value) is list:
+        spend(VALUE_UNITS)
+        return [_unwrap_part(item, path) for item in value]
+    if isinstance(value, Map):
+        spend(VALUE_UNITS)
+        return {key_text(key): _unwrap_part(value.find(key), path) for key in value.all_keys()}
+    return _unwrap_part(value, path)
+
+
+def _unwrap_part(value: Value, path: str) -> Any:
     if type(value) is Made:
         if value.name != path:
             raise EvalError(
@@ -98,10 +127,40 @@ def _unwrap(value: Value, path: str) -> Any:
             )
         spend(VALUE_UNITS)
         return {name: _unwrap(part, f"{path}.{name}") for name, part in value.fields.items()}
-    if type(value) is list:
+    if type(value) is Optional:
+        return _unwrap_part(value.get(), path)
+    if type(value) is TypeValue:
+        return value.name
+    if type(value) is int:
         spend(VALUE_UNITS)
-        return [_unwrap(item, path) for item in value]
-    return plain(value)
+        return value
+    json = plain(value)
+    return _go_value(value, json) or json
+
+
+def _go_value(value: Value, json: Any) -> GoValue | None:
+    """The Go value that a part of an `Object{...}` becomes, if that is no JSON."""
+    if value is None:
+        return GoValue("structpb.NullValue", "NULL_VALUE", "0")
+    if type(value) is bytes:
+        some = value[:_MAX_SHOWN]
+        syntax = ", ".join(f"0x{byte:x}" for byte in some)
+        return GoValue("[]uint8", f"[{' '.join(map(str, some))}]", f"[]uint8{{{syntax}}}")
+    if isinstance(value, Uint):
+        return GoValue("uint64", str(int(value)), f"{value:#x}")
+    if type(value) is Timestamp:
+        when = value.calendar("")
+        numbers = f"{when.day}, {when.hour}, {when.minute}, {when.second}, {value.nanoseconds % SECOND}"
+        syntax = f"time.Date({when.year}, time.{_MONTHS[when.month - 1]}, {numbers}, time.UTC)"
+        return GoValue("time.Time", value.utc_text().replace("T", " ").replace("Z", " +0000 UTC"), syntax)
+    if type(value) is Duration:
+        return GoValue("time.Duration", value.text(), str(value.nanoseconds))
+    if type(value) is list:
+        return GoValue("[]ref.Val", go_plain(json), go_syntax(json).replace("interface {}", "ref.Val", 1))
+    if isinstance(value, Map):
+        syntax = go_syntax(json).replace("map[string]interface {}", "map[ref.Val]ref.Val", 1)
+        return GoValue("map[ref.Val]ref.Val", go_plain(json), syntax)
+    return None
 
 
 def plain_parts(value: Value) -> Any:

@@ -5,14 +5,16 @@ Follows apiserver pkg/admission/plugin/policy/mutating/patch/smd.go.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from registry.apply.errors import TypedError
 from registry.apply.fieldtexts import path_text
 from registry.apply.merge import merge
 from registry.apply.objects import Object
 from registry.apply.owned import Untypable
 from registry.apply.types import Items, MergeType
-from registry.apply.validate import errors_text, validate
-from registry.schema.field import MAX_MESSAGE, join_shortened
+from registry.apply.validate import GoValue, TypeMismatch, errors_text, validate
+from registry.schema.field import MAX_MESSAGE, below, join_shortened
 from registry.schema.model import Json
 
 
@@ -23,6 +25,7 @@ def apply_configuration(node: MergeType, original: Object, configuration: Object
     whose text follows `error applying patch: `.
     """
     mismatches = validate(configuration, node)
+    mismatches.extend(_unfit_anywhere(configuration, node, ""))
     if mismatches:
         raise TypedError(f"failed to convert patch object to typed object: {errors_text(mismatches)}")
     if atomics := _atomics(configuration, node, ()):
@@ -36,6 +39,22 @@ def apply_configuration(node: MergeType, original: Object, configuration: Object
     except Untypable as error:
         raise TypedError(f"failed to merge patch: {error}") from error
     return merged
+
+
+def _unfit_anywhere(value: Json, node: MergeType, path: str) -> Iterator[TypeMismatch]:
+    """The values that are no JSON where anything else is allowed."""
+    if type(value) is GoValue:
+        if node.anything:
+            yield TypeMismatch(path, f"expected map, got &{{{value.plain}}}")
+    elif type(value) is dict:
+        for name, part in value.items():
+            field = node.fields.get(name)
+            of_part = node if node.anything else node.element if field is None else field[1]
+            if of_part is not None:
+                yield from _unfit_anywhere(part, of_part, below(path, f".{name}"))
+    elif type(value) is list:
+        for index, item in enumerate(value):
+            yield from _unfit_anywhere(item, node if node.anything else node.item or node, below(path, f"[{index}]"))
 
 
 def _atomics(value: Json, node: MergeType, path: tuple[str, ...]) -> list[tuple[str, ...]]:

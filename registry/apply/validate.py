@@ -20,6 +20,15 @@ MAX_ERRORS = 100
 
 
 @dataclass(frozen=True, slots=True)
+class GoValue:
+    """A value of Go that is no decoded JSON, and fits nowhere: its type, as `%v` and as `%#v` print it."""
+
+    type: str
+    plain: str
+    syntax: str
+
+
+@dataclass(frozen=True, slots=True)
 class TypeMismatch:
     path: str
     message: str
@@ -81,6 +90,9 @@ def _validate_items(
         return
     seen: set[str] = set()
     for index, item in enumerate(value):
+        if type(item) is GoValue and node.items is not Items.KEYED:
+            errors.append(TypeMismatch(below(path, "[={{undefined}}]"), _unfit(item, item_type)))
+            continue
         try:
             element = item_element(item, node, any_key=True)
         except BadItem as error:
@@ -101,7 +113,7 @@ def _unfit(value: Json, node: MergeType) -> str:
     if node.is_map:
         return f"expected map, got &{{{go_plain(value)}}}"
     if node.scalar is Scalar.NUMERIC:
-        return f"expected numeric (int or float), got {go_type(value)}"
+        return f"expected numeric (int or float), got {value.type if isinstance(value, GoValue) else go_type(value)}"
     if node.scalar is Scalar.STRING:
         return f"expected string, got &value.valueUnstructured{{Value:{go_syntax(value)}}}"
     if node.scalar is Scalar.BOOLEAN:
@@ -138,7 +150,7 @@ def go_syntax(value: Json, depth: int = 0) -> str:
         return "map[string]interface {}{" + ", ".join(members) + "}"
     if isinstance(value, list):
         return "[]interface {}{" + ", ".join(go_syntax(item, depth + 1) for item in _some_items(value, depth)) + "}"
-    return go_quote(value) if isinstance(value, str) else _go_scalar(value, "interface {}(nil)")
+    return go_quote(value) if isinstance(value, str) else _go_scalar(value, "interface {}(nil)", syntax=True)
 
 
 # A message contains what was sent, but not megabytes of it, nor thousands of levels.
@@ -154,7 +166,9 @@ def _some_items(value: list[Json], depth: int) -> list[Json]:
     return value[:_MAX_SHOWN] if depth < _MAX_SHOWN_DEPTH else []
 
 
-def _go_scalar(value: Json, nil: str) -> str:
+def _go_scalar(value: Json, nil: str, *, syntax: bool = False) -> str:
+    if isinstance(value, GoValue):
+        return value.syntax if syntax else value.plain
     if value is None:
         return nil
     if isinstance(value, bool):

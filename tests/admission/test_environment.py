@@ -165,6 +165,11 @@ def test_variables_are_evaluated_when_they_are_asked_for() -> None:
     assert activation.value(compile_expression("variables.good == 6", scope)) is True
     with pytest.raises(Failed, match='composited variable "bad" fails to evaluate: no such key: gone'):
         activation.value(compile_expression("variables.bad == 6", scope))
+    with pytest.raises(Failed, match='composited variable "bad" fails to evaluate: no such key: gone'):
+        activation.value(compile_expression("has(variables.bad)", scope))
+    assert activation.value(compile_expression("has(variables.good)", scope)) is True
+    with pytest.raises(Failed, match="no such overload"):
+        activation.value(compile_expression("variables == dyn(1)", scope))
 
 
 LONG = {"spec": {"tags": ["x"] * 2000}}

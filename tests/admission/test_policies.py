@@ -25,6 +25,7 @@ SCHEMA = from_json(
                     "tags": {"type": "array", "items": {"type": "string"}},
                     "opts": {"type": "object", "additionalProperties": {"type": "string"}},
                     "port": {"x-kubernetes-int-or-string": True},
+                    "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
                 },
             }
         },
@@ -221,6 +222,8 @@ def mutated(made: dict[str, Any], *expressions: str, patch: bool = False) -> Any
             {"size": 20, "opts": {"o": "p"}},
         ),
         (["Object{}"], {"size": 1, "opts": {"o": "p"}}),
+        (["Object{spec: Object.spec{size: 9007199254740993}}"], {"size": 9007199254740993, "opts": {"o": "p"}}),
+        (["Object{spec: Object.spec{color: type(1)}}"], {"size": 1, "opts": {"o": "p"}, "color": "int"}),
     ],
 )
 def test_apply_configurations(expressions: list[str], expected: Any) -> None:
@@ -259,6 +262,29 @@ def test_json_patches(expression: str, expected: Any) -> None:
             False,
             "error applying patch: failed to convert patch object to typed "
             "object: .spec.nobody: field not declared in schema",
+        ),
+        *(
+            (f"Object{{spec: {value}}}", False, f"error applying patch: failed to convert patch object to typed {why}")
+            for value, why in [
+                ("Object.spec{size: 5u}", "object: .spec.size: expected numeric (int or float), got uint64"),
+                (
+                    "Object.spec{color: b'ab'}",
+                    "object: .spec.color: expected string, got &value.valueUnstructured{Value:[]uint8{0x61, 0x62}}",
+                ),
+                (
+                    "Object.spec{color: timestamp('2020-01-01T00:00:00Z')}",
+                    "object: .spec.color: expected string, got &value.valueUnstructured{Value:"
+                    "time.Date(2020, time.January, 1, 0, 0, 0, 0, time.UTC)}",
+                ),
+                ("Object.spec{opts: null}", "object: .spec.opts: expected map, got &{NULL_VALUE}"),
+                (
+                    "Object.spec{opts: {'a': ['b']}}",
+                    'object: .spec.opts.a: expected string, got &value.valueUnstructured{Value:[]ref.Val{"b"}}',
+                ),
+                ("{'opts': {'a': 'b'}}", "object: .spec.opts: expected map, got &{map[a:b]}"),
+                ("Object.spec{free: {'a': [1]}}", "object: .spec.free.a: expected map, got &{[1]}"),
+                ("Object.spec{free: {'a': duration('1s')}}", "object: .spec.free.a: expected map, got &{1s}"),
+            ]
         ),
         (
             "Object{spec: Object.spec{tags: ['x']}}",

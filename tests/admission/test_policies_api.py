@@ -290,6 +290,29 @@ async def test_large_objects_are_compared_beside_the_event_loop(api: Client, mon
     assert threading.current_thread() not in threads
 
 
+@pytest.mark.parametrize(
+    "path, kind, value, why",
+    [
+        (
+            WIDGETS,
+            "apiVersion",
+            "x/v9",
+            'x/v9, Kind=Widget is unstructured and is not suitable for converting to "test.example.com/v1"',
+        ),
+        (CONFIG_MAPS, "kind", "Secret", "converting (v1.Secret) to (core.ConfigMap): unknown conversion"),
+    ],
+)
+async def test_a_mutation_that_makes_another_kind(api: Client, path: str, kind: str, value: str, why: str) -> None:
+    patch = f"[JSONPatch{{op: 'replace', path: '/{kind}', value: '{value}'}}]"
+    rules = [rule("CREATE", resources="configmaps", group=""), rule("CREATE")]
+    mutations = [{"patchType": "JSONPatch", "jsonPatch": {"expression": patch}}]
+    await mutate(api, "", mutations=mutations, matchConstraints={"resourceRules": rules})
+    made = widget("a") if path == WIDGETS else {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
+    answer = await api.post(path, made)
+    text = f"Internal error occurred: failed to convert object: {why}"
+    assert (answer.code, answer.json["message"]) == (500, text)
+
+
 async def test_a_mutation_that_fails(api: Client) -> None:
     await mutate(api, "Object{spec: Object.spec{size: object.spec.gone}}")
     answer = await api.post(WIDGETS, widget("a"))

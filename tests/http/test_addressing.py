@@ -167,7 +167,11 @@ def test_the_namespace_of_a_request_for_namespaces(path: str, namespace: str) ->
 
 @pytest.mark.parametrize(
     "path, name",
-    [("/api/v1/namespaces/x/configmaps", "a"), ("/api/v1/watch/namespaces/x/configmaps", ""), ("/api/v1/configmaps", "a")],
+    [
+        ("/api/v1/namespaces/x/configmaps", "a"),
+        ("/api/v1/watch/namespaces/x/configmaps", ""),
+        ("/api/v1/configmaps", "a"),
+    ],
 )
 def test_the_name_that_a_list_is_authorized_as_of(path: str, name: str) -> None:
     """Follows apiserver pkg/endpoints/request/requestinfo.go: not if the path has the verb."""

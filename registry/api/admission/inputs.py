@@ -61,6 +61,9 @@ _NAMESPACE_METADATA = (
     "finalizers",
 )
 
+# What precedes the error of a policy's result that is of another kind.
+_CONVERTED = "failed to convert object: "
+
 
 class ConfigurationError(Exception):
     """Parameters of a policy or binding are not available; the text follows `failed to configure binding: `."""
@@ -143,7 +146,13 @@ class AdmissionInputs:
         return await self._convert(obj, matched, own)
 
     async def decode(
-        self, obj: Object, resource: Resource, attributes: AdmissionAttributes, *, is_strict: bool = False
+        self,
+        obj: Object,
+        resource: Resource,
+        attributes: AdmissionAttributes,
+        *,
+        of_policy: bool = False,
+        is_strict: bool = False,
     ) -> Object:
         """Decodes the result of a mutation for what follows in admission: applies its kind's defaults.
 
@@ -157,7 +166,7 @@ class AdmissionInputs:
         if attributes.subresource == "scale":
             return obj
         served = self.served_at(resource)
-        typed = _with_type(served, obj)
+        typed = _with_type(served, obj, _CONVERTED if of_policy else "")
         if not served.definition.builtin:
             metadata = typed.get("metadata")
             typed["metadata"] = drop_malformed(metadata) if isinstance(metadata, dict) else {}
@@ -314,8 +323,11 @@ def param_resource(catalog: TenantCatalog, kind: ParamKind) -> Served | None:
     return None
 
 
-def _with_type(served: Served, obj: Object) -> Object:
-    """Returns a copy with apiVersion and kind, which are filled in for a built-in kind. Raises a StatusError (500)."""
+def _with_type(served: Served, obj: Object, converted: str) -> Object:
+    """Returns a copy with apiVersion and kind, which are filled in for a built-in kind. Raises a StatusError (500).
+
+    An error about the conversion to the kind of the request begins with `converted`.
+    """
     if (fault := type_meta_error(obj)) is not None:
         raise internal_error(fault)
     if served.definition.builtin:
@@ -325,7 +337,7 @@ def _with_type(served: Served, obj: Object) -> Object:
             "kind": obj.get("kind") or served.kind.name,
         }
         if (fault := served.strategy.type_fault(completed)) is not None:
-            raise internal_error(fault)
+            raise internal_error(f"{converted if fault.startswith('converting') else ''}{fault}")
         return completed
     if not obj.get("kind"):
         raise internal_error(f"Object 'Kind' is missing in '{go_json(obj, MAX_TEXT)}'")
@@ -333,7 +345,7 @@ def _with_type(served: Served, obj: Object) -> Object:
     if api_version != served.api_version:
         of = f"{api_version if '/' in api_version else '/' + api_version}, Kind={obj['kind']}"
         text = f'{of} is unstructured and is not suitable for converting to "{served.api_version}"'
-        raise StatusError(500, "", text)
+        raise internal_error(f"{converted}{text}") if converted else StatusError(500, "", text)
     return {**obj}
 
 

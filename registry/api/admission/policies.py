@@ -124,7 +124,9 @@ class PolicyAdmission:
                 continue
             if result is not current.object:
                 is_patch = policy.is_json_patch(i)
-                attributes.object = await self._inputs.decode(result, resource, attributes, is_strict=is_patch)
+                attributes.object = await self._inputs.decode(
+                    result, resource, attributes, of_policy=True, is_strict=is_patch
+                )
         return not await is_unchanged(before, attributes.object), failures
 
     def _schema(self, resource: Resource, attributes: AdmissionAttributes) -> AppliedType:

@@ -128,6 +128,13 @@ class MapValue:
         """The value of `key`, or MISSING."""
         raise NotImplementedError
 
+    def has(self, key: Value) -> bool:
+        """Whether there is an entry; there may be one that cannot be read."""
+        try:
+            return self.find(key) is not MISSING
+        except EvalError:
+            return True
+
     def all_keys(self) -> list[Value]:
         raise NotImplementedError
 

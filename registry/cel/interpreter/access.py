@@ -315,10 +315,7 @@ def has(operand: Code, name: str) -> Code:
 
 def has_value(container: Value, name: str) -> bool:
     if isinstance(container, MapValue):
-        try:
-            return container.find(name) is not MISSING
-        except EvalError:  # it is present, although it cannot be read
-            return True
+        return container.has(name)
     if type(container) is Optional:
         return container.present and has_value(container.get(), name)
     if isinstance(container, ListValue) or type(container) is list:

@@ -8,17 +8,18 @@ Follows cel-go v0.26 interpreter/decorators.go and planner.go.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from registry.cel.checker.checked import Checked
+from registry.cel.common.maps import Map
 from registry.cel.common.types import TypeKind
-from registry.cel.common.values import EvalError, Uint
+from registry.cel.common.values import EvalError, TypeValue, Uint, Value
 from registry.cel.ext import clock, conversions
 from registry.cel.ext.table import GLOBALS
 from registry.cel.syntax.ast import Call, Expr, Ident, ListExpr, Literal, MapExpr, NodeKind, Select
 from registry.schema.regexp_errors import regexp_error
 
-_CONVERSIONS: Final = frozenset(("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "uint"))
+_CONVERSIONS: Final = frozenset("bool bytes double duration dyn int string timestamp type uint".split())
 assert all((name, 1) in GLOBALS for name in _CONVERSIONS), (clock, conversions)
 
 # The names of types that have values at run time. `duration` and `timestamp` exist in the checker only.
@@ -42,7 +43,7 @@ def program_error(checked: Checked) -> str | None:
             case Ident() | Select():
                 error = _undefined_type(checked, node)
             case Call():
-                error = _bad_pattern(node) or _bad_conversion(node)
+                error = _bad_pattern(node) or _bad_conversion(checked, node)
         if error is not None:
             return error
     return None
@@ -66,11 +67,11 @@ def _bad_pattern(node: Call) -> str | None:
     return regexp_error(pattern.value)
 
 
-def _bad_conversion(node: Call) -> str | None:
+def _bad_conversion(checked: Checked, node: Call) -> str | None:
     if node.function not in _CONVERSIONS:
         return None
     try:
-        _value(node)
+        _value(checked, node)
     except _NotConstant:
         return None
     except EvalError as error:
@@ -78,14 +79,18 @@ def _bad_conversion(node: Call) -> str | None:
     return None
 
 
-def _value(node: Expr) -> Any:
-    """The value of a constant, of a conversion of one, or of a list or map of them."""
+def _value(checked: Checked, node: Expr) -> Value:
+    """The value of a constant or a type, of a conversion of one, or of a list or map of them."""
     match node:
         case Literal():
             return Uint(node.value) if node.kind is NodeKind.UINT else node.value  # type: ignore[arg-type]
         case ListExpr() if not node.optional_indices:
-            return [_value(element) for element in node.elements]
+            return [_value(checked, element) for element in node.elements]
+        case MapExpr() if not any(entry.optional for entry in node.entries):
+            return Map.of([(_value(checked, entry.key), _value(checked, entry.value)) for entry in node.entries])
         case Call() if node.function in _CONVERSIONS and node.target is None:
-            return GLOBALS[node.function, 1](*(_value(argument) for argument in node.args))
-        case MapExpr() | _:
+            return GLOBALS[node.function, 1](*(_value(checked, argument) for argument in node.args))
+        case Ident() if checked.types[node.id].kind is TypeKind.TYPE:
+            return TypeValue(node.name)
+        case _:
             raise _NotConstant
