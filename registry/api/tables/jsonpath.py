@@ -199,7 +199,19 @@ def _range(bounds: ArrayNode, length: int) -> tuple[int, int]:
     return start, end
 
 
+def _finds_any(steps: list[Step], item: Json, budget: Budget) -> bool:
+    """Whether a path finds anything; what is found before a step that fails counts, as in the reference."""
+    values = [item]
+    for step in steps:
+        try:
+            values = step(values, budget)
+        except JsonPathError:
+            break
+    return bool(values)
+
+
 def _filter(condition: FilterNode) -> Step:
+    steps = [_step(node) for node in condition.left]
     left = _sequence(condition.left)
     right = _sequence(condition.right)
     holds = _COMPARISONS.get(condition.operator)
@@ -207,10 +219,7 @@ def _filter(condition: FilterNode) -> Step:
 
     def passes(item: Json, budget: Budget) -> bool:
         if condition.operator == "exists":
-            try:
-                return bool(left([item], budget))
-            except JsonPathError:
-                return False
+            return _finds_any(steps, item, budget)
         lefts, rights = left([item], budget), right([item], budget)
         if not lefts or not rights:
             return False

@@ -15,7 +15,7 @@ _MAX_NESTING = 20
 
 _DICT_KEY = re.compile(r"'([^']*)'\Z")
 _SLICE = re.compile(r"(-?[0-9]*)(:-?[0-9]*)?(:-?[0-9]*)?\Z")
-_COMPARISON = re.compile(r"([^!<>=]+)([!<>=~]+)(.+)\Z")
+_COMPARISON = re.compile(r"([^!<>=]+)([!<>=]+)(.+)\Z")
 _TERMINATORS = frozenset(" \t\r\n.,[]$@{}")
 _MAX_INDEX_DIGITS = 18
 
