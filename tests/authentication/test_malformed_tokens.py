@@ -160,3 +160,16 @@ def _hs256(header: dict[str, Any], claims: dict[str, Any], secret: bytes) -> str
     signed = f"{part(header)}.{part(claims)}"
     digest = hmac.digest(secret, signed.encode(), "sha256")
     return f"{signed}.{base64.urlsafe_b64encode(digest).rstrip(b'=').decode()}"
+
+
+@pytest.mark.parametrize(
+    "form, authenticated",
+    [("{}\n", True), (" \t{}", False), ("{} x", True), ("x {}", False), (" ", False), ("{}\u00a0", True)],
+)
+async def test_a_reviewed_token_is_read_as_from_a_header(api: Client, form: str, authenticated: bool) -> None:
+    await account(api, "bot")
+    status = await review(api, form.format(await token_of(api, "bot")))
+    if authenticated:
+        assert status["user"]["username"] == "system:serviceaccount:default:bot"
+    else:
+        assert status == {"user": {}, "error": "invalid bearer token"}

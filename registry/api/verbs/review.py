@@ -23,7 +23,7 @@ from registry.api.selectors.requirements import SelectorError
 from registry.api.served import Object
 from registry.api.verbs.computed import ComputedOperation, compute
 from registry.api.verbs.pipeline import Draft, Outcome, Start
-from registry.authentication.authenticator import INVALID
+from registry.authentication.authenticator import INVALID, bearer_token
 from registry.authentication.user import User
 from registry.authorization.attributes import Attributes, Decision
 from registry.flowcontrol.evaluation import evaluate
@@ -190,7 +190,10 @@ async def _who(request: ResourceRequest, spec: Object) -> Object:
 
 async def _token(request: ResourceRequest, spec: Object) -> Object:
     """Authenticates a token for this tenant; tokens of other tenants are invalid."""
-    token, requested = spec["token"], tuple(spec.get("audiences") or ())
+    # kube-apiserver puts the token into a header.
+    token, requested = bearer_token(f"Bearer {spec['token']}", []), tuple(spec.get("audiences") or ())
+    if not token:  # for kube-apiserver that is an anonymous user
+        return {"user": {}, "error": INVALID}
     authentication, tokens = request.backend.authentication, request.backend.tokens
     tenant, own = request.tenant.name, tokens.issuer_of(request.tenant.name)
     wanted = requested or (own,)
