@@ -158,8 +158,11 @@ async def test_unknown_fields_of_an_event_of_the_other_group(api: Client, path: 
 
 
 async def test_unsupported_field_selectors(api: Client) -> None:
-    status = failure(await api.get(f"{MAPS}?fieldSelector=data.a=b"), 400, "BadRequest")
-    assert status["message"] == ('"data.a" is not a known field selector: only "metadata.name", "metadata.namespace"')
+    for name, quoted in (("data.a", '"data.a"'), ("data%5C.a", r'"data\\.a"')):
+        status = failure(await api.get(f"{MAPS}?fieldSelector={name}=b"), 400, "BadRequest")
+        assert (
+            status["message"] == f'{quoted} is not a known field selector: only "metadata.name", "metadata.namespace"'
+        )
     status = failure(await api.get(f"{CORE}/secrets?fieldSelector=data=b"), 400, "BadRequest")
     assert status["message"] == "field label not supported: data"
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from registry.api.selectors.requirements import FIELD_PREFIX, MAX_REQUIREMENTS, SelectorError, check_length, too_many
+from registry.codec.go_text import go_quote
 from registry.store.types import Requirement, SelectorOperator
 
 NAME, NAMESPACE = "metadata.name", "metadata.namespace"
@@ -42,7 +43,7 @@ def parse_field_selector(
     for term in terms:
         known = term.field == NAME or (namespaced and term.field == NAMESPACE) or term.field in selectable
         if not known and only_name_and_namespace:
-            raise SelectorError(f'"{term.field}" is not a known field selector: only "{NAME}", "{NAMESPACE}"')
+            raise SelectorError(f'{go_quote(term.field)} is not a known field selector: only "{NAME}", "{NAMESPACE}"')
         if not known:
             raise SelectorError(f"field label not supported: {term.field}")
     return terms
