@@ -97,8 +97,9 @@ class FieldManager:
         if live is not None and not managed:
             return with_managed(new, {})
         me = updater(manager, api_version, subresource)
+        before = live or {"apiVersion": api_version, "kind": self.kind}
         try:
-            return with_managed(new, self._update_owners(live or {}, new, managed, me, now))
+            return with_managed(new, self._update_owners(before, new, managed, me, now))
         except (Untypable, ApplyError):
             return with_managed(new, managed)
 

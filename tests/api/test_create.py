@@ -248,7 +248,7 @@ async def test_a_status_for_a_built_in_kind(shared_api: Client) -> None:
 
 async def test_owners_that_a_client_states_are_kept_but_for_the_fields_that_it_writes(api: Client) -> None:
     """Those of fields that the create does not write, such as a status, of an object that is restored."""
-    owned: dict[str, Any] = {"f:spec": {"f:size": {}}, "f:status": {"f:ready": {}}}
+    owned: dict[str, Any] = {"f:kind": {}, "f:spec": {"f:size": {}}, "f:status": {"f:ready": {}}}
     entry = {
         "manager": "other",
         "operation": "Update",
@@ -261,5 +261,5 @@ async def test_owners_that_a_client_states_are_kept_but_for_the_fields_that_it_w
     body["spec"] = {"size": 1}
     made = (await api.post(WIDGETS, body)).ok(201)
     kept, mine = made["metadata"]["managedFields"]
-    assert kept == {**entry, "fieldsV1": {"f:status": {"f:ready": {}}}}
+    assert kept == {**entry, "fieldsV1": {"f:kind": {}, "f:status": {"f:ready": {}}}}
     assert (mine["operation"], mine["fieldsV1"]) == ("Update", {"f:spec": {".": {}, "f:color": {}, "f:size": {}}})
