@@ -43,8 +43,8 @@ class LoopShare:
         self._debt, self._at = 0.0, time.monotonic()
         self._waiting: deque[Callable[[], None]] = deque()
         self._timer: asyncio.Handle | None = None
-        # What the next handshake probably takes.
-        self._handshake_seconds = HANDSHAKE_SECONDS
+        # What the next handshake probably takes. Of the first ones nothing is known: two may begin at once.
+        self._handshake_seconds = _BURST_SECONDS
 
     @property
     def is_free(self) -> bool:
