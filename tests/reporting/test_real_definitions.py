@@ -17,7 +17,7 @@ from registry.reporting.fields import kind_of
 from registry.reporting.report import report_of
 from registry.schema.model import Structural, from_json
 from registry.store.reporting.model import Child, ReportColumn, ReportKind
-from tests.reporting.reports import Object, Reports, definition
+from tests.reporting.reports import Ask, Object, Reports, definition
 
 SHARED = Path(__file__).parents[3] / "shared" / "crds"
 
@@ -126,46 +126,45 @@ async def check(reports: Reports, crds: list[Object]) -> None:
         outcome = await reports.define("acme", crd)
         assert outcome.state == "ready", crd["metadata"]["name"]
         names[crd["metadata"]["name"]] = (outcome.view, reports.columns(outcome.view))
-    for crd in crds:
-        report = report_of(crd)
-        view = names[report.resource][0]
-        schema = _schema(crd)
-        every_leaf_has_a_column(schema, report.shape.columns)
-        dice = random.Random(report.resource)
-        objects = {f"o{n}": _content(schema, dice) for n in range(2)}
-        for name, content in objects.items():
-            await reports.put("acme", crd, name, content)
-        for row in reports.ask("acme", f'SELECT * FROM "{view}"'):
-            for column in report.shape.columns:
-                expected = _at(objects[row["name"]], column)
-                assert _same(row[column.name], expected, column.kind), (report.resource, column, expected)
-        history = reports.ask("acme", f'SELECT * FROM "{view}_history"')
-        assert len(history) == len(objects)
-        for row in history:
-            for column in report.shape.columns:
-                expected = _at(objects[row["name"]], column)
-                assert _same(row[column.name], expected, column.kind), (report.resource, column)
-        for row in reports.ask("acme", f'SELECT name, object FROM "{view}_raw"'):
-            shown = {key: value for key, value in row["object"].items() if key != "metadata"}
-            assert shown == objects[row["name"]] or report.shape.redacted
-        relations = {
-            row["part"]: row["relation"]
-            for row in reports.ask(
-                "acme", "SELECT DISTINCT part, relation FROM catalogue WHERE definition = %s", report.resource
-            )
-        }
-        for child in report.shape.children:
-            if child.name in relations:  # Without columns it is not in the catalogue.
-                elements_read_back(reports, relations[child.name], child, objects)
+    with reports.asking("acme") as ask:
+        for crd in crds:
+            report = report_of(crd)
+            view = names[report.resource][0]
+            schema = _schema(crd)
+            every_leaf_has_a_column(schema, report.shape.columns)
+            dice = random.Random(report.resource)
+            objects = {f"o{n}": _content(schema, dice) for n in range(2)}
+            for name, content in objects.items():
+                await reports.put("acme", crd, name, content)
+            for row in ask(f'SELECT * FROM "{view}"'):
+                for column in report.shape.columns:
+                    expected = _at(objects[row["name"]], column)
+                    assert _same(row[column.name], expected, column.kind), (report.resource, column, expected)
+            history = ask(f'SELECT * FROM "{view}_history"')
+            assert len(history) == len(objects)
+            for row in history:
+                for column in report.shape.columns:
+                    expected = _at(objects[row["name"]], column)
+                    assert _same(row[column.name], expected, column.kind), (report.resource, column)
+            for row in ask(f'SELECT name, object FROM "{view}_raw"'):
+                shown = {key: value for key, value in row["object"].items() if key != "metadata"}
+                assert shown == objects[row["name"]] or report.shape.redacted
+            relations = {
+                row["part"]: row["relation"]
+                for row in ask("SELECT DISTINCT part, relation FROM catalogue WHERE definition = %s", report.resource)
+            }
+            for child in report.shape.children:
+                if child.name in relations:  # Without columns it is not in the catalogue.
+                    elements_read_back(ask, relations[child.name], child, objects)
     # As a second start would: everything is created again, and is the same.
     for crd in crds:
         outcome = await reports.define("acme", crd)
         assert names[crd["metadata"]["name"]] == (outcome.view, reports.columns(outcome.view))
 
 
-def elements_read_back(reports: Reports, relation: str, child: Child, objects: dict[str, Object]) -> None:
+def elements_read_back(ask: Ask, relation: str, child: Child, objects: dict[str, Object]) -> None:
     order = "parent_position, position" if len(child.path) > 1 else "position"
-    rows = reports.ask("acme", f'SELECT * FROM "{relation}" ORDER BY name, {order}')
+    rows = ask(f'SELECT * FROM "{relation}" ORDER BY name, {order}')
     # An array in an array in an array has no position of its first: such rows are compared where it is one.
     expected = [
         (name, element) for name, content in sorted(objects.items()) for element in _elements(content, child.path)
