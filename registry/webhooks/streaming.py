@@ -73,6 +73,8 @@ class Connections:
 
         `fresh`: one that was used recently, or a new one. `new`: a new one. `own`: for a request of this server itself.
         """
+        if not own and self._of_tenants.get(server.owner, 0) > CONNECTIONS_OF_TENANT:
+            raise TooManyConnections  # idle ones may be of this server's own requests
         if not new and (idle := self._take_idle(server, fresh=fresh)) is not None:
             return idle
         self._count(server.owner, 1, own=own)

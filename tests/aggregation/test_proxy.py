@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 
 import pytest
 
@@ -255,26 +256,28 @@ async def test_connections_of_a_tenant_are_limited(proxied: Proxied, monkeypatch
         await request.writer.drain()
         await request.reader.read()
 
-    async with behind(proxied, answer) as (client, server):
+    async with behind(proxied, answer) as (client, server), AsyncExitStack() as watching, asyncio.timeout(120):
         monkeypatch.setattr("registry.webhooks.streaming.CONNECTIONS_OF_TENANT", 1)
-        async with client.watch(f"{METRICS}?watch=true"):
-            found = await client.get(f"{METRICS}?watch=true")
-            assert (found.code, found.header("retry-after")) == (429, "1")
-            # The server is not unavailable for that: it is still checked, on a connection of this server's own.
-            checks = len(server.of(BASE))
-            (await client.patch(f"{PATH}/{NAME}", {"spec": {"versionPriority": 16}})).ok(200)
 
-            async def is_checked() -> bool:
-                return len(server.of(BASE)) > checks
+        async def is_watched() -> bool:
+            """Unless a check has the connection."""
+            watch = await watching.enter_async_context(client.watch(f"{METRICS}?watch=true"))
+            return watch.code == 200
 
-            await eventually(is_checked)
-            await wait_for_condition(client, NAME, "True")
+        await eventually(is_watched)
+        found = await client.get(f"{METRICS}?watch=true")
+        assert (found.code, found.header("retry-after")) == (429, "1")
+        # The server is not unavailable for that: it is still checked, on a connection of this server's own.
+        checks = len(server.of(BASE))
+        (await client.patch(f"{PATH}/{NAME}", {"spec": {"versionPriority": 16}})).ok(200)
 
-        async def is_free() -> bool:
-            async with client.watch(f"{METRICS}?watch=true") as watch:
-                return watch.code == 200
+        async def is_checked() -> bool:
+            return len(server.of(BASE)) > checks
 
-        await eventually(is_free)
+        await eventually(is_checked)
+        await wait_for_condition(client, NAME, "True")
+        await watching.aclose()
+        await eventually(is_watched)
 
 
 @pytest.mark.parametrize(
