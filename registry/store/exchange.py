@@ -123,6 +123,8 @@ class Exchange:
         # The watched socket, and whether it is watched for room to write, too.
         self._socket: int | None = None
         self._writes = False
+        # Whether the rest will be read without a report.
+        self._continues = False
         # What waits for the result of what has been sent, the result so far, and when it is late. The timer polls
         # the socket until then.
         self._done: Done | None = None
@@ -307,8 +309,13 @@ class Exchange:
             self.detach()  # libpq has closed the socket
         if is_over:
             self._complete(error)
-        elif self._socket is not None and _can_be_read(self._socket):
-            self._loop.call_soon(self._readable)
+        elif self._socket is not None and not self._continues and _can_be_read(self._socket):
+            self._continues = True
+            self._loop.call_soon(self._continue)
+
+    def _continue(self) -> None:
+        self._continues = False
+        self._readable()
 
     def _take_results(self) -> bool:
         """Returns whether all of the answer has been read."""
