@@ -82,6 +82,8 @@ class Cycle(RequestResponseCycle):
             protocol.on_response_complete,
         )
         self._head = b""
+        # Whether the application has asked for the body.
+        self.asks_for_body = False
         self._count_kept = update_held_bytes
         self._begin_tunnel = begin_tunnel
         self._leaves_body = leaves_body
@@ -145,6 +147,7 @@ class Cycle(RequestResponseCycle):
         self.transport.abort()
 
     async def receive(self) -> ASGIReceiveEvent:
+        self.asks_for_body = True
         message = await super().receive()
         self._count_kept()
         return message

@@ -45,10 +45,13 @@ TRAILER_LIMIT_BYTES = 4 * 1024
 # Requests that wait in a connection for the answers to earlier ones.
 PIPELINE_LIMIT = 16
 
-# Memory that all connections of a process hold for requests that the application has not consumed; a connection that
-# holds little is never closed because of it.
+# Memory that all connections of a process hold for requests that the application has not consumed. Beyond it those
+# whose heads or pipelined requests take much are refused, unfinished heads first, and bodies are not read further.
 BACKLOG_LIMIT_BYTES = 64 * 1024 * 1024
 BACKLOG_SMALL_BYTES = 16 * 1024
+# So much is read of a body before the application asks for it, and a piece of what has been received (PIECE_BYTES): a
+# request that waits for its turn holds little, so that waiting requests of one tenant leave room for those of others.
+UNASKED_BODY_BYTES = 4 * 1024
 _PIPELINED_BYTES: Final = 4 * 1024
 
 # Functions, because an exception that is raised again keeps the frames of each time.
@@ -58,9 +61,12 @@ too_much: Final = partial(HeadRefused, 429, "the server has no room for this req
 
 
 class Backlog:
-    """Bytes that this process's connections hold for requests that are not consumed or not complete."""
+    """What this process's connections hold for requests that are not consumed or not complete."""
 
-    bytes = 0
+    def __init__(self) -> None:
+        self.bytes = 0
+        # Those that have received much of a head which is not complete, the oldest first.
+        self.unfinished_heads: dict[Protocol, None] = {}
 
 
 _backlog: Final = Backlog()
@@ -84,6 +90,9 @@ class Protocol(TimedProtocol):
         "server_state", "tasks", "tenant", "timeout_keep_alive", "timeout_keep_alive_task", "transport", "url",
         "was_made", "ws_protocol_class",
     )  # fmt: skip
+
+    # The last request; None before the first, and once one is complete and answered.
+    cycle: Cycle
 
     def __init__(
         self, config: Config, server_state: ServerState, app_state: dict[str, Any], slot: ConnectionSlot
@@ -150,6 +159,7 @@ class Protocol(TimedProtocol):
             self._tunnel.end()
         self._is_lost = True
         self._keep(0)
+        _backlog.unfinished_heads.pop(self, None)
         self._reading_head = self._reading_body = False
         self.fast_path = None
         self._forget()  # A request that was not answered refers to this connection, which holds the buffers of TLS.
@@ -222,13 +232,14 @@ class Protocol(TimedProtocol):
                 self.transport.close()
             else:
                 body.limit_time(self.flow, self._body_is_late)
+                self._limit_unread()
         elif self._head_timer is None and self._idle_since is None and self._is_answered():
             # Bytes between requests (empty lines, which the parser skips) have stopped the idle timer.
             self._begin_head()
         if self._kept_bytes or self._reading_head or self._reading_body or len(data) > BACKLOG_SMALL_BYTES:
             self.update_held_bytes()
-        if self._kept_bytes > BACKLOG_SMALL_BYTES and _backlog.bytes > BACKLOG_LIMIT_BYTES:
-            self._refuse(too_much())
+        if _backlog.bytes > BACKLOG_LIMIT_BYTES and self._kept_bytes - self._kept_body_bytes() > BACKLOG_SMALL_BYTES:
+            self._make_room()
 
     def _feed(self, data: bytes) -> None:
         """Parses data. After a request to switch protocols comes the next request, until they have been switched."""
@@ -360,6 +371,33 @@ class Protocol(TimedProtocol):
             self._forget()
 
     # -- memory
+    def _limit_unread(self) -> None:
+        """Reads no more of a body that the application has not asked for, or for which there is no room, until the
+        application asks for what has been read."""
+        is_limited = not self.cycle.asks_for_body or _backlog.bytes > BACKLOG_LIMIT_BYTES
+        if is_limited and self._kept_body_bytes() > UNASKED_BODY_BYTES:
+            self.flow.pause_reading()
+
+    def _make_room(self) -> None:
+        """Refuses the large head that has been unfinished for longest: one that comes as fast as it can is complete
+        before it is the oldest. Without any, refuses this connection's request, unless it is complete."""
+        oldest = next(iter(_backlog.unfinished_heads), None)
+        if oldest is not None:
+            oldest._refuse(too_much())
+            oldest._drop_head()
+        elif self._reading_body or self.pipeline:
+            self._refuse(too_much())
+
+    def _drop_head(self) -> None:
+        """Frees an unfinished head at once: the connection waits for its client before it ends."""
+        self._reading_head = False
+        self.headers, self.url = [], b""
+        self.parser = None  # type: ignore[assignment] # which holds the last header; nothing more is parsed
+        self.update_held_bytes()
+
+    def _kept_body_bytes(self) -> int:
+        return len(self.cycle.body) if self.cycle is not None and not self.cycle.response_complete else 0
+
     def update_held_bytes(self) -> None:
         """Updates the memory held for requests, after data was received or consumed."""
         if self._is_lost:
@@ -367,10 +405,14 @@ class Protocol(TimedProtocol):
         held = len(self.pipeline) * _PIPELINED_BYTES
         cycle = self.cycle
         if cycle is not None and not cycle.response_complete:
-            held += self._head_bytes + len(cycle.body)
+            held += self._head_bytes + self._kept_body_bytes()
         elif self._reading_head:
             held += self._head_bytes
         self._keep(held)
+        if self._reading_head and held > BACKLOG_SMALL_BYTES:
+            _backlog.unfinished_heads[self] = None
+        else:
+            _backlog.unfinished_heads.pop(self, None)
 
     def _keep(self, count: int) -> None:
         _backlog.bytes += count - self._kept_bytes
