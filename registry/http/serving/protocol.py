@@ -238,7 +238,7 @@ class Protocol(TimedProtocol):
             self._begin_head()
         if self._kept_bytes or self._reading_head or self._reading_body or len(data) > BACKLOG_SMALL_BYTES:
             self.update_held_bytes()
-        if _backlog.bytes > BACKLOG_LIMIT_BYTES and self._kept_bytes - self._kept_body_bytes() > BACKLOG_SMALL_BYTES:
+        if _backlog.bytes > BACKLOG_LIMIT_BYTES and self._kept_bytes - self._body_bytes() > BACKLOG_SMALL_BYTES:
             self._make_room()
 
     def _feed(self, data: bytes) -> None:
@@ -375,7 +375,7 @@ class Protocol(TimedProtocol):
         """Reads no more of a body that the application has not asked for, or for which there is no room, until the
         application asks for what has been read."""
         is_limited = not self.cycle.asks_for_body or _backlog.bytes > BACKLOG_LIMIT_BYTES
-        if is_limited and self._kept_body_bytes() > UNASKED_BODY_BYTES:
+        if is_limited and self._body_bytes() > UNASKED_BODY_BYTES:
             self.flow.pause_reading()
 
     def _make_room(self) -> None:
@@ -395,7 +395,7 @@ class Protocol(TimedProtocol):
         self.parser = None  # type: ignore[assignment] # which holds the last header; nothing more is parsed
         self.update_held_bytes()
 
-    def _kept_body_bytes(self) -> int:
+    def _body_bytes(self) -> int:
         return len(self.cycle.body) if self.cycle is not None and not self.cycle.response_complete else 0
 
     def update_held_bytes(self) -> None:
@@ -405,7 +405,7 @@ class Protocol(TimedProtocol):
         held = len(self.pipeline) * _PIPELINED_BYTES
         cycle = self.cycle
         if cycle is not None and not cycle.response_complete:
-            held += self._head_bytes + self._kept_body_bytes()
+            held += self._head_bytes + self._body_bytes()
         elif self._reading_head:
             held += self._head_bytes
         self._keep(held)
