@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from registry.http.serving import protocol, received_body
+from registry.http.serving import backlog, protocol, received_body
+from registry.http.serving.backlog import BACKLOG
 from registry.http.serving.tls_session import PIECE_BYTES
 from tests.http.streams import POST, REQUEST, SECOND, Streams, answer, connection, ended, hello
 
@@ -47,7 +48,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 async def nothing_kept() -> None:
     """Returns when no connection keeps anything."""
-    await until(lambda: protocol._backlog.bytes == 0)
+    await until(lambda: BACKLOG.bytes == 0)
 
 
 async def pour(streams: Streams, piece: bytes, total: int = SENT_BYTES) -> int:
@@ -189,7 +190,7 @@ async def test_an_idle_connection_keeps_nothing_of_the_last_request() -> None:
 
 async def test_connections_share_one_limit_for_pending_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the limit those that keep much are refused, and small requests go on."""
-    monkeypatch.setattr(protocol, "BACKLOG_LIMIT_BYTES", 4 * 50_000)
+    monkeypatch.setattr(backlog, "LIMIT_BYTES", 4 * 50_000)
     async with contextlib.AsyncExitStack() as stack:
         kept = []
         for _ in range(8):
@@ -211,7 +212,7 @@ async def test_connections_share_one_limit_for_pending_requests(monkeypatch: pyt
 
 async def test_a_request_that_waits_keeps_little_of_its_body() -> None:
     """The rest stays with the client until the application asks for it."""
-    begins, kept = asyncio.Event(), protocol.UNASKED_BODY_BYTES + PIECE_BYTES + 1024
+    begins, kept = asyncio.Event(), backlog.UNASKED_BODY_BYTES + PIECE_BYTES + 1024
 
     async def waits(scope: dict[str, Any], receive: Any, send: Any) -> None:
         await begins.wait()
@@ -221,10 +222,10 @@ async def test_a_request_that_waits_keeps_little_of_its_body() -> None:
         streams = [await stack.enter_async_context(connection(waits)) for _ in range(4)]
         for _, writer in streams:
             writer.write(POST + b"content-length: 500000\r\n\r\n" + b"x" * 500_000)
-        await until(lambda: protocol._backlog.bytes > 4 * protocol.UNASKED_BODY_BYTES)
+        await until(lambda: BACKLOG.bytes > 4 * backlog.UNASKED_BODY_BYTES)
         for _ in range(20):
             await asyncio.sleep(0.01)
-            assert protocol._backlog.bytes <= 4 * kept
+            assert BACKLOG.bytes <= 4 * kept
         begins.set()
         assert [await answer(reader) for reader, _ in streams] == [(200, b"500000")] * 4
         await nothing_kept()
@@ -232,7 +233,7 @@ async def test_a_request_that_waits_keeps_little_of_its_body() -> None:
 
 async def test_bodies_are_read_slowly_where_heads_have_taken_the_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request of another client is served whatever others hold, though slowly."""
-    monkeypatch.setattr(protocol, "BACKLOG_LIMIT_BYTES", 50_000)
+    monkeypatch.setattr(backlog, "LIMIT_BYTES", 50_000)
     most = 0
 
     async def measured(scope: dict[str, Any], receive: Any, send: Any) -> None:
@@ -249,23 +250,23 @@ async def test_bodies_are_read_slowly_where_heads_have_taken_the_room(monkeypatc
         for _ in range(8):
             _, writer = await stack.enter_async_context(connection())
             writer.write(b"GET / HTTP/1.1\r\nhost: x\r\nx: " + b"y" * 12_000)
-        await until(lambda: protocol._backlog.bytes > protocol.BACKLOG_LIMIT_BYTES)
+        await until(lambda: BACKLOG.bytes > backlog.LIMIT_BYTES)
         reader, writer = await stack.enter_async_context(connection(measured))
         writer.write(POST + b"content-length: 500000\r\n\r\n" + b"x" * 500_000)
         assert await answer(reader) == (200, b"500000")
-        assert most <= protocol.UNASKED_BODY_BYTES + PIECE_BYTES
+        assert most <= backlog.UNASKED_BODY_BYTES + PIECE_BYTES
     await nothing_kept()
 
 
 async def test_heads_that_are_unfinished_for_long_make_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "BACKLOG_LIMIT_BYTES", 4 * 50_000)
+    monkeypatch.setattr(backlog, "LIMIT_BYTES", 4 * 50_000)
     async with contextlib.AsyncExitStack() as stack:
         kept = []
         for _ in range(4):
             streams = await stack.enter_async_context(connection())
             streams[1].write(b"GET / HTTP/1.1\r\nhost: x\r\nx: " + b"y" * 48_000)
             kept.append(asyncio.create_task(ended(streams[0])))
-            await until(lambda: protocol._backlog.bytes > len(kept) * 47_000)
+            await until(lambda: BACKLOG.bytes > len(kept) * 47_000)
         async with connection() as (reader, writer):
             writer.write(b"GET / HTTP/1.1\r\nhost: x\r\nx: " + b"y" * 60_000 + b"\r\n\r\n")
             assert await answer(reader) == (200, b"0")
@@ -275,7 +276,7 @@ async def test_heads_that_are_unfinished_for_long_make_room_for_others(monkeypat
             task.cancel()
         await asyncio.gather(*kept, return_exceptions=True)
     await nothing_kept()
-    assert not protocol._backlog.unfinished_heads
+    assert not BACKLOG.refuse_oldest_head()
 
 
 async def test_a_large_unread_body_closes_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 Added to uvicorn's:
 - limits of time (timed_protocol.py) and size for a request's head, for the framing of its body (chunk extensions,
   trailers), for its body, for pipelined requests, and for an answer that the client does not read;
-- a limit for the memory that all connections hold for requests that are not consumed yet (`Backlog`);
+- a limit for the memory that all connections hold for requests that are not consumed yet (backlog.py);
 - requests that two servers could parse differently are refused (heads.py), in the order of the answers;
 - trailers are dropped: uvicorn would pass them to the application as headers, past a proxy that removes some;
 - the client's TLS certificate in the scope, if a client CA is configured:
@@ -28,6 +28,7 @@ from registry.flowcontrol.byte_shares import ABORT
 from registry.flowcontrol.fair_queue import TooManyRequests
 from registry.flowcontrol.interruption import WHEN_GONE
 from registry.flowcontrol.time_slice import IS_GONE
+from registry.http.serving.backlog import BACKLOG, SMALL_BYTES, UNASKED_BODY_BYTES
 from registry.http.serving.connection_shares import ConnectionSlot
 from registry.http.serving.cycle import Cycle
 from registry.http.serving.fast_path import FAST_PATHS, FastPath
@@ -45,13 +46,7 @@ TRAILER_LIMIT_BYTES = 4 * 1024
 # Requests that wait in a connection for the answers to earlier ones.
 PIPELINE_LIMIT = 16
 
-# Memory that all connections of a process hold for requests that the application has not consumed. Beyond it those
-# whose heads or pipelined requests take much are refused, unfinished heads first, and bodies are not read further.
-BACKLOG_LIMIT_BYTES = 64 * 1024 * 1024
-BACKLOG_SMALL_BYTES = 16 * 1024
-# So much is read of a body before the application asks for it, and a piece of what has been received (PIECE_BYTES): a
-# request that waits for its turn holds little, so that waiting requests of one tenant leave room for those of others.
-UNASKED_BODY_BYTES = 4 * 1024
+# What a pipelined request counts as in the backlog.
 _PIPELINED_BYTES: Final = 4 * 1024
 
 # Functions, because an exception that is raised again keeps the frames of each time.
@@ -60,16 +55,6 @@ too_large: Final = partial(HeadRefused, 431)
 too_much: Final = partial(HeadRefused, 429, "the server has no room for this request now", [(b"retry-after", b"1")])
 
 
-class Backlog:
-    """What this process's connections hold for requests that are not consumed or not complete."""
-
-    def __init__(self) -> None:
-        self.bytes = 0
-        # Those that have received much of a head which is not complete, the oldest first.
-        self.unfinished_heads: dict[Protocol, None] = {}
-
-
-_backlog: Final = Backlog()
 _refusals: Final = RefusalLog()
 
 
@@ -159,7 +144,7 @@ class Protocol(TimedProtocol):
             self._tunnel.end()
         self._is_lost = True
         self._keep(0)
-        _backlog.unfinished_heads.pop(self, None)
+        BACKLOG.end_head(self._refuse_head)
         self._reading_head = self._reading_body = False
         self.fast_path = None
         self._forget()  # A request that was not answered refers to this connection, which holds the buffers of TLS.
@@ -236,9 +221,9 @@ class Protocol(TimedProtocol):
         elif self._head_timer is None and self._idle_since is None and self._is_answered():
             # Bytes between requests (empty lines, which the parser skips) have stopped the idle timer.
             self._begin_head()
-        if self._kept_bytes or self._reading_head or self._reading_body or len(data) > BACKLOG_SMALL_BYTES:
+        if self._kept_bytes or self._reading_head or self._reading_body or len(data) > SMALL_BYTES:
             self.update_held_bytes()
-        if _backlog.bytes > BACKLOG_LIMIT_BYTES and self._kept_bytes - self._body_bytes() > BACKLOG_SMALL_BYTES:
+        if BACKLOG.is_full and self._kept_bytes - self._body_bytes() > SMALL_BYTES:
             self._make_room()
 
     def _feed(self, data: bytes) -> None:
@@ -374,22 +359,20 @@ class Protocol(TimedProtocol):
     def _limit_unread(self) -> None:
         """Reads no more of a body that the application has not asked for, or for which there is no room, until the
         application asks for what has been read."""
-        is_limited = not self.cycle.asks_for_body or _backlog.bytes > BACKLOG_LIMIT_BYTES
+        is_limited = not self.cycle.asks_for_body or BACKLOG.is_full
         if is_limited and self._body_bytes() > UNASKED_BODY_BYTES:
             self.flow.pause_reading()
 
     def _make_room(self) -> None:
-        """Refuses the large head that has been unfinished for longest: one that comes as fast as it can is complete
-        before it is the oldest. Without any, refuses this connection's request, unless it is complete."""
-        oldest = next(iter(_backlog.unfinished_heads), None)
-        if oldest is not None:
-            oldest._refuse(too_much())
-            oldest._drop_head()
-        elif self._reading_body or self.pipeline:
+        """Refuses a request whose head takes much: the oldest that is unfinished, or else this connection's, unless it
+        is complete."""
+        if not BACKLOG.refuse_oldest_head() and (self._reading_body or self.pipeline):
             self._refuse(too_much())
 
-    def _drop_head(self) -> None:
-        """Frees an unfinished head at once: the connection waits for its client before it ends."""
+    def _refuse_head(self) -> None:
+        """Refuses a request whose head is unfinished, and frees that at once: the connection still waits for its
+        client before it ends."""
+        self._refuse(too_much())
         self._reading_head = False
         self.headers, self.url = [], b""
         self.parser = None  # type: ignore[assignment] # which holds the last header; nothing more is parsed
@@ -409,13 +392,13 @@ class Protocol(TimedProtocol):
         elif self._reading_head:
             held += self._head_bytes
         self._keep(held)
-        if self._reading_head and held > BACKLOG_SMALL_BYTES:
-            _backlog.unfinished_heads[self] = None
+        if self._reading_head and held > SMALL_BYTES:
+            BACKLOG.begin_head(self._refuse_head)
         else:
-            _backlog.unfinished_heads.pop(self, None)
+            BACKLOG.end_head(self._refuse_head)
 
     def _keep(self, count: int) -> None:
-        _backlog.bytes += count - self._kept_bytes
+        BACKLOG.bytes += count - self._kept_bytes
         self._kept_bytes = count
 
     def _forget(self) -> None:
