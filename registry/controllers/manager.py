@@ -19,8 +19,16 @@ from registry.api.bound_definitions import BINDINGS, DEFINITIONS
 from registry.api.request import QUOTAS, Backend
 from registry.authentication.tokens.service_accounts import SECRETS, SERVICE_ACCOUNTS
 from registry.authorization.rbac.stored import CLUSTER_ROLES
-from registry.controllers import aggregation, definitions, namespaces, policy_status, quota, sharing, tenants
-from registry.controllers.account_secrets import reconcile_account, reconcile_secret
+from registry.controllers import (
+    account_secrets,
+    aggregation,
+    definitions,
+    namespaces,
+    policy_status,
+    quota,
+    sharing,
+    tenants,
+)
 from registry.controllers.api_services import automatic
 from registry.controllers.api_services.namespaces import NamespaceCleaner
 from registry.controllers.controller_client import ControllerClient
@@ -44,7 +52,6 @@ _CONTROLLERS: Final[dict[ResourceName, Callable[[ControllerClient, ObjectKey], A
     BINDINGS: sharing.reconcile,
     sharing.EXPORTS: sharing.reconcile_export,
 }
-_OF_ACCOUNTS: Final = {SECRETS: reconcile_secret, SERVICE_ACCOUNTS: reconcile_account}
 # Concurrent workers for definitions, namespaces and others, of which a tenant has half.
 _WORKERS = 8
 # Tenants that are removed concurrently are half of these; each keeps the database busy half of the time.
@@ -129,7 +136,7 @@ class ControllerManager:
         self._migrator.enqueue(tenant, resource, key)
         if resource == tenants.TENANTS:
             self._removal.enqueue(Work(tenant, resource, key))
-        if resource in _OF_ACCOUNTS:
+        if resource in (SECRETS, SERVICE_ACCOUNTS):
             self._defaults.enqueue(Work(tenant, resource, key))
         if resource == QUOTAS:
             self._enqueue_quotas(tenant, key)
@@ -149,10 +156,18 @@ class ControllerManager:
 
     async def _ensure_defaults(self, work: Work) -> None:
         client = ControllerClient(self._backend, work.tenant)
-        if work.resource in _OF_ACCOUNTS:
-            await _OF_ACCOUNTS[work.resource](client, work.key, self._trust.root_ca)
+        if work.resource == SECRETS:
+            await account_secrets.reconcile_secret(client, work.key, self._trust.root_ca)
+        elif work.resource == SERVICE_ACCOUNTS and work.key.endswith("/"):
+            await account_secrets.reconcile_secrets(client, work.key[:-1], self._trust.root_ca)
+        elif work.resource == SERVICE_ACCOUNTS:
+            await account_secrets.reconcile_account(client, work.key, partial(self._check_secrets, work))
         else:
             await ensure_defaults(client, work.key, self._trust)
+
+    def _check_secrets(self, work: Work, namespace: ObjectKey) -> None:
+        quiet, longest = account_secrets.QUIET_SECONDS, account_secrets.MAX_DEBOUNCE_SECONDS
+        self._defaults.debounce_flow(work._replace(key=namespace), quiet, longest)
 
     @property
     def is_idle(self) -> bool:

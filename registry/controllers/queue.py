@@ -6,12 +6,15 @@ which recovery uses (recovery.py).
 Workers and room are shared fairly between flows, which are tenants here: a tenant whose namespaces take minutes to
 empty, or whose deletions have a hundred thousand dependents, delays its own work only. Items are taken round-robin by
 flow, and a flow may have as many workers, and as much room, as are still free: alone half of them (the dynamic
-thresholds of registry/flowcontrol/byte_shares.py).
+thresholds of registry/flowcontrol/byte_shares.py). So a few flows in concert could have all workers: an item that takes
+longer than a second gives its worker back and goes on without one. It still counts for its flow, which may have four of
+these.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 import math
 from collections import Counter, OrderedDict, deque
@@ -35,6 +38,11 @@ Work = TypeVar("Work", bound=Hashable)
 FIRST_RETRY_SECONDS: Final = 0.25
 # However soon an item is to be retried.
 _SHORTEST_RETRY_SECONDS: Final = 0.01
+# How long an item has a worker at most, and how many go on without one, of a flow and in all: as many as no few tenants
+# have together, and each may hold some megabytes.
+SLOW_SECONDS: Final = 1.0
+_SLOW_OF_FLOW: Final = 4
+_SLOW: Final = 256
 # Items that wait, are in progress or will be retried, of which a flow has at most half. Dropped ones are found by the
 # leader's sweep or by recovery.
 LIMIT: Final = 200_000
@@ -49,7 +57,10 @@ class Requeue(Exception):
 
 
 class WorkQueue(Generic[Work]):
-    """Handles enqueued items with `workers` workers, of which a flow has at most half, between entering and leaving."""
+    """Handles enqueued items with `workers` workers, of which a flow has at most half, between entering and leaving.
+
+    Items that take longer than `slow_seconds` leave their workers to others.
+    """
 
     def __init__(
         self,
@@ -61,15 +72,16 @@ class WorkQueue(Generic[Work]):
         workers: int,
         max_retry_seconds: float,
         limit: int = LIMIT,
+        slow_seconds: float = SLOW_SECONDS,
     ) -> None:
         self._name = name
         self._handle = handle
         self._database = database
-        self._workers = workers
         self._max_retry_seconds = max_retry_seconds
         self._limit = limit
         self._flow = flow
-        self._backlog: _Backlog[Work] = _Backlog(flow, workers)
+        self._backlog: _Backlog[Work] = _Backlog(flow, workers, self._start)
+        self._slow_seconds = slow_seconds
         # Invariant: what is queued, in progress or waiting for a retry is in `_since`, in order of arrival, with that
         # time, and counted by flow in `_open`. What is enqueued again while in progress is in `_again`.
         self._since: dict[Work, float] = {}
@@ -79,14 +91,18 @@ class WorkQueue(Generic[Work]):
         self._timers: dict[Work, asyncio.TimerHandle] = {}
         # Invariant: a debounced item is in `_since`, and nowhere else.
         self._debounced: dict[Hashable, _Debounced[Work]] = {}
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        # Items are not handled on behalf of the request that has enqueued them, within its budget.
+        self._context = contextvars.copy_context()
         self._room = asyncio.Event()
 
     async def __aenter__(self) -> Self:
-        self._tasks = [asyncio.create_task(self._work(), name=f"{self._name} {i}") for i in range(self._workers)]
+        self._context = contextvars.copy_context()
+        self._backlog.open()
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        self._backlog.close()
         for timer in self._timers.values():
             timer.cancel()
         for debounced in self._debounced.values():
@@ -185,26 +201,32 @@ class WorkQueue(Generic[Work]):
             del self._open[flow]
         self._room.set()
 
-    async def _work(self) -> None:
-        while True:
-            work = await self._backlog.get()
-            finished, within = False, math.inf
-            try:
-                await self._handle(work)
-                finished = True
-            except TenantNotFound:
-                finished = True
-            except Requeue as requeue:
-                within = requeue.within
-            except StoreError as error:
-                if self._database.away is None:  # which is logged once, for all
-                    _store_errors.warn(type(error).__name__, "%s: %s is tried again: %s", self._name, work, error)
-            except StatusError as error:
-                logger.warning("%s: %s is tried again: %s", self._name, work, error)
-            except Exception:
-                logger.exception("%s failed for %s", self._name, work)
-            self._finish(work, finished, within)
-            self._backlog.release(work)
+    def _start(self, work: Work) -> None:
+        task = asyncio.create_task(self._work(work), name=self._name, context=self._context.copy())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _work(self, work: Work) -> None:
+        finished, within = False, math.inf
+        slow = asyncio.get_running_loop().call_later(self._slow_seconds, self._backlog.leave_worker, work)
+        try:
+            await self._handle(work)
+            finished = True
+        except TenantNotFound:
+            finished = True
+        except Requeue as requeue:
+            within = requeue.within
+        except StoreError as error:
+            if self._database.away is None:  # which is logged once, for all
+                _store_errors.warn(type(error).__name__, "%s: %s is tried again: %s", self._name, work, error)
+        except StatusError as error:
+            logger.warning("%s: %s is tried again: %s", self._name, work, error)
+        except Exception:
+            logger.exception("%s failed for %s", self._name, work)
+        finally:
+            slow.cancel()
+        self._finish(work, finished, within)
+        self._backlog.release(work)
 
     def _finish(self, work: Work, finished: bool, within: float) -> None:
         again = work in self._again
@@ -241,51 +263,78 @@ class _Debounced(NamedTuple, Generic[Work]):
 
 
 class _Backlog(Generic[Work]):
-    """The items that wait for a worker, by flow, and how many workers each flow has.
+    """The items that wait for a worker, by flow, and how many each flow has in progress. `start` is called with each
+    item that gets a worker.
 
-    Invariant: no flow without items is in `_waiting`, none without workers in `_busy`.
+    Invariant: no flow without items is in `_waiting`, `_with_worker` or `_slow`.
     """
 
-    def __init__(self, flow: Callable[[Work], Hashable], workers: int) -> None:
+    def __init__(self, flow: Callable[[Work], Hashable], workers: int, start: Callable[[Work], None]) -> None:
         self._flow = flow
         self._workers = workers
+        self._of_flow = math.ceil(workers / 2)
+        self._start = start
+        self._is_open = False
         # The first flow is served next.
         self._waiting: OrderedDict[Hashable, deque[Work]] = OrderedDict()
-        self._busy: Counter[Hashable] = Counter()
-        self._idle: deque[asyncio.Future[Work]] = deque()
+        self._with_worker: Counter[Hashable] = Counter()
+        # Items that have left their workers.
+        self._slow: dict[Hashable, set[Work]] = {}
+        self._slow_count = 0
+
+    def open(self) -> None:
+        self._is_open = True
+        self._assign()
+
+    def close(self) -> None:
+        """Starts nothing from now on."""
+        self._is_open = False
 
     def put(self, work: Work) -> None:
         self._waiting.setdefault(self._flow(work), deque()).append(work)
         self._assign()
 
-    async def get(self) -> Work:
-        """Waits for an item. Call `release` when it has been handled."""
-        worker: asyncio.Future[Work] = asyncio.get_running_loop().create_future()
-        self._idle.append(worker)
-        self._assign()
-        return await worker
+    def leave_worker(self, work: Work) -> None:
+        """Leaves the worker of an item in progress to others, unless too many items go on without one."""
+        flow = self._flow(work)
+        if len(self._slow.get(flow, ())) < _SLOW_OF_FLOW and self._slow_count < _SLOW:
+            self._slow.setdefault(flow, set()).add(work)
+            self._slow_count += 1
+            self._release_worker(flow)
 
     def release(self, work: Work) -> None:
+        """Ends an item in progress."""
         flow = self._flow(work)
-        self._busy[flow] -= 1
-        if not self._busy[flow]:
-            del self._busy[flow]
+        slow = self._slow.get(flow, set())
+        if work not in slow:
+            self._release_worker(flow)
+            return
+        slow.discard(work)
+        self._slow_count -= 1
+        if not slow:
+            del self._slow[flow]
+        self._assign()
+
+    def _release_worker(self, flow: Hashable) -> None:
+        self._with_worker[flow] -= 1
+        if not self._with_worker[flow]:
+            del self._with_worker[flow]
         self._assign()
 
     def _assign(self) -> None:
-        while self._idle and (flow := self._next()) is not None:
-            worker = self._idle.popleft()
-            if worker.done():  # cancelled: the queue is being closed
-                continue
+        while self._is_open and (flow := self._next()) is not None:
             items = self._waiting[flow]
-            worker.set_result(items.popleft())
-            self._busy[flow] += 1
+            self._with_worker[flow] += 1
+            self._start(items.popleft())
             if items:
                 self._waiting.move_to_end(flow)
             else:
                 del self._waiting[flow]
 
     def _next(self) -> Hashable | None:
-        """Returns the first flow that may have another worker. Looks at no more flows than there are workers."""
-        free = self._workers - self._busy.total()
-        return next((flow for flow in self._waiting if self._busy[flow] < free), None)
+        """Returns the first flow that may have another worker. Looks at no more flows than have items in progress."""
+        most = min(self._workers - self._with_worker.total(), self._of_flow)
+        return next((flow for flow in self._waiting if self._in_progress(flow) < most), None)
+
+    def _in_progress(self, flow: Hashable) -> int:
+        return self._with_worker[flow] + len(self._slow.get(flow, ()))

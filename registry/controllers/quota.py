@@ -16,7 +16,7 @@ Follows kubernetes pkg/controller/resourcequota/resource_quota_controller.go (sy
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -52,14 +52,15 @@ _OF_CLUSTERS: Final = frozenset(
 
 # How often each namespace with quotas is recounted, as by kube-controller-manager.
 RECOUNT_SECONDS: Final = 300.0
-# Quotas per round: with more than 6,000 a full recount takes longer.
+# Quotas per round: with more than 6,000 a full recount takes longer, but not because of one tenant.
 ROUND: Final = 200
 
 
 class Recount:
     """Goes through the quotas of all tenants, a round at a time, and starts again after `seconds`.
 
-    `count` is called with each namespace, perhaps several times.
+    `count` is called with each namespace, perhaps several times. Of a tenant that has more than a round, the others
+    follow beside those of other tenants.
     """
 
     def __init__(self, store: Store, count: Callable[[Tenant, ObjectKey], object], *, seconds: float) -> None:
@@ -67,18 +68,34 @@ class Recount:
         self._count = count
         self._seconds = seconds
         self._next: tuple[TenantId, ObjectKey] | None = None
+        # Tenants of which some follow, with the last key that has been counted, in their order.
+        self._rest: dict[TenantId, ObjectKey] = {}
         self._due = 0.0  # by the loop's clock; at once at first, since the previous leader may have crashed
 
     async def round(self) -> None:
-        if self._next is None:
-            now = asyncio.get_running_loop().time()
-            if now < self._due:
-                return
+        now = asyncio.get_running_loop().time()
+        if self._next is None and now >= self._due:
             self._next, self._due = BEGINNING, now + self._seconds
-        part = await self._store.lookups.everywhere(QUOTAS, self._next, ROUND)
-        for tenant, key in part.keys:
+        if self._next is not None:
+            part = await self._store.lookups.everywhere(QUOTAS, self._next, ROUND)
+            self._next = part.next
+            if (rest := self._count_all(part.keys)) is not None:
+                self._rest.setdefault(*rest)
+                self._next = TenantId(rest[0] + 1), ObjectKey("")
+        if self._rest:
+            place = next(iter(self._rest.items()))
+            part = await self._store.lookups.everywhere(QUOTAS, place, ROUND)
+            del self._rest[place[0]]
+            if (rest := self._count_all([one for one in part.keys if one[0].id == place[0]])) is not None:
+                self._rest.setdefault(*rest)
+
+    def _count_all(self, keys: Sequence[tuple[Tenant, ObjectKey]]) -> tuple[TenantId, ObjectKey] | None:
+        """Returns the last one if there is a whole round of one tenant's, else None."""
+        for tenant, key in keys:
             self._count(tenant, key)
-        self._next = part.next
+        if len(keys) < ROUND or keys[0][0].id != keys[-1][0].id:
+            return None
+        return keys[-1][0].id, keys[-1][1]
 
 
 async def reconcile(client: ControllerClient, key: ObjectKey) -> None:

@@ -245,6 +245,7 @@ class ProxiedRequest:
             await self._send({"type": "http.response.start", "status": 101, "headers": passed})
             tunnel = switch.tunnel()
             self._begin(_send_up(tunnel, connection))
+            self._begin(_close_late(tunnel, connection))
             while piece := await connection.read():
                 await tunnel.write(piece)
         except TunnelClosed:
@@ -278,6 +279,13 @@ async def _send_up(tunnel: Tunnel, connection: HttpConnection) -> None:
     except Lost:
         pass
     connection.end()
+
+
+async def _close_late(tunnel: Tunnel, connection: HttpConnection) -> None:
+    """Closes the connection to a server that does not take what a client has sent before it disconnected."""
+    await tunnel.wait_until_closed()
+    await asyncio.sleep(_REST_SECONDS)
+    connection.close()
 
 
 async def _drop_rest(connection: HttpConnection) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 from tests.aggregation.backend import BASE, NAME, SERVICE, Answer, Backend, Request, backend
 from tests.aggregation.objects import PATH, api_service
+from tests.api.client import eventually
 from tests.running import RunningServer, data_folder, running_server
 
 EXEC = f"{BASE}/namespaces/default/metrics/a/exec"
@@ -285,6 +286,36 @@ async def test_what_a_client_has_sent_arrives_when_it_leaves(tmp_path: Path) -> 
     async with started(tmp_path, answer) as (server, _), asyncio.timeout(120):
         with await asyncio.to_thread(send, server):
             await received.wait()
+
+
+@pytest.mark.slow
+async def test_a_tunnel_to_a_server_that_reads_nothing_ends_with_its_client(tmp_path: Path) -> None:
+    """Its buffers were kept for as long as the server wanted, also after the deletion of the tenant."""
+    over = asyncio.Event()
+
+    async def answer(request: Request) -> None:
+        request.writer.write(b"HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: websocket\r\n\r\n")
+        await over.wait()
+
+    def tunnels(server: RunningServer) -> float:
+        request = urllib.request.Request(server.url + "/metrics", headers={"authorization": f"Bearer {server.token}"})
+        context = ssl.create_default_context(cafile=str(server.authority))
+        with urllib.request.urlopen(request, context=context) as metrics:
+            lines = metrics.read().decode().splitlines()
+        return float(next(line.split()[1] for line in lines if line.startswith("apiserver_longrunning_requests ")))
+
+    async with started(tmp_path, answer) as (server, _), asyncio.timeout(120):
+        before = await asyncio.to_thread(tunnels, server)
+        _, writer = await connect(server)
+        writer.write(upgrade(server))
+        await eventually(lambda: asyncio.to_thread(lambda: tunnels(server) > before))
+        writer.write(bytes(8_000_000))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(1):
+                await writer.drain()  # until nothing more is taken
+        writer.transport.abort()
+        await eventually(lambda: asyncio.to_thread(lambda: tunnels(server) == before))
+        over.set()
 
 
 @pytest.mark.slow

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+from collections.abc import AsyncIterator
 from typing import Any
 
+import pytest
+
+from registry.store.store import Store
+from registry.store.types import Page, ResourceName, Tenant
 from tests.api.client import Client
 from tests.application import shares_application
 from tests.authentication.identities import ACCOUNTS, SECRETS, account, eventually, is_refused, parts_of, who
@@ -69,6 +75,42 @@ async def test_a_secret_is_deleted_with_its_account(api: Client) -> None:
     (await api.delete(f"{ACCOUNTS}/robot")).ok()
     await is_gone(api, f"{SECRETS}/mine")
     assert (await api.get(f"{SECRETS}/other")).code == 200
+
+
+async def test_secrets_of_many_deleted_accounts_are_looked_for_together(
+    api: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"robot-{number}" for number in range(40)]
+    for name in names:
+        await account(api, name)
+        (await api.post(SECRETS, secret(name, name))).ok()
+    for name in names:
+        await filled(api, name)
+    scans: list[str] = []
+    scan = Store.scan
+
+    def counted(self: Store, tenant: Tenant, resource: ResourceName, **options: Any) -> AsyncIterator[Page]:
+        scans.append(resource)
+        return scan(self, tenant, resource, **options)
+
+    monkeypatch.setattr(Store, "scan", counted)
+    for answer in await asyncio.gather(*(api.delete(f"{ACCOUNTS}/{name}") for name in names)):
+        answer.ok()
+    for name in names:
+        await is_gone(api, f"{SECRETS}/{name}")
+    assert scans.count("secrets") < 10
+
+
+async def test_a_secret_of_an_account_that_was_made_again_is_deleted_with_those_of_others(api: Client) -> None:
+    for name in ("robot", "other"):
+        await account(api, name)
+        (await api.post(SECRETS, secret(name, name))).ok()
+        await filled(api, name)
+    (await api.delete(f"{ACCOUNTS}/robot")).ok()
+    await account(api, "robot")
+    (await api.delete(f"{ACCOUNTS}/other")).ok()
+    await is_gone(api, f"{SECRETS}/robot")
+    await is_gone(api, f"{SECRETS}/other")
 
 
 async def test_without_an_account_it_does_not_stay(api: Client) -> None:

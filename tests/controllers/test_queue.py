@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -13,7 +14,12 @@ from tests.api.client import eventually
 
 
 def queue(
-    handle: Callable[[str], Awaitable[None]], *, workers: int = 1, limit: int = 20, away: str | None = None
+    handle: Callable[[str], Awaitable[None]],
+    *,
+    workers: int = 1,
+    limit: int = 20,
+    away: str | None = None,
+    slow_seconds: float = 3600.0,
 ) -> WorkQueue[str]:
     """The flow of an item is what precedes a slash."""
     database = Database("")
@@ -26,6 +32,7 @@ def queue(
         workers=workers,
         max_retry_seconds=0.01,
         limit=limit,
+        slow_seconds=slow_seconds,
     )
 
 
@@ -281,9 +288,10 @@ async def test_flows_are_served_round_robin() -> None:
         await hold.wait()
         seen.append(work)
 
-    async with queue(handle) as waiting:
-        for work in ("a/1", "a/2", "a/3", "b/1", "b/2", "c/1"):
-            waiting.enqueue(work)
+    waiting = queue(handle)
+    for work in ("a/1", "a/2", "a/3", "b/1", "b/2", "c/1"):
+        waiting.enqueue(work)
+    async with waiting:
         hold.set()
         await until(lambda: len(waiting) == 0)
     assert seen == ["a/1", "b/1", "c/1", "a/2", "b/2", "a/3"]
@@ -310,3 +318,99 @@ async def test_a_flow_has_half_of_the_workers() -> None:
         hold.set()
         await until(lambda: len(waiting) == 0)
     assert most == 5
+
+
+async def test_flows_in_concert_leave_workers_to_others() -> None:
+    """Items that never end, of more flows than there are workers."""
+    seen: list[str] = []
+    in_progress: set[str] = set()
+    hold = asyncio.Event()
+
+    async def handle(work: str) -> None:
+        in_progress.add(work)
+        if not work.startswith("good/"):
+            await hold.wait()
+        seen.append(work)
+        in_progress.remove(work)
+
+    async with queue(handle, workers=8, limit=10_000, slow_seconds=0.01) as waiting:
+        for flow in range(20):
+            for item in range(20):
+                waiting.enqueue(f"bad{flow}/{item}")
+        for item in range(20):
+            waiting.enqueue(f"good/{item}")
+        await until(lambda: len(seen) == 20)
+        assert all(work.startswith("good/") for work in seen)
+        # None has more in progress than one has alone.
+        await until(lambda: all(sum(work.startswith(f"bad{i}/") for work in in_progress) == 4 for i in range(20)))
+        hold.set()
+        await until(lambda: len(waiting) == 0)
+    assert len(seen) == 420
+
+
+async def test_items_without_workers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("registry.controllers.queue._SLOW", 5)
+    in_progress: set[str] = set()
+    most = 0
+    hold = asyncio.Event()
+
+    async def handle(work: str) -> None:
+        nonlocal most
+        in_progress.add(work)
+        most = max(most, len(in_progress))
+        await hold.wait()
+        in_progress.remove(work)
+
+    async with queue(handle, workers=4, limit=10_000, slow_seconds=0.01) as waiting:
+        for flow in range(20):
+            for item in range(20):
+                waiting.enqueue(f"{flow}/{item}")
+        await until(lambda: len(in_progress) == 9)
+        await asyncio.sleep(0.05)
+        assert most == 9
+        hold.set()
+        await until(lambda: len(waiting) == 0)
+
+
+async def test_a_slow_item_is_handled_again() -> None:
+    """It has left its worker, fails, and is enqueued again while it is in progress."""
+    seen: list[str] = []
+    hold = asyncio.Event()
+
+    async def handle(work: str) -> None:
+        seen.append(work)
+        if work == "slow/1":
+            await hold.wait()
+            hold.clear()
+            if seen.count(work) == 1:
+                raise Requeue
+
+    async with queue(handle, slow_seconds=0.01) as waiting:
+        waiting.enqueue("slow/1")
+        waiting.enqueue("fast/1")
+        await until(lambda: "fast/1" in seen)
+        hold.set()
+        await until(lambda: seen.count("slow/1") == 2)
+        waiting.enqueue("slow/1")
+        hold.set()
+        await until(lambda: seen.count("slow/1") == 3)
+        hold.set()
+        await until(lambda: len(waiting) == 0)
+    assert seen.count("slow/1") == 3
+
+
+async def test_items_are_not_handled_within_what_enqueues_them() -> None:
+    owner: contextvars.ContextVar[str] = contextvars.ContextVar("owner", default="nobody")
+    seen: list[str] = []
+
+    async def handle(work: str) -> None:
+        seen.append(owner.get())
+        owner.set(work)
+
+    async with queue(handle) as waiting:
+        owner.set("a request")
+        waiting.enqueue("a")
+        await until(lambda: len(waiting) == 0)
+        waiting.enqueue("b")
+        await until(lambda: len(waiting) == 0)
+    assert seen == ["nobody", "nobody"]

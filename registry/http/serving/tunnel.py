@@ -33,13 +33,13 @@ class Tunnel:
         self._transport = transport
         self._flow = flow
         self._pieces = bytearray()
-        self._ended = False
+        self._ended = asyncio.Event()
         self._news = asyncio.Event()
 
     async def receive(self) -> bytes:
         """Returns what the client has sent since the last call; b"" when it has disconnected, and that was all."""
         while not self._pieces:
-            if self._ended:
+            if self._ended.is_set():
                 return b""
             self._news.clear()
             await self._news.wait()
@@ -49,11 +49,15 @@ class Tunnel:
 
     async def write(self, data: bytes) -> None:
         """Writes to the client. Raises TunnelClosed."""
-        if self._flow.write_paused and not self._ended:
+        if self._flow.write_paused and not self._ended.is_set():
             await self._flow.drain()
-        if self._ended:
+        if self._ended.is_set():
             raise TunnelClosed
         self._transport.write(data)
+
+    async def wait_until_closed(self) -> None:
+        """Returns when the client has disconnected."""
+        await self._ended.wait()
 
     # -- called by the connection
     def feed(self, data: bytes) -> None:
@@ -63,7 +67,7 @@ class Tunnel:
         self._news.set()
 
     def end(self) -> None:
-        self._ended = True
+        self._ended.set()
         self._news.set()
 
 
