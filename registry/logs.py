@@ -2,6 +2,8 @@
 
 A record's `extra={"fields": {...}}` is included as ` key=value` or as members of the object. Lines logged while a
 request is served carry its audit ID, as `request`.
+
+Messages quote what clients and servers of tenants have sent: they are cut, and cannot look like further lines.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import json
 import logging
 import os
 import sys
+import textwrap
 import time
 from typing import Any, Final
 
@@ -32,6 +35,9 @@ class ServedRequest:
     def __init__(self, audit_id: str) -> None:
         self.audit_id = audit_id
 
+
+# The longest message; those that quote answers of webhooks have up to 256 KiB.
+MESSAGE_CHARACTERS: Final = 4096
 
 _served: contextvars.ContextVar[ServedRequest | None] = contextvars.ContextVar("served_request", default=None)
 
@@ -123,6 +129,10 @@ class LoggedCondition:
 _INTERVAL_SECONDS: Final = 10.0
 
 
+# Kinds that are remembered: after so many, all may be logged again.
+_KINDS: Final = 1000
+
+
 class RateLimited:
     """Warnings that many requests share: at intervals one of each kind, with the number of omitted ones."""
 
@@ -132,7 +142,9 @@ class RateLimited:
         self._last_lines: dict[str, tuple[float, int]] = {}
 
     def warn(self, kind: str, text: str, *values: object) -> None:
-        """Logs a warning of a kind. Kinds must be few: names of classes."""
+        """Logs a warning of a kind, such as the name of a class, or a tenant."""
+        if len(self._last_lines) >= _KINDS and kind not in self._last_lines:
+            self._last_lines.clear()
         at, skipped = self._last_lines.get(kind, (-_INTERVAL_SECONDS, 0))
         now = time.monotonic()
         if now - at < _INTERVAL_SECONDS:
@@ -152,9 +164,12 @@ class TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         fields = _fields(record)
-        text = f"{_time(record)}{self._worker} {record.levelname.lower()} {record.name}: {record.getMessage()}"
+        text = f"{_time(record)}{self._worker} {record.levelname.lower()} {record.name}: {_message(record)}"
         text += "".join(f" {key}={_plain(value)}" for key, value in fields.items())
-        return text if record.exc_info is None else f"{text}\n{self.formatException(record.exc_info)}"
+        if record.exc_info is None:
+            return text
+        # Its last line may quote a text of a client, too, whose lines do not begin like others.
+        return f"{text}\n{textwrap.indent(self.formatException(record.exc_info), '  ')}"
 
 
 class JsonFormatter(logging.Formatter):
@@ -167,7 +182,7 @@ class JsonFormatter(logging.Formatter):
             "time": _time(record),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": _message(record),
         }
         if self._worker is not None:
             line["worker"] = self._worker
@@ -180,6 +195,16 @@ class JsonFormatter(logging.Formatter):
 def _time(record: logging.LogRecord) -> str:
     at = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
     return at.strftime("%Y-%m-%dT%H:%M:%S.") + f"{at.microsecond // 1000:03d}Z"
+
+
+def _message(record: logging.LogRecord) -> str:
+    """Returns the message in one line: cut, and with escapes for control characters."""
+    text = record.getMessage()
+    if len(text) > MESSAGE_CHARACTERS:
+        text = f"{text[:MESSAGE_CHARACTERS]}... ({len(text)} characters)"
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _plain(value: object) -> str:

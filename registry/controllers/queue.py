@@ -30,6 +30,8 @@ from registry.tasks import cancel
 logger = logging.getLogger(__name__)
 # Of many items that fail for one reason: PostgreSQL is full, read-only, or about to be found away.
 _store_errors: Final = RateLimited(logger)
+# Of a tenant's: its webhook fails, say.
+_failures: Final = RateLimited(logger)
 _full: Final = RateLimited(logger)
 
 Work = TypeVar("Work", bound=Hashable)
@@ -220,7 +222,8 @@ class WorkQueue(Generic[Work]):
             if self._database.away is None:  # which is logged once, for all
                 _store_errors.warn(type(error).__name__, "%s: %s is tried again: %s", self._name, work, error)
         except StatusError as error:
-            logger.warning("%s: %s is tried again: %s", self._name, work, error)
+            kind = f"{self._name} {self._flow(work)}"
+            _failures.warn(kind, "%s: %s is tried again: %s", self._name, work, error)
         except Exception:
             logger.exception("%s failed for %s", self._name, work)
         finally:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from registry.api.errors import internal_error
 from registry.controllers.queue import Requeue, WorkQueue, logger
 from registry.logs import RateLimited
 from registry.store.database import Database
@@ -112,6 +113,25 @@ async def test_many_items_that_fail_for_one_reason_log_one_line(
             waiting.enqueue(str(item))
         await until(lambda: len(waiting) == 0)
     assert [record.getMessage() for record in caplog.records] == lines
+
+
+async def test_items_that_a_tenant_makes_fail_log_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    """A hundred thousand objects, whose conversion fails with a long text, are tried again every half minute."""
+    failed: set[str] = set()
+
+    async def handle(work: str) -> None:
+        if work not in failed:
+            failed.add(work)
+            raise internal_error("its webhook is away")
+
+    async with queue(handle) as waiting:
+        for flow in "ab":
+            for item in range(5):
+                waiting.enqueue(f"{flow}/{item}")
+        await until(lambda: len(waiting) == 0)
+    lines = [record.getMessage() for record in caplog.records]
+    assert [line for line in lines if line.startswith("the tests: a/")] == lines[:1]
+    assert [line for line in lines if line.startswith("the tests: b/")] == lines[1:]
 
 
 async def test_items_of_a_deleted_tenant_are_dropped() -> None:

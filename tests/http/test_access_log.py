@@ -81,5 +81,45 @@ def test_no_line_can_be_forged(caplog: pytest.LogCaptureFixture) -> None:
     assert json.loads(logs.JsonFormatter(None).format(line))["userAgent"] == r"x\ny"
 
 
+FORGED = "no\n2026-01-31T12:00:00.123Z info registry: forged\x1b[2J\u2028\ud800"
+
+
+@pytest.mark.parametrize("formatter", [logs.TextFormatter(None), logs.JsonFormatter(None)], ids=["text", "json"])
+def test_no_message_can_be_forged(formatter: logging.Formatter, caplog: pytest.LogCaptureFixture) -> None:
+    """Messages quote what servers of tenants answer."""
+    logging.getLogger("registry").warning("failing open: %s", FORGED)
+    [line] = caplog.records
+    text = formatter.format(line)
+    assert text.isprintable()
+    assert "failing open: no" in text
+
+
+def test_no_traceback_can_be_forged(caplog: pytest.LogCaptureFixture) -> None:
+    try:
+        raise ValueError(FORGED)
+    except ValueError:
+        logging.getLogger("registry").exception("failed")
+    [line] = caplog.records
+    first, *others = logs.TextFormatter(None).format(line).split("\n")
+    assert first.endswith("registry: failed")
+    assert all(other.startswith("  ") for other in others)
+
+
+def test_messages_are_bounded(caplog: pytest.LogCaptureFixture) -> None:
+    logging.getLogger("registry").warning("a" * 300_000)
+    [line] = caplog.records
+    text = logs.TextFormatter(None).format(line)
+    assert len(text) < 5000
+    assert text.endswith("a... (300000 characters)")
+
+
+def test_kinds_of_warnings_are_bounded(caplog: pytest.LogCaptureFixture) -> None:
+    warnings = logs.RateLimited(logging.getLogger("registry"))
+    for number in range(3000):
+        warnings.warn(f"tenant {number}", "%s", number)
+    assert len(caplog.records) == 3000
+    assert len(warnings._last_lines) <= 1000
+
+
 def test_logged_values_are_bounded() -> None:
     assert len(loggable("a" * 100_000)) == 1024

@@ -41,13 +41,14 @@ from registry.codec.go_text import type_meta_error
 from registry.codec.json_decode import decode_json
 from registry.codec.json_encode import encode_json_text
 from registry.flowcontrol.evaluation import Large, evaluate, large, noted_size
+from registry.logs import RateLimited
 from registry.schema.names import label_key
 from registry.tasks import gather_all
 from registry.webhooks.answers import run_aside
 from registry.webhooks.endpoint import endpoint_of
 from registry.webhooks.errors import CallFailed
 
-logger = logging.getLogger(__name__)
+_failures: Final = RateLimited(logging.getLogger(__name__))
 
 WEBHOOKS: Final = "webhook.admission.k8s.io/"
 FAILED_OPEN: Final = "failed-open."
@@ -261,7 +262,7 @@ class WebhookAdmission:
         text = f'failed calling webhook "{hook.name}": {reason}'
         if hook.fails:
             raise internal_error(text)
-        logger.warning("failing open: %s", text)
+        _failures.warn(self._request.context.tenant.name, "failing open: %s", text)
 
     async def _apply_patch(self, obj: Object, operations: Any, size: int) -> Object:
         """Returns the object with the patch of an answer, which has `size` bytes. Raises a StatusError (500)."""

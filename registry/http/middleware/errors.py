@@ -34,6 +34,8 @@ logger = logging.getLogger("registry.requests")
 
 # While PostgreSQL is unavailable, every request fails for the same reason.
 _store_errors: Final = RateLimited(logger)
+# Of a tenant's requests.
+_exceeded: Final = RateLimited(logger)
 
 _FORESEEN: Final = (StatusError, TooManyRequests, BudgetExceeded, EvaluationStopped, StoreError)
 
@@ -108,7 +110,8 @@ def _status_of(error: Exception, scope: Scope, state: RequestState) -> StatusErr
         case TooManyRequests():
             return too_many_requests(str(error), error.retry_after_seconds)
         case BudgetExceeded():
-            logger.warning("%s %s: %s", scope["method"], loggable(scope["path"]), error)
+            tenant = state.context.tenant.name if state.context else ""
+            _exceeded.warn(tenant, "%s %s: %s", scope["method"], loggable(scope["path"]), error)
             return too_large(str(error))
         case EvaluationStopped():
             return StatusError(503, "ServiceUnavailable", str(error), {})
