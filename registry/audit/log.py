@@ -1,4 +1,4 @@
-"""The configured audit log: the current policy, and the sink of events."""
+"""The configured audit log: the current policy, and where events go."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from registry.audit import policy
-from registry.audit.sinks import LogFile, Queued, Several, Sink, with_retries
+from registry.audit.sinks import LogFile, Sinks, Write, with_retries
 from registry.files import stamp_of
 from registry.settings import Settings
 from registry.store import audit as table
@@ -53,7 +53,7 @@ class PolicyFile:
 
 class AuditLog(NamedTuple):
     policy: PolicyFile
-    sink: Sink
+    sinks: Sinks
 
 
 @contextlib.asynccontextmanager
@@ -64,24 +64,24 @@ async def audit_log(settings: Settings) -> AsyncIterator[AuditLog | None]:
         return
     policy_file = PolicyFile(settings.audit_policy_file)
     async with contextlib.AsyncExitStack() as stack:
-        sinks = []
+        writes: list[Write] = []
         if settings.audit_log_path is not None:
             file = LogFile(settings.audit_log_path, settings.audit_log_megabytes * 1_000_000, settings.audit_log_files)
             stack.callback(file.close)
             # A file that cannot be written fails at startup, not at the first request.
             await file.write([])
-            sinks.append(Queued(file.write))
+            writes.append(file.write)
         if settings.audit_to_database:
             assert settings.database_url is not None, "the command line has started or been given a database"
             pool = Pool(settings.database_url, "audit", 1)
             stack.push_async_callback(pool.close)
             retention = datetime.timedelta(days=settings.audit_retention_days)
             await stack.enter_async_context(running(_clean_up(pool, retention), "registry audit clean-up"))
-            sinks.append(Queued(with_retries(partial(table.insert, pool))))
-        sink = Several(sinks)
-        stack.push_async_callback(sink.aclose)
+            writes.append(with_retries(partial(table.insert, pool)))
+        sinks = Sinks(writes)
+        stack.push_async_callback(sinks.aclose)
         await stack.enter_async_context(running(policy_file.follow(), "registry audit policy"))
-        yield AuditLog(policy_file, sink)
+        yield AuditLog(policy_file, sinks)
 
 
 async def _clean_up(pool: Pool, retention: datetime.timedelta) -> None:

@@ -1,8 +1,9 @@
 """Sinks of audit events: a file of JSON lines, and a table of PostgreSQL.
 
-A sink has a bounded queue; while it is full, requests wait: no event is lost as long as the process lives and its disk
-or database accepts writes. Events that cannot be written are counted (registry_audit_events_lost_total), logged and
-dropped; they do not stop the server.
+What waits to be written is bounded in bytes, of which each tenant has a fair share; while a tenant's is used up, its
+requests wait before they are answered: no event is lost as long as the process lives and its disk or database accepts
+writes. Events that cannot be written are counted (registry_audit_events_lost_total), logged and dropped; they do not
+stop the server.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ import fcntl
 import logging
 import os
 import time
+from collections import Counter as Counts
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from prometheus_client import Counter
 
@@ -24,8 +27,10 @@ from registry.store.errors import StoreError, Unstorable
 
 logger = logging.getLogger(__name__)
 
-QUEUE_EVENTS: Final = 10_000
+# Lines that wait to be written, and bodies that requests keep for theirs. A tenant may have as much as is still free.
+QUEUE_BYTES: Final = 64 << 20
 BATCH_EVENTS: Final = 500
+_BATCH_BYTES: Final = 4 << 20
 # How often a batch is tried while the database is unavailable, before it is dropped.
 _TRIES: Final = 5
 _PAUSE_SECONDS: Final = 1.0
@@ -35,47 +40,145 @@ LOST: Final = Counter("registry_audit_events_lost_total", "Audit events that cou
 Event = dict[str, Any]
 
 
-class Sink(Protocol):
-    async def put(self, event: Event) -> None: ...
+Write = Callable[[Sequence[bytes]], Awaitable[None]]
 
 
-class Queued:
-    """A sink that passes batches of lines to `write`, one batch at a time."""
+class Room:
+    """Bytes, of which a tenant may have as many as are still free: alone half, so that others always find some."""
 
-    def __init__(self, write: Callable[[Sequence[bytes]], Awaitable[None]]) -> None:
-        self._write = write
-        self._queue: asyncio.Queue[Event | None] = asyncio.Queue(QUEUE_EVENTS)
-        self._task = asyncio.create_task(self._run(), name="registry audit")
+    def __init__(self, limit_bytes: int) -> None:
+        self._free = limit_bytes
+        self._held: Counts[str] = Counts()
+        # First come, first served. No queue is empty.
+        self._waiting: dict[str, deque[tuple[asyncio.Future[None], int]]] = {}
 
-    async def put(self, event: Event) -> None:
-        await self._queue.put(event)
+    def try_take(self, tenant: str, count: int) -> bool:
+        """Takes so many if the tenant may have them."""
+        if self._held[tenant] + count > self._free - count:
+            return False
+        self.take_beyond(tenant, count)
+        return True
+
+    def take_beyond(self, tenant: str, count: int) -> None:
+        """Takes so many, whether or not the tenant may have them."""
+        self._held[tenant] += count
+        self._free -= count
+
+    async def take(self, tenant: str, count: int) -> None:
+        """Takes so many as soon as the tenant may have them."""
+        if tenant not in self._waiting and self.try_take(tenant, count):
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(tenant, deque()).append((turn, count))
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():
+                self.give_back(tenant, count)
+            raise
+
+    def give_back(self, tenant: str, count: int) -> None:
+        self._held[tenant] -= count
+        if not self._held[tenant]:
+            del self._held[tenant]
+        self._free += count
+        for waiting in [*self._waiting]:
+            self._wake(waiting)
+
+    def _wake(self, tenant: str) -> None:
+        queue = self._waiting[tenant]
+        while queue:
+            turn, count = queue[0]
+            if not turn.done():
+                if not self.try_take(tenant, count):
+                    return
+                turn.set_result(None)
+            queue.popleft()
+        del self._waiting[tenant]
+
+
+class _Line:
+    """`left` counts the sinks that have not written it yet."""
+
+    __slots__ = ("data", "left", "tenant")
+
+    def __init__(self, tenant: str, data: bytes, left: int) -> None:
+        self.tenant = tenant
+        self.data = data
+        self.left = left
+
+
+class Sinks:
+    """Passes lines to each of `writes`, one batch at a time."""
+
+    def __init__(self, writes: Sequence[Write], limit_bytes: int = QUEUE_BYTES) -> None:
+        self.room = Room(limit_bytes)
+        self._queues = [_Queued(write, self._done) for write in writes]
+
+    def put(self, tenant: str, data: bytes) -> None:
+        """Adds a line to what waits to be written: `room` tells whether another one should wait."""
+        if not data:
+            return
+        line = _Line(tenant, data, len(self._queues))
+        self.room.take_beyond(tenant, len(data))
+        for queue in self._queues:
+            queue.put(line)
+
+    def _done(self, line: _Line) -> None:
+        line.left -= 1
+        if not line.left:
+            self.room.give_back(line.tenant, len(line.data))
 
     async def aclose(self) -> None:
-        """Returns once all queued events have been written."""
-        await self._queue.put(None)
+        """Returns once all lines have been written."""
+        for queue in self._queues:
+            await queue.aclose()
+
+
+class _Queued:
+    def __init__(self, write: Write, done: Callable[[_Line], None]) -> None:
+        self._write = write
+        self._done = done
+        self._queue: asyncio.Queue[_Line | None] = asyncio.Queue()
+        self._task = asyncio.create_task(self._run(), name="registry audit")
+
+    def put(self, line: _Line) -> None:
+        self._queue.put_nowait(line)
+
+    async def aclose(self) -> None:
+        self._queue.put_nowait(None)
         await self._task
 
     async def _run(self) -> None:
         ended = False
         while not ended:
-            batch = [await self._queue.get()]
-            while len(batch) < BATCH_EVENTS and not self._queue.empty():
-                batch.append(self._queue.get_nowait())
-            ended = None in batch
-            lines = [line for event in batch if event is not None and (line := _line(event))]
-            if not lines:
+            batch: list[_Line] = []
+            size = 0
+            while not ended and (not batch or (self._has_more and len(batch) < BATCH_EVENTS and size < _BATCH_BYTES)):
+                line = await self._queue.get()
+                ended = line is None
+                if line is not None:
+                    batch.append(line)
+                    size += len(line.data)
+            if not batch:
                 continue
             try:
-                await self._write(lines)
+                await self._write([line.data for line in batch])
             except (OSError, StoreError) as problem:
-                LOST.inc(len(lines))
-                logger.error("%d audit events are lost: %s", len(lines), problem)
+                LOST.inc(len(batch))
+                logger.error("%d audit events are lost: %s", len(batch), problem)
             except Exception:
-                LOST.inc(len(lines))
-                logger.exception("%d audit events are lost", len(lines))
+                LOST.inc(len(batch))
+                logger.exception("%d audit events are lost", len(batch))
+            for line in batch:
+                self._done(line)
+
+    @property
+    def _has_more(self) -> bool:
+        return not self._queue.empty()
 
 
-def _line(event: Event) -> bytes:
+def line_of(event: Event) -> bytes:
     """The event as a line; empty if it cannot be encoded: others must not be lost with it."""
     try:
         return encode_json(event) + b"\n"
@@ -83,19 +186,6 @@ def _line(event: Event) -> bytes:
         LOST.inc()
         logger.exception("an audit event is lost")
         return b""
-
-
-class Several:
-    def __init__(self, sinks: Sequence[Queued]) -> None:
-        self._sinks = sinks
-
-    async def put(self, event: Event) -> None:
-        for sink in self._sinks:
-            await sink.put(event)
-
-    async def aclose(self) -> None:
-        for sink in self._sinks:
-            await sink.aclose()
 
 
 class LogFile:

@@ -9,7 +9,6 @@ Follows apiserver pkg/audit/request.go and pkg/endpoints/filters/audit.go.
 
 from __future__ import annotations
 
-import asyncio
 import datetime
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -17,7 +16,7 @@ from typing import Any, Final
 from starlette.types import Message, Receive, Scope, Send
 
 from registry.audit.policy import LEVEL_NAMES, AuditDecision, AuditLevel, AuditPolicy
-from registry.audit.sinks import Sink
+from registry.audit.sinks import Sinks, line_of
 from registry.authentication.user import User
 from registry.authorization.attributes import Attributes
 from registry.codec.cbor import decode_cbor
@@ -25,6 +24,8 @@ from registry.codec.json_decode import decode_json
 from registry.codec.model import DecodeError, TooManyValues
 from registry.codec.protobuf.envelope import decode_object
 from registry.codec.yaml_decode import decode_yaml
+from registry.flowcontrol.evaluation import shared_aside
+from registry.flowcontrol.fair_queue import TooManyRequests
 from registry.schema.formats.net import lenient_address
 
 TENANT: Final = "tenancy.registry/tenant"
@@ -40,6 +41,8 @@ _MAX_NAME: Final = 1024
 # The addresses in X-Forwarded-For that are recorded, more than there are proxies in a row.
 _MAX_CLAIMED: Final = 20
 _STATUS: Final = (b'{"kind":"Status"', b"k8s\x00\n\x0c\n\x02v1\x12\x06Status")
+# What an event without bodies counts for until it waits to be written.
+_EVENT_BYTES: Final = 1024
 # Longer bodies are decoded beside the event loop.
 _LONG_BYTES: Final = 16 * 1024
 
@@ -48,10 +51,13 @@ class Trail:
     """`decision` is None until the user is known."""
 
     def __init__(
-        self, policy: AuditPolicy, sink: Sink, scope: Scope, version: str, attributes: Attributes, audit_id: str
+        self, policy: AuditPolicy, sinks: Sinks, scope: Scope, version: str, attributes: Attributes, audit_id: str
     ) -> None:
         self._policy = policy
-        self._sink = sink
+        self._sinks = sinks
+        # The tenant whose share of the room its events take, and what it has of that until they wait to be written.
+        self._owner = ""
+        self._room_bytes = 0
         self._scope = scope
         self._version = version
         self._attributes = attributes
@@ -73,7 +79,7 @@ class Trail:
     async def identify(self, user: User, attributes: Attributes, tenant: str) -> None:
         """Records the user, the request and the tenant that it appears to address, before it is authorized."""
         self._user, self._attributes = user, attributes
-        self._annotations[TENANT] = tenant
+        self._annotations[TENANT] = self._owner = tenant
         self._decide()
         await self._emit("RequestReceived")
 
@@ -103,7 +109,7 @@ class Trail:
         async def receive_audited() -> Message:
             message = await receive()
             if self._level >= AuditLevel.REQUEST and message["type"] == "http.request":
-                self._request.add(message.get("body", b""))
+                self._capture(self._request, message.get("body", b""))
             return message
 
         return receive_audited
@@ -111,30 +117,55 @@ class Trail:
     def sending(self, send: Send) -> Send:
         async def send_audited(message: Message) -> None:
             if message["type"] == "http.response.start":
+                await self._wait_for_room()
                 self._code = message["status"]
                 self._answer.media_type = _header(message["headers"], b"content-type")
                 self._answer.is_packed = bool(_header(message["headers"], b"content-encoding"))
                 if self._is_stream and self._decision is not None:
                     await self._emit("ResponseStarted")
             elif self._keeps_answer:
-                self._answer.add(message.get("body", b""))
+                self._capture(self._answer, message.get("body", b""))
             await send(message)
 
         return send_audited
 
     async def end(self) -> None:
         """Records the end of the response; without a user, a failed authentication."""
+        stage = "ResponseComplete"
         if self._decision is None:
             self._decide()
-            await self._emit("ResponseStarted")
-            return
-        await self._emit("ResponseComplete")
+            stage = "ResponseStarted"
+        await self._end_with(stage)
 
     async def panic(self) -> None:
         if self._decision is None:
             self._decide()
         self._code = self._code or 500
-        await self._emit("Panic")
+        await self._end_with("Panic")
+
+    async def _end_with(self, stage: str) -> None:
+        try:
+            await self._emit(stage)
+        finally:
+            self._sinks.room.give_back(self._owner, self._room_bytes)
+            self._room_bytes = 0
+
+    # -- the share of what waits to be written
+    async def _wait_for_room(self) -> None:
+        """Waits, before the request is answered, until the tenant has room for another event. One whose user is not
+        known has that of all such."""
+        if self._decision is None or self._level is not AuditLevel.NONE:
+            await self._sinks.room.take(self._owner, _EVENT_BYTES)
+            self._room_bytes += _EVENT_BYTES
+
+    def _capture(self, body: _CapturedBody, piece: bytes) -> None:
+        """Keeps a part of a body, unless the tenant has no room for it."""
+        if not body.is_cut and piece:
+            if self._sinks.room.try_take(self._owner, len(piece)):
+                self._room_bytes += len(piece)
+            else:
+                body.cut()
+        body.add(piece)
 
     @property
     def _is_failure(self) -> bool:
@@ -150,8 +181,14 @@ class Trail:
         assert self._decision is not None, "the policy has been evaluated"
         if self._level is AuditLevel.NONE or stage in self._decision.omit_stages:
             return
-        is_long = max(self._request.length, self._answer.length) > _LONG_BYTES
-        await self._sink.put(await asyncio.to_thread(self._event, stage) if is_long else self._event(stage))
+        line = b""
+        if max(self._request.length, self._answer.length) > _LONG_BYTES:
+            try:
+                line = await shared_aside(lambda: line_of(self._event(stage)))
+            except TooManyRequests:
+                self._request.cut()
+                self._answer.cut()
+        self._sinks.put(self._owner, line or line_of(self._event(stage)))
 
     def _event(self, stage: str) -> dict[str, Any]:
         scope = self._scope
@@ -227,7 +264,8 @@ class Trail:
                 continue
             value = body.decode()
             if body.is_cut:
-                self._annotations[_TOO_LONG] = f"{name} is longer than {BODY_LIMIT_BYTES} bytes or has too many values"
+                why = f"longer than {BODY_LIMIT_BYTES} bytes, has too many values, or too much waits to be written"
+                self._annotations[_TOO_LONG] = f"{name} is {why}"
             if value is not None:
                 bodies[name] = _without_managed_fields(value) if self._decision.omit_managed_fields else value
         return bodies
@@ -248,10 +286,14 @@ class _CapturedBody:
     def add(self, piece: bytes) -> None:
         self.length += len(piece)
         if self.length > BODY_LIMIT_BYTES or self.is_packed:
-            self.is_cut = True
-            self._pieces.clear()
+            self.cut()
         elif piece and not self.is_cut:
             self._pieces.append(piece)
+
+    def cut(self) -> None:
+        """Drops what is recorded, and records nothing more."""
+        self.is_cut = True
+        self._pieces.clear()
 
     def starts_with(self, texts: tuple[bytes, ...]) -> bool:
         return bool(self._pieces) and self._pieces[0].startswith(texts)

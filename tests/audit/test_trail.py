@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from registry.audit import log as audited
-from registry.audit.sinks import LOST, LogFile, Queued, with_retries
+from registry.audit.sinks import LOST, LogFile, Sinks, line_of, with_retries
 from registry.codec.protobuf.envelope import encode_object
 from registry.settings import Settings, SettingsError
 from registry.store.errors import Unavailable, ValueRefused
@@ -286,11 +286,11 @@ async def test_an_event_that_the_database_refuses_takes_no_other_with_it() -> No
         written.extend(lines)
 
     before = LOST._value.get()
-    sink = Queued(with_retries(insert))
+    sinks = Sinks([with_retries(insert)])
     for i in range(20):
-        await sink.put({"a": "bad" if i in (3, 4, 17) else str(i)})
-    await sink.put({"a": "\ud800"})
-    await sink.aclose()
+        sinks.put("", line_of({"a": "bad" if i in (3, 4, 17) else str(i)}))
+    sinks.put("", line_of({"a": "\ud800"}))
+    await sinks.aclose()
     assert len(written) == 17
     assert LOST._value.get() == before + 4
 
@@ -300,10 +300,10 @@ async def test_events_that_cannot_be_written_are_counted() -> None:
         raise Unavailable("away")
 
     before = LOST._value.get()
-    sink = Queued(fails)
+    sinks = Sinks([fails])
     for _ in range(3):
-        await sink.put({"a": 1})
-    await sink.aclose()
+        sinks.put("", line_of({"a": 1}))
+    await sinks.aclose()
     assert LOST._value.get() == before + 3
 
 

@@ -21,8 +21,8 @@ class AuditMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         state: RequestState = scope[STATE]
-        policy, sink = self._log.policy.current, self._log.sink
-        trail = Trail(policy, sink, scope, state.info.version, state.attributes, state.logged.audit_id)
+        policy, sinks = self._log.policy.current, self._log.sinks
+        trail = Trail(policy, sinks, scope, state.info.version, state.attributes, state.logged.audit_id)
         state.trail = trail
         try:
             await self._app(scope, trail.receiving(receive), trail.sending(send))
