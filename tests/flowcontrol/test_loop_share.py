@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from registry.flowcontrol import loop_share
 from registry.flowcontrol.loop_share import LoopShare
+from registry.tasks import cancel
 from tests.http.loops import on_asyncio, on_uvloop
 
 PIECES = 40
@@ -43,3 +47,19 @@ def test_the_loop_is_not_asked_again_and_again_while_work_waits(
 
     run(waited)
     assert PIECES / 2 < calls < 3 * PIECES
+
+
+async def test_of_the_first_handshakes_two_begin_before_their_cost_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop_share, "time", SimpleNamespace(monotonic=lambda: 1000.0))
+    share, begun = LoopShare(), 0
+
+    async def begin() -> None:
+        nonlocal begun
+        await share.handshake_turn()
+        begun += 1
+
+    tasks = [asyncio.create_task(begin()) for _ in range(10)]
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert begun == 2
+    await cancel(*tasks)
