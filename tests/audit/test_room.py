@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 from starlette.types import Message
 
+from registry.api.strategies.base import Context
 from registry.audit.policy import AuditPolicy, load
 from registry.audit.sinks import Sinks
 from registry.audit.trail import Trail
 from registry.authentication.user import User
 from registry.authorization.attributes import Attributes
+from registry.store.types import DomainId, Guards, Tenant, TenantId, TenantName
 from tests.api.client import eventually
 
 POLICY = """
@@ -140,6 +142,25 @@ async def test_batches_are_bounded(slow: Slow) -> None:
     await sinks.aclose()
     assert all(len(batch) <= 500 and sum(map(len, batch)) <= 5_200_000 for batch in slow.batches)
     assert sum(map(len, slow.batches)) == 1020
+
+
+def test_annotations_are_bounded() -> None:
+    """Webhooks answer with any number, of any length."""
+    annotations: dict[str, str] = {}
+    context = Context(
+        Tenant(TenantId(1), TenantName("a"), DomainId(1), Guards(0, 0)), User("ann", ()), annotations=annotations
+    )
+    attempt = context.fork()
+    for number in range(100):
+        attempt.annotate(f"hook.example.com/{number}", "x" * 50_000)
+    attempt.annotate("hook.example.com/0", "another")
+    attempt.annotate("short", "fits")
+    context.adopt(attempt)
+    context.annotate("long", "x" * 250_000)
+    assert sum(map(len, annotations.values())) < 270_000
+    assert annotations["hook.example.com/0"] == "x" * 50_000
+    assert annotations["short"] == "fits"
+    assert annotations["audit.registry/annotations-omitted"] == "annotations beyond 262144 characters"
 
 
 async def _done(tasks: Sequence[asyncio.Task[None]]) -> bool:

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, Final, NamedTuple, TypedDict
 
 from registry.api.admission.escalation import Authority
 from registry.api.options import DeleteOptions
@@ -25,6 +25,11 @@ from registry.schema.field import FieldError
 from registry.store.types import Tenant, WriteFlag
 
 Object = dict[str, Any]
+
+
+# What the annotations of a request have together: webhooks answer with any number, of any length.
+ANNOTATED_CHARACTERS: Final = 256 * 1024
+_LEFT_OUT: Final = "audit.registry/annotations-omitted"
 
 
 @dataclass(slots=True)
@@ -52,6 +57,7 @@ class Context:
     authorized_name: str = ""
     # Annotations for the audit log; None if there is no log.
     annotations: dict[str, str] | None = None
+    annotated_characters: int = 0
     # For the server's own writes, which no limit and no suspension of a tenant stops. Never derived from the name of
     # the user, which a credential may give to anybody.
     by_server: bool = False
@@ -72,9 +78,15 @@ class Context:
                     self.reference[name] = value
 
     def annotate(self, key: str, value: str) -> None:
-        """Adds an annotation for the audit log; the first value of a key is kept."""
-        if self.annotations is not None:
-            self.annotations.setdefault(key, value)
+        """Adds an annotation for the audit log; the first value of a key is kept. What is too much is left out."""
+        if self.annotations is None or key in self.annotations:
+            return
+        size = self.annotated_characters + len(key) + len(value)
+        if size <= ANNOTATED_CHARACTERS:
+            self.annotations[key] = value
+            self.annotated_characters = size
+        else:
+            self.annotations[_LEFT_OUT] = f"annotations beyond {ANNOTATED_CHARACTERS} characters"
 
     def once(self, effect: Callable[[], None]) -> None:
         """Runs `effect` if this attempt is adopted."""
@@ -96,6 +108,7 @@ class Context:
             self.wildcard,
             self.authorized_name,
             None if self.annotations is None else {},
+            0,
             self.by_server,
             memo or self.memo,
             [],
