@@ -215,7 +215,7 @@ def _print_log(text: str) -> int:
     """Prints the watchdog's warnings and unexpected errors from the server's log. Returns the length of the text."""
     in_traceback = False
     for line in text.splitlines():
-        in_traceback = line.startswith("Traceback") or (in_traceback and not line[:4].isdigit())
+        in_traceback = line.lstrip().startswith("Traceback") or (in_traceback and not line[:4].isdigit())
         if in_traceback or "registry.watchdog" in line or "request failed" in line:
             print(f"    {line[:240]}")
     return len(text)

@@ -141,8 +141,10 @@ def _leak(call: Call, text: str) -> Finding | None:
 def in_log(text: str) -> list[Finding]:
     """Tracebacks: by their last line and the place that raised."""
     found = []
-    for trace in re.split(r"(?m)^Traceback \(most recent call last\):$", text)[1:]:
-        lines = trace.split("\n")
+    # The server's log indents them.
+    _, *parts = re.split(r"(?m)^( *)Traceback \(most recent call last\):$", text)
+    for indent, trace in zip(parts[::2], parts[1::2], strict=True):
+        lines = [line.removeprefix(indent) for line in trace.split("\n")]
         end = next((i for i, line in enumerate(lines) if line and not line.startswith(" ")), len(lines) - 1)
         places = re.findall(r'File "[^"]*?(registry/[^"]+)", line \d+, in (\S+)', "\n".join(lines[:end]))
         place = ":".join(places[-1]) if places else "?"

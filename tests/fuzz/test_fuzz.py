@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import cbor2
@@ -85,7 +86,9 @@ def test_tracebacks_are_distinguished_by_their_place() -> None:
         '  File "/x/registry/http/routes.py", line 1, in __call__\n    a()\n'
         '  File "/x/registry/api/create.py", line 2, in create\n    b()\nKeyError: 3\n2024 info another\n'
     )
-    assert [finding.sign for finding in in_log(log + log)] == ["traceback KeyError registry/api/create.py:create"] * 2
+    sign = "traceback KeyError registry/api/create.py:create"
+    assert [finding.sign for finding in in_log(log + log)] == [sign] * 2
+    assert [finding.sign for finding in in_log(textwrap.indent(log, "  ") + log)] == [sign] * 2
     assert in_log("2024 info a line\n") == []
 
 
