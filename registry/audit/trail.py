@@ -55,7 +55,8 @@ class Trail:
     ) -> None:
         self._policy = policy
         self._sinks = sinks
-        # The tenant whose share of the room its events take, and what it has of that until they wait to be written.
+        # The tenant that the request counts for, whose share of the room its events take; and what it has of that until
+        # they wait to be written.
         self._owner = ""
         self._room_bytes = 0
         self._scope = scope
@@ -76,10 +77,14 @@ class Trail:
         self._code = 0
         self._is_stream = attributes.verb == "watch"
 
+    def counts_for(self, tenant: str) -> None:
+        """Sets the tenant that the request counts for, not the one that it names: "" if that is not known yet."""
+        self._owner = tenant
+
     async def identify(self, user: User, attributes: Attributes, tenant: str) -> None:
         """Records the user, the request and the tenant that it appears to address, before it is authorized."""
         self._user, self._attributes = user, attributes
-        self._annotations[TENANT] = self._owner = tenant
+        self._annotations[TENANT] = tenant
         self._decide()
         await self._emit("RequestReceived")
 
@@ -154,7 +159,8 @@ class Trail:
     async def _wait_for_room(self) -> None:
         """Waits, before the request is answered, until the tenant has room for another event. One whose user is not
         known has that of all such."""
-        if self._decision is None or self._level is not AuditLevel.NONE:
+        decision = self._decision or self._policy.decide(self._user, self._attributes)
+        if decision.level is not AuditLevel.NONE:
             await self._sinks.room.take(self._owner, _EVENT_BYTES)
             self._room_bytes += _EVENT_BYTES
 

@@ -19,12 +19,16 @@ from registry.authentication.user import User
 from registry.authorization.attributes import Attributes
 from registry.store.types import DomainId, Guards, Tenant, TenantId, TenantName
 from tests.api.client import eventually
+from tests.audit.auditing import auditing
+from tests.tenancy.tenants import make, token_of
 
 POLICY = """
 apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
-rules: [{level: RequestResponse}]
+rules:
+- {level: None, nonResourceURLs: [/livez]}
+- {level: RequestResponse}
 """
 LIMIT = 400_000
 
@@ -63,9 +67,11 @@ def policy(tmp_path: Path) -> AuditPolicy:
     return load(tmp_path / "policy.yaml")
 
 
-async def request(sinks: Sinks, policy: AuditPolicy, tenant: str, body: bytes) -> None:
+CREATE = Attributes("create", "", "configmaps", namespace="default")
+
+
+async def request(sinks: Sinks, policy: AuditPolicy, tenant: str, body: bytes, attributes: Attributes = CREATE) -> None:
     """A request of the tenant; nobody knows the user of one without a tenant."""
-    attributes = Attributes("create", "", "", "configmaps", namespace="default")
     scope = {"path": "/api", "query_string": b"", "headers": [(b"content-type", b"application/json")]}
     trail = Trail(policy, sinks, scope, "v1", attributes, "id")
 
@@ -75,6 +81,7 @@ async def request(sinks: Sinks, policy: AuditPolicy, tenant: str, body: bytes) -
     async def send(message: Message) -> None:
         pass
 
+    trail.counts_for(tenant)
     if tenant:
         await trail.identify(User("ann", ()), attributes, tenant)
         await trail.receiving(receive)()
@@ -97,6 +104,7 @@ async def test_requests_wait_for_the_events_of_their_own_tenant(
     await eventually(lambda: _done(flood))
     async with asyncio.timeout(10):
         await request(sinks, policy, "b", b"{}")
+        await request(sinks, policy, "", b"", Attributes("get", "/livez"))
     assert sum(task.done() for task in flood) < 800
     slow.free.set()
     await asyncio.gather(*flood)
@@ -172,3 +180,32 @@ async def _done(tasks: Sequence[asyncio.Task[None]]) -> bool:
 
 async def _written(slow: Slow, count: int) -> bool:
     return len(slow.events()) == count
+
+
+async def test_events_count_for_the_tenant_of_the_user(
+    api_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user who names another tenant does not use up its share."""
+    owners: list[str] = []
+    put = Sinks.put
+
+    def counted(self: Sinks, tenant: str, data: bytes) -> None:
+        owners.append(tenant)
+        put(self, tenant, data)
+
+    async with auditing(api_database, tmp_path, POLICY) as api:
+        for name in ("acme", "other"):
+            await make(api.of_tenant("system"), name)
+        token = await token_of(api, "acme", "system:masters")
+        foreign = api.with_token(token)
+        (await foreign.get("/clusters/acme/api/v1/configmaps")).ok()
+        monkeypatch.setattr(Sinks, "put", counted)
+        assert (await foreign.get("/clusters/other/api/v1/configmaps")).code == 403
+        assert (await api.with_token("no").get("/clusters/other/api/v1/configmaps")).code == 401
+        (await api.get("/clusters/other/api/v1/configmaps")).ok()
+        await eventually(lambda: _count(owners, 3))
+    assert owners == ["acme", "", "other"]
+
+
+async def _count(items: Sequence[Any], count: int) -> bool:
+    return len(items) == count

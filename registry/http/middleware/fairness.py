@@ -43,6 +43,8 @@ class FairnessMiddleware:
         verb, queue = state.info.verb, self._queue
         tenant = self._tenant_of(scope, state)
         reads = verb in _LISTS or (verb == "create" and (state.info.group, state.info.resource) == QUERIES)
+        if state.trail is not None:
+            state.trail.counts_for(tenant)
         if (connection := scope.get(FAST_PATHS)) is not None:
             connection.tenant = tenant
         held_seconds = LIST_SEAT_SECONDS if reads else SEAT_SECONDS
