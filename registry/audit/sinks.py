@@ -113,7 +113,7 @@ class Sinks:
 
     def __init__(self, writes: Sequence[Write], limit_bytes: int = QUEUE_BYTES) -> None:
         self.room = Room(limit_bytes)
-        self._queues = [_Queued(write, self._done) for write in writes]
+        self._queues = [_Queued(write, self._finish) for write in writes]
 
     def put(self, tenant: str, data: bytes) -> None:
         """Adds a line to what waits to be written: `room` tells whether another one should wait."""
@@ -124,7 +124,7 @@ class Sinks:
         for queue in self._queues:
             queue.put(line)
 
-    def _done(self, line: _Line) -> None:
+    def _finish(self, line: _Line) -> None:
         line.left -= 1
         if not line.left:
             self.room.give_back(line.tenant, len(line.data))

@@ -101,14 +101,14 @@ async def test_requests_wait_for_the_events_of_their_own_tenant(
 ) -> None:
     flood = [asyncio.create_task(request(sinks, policy, hostile, b'"%s"' % (b"x" * 5000))) for _ in range(1000)]
     await asyncio.sleep(0)
-    await eventually(lambda: _done(flood))
+    await eventually(lambda: _is_stable(flood))
     async with asyncio.timeout(10):
         await request(sinks, policy, "b", b"{}")
         await request(sinks, policy, "", b"", Attributes("get", "/livez"))
     assert sum(task.done() for task in flood) < 800
     slow.free.set()
     await asyncio.gather(*flood)
-    await eventually(lambda: _written(slow, 2002))
+    await eventually(lambda: _has(slow, 2002))
 
 
 async def test_bodies_beyond_the_share_are_omitted(sinks: Sinks, slow: Slow, policy: AuditPolicy) -> None:
@@ -117,7 +117,7 @@ async def test_bodies_beyond_the_share_are_omitted(sinks: Sinks, slow: Slow, pol
     await request(sinks, policy, "a", body)
     await request(sinks, policy, "b", b'"short"')
     slow.free.set()
-    await eventually(lambda: _written(slow, 6))
+    await eventually(lambda: _has(slow, 6))
     found = sorted(len(event.get("requestObject", "")) for event in slow.events())
     assert found == [0, 0, 5, 5, 150_000, 150_000]
     [omitted, _] = [event for event in slow.events() if "requestObject" not in event]
@@ -128,7 +128,7 @@ async def test_room_is_given_back(sinks: Sinks, slow: Slow, policy: AuditPolicy)
     """Also by requests that are cancelled while they wait."""
     tasks = [asyncio.create_task(request(sinks, policy, "a", b'"%s"' % (b"x" * 5000))) for _ in range(200)]
     await asyncio.sleep(0)
-    await eventually(lambda: _done(tasks))
+    await eventually(lambda: _is_stable(tasks))
     for task in tasks:
         task.cancel()
     slow.free.set()
@@ -171,14 +171,14 @@ def test_annotations_are_bounded() -> None:
     assert annotations["audit.registry/annotations-omitted"] == "annotations beyond 262144 characters"
 
 
-async def _done(tasks: Sequence[asyncio.Task[None]]) -> bool:
+async def _is_stable(tasks: Sequence[asyncio.Task[None]]) -> bool:
     """Whether as many as can be are done."""
     before = sum(task.done() for task in tasks)
     await asyncio.sleep(0.05)
     return sum(task.done() for task in tasks) == before > 0
 
 
-async def _written(slow: Slow, count: int) -> bool:
+async def _has(slow: Slow, count: int) -> bool:
     return len(slow.events()) == count
 
 
@@ -189,7 +189,7 @@ async def test_events_count_for_the_tenant_of_the_user(
     owners: list[str] = []
     put = Sinks.put
 
-    def counted(self: Sinks, tenant: str, data: bytes) -> None:
+    def count(self: Sinks, tenant: str, data: bytes) -> None:
         owners.append(tenant)
         put(self, tenant, data)
 
@@ -199,7 +199,7 @@ async def test_events_count_for_the_tenant_of_the_user(
         token = await token_of(api, "acme", "system:masters")
         foreign = api.with_token(token)
         (await foreign.get("/clusters/acme/api/v1/configmaps")).ok()
-        monkeypatch.setattr(Sinks, "put", counted)
+        monkeypatch.setattr(Sinks, "put", count)
         assert (await foreign.get("/clusters/other/api/v1/configmaps")).code == 403
         assert (await api.with_token("no").get("/clusters/other/api/v1/configmaps")).code == 401
         (await api.get("/clusters/other/api/v1/configmaps")).ok()

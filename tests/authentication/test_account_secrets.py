@@ -89,11 +89,11 @@ async def test_secrets_of_many_deleted_accounts_are_looked_for_together(
     scans: list[str] = []
     scan = Store.scan
 
-    def counted(self: Store, tenant: Tenant, resource: ResourceName, **options: Any) -> AsyncIterator[Page]:
+    def count(self: Store, tenant: Tenant, resource: ResourceName, **options: Any) -> AsyncIterator[Page]:
         scans.append(resource)
         return scan(self, tenant, resource, **options)
 
-    monkeypatch.setattr(Store, "scan", counted)
+    monkeypatch.setattr(Store, "scan", count)
     for answer in await asyncio.gather(*(api.delete(f"{ACCOUNTS}/{name}") for name in names)):
         answer.ok()
     for name in names:
