@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from tests.running import RunningServer
@@ -19,8 +22,13 @@ def commands(text: str) -> str:
 
 
 def run(script: str, server: RunningServer, folder: Path, kubeconfig: Path | None = None) -> str:
-    """The output of the commands, run in a folder; none may fail. The address of the pages stands for the server's."""
+    """The output of the commands, run in a folder; none may fail. The address of the pages stands for the server's.
+
+    `kubectl wait` gives up after 30 seconds, in which a loaded machine has not started an operator: here it waits longer,
+    unless the page says how long.
+    """
     script = script.replace("https://127.0.0.1:6443", server.url)
+    script = re.sub(r"^kubectl wait ", "kubectl wait --timeout=120s ", script, flags=re.MULTILINE)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {name: value for name, value in os.environ.items() if not name.startswith("REGISTRY_")}
     environment |= {
@@ -31,16 +39,25 @@ def run(script: str, server: RunningServer, folder: Path, kubeconfig: Path | Non
         # A kubectl lives for a moment: collecting its garbage takes a fifth of its processor time.
         "GOGC": "off",
     }
-    done = subprocess.run(
-        ["bash", "-e", "-o", "pipefail", "-c", script],
-        env=environment,
-        text=True,
-        timeout=300,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        check=False,
-        cwd=folder,
-    )
-    assert done.returncode == 0, done.stdout
-    return done.stdout
+    # A session of its own, so that nothing of it stays: what runs in the background when a command before `kill` fails.
+    with tempfile.TemporaryFile("w+") as printed:
+        shell = subprocess.Popen(
+            ["bash", "-e", "-o", "pipefail", "-c", script],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=printed,
+            stderr=subprocess.STDOUT,
+            cwd=folder,
+            start_new_session=True,
+        )
+        try:
+            shell.wait(300)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(shell.pid, signal.SIGKILL)
+            shell.wait()
+        printed.seek(0)
+        output = printed.read()
+    logs = [f"{log.name}:\n{log.read_text()}" for log in sorted(folder.glob("*.log"))] if shell.returncode else []
+    assert shell.returncode == 0, "\n".join([output, *logs])
+    return output

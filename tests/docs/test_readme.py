@@ -10,10 +10,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from registry.cli.kubeconfig import kubeconfig, with_tenant
 from tests.docs.pages import ROOT, commands, run
+from tests.processes import wait_until
 from tests.running import RunningServer, data_folder, running_server
 
 needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on this machine")
@@ -115,6 +117,14 @@ def test_a_page_works_as_pasted(page: str, server: RunningServer, kubeconfigs: d
         run(REPORTED, server, tmp_path)
     output = run(commands((ROOT / "docs" / f"{page}.md").read_text()), server, tmp_path, kubeconfigs[page])
     assert re.search(PAGES[page], output, re.MULTILINE), output
+
+
+@pytest.mark.slow
+def test_a_page_that_fails_leaves_no_process(server: RunningServer, tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="why it failed"):
+        run("sleep 600 >/dev/null & echo $! >pid; echo why it failed >its.log; false", server, tmp_path)
+    left = int((tmp_path / "pid").read_text())
+    wait_until(lambda: not psutil.pid_exists(left) or psutil.Process(left).status() == "zombie", "it has ended")
 
 
 def test_every_linked_page_is_there() -> None:
