@@ -2,8 +2,8 @@
 
 They take three fifths of the processor time of a start of a server, and nearly all that most commands take.
 
-multiprocessing's forkserver does it, one for each test process. It only imports, so a fork has no thread, connection or
-random number of another. The process has its own process number, environment, output and exit code.
+multiprocessing's forkserver does it, one for each test process. It only imports and parses (preloaded.py), so a fork has no
+thread, connection or random number of another. The process has its own process number, environment, output and exit code.
 """
 
 from __future__ import annotations
@@ -26,6 +26,13 @@ _CONTEXT.set_forkserver_preload(
         "registry.cli.server_process",
         "registry.http.app",
         "registry.store.migrate",
+        # These are imported only when a server runs.
+        "cryptography.hazmat.backends.openssl.backend",
+        "encodings.idna",
+        "registry.cli.root",
+        "uvicorn.lifespan.on",
+        "uvloop",
+        "tests.preloaded",
     ]
 )
 
