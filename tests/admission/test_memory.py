@@ -12,7 +12,7 @@ from registry.api.admission import loading
 from registry.api.strategies import admission
 from registry.api.verbs import dispatch
 from tests.admission.policies import ADMISSION, named, widget
-from tests.api.client import Client
+from tests.api.client import MERGE, Client
 from tests.api.widgets import WIDGETS
 
 POLICIES = f"{ADMISSION}/validatingadmissionpolicies"
@@ -78,9 +78,9 @@ async def test_they_take_bounded_memory(api: Client, monkeypatch: pytest.MonkeyP
         assert refused.code == 403
         assert "exceeded quota: tenant " in refused.json["message"]
         assert "its admission policies and webhooks may take 250000 bytes of memory" in refused.json["message"]
-    larger = (await api.get(f"{POLICIES}/b")).ok(200)
-    larger["spec"]["matchConstraints"]["resourceRules"] *= 2
-    assert (await api.put(f"{POLICIES}/b", larger)).code == 403
+    larger = (await api.get(f"{POLICIES}/b")).json["spec"]["matchConstraints"]["resourceRules"] * 2
+    patch = {"spec": {"matchConstraints": {"resourceRules": larger}}}
+    assert (await api.patch(f"{POLICIES}/b", patch, MERGE)).code == 403
     (await api.post(WIDGETS, widget("w"))).ok(201)
     (await api.delete(f"{POLICIES}/a")).ok(200)
     (await api.post(POLICIES, policy("c", 100))).ok(201)
